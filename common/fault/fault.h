@@ -1,0 +1,21 @@
+/*
+ * fault.h - named fault points, for tests: make a step of the protocol fail, stall or die.
+ *
+ * BELAY_FAULT="POINT[@RANK][#LINE]=ACTION[,...]"; RANK and LINE narrow a point to one world rank or one
+ * line number. Actions:
+ *   kill       SIGKILL to the calling process
+ *   error      fault_hit() returns true, the caller takes its error path
+ *   delay:MS   stand still for MS milliseconds, then go on
+ * Without BELAY_FAULT a point costs one getenv() (never placed on a fast path). Allocates nothing and
+ * calls only async-signal-safe functions. The list of points is docs/faults.md.
+ */
+#ifndef BELAY_COMMON_FAULT_FAULT_H
+#define BELAY_COMMON_FAULT_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* rank -1: the point belongs to no rank; line 0: to no line. True: the caller is to fail. */
+bool fault_hit(const char *point, int rank, uint64_t line);
+
+#endif

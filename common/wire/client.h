@@ -1,0 +1,38 @@
+/*
+ * client.h - how a tool or a rank finds and calls the agent of its node (blocking; any process).
+ */
+#ifndef BELAY_COMMON_WIRE_CLIENT_H
+#define BELAY_COMMON_WIRE_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+
+/*
+ * The run directory: BELAY_RUNDIR, else /run/belay for root, else $XDG_RUNTIME_DIR/belay, else
+ * /tmp/belay-UID. With create it is made with mode 0700. It is refused when it belongs to another user
+ * or others may write to it. Returns 0 and fills path, or -1 with err.
+ */
+int rundir_resolve(char *path, size_t path_bytes, bool create, struct belay_error *err);
+
+/*
+ * Connect to rundir/agent.sock. If nobody listens and belayd is not NULL, start that program
+ * ("belayd --rundir DIR"; it returns once it listens, and only one of several starters wins) and connect
+ * again. Returns a close-on-exec descriptor (the caller closes it), or -1 with err: ENOENT or
+ * ECONNREFUSED if there is no agent and none was to be started.
+ */
+int agent_connect(const char *rundir, const char *belayd, struct belay_error *err);
+
+/*
+ * Send a request and wait for its reply. Event replies that come first are handed to on_event (NULL:
+ * dropped). Descriptors that come with the reply are stored in fds, *fd_count says how much room there is
+ * and how many came; both may be NULL (any are closed). A reply with its error text set becomes err.
+ * Returns the reply (belay__wire__reply__free_unpacked() it), or NULL with err (ECONNRESET: agent gone).
+ */
+Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, int *fds, unsigned *fd_count,
+                               void (*on_event)(const Belay__Wire__Event *event, void *context),
+                               void *context, struct belay_error *err);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * control.h - the control page: memory that a rank and the agent of its node share.
+ *
+ * One per rank, a sparse memfd that the agent creates and hands over with the Welcome message. Beside
+ * it the rank gets an eventfd: it writes 1 there whenever it has published something the agent may be
+ * waiting for. The agent never waits in the rank's memory; the rank waits on `command_seq` (a futex).
+ *
+ * Direction of every field: A>R is written by the agent only, R>A by the rank only.
+ *
+ * Ordering (the fence rule, docs/line.md). A rank publishes (clock, where it is) with plain stores and
+ * then reads `command`; the agent stores `command` and then reads what the rank published. One of the
+ * two must see the other, so a full barrier is needed on both sides. To keep the rank's path free of
+ * one, the rank registers for MEMBARRIER_CMD_GLOBAL_EXPEDITED and the agent calls membarrier(2) with
+ * that command after each store to `command`; if the rank could not register it sets `needs_fence`
+ * and uses a full fence itself.
+ *
+ * Consistent reading: `version` is odd while the rank changes its clocks or its report. The agent
+ * reads version, the fields, version again, and uses the fields only if both were equal and even;
+ * otherwise it waits for the rank's next event.
+ */
+#ifndef BELAY_COMMON_WIRE_CONTROL_H
+#define BELAY_COMMON_WIRE_CONTROL_H
+
+#include <stdint.h>
+
+#define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
+#define CONTROL_VERSION 1u
+#define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
+#define CONTROL_MAX_PEERS 16
+#define CONTROL_ANYBODY (-1)
+
+/* The signal that makes a rank look at its control page while it computes: SIGRTMAX - 2. It is the
+ * agent's to send (tgkill to leader_tid) and never visible to the application. */
+#define CONTROL_SIGNAL 62
+
+enum control_command {
+    CONTROL_RUN = 0,      /* no line in progress for this rank (or it may resume) */
+    CONTROL_CONVERGE = 1, /* hold at collectives beyond the target, see docs/line.md */
+    CONTROL_STOP = 2,     /* converged: go to the nearest safe point, drain, park */
+    CONTROL_EXIT = 3,     /* the epoch is over: leave at once (_exit), the agent will kill otherwise */
+};
+
+enum control_state {
+    CONTROL_STATE_NONE = 0,   /* rank has not called MPI_Init yet (no line can be taken) */
+    CONTROL_STATE_RUNNING,    /* computing, or in a call that needs nobody */
+    CONTROL_STATE_INSIDE,     /* in a collective: (comm, seq) */
+    CONTROL_STATE_HELD,       /* holds at the entry of a collective: (comm, seq it would enter) */
+    CONTROL_STATE_WAITING,    /* waits for peers (world ranks; peer_count 0: for anybody) */
+    CONTROL_STATE_DRAINING,   /* stopped, receiving what is on the wire */
+    CONTROL_STATE_PARKED,     /* at a known context: its memory may be captured */
+    CONTROL_STATE_FINALIZED,  /* all ranks have entered MPI_Finalize: no line any more */
+};
+
+enum control_exit {
+    CONTROL_EXIT_NONE = 0,   /* still running, or lost (killed) if the process is gone */
+    CONTROL_EXIT_STATUS,     /* the program called exit(status) or returned from main */
+    CONTROL_EXIT_ABORT,      /* the program called MPI_Abort(status) */
+    CONTROL_EXIT_REFUSED,    /* Belay refused to go on (message in the launcher's standard error) */
+};
+
+/* One live communicator. */
+struct control_clock {
+    uint64_t comm;        /* R>A world-wide id of the communicator, 0: slot is free */
+    uint64_t seq;         /* R>A collectives entered or initiated on it so far */
+    uint64_t target_comm; /* A>R the communicator that `target` belongs to (else target counts as 0) */
+    uint64_t target;      /* A>R valid for the line in `targets_line` */
+};
+
+struct control {
+    /* Constants, written by the agent before the rank maps the page. A>R */
+    uint64_t magic;
+    uint32_t version_of_layout; /* CONTROL_VERSION */
+    uint32_t rank;              /* world rank, 0 .. ranks-1 */
+    uint32_t ranks;
+    uint32_t epoch;
+    uint64_t bytes; /* of the whole memfd */
+
+    /* The agent's orders. A>R */
+    uint32_t command __attribute__((aligned(64))); /* enum control_command */
+    uint32_t command_seq;                          /* futex: bumped after every change of an order */
+    uint64_t line;                                 /* the line that `command` speaks of */
+    uint64_t targets_line;                         /* targets in the slots are valid for this line ... */
+    uint32_t targets_version;                      /* ... and are the version'th set of it (1, 2, ...) */
+    uint32_t is_drain_noted;                       /* reserved, 0 */
+
+    /* The rank's report. R>A */
+    uint32_t version __attribute__((aligned(64))); /* odd while being changed */
+    uint32_t state;                                /* enum control_state */
+    uint64_t comm;                                 /* for INSIDE and HELD */
+    uint64_t seq;
+    uint32_t peer_count; /* for WAITING; 0: anybody */
+    int32_t peers[CONTROL_MAX_PEERS];
+    uint32_t seen_command_seq; /* the last command_seq that this report takes into account */
+    uint32_t slots;            /* slots in use: clocks[0 .. slots-1] (some may be free) */
+
+    /* Written once or rarely. R>A */
+    uint32_t needs_fence __attribute__((aligned(64))); /* 1: membarrier is not available to the rank */
+    uint32_t leader_tid;                               /* the thread to signal (in the rank's pid namespace) */
+    uint32_t exit_kind;                                /* enum control_exit */
+    int32_t exit_status;
+    uint64_t exit_ns; /* CLOCK_MONOTONIC of the announcement */
+
+    /* The line just parked. R>A, valid in state PARKED and until the next STOP */
+    uint64_t parked_line;
+    uint64_t resume_context; /* address, in the rank, of the struct that the image's header names */
+    uint64_t drained_messages;
+    uint64_t drained_bytes;
+    uint64_t drain_ns;  /* from the order to stop, as seen by the rank, to parked */
+    uint64_t parked_ns; /* CLOCK_MONOTONIC when it parked */
+    uint64_t resumed_line; /* R>A: the last line after which the rank runs again */
+    uint64_t resumed_ns;   /* CLOCK_MONOTONIC when it ran again */
+    /* The restart that brought this process. R>A */
+    uint64_t restored_line; /* 0: started from the beginning */
+    uint64_t restore_ns;    /* from the end of the new MPI_Init to the first application instruction */
+
+    struct control_clock clocks[] __attribute__((aligned(4096)));
+};
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * coord.h - the coordinator of one job: the state machine that drives recovery lines.
+ *
+ * Pure: events in, actions out. No clocks, no sockets, no threads, no allocation that outlives
+ * coord_destroy(), no output. The same code runs inside belayd and in the simulation (tests/sim).
+ * The table of phases is docs/line.md.
+ *
+ * One line at a time. Phases of a line and who moves it on:
+ *
+ *   IDLE --REQUEST--> CLOCKS --all agents' CLOCKS--> CONVERGE --all ranks at target, nobody inside-->
+ *   DRAIN --all agents PARKED--> CAPTURE --all agents CAPTURED--> PROTECT --all agents PROTECTED-->
+ *   COMMIT --all agents COMMITTED--> IDLE
+ *
+ * An ABORT (asked by an agent, or a lost rank, agent or deadline) leads from any phase up to PROTECT
+ * to IDLE; an aborted line's number is not used again. From COMMIT on a line does not abort: COMMIT is
+ * recorded by every agent, or, if members are lost, the next epoch decides (COORD_EVENT_EPOCH).
+ *
+ * Convergence follows DESIGN: a rank holds at a collective beyond the target only while it is below
+ * target on none of its communicators. From every WAITING rank that is below target the wait-for
+ * edges are followed; a HELD rank found at their end is released by raising that target (a wait for
+ * anybody, or for several peers, follows all of them). The rule was checked against 20,000 random
+ * legal programs; the simulation repeats that with this code.
+ */
+#ifndef BELAY_COORD_COORD_H
+#define BELAY_COORD_COORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+enum coord_phase {
+    COORD_PHASE_NONE = 0, /* no epoch yet */
+    COORD_PHASE_IDLE,
+    COORD_PHASE_CLOCKS,
+    COORD_PHASE_CONVERGE,
+    COORD_PHASE_DRAIN,
+    COORD_PHASE_CAPTURE,
+    COORD_PHASE_PROTECT,
+    COORD_PHASE_COMMIT,
+};
+
+enum coord_rank_state {
+    COORD_RANK_NONE = 0,
+    COORD_RANK_RUNNING, /* computing, or in a call that needs nobody */
+    COORD_RANK_INSIDE,  /* in a collective (comm, seq) */
+    COORD_RANK_HELD,    /* at the entry of (comm, seq) */
+    COORD_RANK_WAITING, /* for peers; peer_count 0: for anybody */
+};
+
+/* One communicator's clock: the number of collectives entered or initiated on it. */
+struct coord_clock {
+    uint64_t comm;
+    uint64_t seq;
+};
+
+/* What an agent says of one of its ranks, judged against the targets of targets_version. */
+struct coord_report {
+    uint32_t rank;
+    enum coord_rank_state state;
+    bool is_below; /* below target on at least one of its communicators */
+    uint64_t comm, seq;
+    uint32_t peer_count;
+    const int32_t *peers;     /* world ranks; borrowed for the call */
+    uint32_t targets_version; /* 0: before any targets of this line */
+};
+
+enum coord_event_type {
+    COORD_EVENT_NONE = 0,
+    COORD_EVENT_EPOCH,     /* epoch, agent_count, rank_count, committed_line, last_line: a new epoch begins */
+    COORD_EVENT_REQUEST,   /* token: somebody wants a line (0: the strobe's timer) */
+    COORD_EVENT_CLOCKS,    /* agent, line, clocks: largest clocks among its ranks; may be sent again */
+    COORD_EVENT_REPORT,    /* agent, line, report */
+    COORD_EVENT_PARKED,    /* agent, line: all its ranks are parked */
+    COORD_EVENT_CAPTURED,  /* agent, line */
+    COORD_EVENT_PROTECTED, /* agent, line */
+    COORD_EVENT_COMMITTED, /* agent, line: COMMIT is recorded there */
+    COORD_EVENT_ABORT,     /* agent, line, reason: it cannot go on with this line */
+    COORD_EVENT_LOST,      /* agent or rank lost, reason: no line until the next EPOCH */
+    COORD_EVENT_CLOSE,     /* the job finalizes: no line any more */
+};
+
+struct coord_event {
+    enum coord_event_type type;
+    uint32_t epoch; /* events of another epoch than the current one are ignored (except EPOCH) */
+    uint32_t agent; /* 0 .. agent_count-1 */
+    uint64_t line;
+    uint64_t token;
+    const struct coord_clock *clocks; /* borrowed for the call */
+    uint32_t clock_count;
+    struct coord_report report;
+    const char *reason; /* borrowed; NULL if none */
+    /* EPOCH only */
+    uint32_t agent_count, rank_count;
+    uint64_t committed_line; /* newest line known as committed, 0: none */
+    uint64_t last_line;      /* largest line number ever used, so that none is used twice */
+};
+
+enum coord_action_type {
+    COORD_ACTION_NONE = 0,
+    COORD_ACTION_STROBE,   /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
+    COORD_ACTION_TARGETS,  /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
+                              each agent REPORTs every one of its ranks against this version */
+    COORD_ACTION_STOP,     /* to all agents: line; stop the ranks, drain, park; then PARKED */
+    COORD_ACTION_CAPTURE,  /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
+    COORD_ACTION_PROTECT,  /* to all agents: line; then PROTECTED */
+    COORD_ACTION_COMMIT,   /* to all agents: line; record, apply, then COMMITTED */
+    COORD_ACTION_ABORT,    /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
+    COORD_ACTION_LINE_DONE, /* to the requester `token`: line committed (reason NULL) or aborted (reason) */
+};
+
+struct coord_action {
+    enum coord_action_type type;
+    uint32_t epoch;
+    uint64_t line;
+    uint32_t targets_version;
+    const struct coord_clock *clocks; /* valid during the callback only */
+    uint32_t clock_count;
+    uint64_t token;
+    bool is_committed;  /* LINE_DONE */
+    const char *reason; /* valid during the callback only */
+};
+
+/* Called for each action, in order, from within coord_step(). It must not call coord_step(). */
+typedef void (*coord_action_f)(void *context, const struct coord_action *action);
+
+/* A coordinator without an epoch. NULL with ENOMEM. */
+struct coord *coord_create(coord_action_f emit, void *context);
+/* Accepts NULL. */
+void coord_destroy(struct coord *coord);
+
+/*
+ * Take one event. Events that do not fit (another epoch or line, a phase that is over, an agent that has
+ * said it already) are ignored: messages may be late, repeated or reordered. A REQUEST while a line runs
+ * is remembered and answered by the next line (several requests share one); a REQUEST while no epoch is
+ * open or after LOST or CLOSE is answered at once with LINE_DONE (aborted, reason). Returns 0, or -1 with
+ * ENOMEM (then the line in progress is aborted) or EINVAL (an agent or rank out of range).
+ */
+int coord_step(struct coord *coord, const struct coord_event *event);
+
+enum coord_phase coord_phase(const struct coord *coord);
+/* The line in progress, 0: none. */
+uint64_t coord_line(const struct coord *coord);
+/* The newest committed line, 0: none. */
+uint64_t coord_committed_line(const struct coord *coord);
+const char *coord_phase_name(enum coord_phase phase);
+
+#endif
