@@ -1,0 +1,159 @@
+/*
+ * fault.c - see fault.h. Parses BELAY_FAULT in place at each call: no state, no allocation, no stdio.
+ */
+#include "common/fault/fault.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DELAY_MAX_MS 3600000ull
+
+enum fault_action {
+    FAULT_ACTION_NONE = 0,
+    FAULT_ACTION_KILL,
+    FAULT_ACTION_ERROR,
+    FAULT_ACTION_DELAY,
+};
+
+/* One item of BELAY_FAULT. */
+struct fault {
+    const char *point; /* not terminated */
+    size_t point_bytes;
+    bool has_rank, has_line;
+    uint64_t rank, line;
+    enum fault_action action;
+    uint64_t delay_ms;
+};
+
+static bool fault_parse(const char *item, const char *end, struct fault *fault);
+static bool action_parse(const char *text, const char *end, struct fault *fault);
+static bool fault_matches(const struct fault *fault, const char *point, int rank, uint64_t line);
+static bool fault_act(const struct fault *fault);
+
+bool fault_hit(const char *point, int rank, uint64_t line)
+{
+    const char *item = getenv("BELAY_FAULT");
+    int saved_errno = errno;
+    bool is_failing = false;
+
+    while (item != NULL && *item != '\0') {
+        const char *end = strchrnul(item, ',');
+        struct fault fault;
+
+        if (fault_parse(item, end, &fault) && fault_matches(&fault, point, rank, line)) {
+            is_failing |= fault_act(&fault);
+        }
+        item = *end == ',' ? end + 1 : end;
+    }
+    errno = saved_errno;
+    return is_failing;
+}
+
+/* Read decimal digits at *text; moves *text behind them. False without digits or beyond 64 bits. */
+static bool number_parse(const char **text, const char *end, uint64_t *number)
+{
+    const char *p = *text;
+    uint64_t value = 0;
+
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+            return false;
+        }
+    }
+    if (p == *text) {
+        return false;
+    }
+    *text = p;
+    *number = value;
+    return true;
+}
+
+/* Read POINT[@RANK][#LINE]=ACTION in [item, end). False if it is malformed: such an item never hits. */
+static bool fault_parse(const char *item, const char *end, struct fault *fault)
+{
+    size_t length = strcspn(item, "@#=,");
+    const char *p = item + length;
+
+    memset(fault, 0, sizeof(*fault));
+    fault->point = item;
+    fault->point_bytes = length;
+    if (p < end && *p == '@') {
+        p++;
+        fault->has_rank = number_parse(&p, end, &fault->rank);
+        if (!fault->has_rank) {
+            return false;
+        }
+    }
+    if (p < end && *p == '#') {
+        p++;
+        fault->has_line = number_parse(&p, end, &fault->line);
+        if (!fault->has_line) {
+            return false;
+        }
+    }
+    return length > 0 && p < end && *p == '=' && action_parse(p + 1, end, fault);
+}
+
+static bool action_parse(const char *text, const char *end, struct fault *fault)
+{
+    static const char delay[] = "delay:";
+    size_t length = (size_t)(end - text);
+
+    if (length == strlen("kill") && memcmp(text, "kill", length) == 0) {
+        fault->action = FAULT_ACTION_KILL;
+        return true;
+    }
+    if (length == strlen("error") && memcmp(text, "error", length) == 0) {
+        fault->action = FAULT_ACTION_ERROR;
+        return true;
+    }
+    if (length > strlen(delay) && memcmp(text, delay, strlen(delay)) == 0) {
+        text += strlen(delay);
+        fault->action = FAULT_ACTION_DELAY;
+        return number_parse(&text, end, &fault->delay_ms) && text == end && fault->delay_ms <= DELAY_MAX_MS;
+    }
+    return false;
+}
+
+static bool fault_matches(const struct fault *fault, const char *point, int rank, uint64_t line)
+{
+    return strlen(point) == fault->point_bytes && memcmp(point, fault->point, fault->point_bytes) == 0 &&
+           (!fault->has_rank || (rank >= 0 && (uint64_t)rank == fault->rank)) &&
+           (!fault->has_line || line == fault->line);
+}
+
+/* Wait out the whole time: a signal must not shorten an injected stall. */
+static void stand_still(uint64_t delay_ms)
+{
+    struct timespec left = {
+        .tv_sec = (time_t)(delay_ms / 1000),
+        .tv_nsec = (long)(delay_ms % 1000) * 1000000,
+    };
+
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* True: the caller is to fail. */
+static bool fault_act(const struct fault *fault)
+{
+    switch (fault->action) {
+    case FAULT_ACTION_KILL:
+        kill(getpid(), SIGKILL);
+        return false;
+    case FAULT_ACTION_DELAY:
+        stand_still(fault->delay_ms);
+        return false;
+    case FAULT_ACTION_ERROR:
+        return true;
+    case FAULT_ACTION_NONE:
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,168 @@
+/*
+ * fault_test.c - tests of common/fault.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/fault/fault.h"
+
+static void faults(const char *text)
+{
+    assert_int_equal(setenv("BELAY_FAULT", text, 1), 0);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void test_nothing_asked(void **state)
+{
+    (void)state;
+    unsetenv("BELAY_FAULT");
+    assert_false(fault_hit("park", 0, 1));
+    faults("");
+    assert_false(fault_hit("park", 0, 1));
+}
+
+static void test_error_at_a_point(void **state)
+{
+    (void)state;
+    faults("park=error");
+    assert_true(fault_hit("park", 0, 1));
+    assert_true(fault_hit("park", -1, 0));
+    assert_false(fault_hit("par", 0, 1));
+    assert_false(fault_hit("parked", 0, 1));
+}
+
+static void test_narrowed_to_a_rank(void **state)
+{
+    (void)state;
+    faults("park@2=error");
+    assert_true(fault_hit("park", 2, 7));
+    assert_false(fault_hit("park", 1, 7));
+    assert_false(fault_hit("park", -1, 7));
+}
+
+static void test_narrowed_to_a_line(void **state)
+{
+    (void)state;
+    faults("park#3=error");
+    assert_true(fault_hit("park", 2, 3));
+    assert_false(fault_hit("park", 2, 2));
+    assert_false(fault_hit("park", 2, 0));
+    faults("park@1#3=error");
+    assert_true(fault_hit("park", 1, 3));
+    assert_false(fault_hit("park", 2, 3));
+    assert_false(fault_hit("park", 1, 4));
+}
+
+static void test_several_items(void **state)
+{
+    (void)state;
+    faults("a.before=error,b@0=error,c#9=error");
+    assert_true(fault_hit("a.before", 5, 5));
+    assert_true(fault_hit("b", 0, 5));
+    assert_true(fault_hit("c", 5, 9));
+    assert_false(fault_hit("b", 1, 5));
+    assert_false(fault_hit("d", 0, 9));
+}
+
+static void test_malformed_items_never_hit(void **state)
+{
+    static const char *const malformed[] = {
+        "park",      "park=",      "park=errors",    "park=err",         "=error",
+        "park@=error", "park@x=error", "park#=error",  "park#1x=error",    "park@-1=error",
+        "park=delay:", "park=delay:x", "park=delay:1x", "park=delay:99999999999", "park#99999999999999999999=error",
+        ",,,",       "park#1@1=error",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
+        faults(malformed[i]);
+        assert_false(fault_hit("park", 1, 1));
+    }
+    faults("park,,park@=x,park=error");
+    assert_true(fault_hit("park", 1, 1));
+}
+
+static void test_errno_is_kept(void **state)
+{
+    (void)state;
+    faults("park=delay:1,park=error");
+    errno = EXDEV;
+    assert_true(fault_hit("park", 0, 1));
+    assert_int_equal(errno, EXDEV);
+}
+
+static void ignore_signal(int signal_number)
+{
+    (void)signal_number;
+}
+
+static void test_delay_outlasts_signals(void **state)
+{
+    struct itimerval every_5_ms = {{0, 5000}, {0, 5000}};
+    struct itimerval never = {{0, 0}, {0, 0}};
+    double start = seconds_now();
+
+    (void)state;
+    faults("park=delay:60");
+    signal(SIGALRM, ignore_signal);
+    setitimer(ITIMER_REAL, &every_5_ms, NULL);
+    assert_false(fault_hit("park", 0, 1));
+    setitimer(ITIMER_REAL, &never, NULL);
+    assert_true(seconds_now() - start >= 0.060);
+}
+
+static void test_kill(void **state)
+{
+    int status;
+    pid_t child;
+
+    (void)state;
+    faults("park@1#2=kill");
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        fault_hit("park", 0, 2);
+        fault_hit("park", 1, 1);
+        fault_hit("park", 1, 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_asked),
+        cmocka_unit_test(test_error_at_a_point),
+        cmocka_unit_test(test_narrowed_to_a_rank),
+        cmocka_unit_test(test_narrowed_to_a_line),
+        cmocka_unit_test(test_several_items),
+        cmocka_unit_test(test_malformed_items_never_hit),
+        cmocka_unit_test(test_errno_is_kept),
+        cmocka_unit_test(test_delay_outlasts_signals),
+        cmocka_unit_test(test_kill),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
