@@ -1,0 +1,263 @@
+#include "common/wire/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/wire/message.h"
+
+#define CONNECT_DEADLINE_S 15
+
+extern char **environ;
+
+static int rundir_name(char *path, size_t path_bytes, struct belay_error *err);
+static int rundir_check(const char *path, struct belay_error *err);
+static int connect_once(const char *rundir, struct belay_error *err);
+static int is_alive(int sock, struct belay_error *err);
+static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
+static void read_complaint(int fd, char *text, size_t text_bytes);
+static char **environment_without_preload(void);
+static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, struct belay_error *err);
+
+int rundir_resolve(char *path, size_t path_bytes, bool create, struct belay_error *err)
+{
+    if (rundir_name(path, path_bytes, err) < 0)
+        return -1;
+    if (create && mkdir(path, 0700) < 0 && errno != EEXIST)
+        return belay_error_errno(err, "cannot make the run directory %s (see BELAY_RUNDIR)", path);
+    return rundir_check(path, err);
+}
+
+int agent_connect(const char *rundir, const char *belayd, struct belay_error *err)
+{
+    time_t deadline = time(NULL) + CONNECT_DEADLINE_S;
+    for (;;) {
+        int sock = connect_once(rundir, err);
+        if (sock >= 0 && is_alive(sock, err))
+            return sock;
+        int code = errno;
+        if (sock >= 0)
+            close(sock);
+        bool is_absent = code == ENOENT || code == ECONNREFUSED;
+        bool is_leaving = code == ECONNRESET || code == EPIPE;
+        if ((!is_absent && !is_leaving) || (is_absent && !belayd) || time(NULL) > deadline) {
+            errno = code;
+            return -1;
+        }
+        if (is_absent && start_agent(rundir, belayd, err) < 0)
+            return -1;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
+Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, int *fds, unsigned *fd_count,
+                               void (*on_event)(const Belay__Wire__Event *event, void *context),
+                               void *context, struct belay_error *err)
+{
+    if (message_send(sock, &request->base, NULL, 0, err) < 0) {
+        if (errno == EPIPE)
+            belay_error_set(err, ECONNRESET, "the agent has gone");
+        return NULL;
+    }
+    for (;;) {
+        Belay__Wire__Reply *reply = take_reply(sock, fds, fd_count, err);
+        if (!reply)
+            return NULL;
+        if (reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT) {
+            if (on_event)
+                on_event(reply->event, context);
+            belay__wire__reply__free_unpacked(reply, NULL);
+            continue;
+        }
+        if (reply->error[0] == '\0')
+            return reply;
+        int code = reply->error_code ? (int)reply->error_code : EINVAL;
+        belay_error_set(err, code, "%s", reply->error);
+        belay__wire__reply__free_unpacked(reply, NULL);
+        errno = code;
+        return NULL;
+    }
+}
+
+static int rundir_name(char *path, size_t path_bytes, struct belay_error *err)
+{
+    const char *own = getenv("BELAY_RUNDIR");
+    const char *session = getenv("XDG_RUNTIME_DIR");
+    int used;
+    if (own && own[0])
+        used = snprintf(path, path_bytes, "%s", own);
+    else if (geteuid() == 0)
+        used = snprintf(path, path_bytes, "/run/belay");
+    else if (session && session[0])
+        used = snprintf(path, path_bytes, "%s/belay", session);
+    else
+        used = snprintf(path, path_bytes, "/tmp/belay-%u", (unsigned)geteuid());
+    size_t room = sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof "/keeper.sock";
+    if (used < 0 || (size_t)used >= path_bytes || (size_t)used > room)
+        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
+    return 0;
+}
+
+/* A directory that is not there yet holds no danger: connecting says ENOENT. */
+static int rundir_check(const char *path, struct belay_error *err)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : belay_error_errno(err, "cannot look at the run directory %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return belay_error_set(err, ENOTDIR, "the run directory %s is not a directory", path);
+    if (st.st_uid != geteuid())
+        return belay_error_set(err, EPERM, "the run directory %s belongs to another user", path);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return belay_error_set(err, EPERM, "others may write to the run directory %s: chmod 700 it", path);
+    return 0;
+}
+
+static int connect_once(const char *rundir, struct belay_error *err)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int used = snprintf(name.sun_path, sizeof name.sun_path, "%s/agent.sock", rundir);
+    if (used < 0 || (size_t)used >= sizeof name.sun_path)
+        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return belay_error_errno(err, "cannot make a socket");
+    int rc;
+    do {
+        rc = connect(sock, (struct sockaddr *)&name, sizeof name);
+    } while (rc < 0 && errno == EINTR);
+    if (rc == 0)
+        return sock;
+    int code = errno;
+    if (code == ENOENT || code == ECONNREFUSED)
+        belay_error_set(err, code, "no agent is running in %s", rundir);
+    else
+        belay_error_errno(err, "cannot reach the agent in %s", rundir);
+    close(sock);
+    errno = code;
+    return -1;
+}
+
+/* An agent about to leave may still have accepted us: only an answer says that it stays. */
+static int is_alive(int sock, struct belay_error *err)
+{
+    Belay__Wire__Ping ping = BELAY__WIRE__PING__INIT;
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_PING;
+    request.ping = &ping;
+    Belay__Wire__Reply *reply = agent_call(sock, &request, NULL, NULL, NULL, NULL, err);
+    if (!reply)
+        return 0;
+    belay__wire__reply__free_unpacked(reply, NULL);
+    return 1;
+}
+
+/* Run belayd, which returns when an agent listens; what it says on stderr becomes the error. */
+static int start_agent(const char *rundir, const char *belayd, struct belay_error *err)
+{
+    char *argv[] = {(char *)belayd, "--rundir", (char *)rundir, NULL};
+    char complaint[300] = "";
+    int ends[2], status = 0;
+    pid_t pid;
+    char **env = environment_without_preload();
+    posix_spawn_file_actions_t actions;
+
+    if (!env || pipe2(ends, O_CLOEXEC) < 0) {
+        free(env);
+        return belay_error_errno(err, "cannot start the agent");
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    int code = posix_spawn(&pid, belayd, &actions, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&actions);
+    free(env);
+    close(ends[1]);
+    if (code == 0)
+        read_complaint(ends[0], complaint, sizeof complaint);
+    close(ends[0]);
+    if (code)
+        return belay_error_set(err, code, "cannot start the agent %s: %s", belayd, strerror(code));
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 0; /* SIGCHLD is ignored here: whether it worked, the next connect tells */
+    if (status == 0)
+        return 0;
+    return belay_error_set(err, ESRCH, "the agent did not start: %s",
+                           complaint[0] ? complaint : "no reason given");
+}
+
+static void read_complaint(int fd, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    char extra[256];
+    for (;;) {
+        bool is_full = used + 1 >= text_bytes;
+        ssize_t got = is_full ? read(fd, extra, sizeof extra)
+                              : read(fd, text + used, text_bytes - 1 - used);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        used += is_full ? 0 : (size_t)got;
+    }
+    text[used] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    static const char prefix[] = "belay: ";
+    if (!strncmp(text, prefix, sizeof prefix - 1))
+        memmove(text, text + sizeof prefix - 1, strlen(text) - sizeof prefix + 2);
+}
+
+/* The agent is no MPI program and outlives this one: nothing may be preloaded into it. */
+static char **environment_without_preload(void)
+{
+    size_t count = 0, kept = 0;
+    while (environ && environ[count])
+        count++;
+    char **env = malloc((count + 1) * sizeof *env);
+    if (!env)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", 11))
+            env[kept++] = environ[i];
+    env[kept] = NULL;
+    return env;
+}
+
+static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, struct belay_error *err)
+{
+    uint8_t *bytes = NULL;
+    int came[MESSAGE_MAX_FDS];
+    unsigned came_count = 0, room = fds ? *fd_count : 0;
+    ssize_t length = message_receive(sock, &bytes, came, &came_count, err);
+    if (length <= 0) {
+        if (length == 0)
+            belay_error_set(err, ECONNRESET, "the agent has gone");
+        return NULL;
+    }
+    Belay__Wire__Reply *reply = belay__wire__reply__unpack(NULL, (size_t)length, bytes);
+    free(bytes);
+    for (unsigned i = 0; i < came_count; i++) {
+        if (reply && i < room)
+            fds[i] = came[i];
+        else
+            close(came[i]);
+    }
+    if (!reply) {
+        belay_error_set(err, EBADMSG, "the agent sent a malformed reply");
+        return NULL;
+    }
+    if (fd_count && reply->body_case != BELAY__WIRE__REPLY__BODY_EVENT)
+        *fd_count = came_count < room ? came_count : room;
+    return reply;
+}
