@@ -42,7 +42,7 @@ bool fault_hit(const char *point, int rank, uint64_t line)
     bool is_failing = false;
 
     while (item != NULL && *item != '\0') {
-        const char *end = strchrnul(item, ',');
+        const char *end = item + strcspn(item, ",");
         struct fault fault;
 
         if (fault_parse(item, end, &fault) && fault_matches(&fault, point, rank, line)) {
