@@ -1,0 +1,54 @@
+/*
+ * waitfor.h - what the ranks of a line report, and who waits for whom (DESIGN 4.3).
+ *
+ * A rank is settled when its newest report is for the newest targets, is not below them and not inside
+ * a collective; the line is converged when all are. A rank is demanded when it is WAITING below target,
+ * or when a demanded rank waits for it. A demanded rank that is HELD while below target on nothing has
+ * to be released. Demand is kept per version of the targets and may outlive its cause: releasing more
+ * than necessary costs time, never correctness.
+ *
+ * Cost: a report costs the length of its own peer list; a whole version costs at most the sum of all
+ * lists; a wait for anybody costs one pass over the ranks per version.
+ *
+ * A rank that is INSIDE, or that waits for a non-blocking collective, needs no edge: who has not come yet
+ * is below target, hence demanded on its own account.
+ */
+#ifndef BELAY_COORD_WAITFOR_H
+#define BELAY_COORD_WAITFOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coord/coord.h"
+
+struct waitfor_rank;
+
+struct waitfor {
+    struct waitfor_rank *ranks;
+    uint32_t rank_count;
+    uint32_t version;           /* of the targets that count; reports for others are ignored */
+    uint32_t unsettled;         /* ranks not settled in this version */
+    uint32_t everybody_version; /* in this version somebody demanded waits for anybody */
+    uint32_t *pending;          /* work list: demanded ranks to look at; each at most once per report */
+    uint32_t pending_count;
+    struct coord_clock *released; /* found since the last waitfor_clear_released() */
+    uint32_t released_count;
+};
+
+/* A zeroed struct holds no ranks. Returns 0, or -1 with ENOMEM (then it holds none). */
+int waitfor_init(struct waitfor *waitfor, uint32_t rank_count);
+void waitfor_destroy(struct waitfor *waitfor);
+
+/* New targets are out (version 0: a new line begins): nobody is settled, nobody is demanded. */
+void waitfor_begin_version(struct waitfor *waitfor, uint32_t version);
+
+/*
+ * Take one report (its rank in range). Releases that follow are appended to `released`, as the clock that
+ * the target has to reach. Returns 0, or -1 with ENOMEM (the report is not taken).
+ */
+int waitfor_report(struct waitfor *waitfor, const struct coord_report *report);
+void waitfor_clear_released(struct waitfor *waitfor);
+
+bool waitfor_is_settled(const struct waitfor *waitfor);
+
+#endif
