@@ -1,0 +1,79 @@
+"""The lint finds what it is there for: each bad snippet, in a temporary tree, gives its finding."""
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+LINT = pathlib.Path(__file__).resolve().parents[1] / "lint"
+
+GOOD = {
+    "README.md": "# Top\n\nA tree to be checked.\n",
+    "common/README.md": "# common\n\nWhat all parts share.\n",
+    "common/util/README.md": "# common/util\n\nErrors.\n",
+    "common/util/error.h": "#include <stdint.h>\nint error_code(uint32_t code);\n",
+    "common/util/error.c": '#include "common/util/error.h"\n',
+    "coord/README.md": "# coord\n\nThe state machine.\n",
+    "coord/coord.h": "#ifdef __cplusplus\n#endif\nint coord_step(void);\n",
+    "node-agent/README.md": "# node-agent\n\nThe agent.\n",
+    "node-agent/agent.c": '#include "coord/coord.h"\n#include "common/util/error.h"\n',
+}
+
+BAD = [
+    ("coord/a.c", '#include "node-agent/agent.h"\n', "coord/a.c:1: coord may not include node-agent"),
+    ("coord/a.c", '#include "mpi-layer/upper/x.h"\n', "coord may not include mpi-layer"),
+    ("common/util/a.c", '#include "common/wire/control.h"\n', "common/util may not include common"),
+    ("common/util/a.c", '\n#  include "coord/coord.h"\n', "common/util/a.c:2: common/util may not include coord"),
+    ("node-agent/a.c", '#include "agent.h"\n', "does not carry its path"),
+    ("node-agent/a.c", "#include <mpi.h>\n", "<mpi.h> may be seen only by"),
+    ("node-agent/a.c", "#include <slurm/spank.h>\n", "may be seen only by slurm-plugin"),
+    ("coord/a.c", "\tint x;\n", "coord/a.c:1: a tab"),
+    ("coord/a.c", "/* " + "x" * 120 + " */\n", "columns, at most 110"),
+    ("coord/a.c", "/* TODO later */\n", "a note to oneself: TODO"),
+    ("coord/notes.md", "see /root/belay/x\n", "a path of one machine: /root/belay"),
+    ("coord/bad.h", "uint64_t count(void);\n", "coord/bad.h: does not compile alone with cc"),
+    ("coord/bad.h", "#ifdef __cplusplus\n#endif\nint f(int new);\n", "does not compile alone with c++"),
+    ("coord/plan/plan.c", "int x;\n", "coord/plan: no README.md"),
+    ("coord/README.md", "# coord\n", "coord/README.md:1: does not open with a sentence"),
+]
+
+
+def make_tree(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def lint(folder):
+    return subprocess.run([LINT, folder], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_good_tree_has_no_findings(tmp_path):
+    make_tree(tmp_path, GOOD)
+    done = lint(tmp_path)
+    assert done.stdout == "lint: 0 findings\n"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name, text, finding", BAD, ids=[bad[2][:50] for bad in BAD])
+def test_a_bad_file_is_found(tmp_path, name, text, finding):
+    if finding.endswith("c++") and not shutil.which("c++"):
+        pytest.skip("no C++ compiler here")
+    make_tree(tmp_path, GOOD | {name: text})
+    done = lint(tmp_path)
+    assert finding in done.stdout
+    assert done.stdout.endswith("lint: 1 findings\n")
+    assert done.returncode == 1
+
+
+def test_a_long_file_is_a_warning_only(tmp_path):
+    make_tree(tmp_path, GOOD | {"coord/long.c": "int f(void);\n" * 701})
+    done = lint(tmp_path)
+    assert "warning: coord/long.c: 701 lines" in done.stdout
+    assert done.returncode == 0
+
+
+def test_build_folders_and_test_folders_are_left_out(tmp_path):
+    make_tree(tmp_path, GOOD | {"_build/a.c": "\t/* XXX */\n", "coord/test/coord_test.c": "int x;\n"})
+    assert lint(tmp_path).returncode == 0
