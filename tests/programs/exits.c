@@ -1,0 +1,38 @@
+/*
+ * exits - take --steps barriers, then end in the way that --mode says, on rank --rank:
+ *   exit    exit status --value after MPI_Finalize (default; 0)
+ *   early   exit(--value) without MPI_Finalize
+ *   abort   MPI_Abort with --value
+ *   crash   a segmentation fault
+ */
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/programs/program.h"
+
+static void end_as_told(const struct program *program)
+{
+    if (strcmp(program->mode, "early") == 0)
+        exit((int)program->value);
+    if (strcmp(program->mode, "abort") == 0)
+        MPI_Abort(MPI_COMM_WORLD, (int)program->value);
+    if (strcmp(program->mode, "crash") == 0)
+        *(volatile int *)(uintptr_t)program->value = 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct program program = {.steps = 50};
+    MPI_Init(&argc, &argv);
+    program_begin(&program, "exits", argc, argv);
+    for (long step = 1; step <= program.steps; step++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        program_step(&program, step);
+    }
+    if (program.rank == program.victim)
+        end_as_told(&program);
+    program_end(&program);
+    MPI_Finalize();
+    return program.rank == program.victim ? (int)program.value : 0;
+}
