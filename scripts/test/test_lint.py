@@ -13,6 +13,7 @@ GOOD = {
     "common/util/README.md": "# common/util\n\nErrors.\n",
     "common/util/error.h": "#include <stdint.h>\nint error_code(uint32_t code);\n",
     "common/util/error.c": '#include "common/util/error.h"\n',
+    "docs/README.md": "# docs\n\nPages.\n",
     "coord/README.md": "# coord\n\nThe state machine.\n",
     "coord/coord.h": "#ifdef __cplusplus\n#endif\nint coord_step(void);\n",
     "node-agent/README.md": "# node-agent\n\nThe agent.\n",
@@ -34,6 +35,8 @@ BAD = [
     ("coord/bad.h", "uint64_t count(void);\n", "coord/bad.h: does not compile alone with cc"),
     ("coord/bad.h", "#ifdef __cplusplus\n#endif\nint f(int new);\n", "does not compile alone with c++"),
     ("coord/plan/plan.c", "int x;\n", "coord/plan: no README.md"),
+    ("coord/a.c", 'int f(void) { return fault_hit("park", 0, 1); }\n', "fault point park is not listed"),
+    ("docs/faults.md", "| `gone` | agent | nowhere |\n", "fault point gone is nowhere in the code"),
     ("coord/README.md", "# coord\n", "coord/README.md:1: does not open with a sentence"),
 ]
 
