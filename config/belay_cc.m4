@@ -7,7 +7,7 @@ AC_DEFUN([BELAY_CC],
   [AC_REQUIRE([AC_PROG_CC])
    BELAY_CFLAGS="-std=gnu11"
    m4_foreach_w([belay_flag],
-     [-Wall -Wextra -Wmissing-prototypes -Wpointer-arith -Wstrict-prototypes -Wvla -Wwrite-strings],
+     [-Wall -Wextra -Wmissing-prototypes -Wpointer-arith -Wstrict-prototypes -Wvla],
      [BELAY_CC_FLAG(belay_flag)
 ])
    AC_ARG_ENABLE([werror],
