@@ -115,14 +115,15 @@ def collective(proto, is_nonblocking):
     call = "rc = lower_%s(%s);" % (proto.name, arguments)
     if w_arrays:
         peers = "API_NEIGHBORS" if "neighbor" in proto.name.lower() else "API_MEMBERS"
-        out.append(fill("    rc = api_types_create(&types, comm, %s, %s, recvtypes);" % (
-            peers, "sendbuf == MPI_IN_PLACE ? NULL : sendtypes")))
+        send = "sendbuf == MPI_IN_PLACE ? NULL : sendtypes"
+        out.append(fill("    rc = api_types_create(&types, comm, %s, %s, recvtypes);" % (peers, send)))
         out += ["    if (rc == MPI_SUCCESS) {", fill("        " + call)]
         out += after_w(is_nonblocking) + ["    }"]
     else:
         out.append(fill("    " + call))
-        out += ["    if (rc == MPI_SUCCESS) {",
-                "        *request = request_new_collective(real_request, comm);", "    }"] if is_nonblocking else []
+        if is_nonblocking:
+            out += ["    if (rc == MPI_SUCCESS) {",
+                    "        *request = request_new_collective(real_request, comm);", "    }"]
     out += ["    wrapper_leave();"] if is_nonblocking else ["    collective_leave(comm);"]
     return out + ["    return rc;"] + tail(proto)
 
@@ -172,5 +173,5 @@ def refuse_call(before, name, reason, comm):
 
 def fortran(name, reason):
     """A symbol that only Fortran code calls; mpi.h uses the names of some as macros."""
-    return ["#undef " + name, "int %s(void);" % name, "int %s(void)" % name, "{"] + refuse_call(
-        "return ", name, reason, "NULL") + ["}", ""]
+    return ["#undef " + name, '__attribute__((visibility("default"))) int %s(void);' % name,
+            "int %s(void)" % name, "{"] + refuse_call("return ", name, reason, "NULL") + ["}", ""]
