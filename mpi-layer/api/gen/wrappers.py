@@ -133,7 +133,8 @@ def after_w(is_nonblocking):
     if not is_nonblocking:
         return ["        free(api_types_block(&types));"]
     return ["        if (rc == MPI_SUCCESS) {",
-            "            *request = request_new_collective_owning(real_request, comm, api_types_block(&types));",
+            fill("            *request = request_new_collective_owning(real_request, comm, "
+                 "api_types_block(&types));"),
             "        } else {", "            free(api_types_block(&types));", "        }"]
 
 

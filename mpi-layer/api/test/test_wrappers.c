@@ -228,7 +228,8 @@ static void test_arrays_of_types(void **state)
     assert_non_null(owned);
     free(owned);
     assert_int_equal(
-        PMPI_Ialltoallw(MPI_IN_PLACE, NULL, NULL, garbage, NULL, NULL, NULL, types, COMM, &request), MPI_SUCCESS);
+        PMPI_Ialltoallw(MPI_IN_PLACE, NULL, NULL, garbage, NULL, NULL, NULL, types, COMM, &request),
+        MPI_SUCCESS);
     assert_null(seen[0]);
     free(owned);
 }
