@@ -59,7 +59,7 @@ def data_source(library, handles, prototypes):
 
 
 def alignment(size):
-    """Open MPI's objects are aligned to a cache line at most to 32; small ones to their size."""
+    """What the compiler gives objects of that size: 32 bytes to large ones, their size to small ones."""
     return 32 if size >= 32 else max(a for a in (1, 2, 4, 8, 16) if a <= max(size, 1))
 
 
