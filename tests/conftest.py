@@ -1,0 +1,84 @@
+"""Fixtures of the integration tests.
+
+BELAY_PREFIX is where Belay is installed (default: _install in the checkout), BELAY_BUILD where it was built
+(default: _build). Tests marked `campaign` run with --campaign only.
+"""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+
+from belaytest import Sandbox  # noqa: E402
+from programs import TOP, Programs  # noqa: E402
+from waiting import deadline  # noqa: E402
+
+DEFAULT_LIMIT_S = 120
+
+
+def pytest_addoption(parser):
+    parser.addoption("--campaign", action="store_true", help="run the long campaigns as well")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "campaign: takes long; deselected without --campaign")
+    config.addinivalue_line("markers", "limit(seconds): the longest that the test may take")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--campaign"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("campaign")]
+    items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+    config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    marker = item.get_closest_marker("limit")
+    with deadline(marker.args[0] if marker else DEFAULT_LIMIT_S, item.name):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Let the fixtures' ends know whether the test passed."""
+    outcome = yield
+    if call.when == "call":
+        item.has_passed = outcome.get_result().passed
+
+
+@pytest.fixture(scope="session")
+def prefix():
+    """The folder that Belay is installed in."""
+    path = os.environ.get("BELAY_PREFIX") or os.path.join(TOP, "_install")
+    if not os.access(os.path.join(path, "bin", "belay"), os.X_OK):
+        pytest.fail(f"no Belay in {path} (set BELAY_PREFIX)", pytrace=False)
+    return path
+
+
+@pytest.fixture(scope="session")
+def programs(prefix, tmp_path_factory):
+    build = os.environ.get("BELAY_BUILD") or os.path.join(TOP, "_build")
+    return Programs(prefix, build, str(tmp_path_factory.mktemp("programs")))
+
+
+@pytest.fixture
+def sandbox(request, prefix, programs):
+    """A run directory for this test. Whatever the test leaves behind fails it."""
+    box = Sandbox(prefix, programs)
+    yield box
+    try:
+        if getattr(request.node, "has_passed", False):
+            with deadline(60, "the check of what is left behind"):
+                box.assert_clean()
+    finally:
+        box.destroy()
+
+
+@pytest.fixture
+def belay(sandbox):
+    """Run the installed command in this test's sandbox: belay("status", "job")."""
+    return sandbox.belay

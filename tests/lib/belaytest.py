@@ -1,0 +1,319 @@
+"""A run directory of its own for each test, and jobs in it that are watched, killed and judged."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import traces
+from programs import collect, mpi_environment
+from waiting import wait_for
+
+COMMAND_LIMIT_S = 60
+SOCKET_PATH_LIMIT = 60  # of the run directory; a socket's whole path has 107 bytes
+
+
+def short_folder(prefix):
+    """A new folder whose path leaves room for a socket's name in it."""
+    parent = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix=prefix, dir=parent if len(parent) < SOCKET_PATH_LIMIT else "/tmp")
+
+
+class Sandbox:
+    """One test's run directory, working folder and environment; everything started in it is found again."""
+
+    def __init__(self, prefix, programs):
+        self.prefix = prefix
+        self.programs = programs
+        self.base = short_folder("belay-")
+        self.rundir = os.path.join(self.base, "run")
+        self.folder = os.path.join(self.base, "work")
+        for path in (self.rundir, self.folder):
+            os.mkdir(path, 0o700)
+        self.command = os.path.join(prefix, "bin", "belay")
+        self.environment = {**os.environ, **mpi_environment(), "BELAY_RUNDIR": self.rundir}
+        self.environment.pop("BELAY_FAULT", None)
+        self.user = []  # words before each command, to run it as somebody else
+        self.jobs = []
+        self.shared_memory = traces.shared_memory()
+
+    def become(self, uid):
+        """Run commands as this user from now on, with a home and a folder for temporary files of his own."""
+        home = os.path.join(self.base, "home")
+        os.mkdir(home)
+        for path in (self.base, home, self.rundir, self.folder):
+            os.chown(path, uid, uid)
+        self.environment.update(HOME=home, TMPDIR=home)
+        self.user = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"]
+
+    # ---- commands ----
+
+    def belay(self, *arguments, timeout=COMMAND_LIMIT_S, **options):
+        """Run `belay ARGUMENTS` to its end; a CompletedProcess with text."""
+        options = {"stdin": subprocess.DEVNULL, "cwd": self.folder, "env": self.environment, **options}
+        return subprocess.run([*self.user, self.command, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=timeout, **options)
+
+    def status(self, job):
+        """The object of `belay status JOB --json`, or None if the job is not known (yet)."""
+        done = self.belay("status", job, "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def start_agent(self, **variables):
+        """Start the agent before any job, with settings that the jobs do not get."""
+        agent = os.path.join(self.prefix, "lib", "belay", "belayd")
+        subprocess.run([agent, "--rundir", self.rundir], env={**self.environment, **variables}, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=COMMAND_LIMIT_S)
+
+    def run(self, program, **options):
+        """Start `belay run` of a Program; a Job. Options are those of Job."""
+        job = Job(self, program, **options)
+        self.jobs.append(job)
+        job.start()
+        return job
+
+    # ---- what is left behind ----
+
+    def wait_quiet(self, deadline_s=20):
+        """Wait until no process of this sandbox is left."""
+        wait_for(lambda: not traces.processes_of(self.rundir), deadline_s,
+                 f"the end of {traces.processes_of(self.rundir)}")
+
+    def assert_clean(self):
+        """After `belay clean`: no process, no file in the run directory, no shared memory of this test."""
+        self.belay("clean")
+        self.wait_quiet()
+        assert traces.files_under(self.rundir) == []
+        wait_for(lambda: not traces.abandoned_shared_memory(self.shared_memory), 10,
+                 f"shared memory to go: {traces.abandoned_shared_memory(self.shared_memory)}")
+
+    def destroy(self):
+        for job in self.jobs:
+            job.report()
+        self._print_file(os.path.join(self.rundir, "agent.log"))
+        traces.kill_processes_of(self.rundir)
+        for job in self.jobs:
+            job.destroy()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    @staticmethod
+    def _print_file(path):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                print(f"---- {path}\n{file.read()[-4000:]}")
+
+
+class Job:
+    """One `belay run` (or `belay restart`), its standard streams in files."""
+
+    def __init__(self, sandbox, program, name="job", interval="300ms", options=(), seed=None, trace=True,
+                 line=None, **variables):
+        self.sandbox = sandbox
+        self.program = program
+        self.name = name
+        self.variables = variables
+        self.folder = tempfile.mkdtemp(prefix=f"{name}-", dir=sandbox.folder)
+        self.trace_path = os.path.join(self.folder, "trace") if trace else None
+        self.seed = random.randrange(1 << 30) if seed is None else seed
+        self.random = random.Random(self.seed)
+        self.options = ["run", "--name", name, *(["--interval", interval] if interval else []), *options]
+        self.line = line or self.launch_line()
+        self.process = None
+        self.pids = {}  # epoch: {rank: pid}, as seen
+        self.outages = []  # of Outage
+        if sandbox.user:
+            os.chmod(self.folder, 0o777)
+
+    def launch_line(self):
+        trace = ["--trace", self.trace_path] if self.trace_path else []
+        return ["mpirun", "-n", str(self.program.ranks), *self.program.argv, *trace]
+
+    def start(self):
+        self._start([*self.options, "--", *self.line])
+
+    def restart(self, line=()):
+        """`belay restart` of the same job, after its first process has ended."""
+        self._start(["restart", self.name, *(["--", *line] if line else [])])
+
+    def _start(self, arguments):
+        with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
+            self.process = subprocess.Popen([*self.sandbox.user, self.sandbox.command, *arguments],
+                                            stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
+                                            env={**self.sandbox.environment, **self.variables},
+                                            start_new_session=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    @property
+    def errors(self):
+        return self.read("err").decode(errors="replace")
+
+    # ---- watching ----
+
+    def status(self):
+        status = self.sandbox.status(self.name)
+        if status:
+            ranks = {rank["rank"]: rank["pid"] for node in status["nodes"] for rank in node["ranks"] if rank["pid"]}
+            if len(ranks) == self.program.ranks:
+                self.pids[status["epoch"]] = ranks
+        return status
+
+    def wait_status(self, condition, deadline_s=30, what="a status"):
+        """Wait for condition(status) while the job runs; the status."""
+
+        def look():
+            has_ended = self.process.poll() is not None
+            status = self.status()
+            if status and condition(status):
+                return status
+            assert not has_ended, f"the job ended ({self.process.returncode}) before {what}:\n{self.errors}"
+            return None
+
+        return wait_for(look, deadline_s, what)
+
+    def wait_committed(self, at_least=1, deadline_s=30):
+        """Wait until all ranks run and a line with this number or a later one is committed; its number."""
+        status = self.wait_status(
+            lambda status: status["state"] == "running" and newest_line(status) >= at_least and
+            status["epoch"] in self.pids, deadline_s, f"line {at_least}")
+        return newest_line(status)
+
+    def wait_epoch(self, epoch, deadline_s=30):
+        """Wait until all ranks of this epoch or a later one run; the status."""
+        return self.wait_status(
+            lambda status: status["epoch"] >= epoch and status["state"] == "running" and
+            status["epoch"] in self.pids, deadline_s, f"epoch {epoch}")
+
+    def steps(self):
+        """(time, step) of each step that rank 0 has taken, as the trace has it now."""
+        if not self.trace_path or not os.path.exists(self.trace_path):
+            return set()
+        with open(self.trace_path, encoding="ascii") as file:
+            rows = [row.split() for row in file.read().splitlines(keepends=True) if row.endswith("\n")]
+        return {(float(row[2]), int(row[1])) for row in rows if len(row) == 3}
+
+    def wait_step(self, at_least, deadline_s=60):
+        wait_for(lambda: any(step >= at_least for _, step in self.steps()), deadline_s, f"step {at_least}")
+
+    # ---- disturbing ----
+
+    def kill_rank(self, rank=None, state="running"):
+        """kill -9 of a rank (None: a random one) of the epoch, when the job is in this state; the Outage."""
+        status = self.wait_status(lambda status: status["epoch"] in self.pids and status["state"] == state)
+        rank = self.random.randrange(self.program.ranks) if rank is None else rank
+        pid = self.pids[status["epoch"]][rank]
+        print(f"{self.name}: kill rank {rank} (pid {pid}) of epoch {status['epoch']}, seed {self.seed}")
+        os.kill(pid, signal.SIGKILL)
+        outage = Outage(status["epoch"], rank, newest_line(status), self.steps())
+        wait_for(lambda: not any(map(traces.is_alive, self.pids[outage.epoch].values())), 20,
+                 "the end of the other ranks")
+        outage.note_end(self.steps())
+        self.outages.append(outage)
+        return outage
+
+    def kill_and_recover(self, rank=None):
+        """Kill a rank and wait until all ranks run again; the status."""
+        outage = self.kill_rank(rank)
+        return self.wait_epoch(outage.epoch + 1)
+
+    # ---- the end ----
+
+    def wait(self, deadline_s=90):
+        """Wait for the end of `belay run`; its status."""
+        try:
+            return self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {deadline_s} s") from None
+
+    def result(self):
+        return collect(self.program, self.folder, self.process.returncode, self.read("out"))
+
+    def report(self):
+        """Print what the job said, for a test that failed."""
+        for name in ("out", "err"):
+            print(f"---- {self.name} {name}\n{self.read(name).decode(errors='replace')[-4000:]}")
+        if self.process and self.process.poll() is None:
+            print(f"---- status\n{json.dumps(self.sandbox.status(self.name), indent=1)[-4000:]}")
+
+    def destroy(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Outage:
+    """A kill: what was there before it, and when the last process of the epoch was gone."""
+
+    def __init__(self, epoch, rank, line, steps):
+        self.epoch = epoch
+        self.rank = rank
+        self.line = line  # newest committed just before
+        self.steps = steps
+        self.time = None
+
+    def note_end(self, steps):
+        self.time = time.monotonic()
+        self.steps |= {(when, step) for when, step in steps if when < self.time}
+
+    @property
+    def steps_before(self):
+        return max((step for _, step in self.steps), default=0)
+
+
+def newest_line(status):
+    """The number of the newest committed line, 0: none."""
+    return max((line["line"] for line in status["lines"] if line["state"] == "committed"), default=0)
+
+
+# ---- judgements ----
+
+def assert_same_result(job):
+    """Exit status, standard output and files are those of an undisturbed native run."""
+    reference = job.sandbox.programs.reference(job.program)
+    result = job.result()
+    assert reference.status == 0
+    assert (result.status, result.stdout) == (reference.status, reference.stdout), job.errors
+    assert [name for name, _ in result.files] == [name for name, _ in reference.files]
+    for (name, mine), (_, theirs) in zip(result.files, reference.files):
+        assert mine == theirs, f"{name} differs"
+
+
+def assert_restored(job, restarts):
+    """The history shows this many restarts, each from a line, each with new processes."""
+    status = job.status()
+    assert status["restarts"] == restarts and status["restarts_from_start"] == 0, status["history"]
+    epochs = [entry["epoch"] for entry in status["history"]]
+    assert epochs == sorted(set(epochs)) and status["epoch"] == epochs[-1]
+    for entry in status["history"][1:]:
+        assert entry["restored_line"] >= 1 and entry["restore_ms"] > 0, entry
+    seen = [pid for ranks in job.pids.values() for pid in ranks.values()]
+    assert len(job.pids) > restarts and len(seen) == len(set(seen)), f"processes were not new: {job.pids}"
+
+
+def assert_little_done_again(job):
+    """After each outage the program went on from a step, not from its start."""
+    if not job.trace_path:
+        return
+    later = job.steps()
+    for outage in job.outages:
+        after = [step for when, step in later if when > outage.time]
+        assert after, "no step after the restart"
+        done_again = outage.steps_before - min(after) + 1
+        print(f"rank {outage.rank} killed at step {outage.steps_before}: {done_again} steps done again")
+        assert done_again < outage.steps_before
+
+
+def assert_recovered(job, restarts=None):
+    """The job has ended as if nothing had happened, and it was restored from lines, not run again."""
+    assert_same_result(job)
+    assert_restored(job, len(job.outages) if restarts is None else restarts)
+    assert_little_done_again(job)

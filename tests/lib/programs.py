@@ -1,0 +1,93 @@
+"""The programs that the tests run, and their undisturbed runs to compare with."""
+
+import glob
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(TESTS)
+NATIVE_LIMIT_S = 120
+
+
+def mpi_environment():
+    """What tests/env.sh exports."""
+    settings = {}
+    with open(os.path.join(TESTS, "env.sh"), encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("export "):
+                name, _, value = line[len("export "):].strip().partition("=")
+                settings[name] = value
+    return settings
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command to run under mpirun. Relative paths in it are of the folder it runs in."""
+
+    argv: tuple
+    ranks: int = 4
+    outputs: str = ""  # pattern of the files that it writes
+
+    @property
+    def name(self):
+        return os.path.basename(self.argv[0])
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    stdout: bytes
+    files: tuple  # of (name, contents)
+
+
+def collect(program, folder, status, stdout):
+    names = sorted(glob.glob(os.path.join(folder, program.outputs))) if program.outputs else []
+    files = []
+    for name in names:
+        with open(name, "rb") as file:
+            files.append((os.path.basename(name), file.read()))
+    return Result(status, stdout, tuple(files))
+
+
+class Programs:
+    """Where the programs are, inputs made for the session, and results of native runs."""
+
+    def __init__(self, prefix, build, folder):
+        self.apps = os.path.join(prefix, "lib", "belay", "apps")
+        self.build = os.path.join(build, "tests", "programs")
+        self.folder = folder
+        self._inputs = {}
+        self._references = {}
+
+    def test_program(self, name, *arguments, ranks=4):
+        return Program((os.path.join(self.build, name), *map(str, arguments)), ranks)
+
+    def heat(self, side=1024, steps=8000, snapshot_every=2000, ranks=4):
+        """About 6 s on two cores; with snapshots in the folder that it runs in."""
+        return Program((os.path.join(self.apps, "heat"), "--input", self._heat_input(side), "--steps", str(steps),
+                        "--snapshot-every", str(snapshot_every), "--output", "snapshot"),
+                       ranks, "snapshot-*.h5")
+
+    def _heat_input(self, side):
+        if side not in self._inputs:
+            path = os.path.join(self.folder, f"heat-{side}.h5")
+            subprocess.run([os.path.join(self.apps, "heat-input"), "--nx", str(side), "--ny", str(side + 13),
+                            "--seed", "7", path], check=True, timeout=60)
+            self._inputs[side] = path
+        return self._inputs[side]
+
+    def reference(self, program):
+        """The Result of an undisturbed native run (once per session)."""
+        if program not in self._references:
+            folder = tempfile.mkdtemp(prefix="native-", dir=self.folder)
+            done = run_native(program, folder)
+            self._references[program] = collect(program, folder, done.returncode, done.stdout)
+        return self._references[program]
+
+
+def run_native(program, folder):
+    environment = {**os.environ, **mpi_environment()}
+    return subprocess.run(["mpirun", "-n", str(program.ranks), *program.argv], cwd=folder, env=environment,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=NATIVE_LIMIT_S)

@@ -1,0 +1,109 @@
+"""A process dies in each phase of a line (named fault points, docs/faults.md): the newest committed line is used,
+and without one the start."""
+
+import os
+import signal
+
+import pytest
+
+from belaytest import assert_restored, assert_same_result, newest_line
+
+RANK_POINTS = ["rank.strobe", "rank.converge", "rank.drain", "rank.park", "rank.resume"]
+# Killed at the second line: the line that must be restored.
+AGENT_POINTS = {
+    "agent.strobe": 1,
+    "agent.capture": 1,
+    "agent.captured": 1,
+    "agent.commit.before": 1,
+    "agent.commit.recorded": 2,
+    "agent.commit.after": 2,
+}
+
+
+def ring(programs, seconds=4):
+    return programs.test_program("ring", "--steps", 100 * seconds, "--seconds", seconds)
+
+
+def assert_back_from(job, lines):
+    """The second epoch runs from one of these lines, takes a new line, and ends well."""
+    status = job.wait_epoch(2)
+    restored = status["history"][-1]["restored_line"]
+    assert restored in lines
+    done = job.sandbox.belay("checkpoint", "job")
+    assert done.returncode == 0, done.stderr
+    assert newest_line(job.status()) > restored
+    job.wait()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("point", RANK_POINTS)
+def test_rank_dies_at_the_second_line(sandbox, programs, belay, point):
+    job = sandbox.run(ring(programs), interval=None, BELAY_FAULT=f"{point}@1#2=kill")
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode == 0
+    belay("checkpoint", "job")  # ends well or not, as the point is before or after the commit
+    # A rank that resumes has been captured: its line may commit all the same.
+    assert_back_from(job, [1, 2] if point == "rank.resume" else [1])
+    assert_restored(job, 1)
+
+
+@pytest.mark.parametrize("point", ["rank.strobe", "rank.park"])
+def test_rank_dies_at_the_first_line(sandbox, programs, belay, point):
+    job = sandbox.run(ring(programs), interval=None, BELAY_FAULT=f"{point}@2#1=kill")
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode != 0
+    assert_back_from(job, [0])
+    status = job.status()
+    assert (status["restarts"], status["restarts_from_start"]) == (0, 1)
+
+
+def test_rank_dies_in_the_restore(sandbox, programs):
+    """Rank 1 stands still while it is restored; another is killed meanwhile."""
+    job = sandbox.run(ring(programs), BELAY_FAULT="rank.restore@1=delay:1500")
+    job.wait_committed(1)
+    job.kill_rank(2)
+    job.wait_status(lambda status: status["epoch"] == 2 and 2 in job.pids, what="the second epoch")
+    job.kill_rank(3, state="restarting")
+    job.wait_epoch(3)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 2)
+
+
+@pytest.mark.parametrize("point", AGENT_POINTS)
+def test_agent_dies_at_the_second_line(sandbox, programs, belay, point):
+    sandbox.start_agent(BELAY_FAULT=f"{point}#2=kill")
+    job = sandbox.run(ring(programs), interval=None)
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode == 0
+    belay("checkpoint", "job")
+    assert_back_from(job, [AGENT_POINTS[point]])
+    assert_restored(job, 1)
+
+
+@pytest.mark.parametrize("point", ["agent.capture", "agent.captured", "agent.commit.before"])
+def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
+    sandbox.start_agent(BELAY_FAULT=f"{point}#2=error")
+    job = sandbox.run(ring(programs), interval=None)
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode == 0
+    done = belay("checkpoint", "job")
+    assert done.returncode != 0 and len(done.stderr.strip().splitlines()) == 1
+    assert belay("checkpoint", "job").returncode == 0
+    status = job.status()
+    states = {line["line"]: line["state"] for line in status["lines"]}
+    assert (states[1], states[2], states[3]) == ("committed", "aborted", "committed")
+    job.kill_and_recover()
+    assert job.status()["history"][-1]["restored_line"] == 3
+    job.wait()
+    assert_same_result(job)
+
+
+def test_agent_killed_between_lines(sandbox, programs):
+    job = sandbox.run(ring(programs, seconds=6))
+    job.wait_committed(2)
+    os.kill(job.status()["nodes"][0]["agent_pid"], signal.SIGKILL)
+    job.wait_epoch(2)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)

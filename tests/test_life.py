@@ -1,0 +1,195 @@
+"""How jobs begin and end: exit statuses, signals, and that nothing is left of them."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import traces
+from belaytest import assert_recovered, assert_same_result
+from programs import run_native
+from waiting import wait_for
+
+NOBODY = 65534
+
+
+def ring(programs, seconds=4):
+    return programs.test_program("ring", "--steps", 100 * seconds, "--seconds", seconds)
+
+
+def assert_gone(sandbox, job, state):
+    """No process is left; the status answers until `belay clean`."""
+    sandbox.wait_quiet()
+    status = job.status()
+    assert status["state"] == state, status
+    assert sandbox.belay("clean", job.name).returncode == 0
+    assert sandbox.status(job.name) is None
+    assert traces.files_under(sandbox.rundir) == []
+
+
+# ---- endings ----
+
+def test_ends_well(sandbox, programs):
+    job = sandbox.run(ring(programs, 2))
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert_gone(sandbox, job, "finished")
+
+
+def test_stop(sandbox, programs, belay):
+    job = sandbox.run(ring(programs, 30))
+    job.wait_committed()
+    assert belay("stop", "job").returncode == 0
+    assert job.wait(20) == 76
+    assert_gone(sandbox, job, "stopped")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_belay_run(sandbox, programs, number):
+    job = sandbox.run(ring(programs, 30))
+    job.wait_committed()
+    job.process.send_signal(number)
+    assert job.wait(20) == 128 + number
+    assert_gone(sandbox, job, "stopped")
+
+
+def test_belay_run_killed(sandbox, programs, belay):
+    job = sandbox.run(ring(programs, 30))
+    job.wait_committed()
+    pids = job.pids[1].values()
+    job.process.kill()
+    job.process.wait()
+    wait_for(lambda: not any(map(traces.is_alive, pids)), 15, "the end of the ranks")
+    assert wait_for(lambda: job.status()["state"] == "lost" and job.status(), 10, "the state lost")["restarts"] == 0
+    assert belay("clean", "job").returncode == 0
+    sandbox.wait_quiet()
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--mode", "exit", "--value", 7],
+    ["--mode", "early", "--value", 3],
+    ["--mode", "abort", "--value", 5],
+])
+def test_own_end_is_passed_on_and_not_restarted(sandbox, programs, arguments, tmp_path):
+    program = programs.test_program("exits", "--steps", 100, "--seconds", 1, "--rank", 1, *arguments)
+    expected = run_native(program, tmp_path).returncode
+    assert expected != 0
+    job = sandbox.run(program)
+    assert job.wait() == expected
+    status = job.status()
+    assert status["epoch"] == 1 and status["restarts"] == status["restarts_from_start"] == 0
+
+
+def test_crash_loop_stops_after_the_second_time(sandbox, programs):
+    job = sandbox.run(programs.test_program("exits", "--steps", 20, "--mode", "crash", "--rank", 2), interval=None,
+                      options=["--max-restarts", "10"])
+    assert job.wait() == 79
+    status = job.status()
+    assert status["restarts"] + status["restarts_from_start"] == 1
+    assert "rank 2" in job.errors and "signal 11" in job.errors
+
+
+def test_restarts_exhausted_then_restart(sandbox, programs):
+    job = sandbox.run(ring(programs, 8), options=["--max-restarts", "1"])
+    job.wait_committed(1)
+    status = job.kill_and_recover()
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.kill_rank()
+    assert job.wait(20) == 75
+    job.restart()
+    assert job.wait() == 0
+    assert_recovered(job, restarts=2)
+
+
+# ---- ways to start ----
+
+def test_detach(sandbox, programs):
+    job = sandbox.run(ring(programs, 3), options=["--detach"])
+    assert job.wait(30) == 0
+    assert job.read("out") == b"job\n"
+    wait_for(lambda: sandbox.status("job")["state"] == "finished", 60, "the end of the detached job")
+    assert job.read("job.out") == programs.reference(job.program).stdout
+
+
+def preload_line(sandbox, program, name):
+    preload = os.path.join(sandbox.prefix, "lib", "belay", "libbelay.so")
+    settings = [f"LD_PRELOAD={preload}", f"BELAY_NAME={name}", "BELAY_INTERVAL=300ms",
+                f"BELAY_RUNDIR={sandbox.rundir}"]
+    return ["mpirun", *[word for setting in settings for word in ("-x", setting)], "-n", str(program.ranks),
+            *program.argv]
+
+
+def test_preload_without_belay_run(sandbox, programs):
+    program = ring(programs, 3)
+    process = subprocess.Popen(preload_line(sandbox, program, "alone"), env=sandbox.environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=sandbox.folder)
+    wait_for(lambda: any(line["state"] == "committed" for line in (sandbox.status("alone") or {"lines": []})["lines"]),
+             30, "a line")
+    stdout, _ = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (0, programs.reference(program).stdout)
+    wait_for(lambda: sandbox.status("alone")["state"] == "finished", 10, "the state finished")
+    sandbox.wait_quiet()
+
+
+def test_preload_and_belay_restart(sandbox, programs, belay):
+    """A job without arbiter is lost with a rank; its images are kept and `belay restart` goes on from them."""
+    program = ring(programs, 4)
+    process = subprocess.Popen(preload_line(sandbox, program, "alone"), env=sandbox.environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    status = wait_for(lambda: any(line["state"] == "committed"
+                                  for line in (sandbox.status("alone") or {"lines": []})["lines"]) and
+                      sandbox.status("alone"), 30, "a line")
+    os.kill(status["nodes"][0]["ranks"][1]["pid"], signal.SIGKILL)
+    process.wait(30)
+    wait_for(lambda: sandbox.status("alone")["state"] == "lost", 10, "the state lost")
+    done = belay("restart", "alone", "--", "mpirun", "-n", program.ranks, *program.argv)
+    assert (done.returncode, done.stdout.encode()) == (0, programs.reference(program).stdout), done.stderr
+    assert sandbox.status("alone")["history"][-1]["restored_line"] >= 1
+
+
+def test_no_mpi_program(belay):
+    done = belay("run", "--", "mpirun", "-n", "2", "sh", "-c", "echo here; exit 4")
+    assert (done.returncode, done.stdout) == (4, "here\nhere\n")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("belay:")]
+    assert len(lines) == 1 and "nothing was protected" in lines[0]
+
+
+def test_standard_input_is_passed_on(sandbox, belay):
+    done = subprocess.run([sandbox.command, "run", "--", "mpirun", "-n", "1", "cat"], input="some\nlines\n", text=True,
+                          capture_output=True, timeout=60, env=sandbox.environment)
+    assert (done.returncode, done.stdout) == (0, "some\nlines\n")
+
+
+def test_two_jobs_at_once(sandbox, programs, belay):
+    jobs = [sandbox.run(programs.test_program(name, "--steps", 300, "--seconds", 5, ranks=2), name=name)
+            for name in ("ring", "collmix")]
+    for job in jobs:
+        job.wait_committed()
+    listed = belay("list", "--json")
+    assert listed.returncode == 0 and all(f'"{job.name}"' in listed.stdout for job in jobs)
+    jobs[0].kill_and_recover()
+    for job in jobs:
+        job.wait()
+        assert_recovered(job)
+
+
+# ---- another user ----
+
+def can_execute(user, *paths):
+    return all(subprocess.run([*user, "test", "-x", path], check=False).returncode == 0 for path in paths)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
+def test_ordinary_user(sandbox, programs):
+    """A kill and a recovery as an ordinary user, with HOME, TMPDIR and run directory of his own."""
+    program = ring(programs, 5)
+    sandbox.become(NOBODY)
+    if not can_execute(sandbox.user, sandbox.command, program.argv[0]):
+        pytest.skip("other users cannot execute what was built")
+    job = sandbox.run(program)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)

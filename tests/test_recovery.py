@@ -1,0 +1,80 @@
+"""Kill a rank after a committed line: the job comes back from that line with the result it would have had."""
+
+import pytest
+
+from belaytest import assert_recovered
+
+
+def workload(programs, name, seconds=6):
+    if name == "heat":
+        return programs.heat()
+    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
+
+
+WORKLOADS = ["heat", "ring", "collmix"]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_kill_after_a_line(sandbox, programs, name):
+    job = sandbox.run(workload(programs, name))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_restart_of_a_restart_of_a_restart(sandbox, programs):
+    job = sandbox.run(workload(programs, "ring", seconds=10))
+    for _ in range(3):
+        line = job.wait_committed()
+        status = job.kill_and_recover()
+        assert status["history"][-1]["restored_line"] >= line
+        job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.wait()
+    assert_recovered(job)
+
+
+def test_each_line_is_restored_not_the_first(sandbox, programs):
+    """After the third line a restore comes from the third or a later one."""
+    job = sandbox.run(workload(programs, "collmix"))
+    line = job.wait_committed(3)
+    status = job.kill_and_recover(rank=0)
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait()
+    assert_recovered(job)
+
+
+@pytest.mark.parametrize("name", ["p2pmix", "threads", "compute", "imbalance", "sleepy"])
+def test_kill_in_other_programs(sandbox, programs, name):
+    extra = {"compute": ["--steps", 2], "imbalance": ["--steps", 8], "sleepy": []}.get(name, ["--steps", 500])
+    job = sandbox.run(programs.test_program(name, *extra, "--seconds", 5), trace=name in ("p2pmix", "threads"))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_on_demand_lines(sandbox, programs, belay):
+    job = sandbox.run(workload(programs, "ring"), interval=None)
+    job.wait_epoch(1)
+    for line in (1, 2):
+        done = belay("checkpoint", "job")
+        assert done.returncode == 0, done.stderr
+        assert job.wait_committed(line) == line
+    status = job.kill_and_recover()
+    assert status["history"][-1]["restored_line"] == 2
+    job.wait()
+    assert_recovered(job)
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("kill", range(20))
+def test_campaign_of_kills(sandbox, programs, name, kill):
+    job = sandbox.run(workload(programs, name), seed=kill)
+    job.wait_committed(1 + kill % 5)
+    job.wait_step(job.random.randrange(1, 200))  # somewhere between two lines
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)

@@ -1,0 +1,120 @@
+"""What cannot be done is refused with one clear line, and nothing is lost."""
+
+import os
+import stat
+
+import pytest
+
+from belaytest import Job, assert_same_result
+
+
+def only_line(text):
+    """The one line that Belay said, without the launcher's own words."""
+    lines = [line for line in text.splitlines() if line.startswith("belay:")]
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def assert_refused(done, *words):
+    assert done.returncode != 0
+    line = only_line(done.stderr)
+    for word in words:
+        assert word in line, line
+
+
+def lost_job(sandbox, programs):
+    """A job that was lost and whose images are kept: one kill, no restart."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 500, "--seconds", 5), options=["--max-restarts", "0"])
+    job.wait_committed(1)
+    job.kill_rank()
+    assert job.wait() == 75
+    return job
+
+
+@pytest.mark.parametrize("interval", ["0", "-1s", "soon", "10 parsecs", "99999999999999h"])
+def test_bad_interval(belay, interval):
+    assert_refused(belay("run", "--interval", interval, "--", "mpirun", "-n", "1", "true"), interval)
+
+
+@pytest.mark.parametrize("command", ["status", "checkpoint", "stop", "restart"])
+def test_unknown_job(belay, command):
+    assert_refused(belay(command, "nosuchjob"), "nosuchjob")
+
+
+def test_static_executable(sandbox, programs, belay):
+    program = programs.test_program("static")
+    assert_refused(belay("run", "--", "mpirun", "-n", "2", *program.argv), "static")
+
+
+def test_agent_that_cannot_be_started(sandbox, belay, tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    done = belay("run", "--", "mpirun", "-n", "1", "true",
+                 env={**sandbox.environment, "BELAY_RUNDIR": str(in_the_way)})
+    assert_refused(done, str(in_the_way))
+
+
+def test_run_directory_open_to_others(sandbox, belay, tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    done = belay("run", "--", "mpirun", "-n", "1", "true", env={**sandbox.environment, "BELAY_RUNDIR": str(folder)})
+    assert_refused(done, str(folder))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o777 and os.listdir(folder) == []
+
+
+def test_memory_that_the_images_do_not_fit(sandbox, programs, belay):
+    """The line is aborted with its reason; the job goes on."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 4), interval=None,
+                      options=["--memory", "1M"])
+    job.wait_epoch(1)
+    done = belay("checkpoint", "job")
+    assert_refused(done, "--memory")
+    line = job.status()["lines"][-1]
+    assert line["state"] == "aborted" and "--memory" in line["reason"]
+    job.wait()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("ranks, name", [(3, "ring"), (4, "collmix")])
+def test_image_of_another_launch(sandbox, programs, belay, ranks, name):
+    """Another number of ranks, another binary: refused, and the right one still goes on from its line."""
+    job = lost_job(sandbox, programs)
+    argv = programs.test_program(name).argv if name != job.program.name else job.program.argv
+    done = belay("restart", "job", "--", "mpirun", "-n", ranks, *argv)
+    assert done.returncode == 77
+    assert any(line.startswith("belay:") and "line" in line for line in done.stderr.splitlines()), done.stderr
+    job.restart()
+    assert job.wait() == 0
+    assert_same_result(job)
+    status = job.status()
+    assert status["history"][-1]["restored_line"] >= 1
+
+
+def test_name_in_use(sandbox, programs, belay):
+    job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 3))
+    job.wait_epoch(1)
+    assert_refused(belay("run", "--name", "job", "--", "mpirun", "-n", "1", "true"), "job")
+    assert job.wait() == 0
+    assert_same_result(job)
+
+
+def test_function_refused_by_name(sandbox, programs):
+    job = sandbox.run(programs.test_program("refused"), trace=False)
+    assert job.wait() == 0
+    text = job.read("out").decode()
+    assert "MPI_ERR_UNSUPPORTED_OPERATION" in text and "MPI_Win_create" in text
+
+
+def test_function_refused_with_the_default_handler(sandbox, programs):
+    job = sandbox.run(programs.test_program("refused", "--mode", "fatal"), trace=False)
+    assert job.wait() != 0
+    assert "MPI_Win_create" in job.errors
+    assert job.status()["epoch"] == 1  # it ended by itself: no restart
+
+
+def test_names_with_strange_letters(sandbox, programs):
+    for name in ("../job", "a/b", ".hidden", "x" * 65, ""):
+        job = Job(sandbox, programs.test_program("exits"), name="good")
+        done = sandbox.belay("run", "--name", name, "--", *job.line)
+        assert done.returncode == 64, name
