@@ -8,11 +8,7 @@ AC_DEFUN([BELAY_HDF5],
    AS_IF([test "x$belay_hdf5" = xhdf5], [BELAY_HDF5_REFUSE_PARALLEL])
    AS_IF([test -n "$belay_hdf5"],
      [BELAY_FOUND([HDF5 serial], [$($PKG_CONFIG --modversion $belay_hdf5)])],
-     [BELAY_MISSING([HDF5 serial], [required], [files of the example programs], [libhdf5-dev])])
-   AC_PATH_PROG([H5DIFF], [h5diff])
-   AS_IF([test -n "$H5DIFF"],
-     [BELAY_FOUND([h5diff], [$H5DIFF])],
-     [BELAY_MISSING([h5diff], [optional], [compares snapshots in the demo], [hdf5-tools])])])
+     [BELAY_MISSING([HDF5 serial], [required], [files of the example programs], [libhdf5-dev])])])
 
 # A parallel `hdf5.pc` is not what is asked for here.
 AC_DEFUN([BELAY_HDF5_REFUSE_PARALLEL],
