@@ -5,12 +5,12 @@ import stat
 
 import pytest
 
-from belaytest import Job, assert_same_result
+from belaytest import Job, assert_same_result, lines_of_belay
 
 
 def only_line(text):
     """The one line that Belay said, without the launcher's own words."""
-    lines = [line for line in text.splitlines() if line.startswith("belay:")]
+    lines = lines_of_belay(text)
     assert len(lines) == 1, text
     return lines[0]
 
@@ -83,7 +83,7 @@ def test_image_of_another_launch(sandbox, programs, belay, ranks, name):
     argv = programs.test_program(name).argv if name != job.program.name else job.program.argv
     done = belay("restart", "job", "--", "mpirun", "-n", ranks, *argv)
     assert done.returncode == 77
-    assert any(line.startswith("belay:") and "line" in line for line in done.stderr.splitlines()), done.stderr
+    assert any("line" in line for line in lines_of_belay(done.stderr)), done.stderr
     job.restart()
     assert job.wait() == 0
     assert_same_result(job)

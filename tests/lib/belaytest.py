@@ -274,6 +274,11 @@ def newest_line(status):
     return max((line["line"] for line in status["lines"] if line["state"] == "committed"), default=0)
 
 
+def lines_of_belay(text):
+    """What Belay said on a standard error stream that it shares with the launcher and the program."""
+    return [line for line in text.splitlines() if line.startswith("belay:")]
+
+
 # ---- judgements ----
 
 def assert_same_result(job):

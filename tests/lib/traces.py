@@ -51,9 +51,18 @@ def shared_memory():
     return set(os.listdir(SHARED_MEMORY))
 
 
+def _is_ours(name):
+    try:
+        return os.stat(os.path.join(SHARED_MEMORY, name)).st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
+
+
 def abandoned_shared_memory(before):
-    """Names in /dev/shm that were not there before and that no live process maps (other jobs may run)."""
-    new = shared_memory() - before
+    """Names in /dev/shm that were not there before and that no live process maps (other jobs may run).
+
+    Of other users' files only root can tell who maps them."""
+    new = {name for name in shared_memory() - before if os.geteuid() == 0 or _is_ours(name)}
     if not new:
         return set()
     mapped = b"".join(_read(f"/proc/{pid}/maps") for pid in _pids())
