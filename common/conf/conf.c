@@ -1,0 +1,172 @@
+#include "common/conf/conf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/util/duration.h"
+#include "common/util/size.h"
+
+#define YEAR_MS (366ull * 24 * 3600 * 1000)
+
+static const struct conf_setting settings[CONF_END] = {
+    [CONF_NAME] =
+        {
+            .name = "name",
+            .variable = "BELAY_NAME",
+            .argument = "JOB",
+            .unit = CONF_UNIT_TEXT,
+            .help = "Name of the job (default: made from the program's name and a number)",
+        },
+    [CONF_INTERVAL] =
+        {
+            .name = "interval",
+            .variable = "BELAY_INTERVAL",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 10,
+            .max = YEAR_MS,
+            .zero_hint = "leave --interval out for lines on demand only",
+            .help =
+                "Take a recovery line every T: 500ms, 10s, 5m, 2h or a Slurm time (default: on demand only)",
+        },
+    [CONF_MAX_RESTARTS] =
+        {
+            .name = "max-restarts",
+            .variable = "BELAY_MAX_RESTARTS",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 0,
+            .max = 1000000,
+            .fallback = "3",
+            .help = "Restart the job at most N times after a loss",
+        },
+    [CONF_MEMORY] =
+        {
+            .name = "memory",
+            .variable = "BELAY_MEMORY",
+            .argument = "SIZE",
+            .unit = CONF_UNIT_SIZE,
+            .min = 1 << 20,
+            .max = INT64_MAX,
+            .zero_hint = "leave --memory out for no limit",
+            .help = "Memory that the job's images may take on a node: 512M, 4G (default: no limit)",
+        },
+    [CONF_RETENTION] =
+        {
+            .name = "retention",
+            .variable = "BELAY_RETENTION",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 0,
+            .max = YEAR_MS,
+            .fallback = "1h",
+            .help = "How long images stay for 'belay restart' after a job was lost",
+        },
+    [CONF_RUNDIR] =
+        {
+            .name = "rundir",
+            .variable = "BELAY_RUNDIR",
+            .argument = "DIR",
+            .unit = CONF_UNIT_TEXT,
+            .help = "Directory of the agent's socket and records (default: /run/belay for root, else "
+                    "$XDG_RUNTIME_DIR/belay or /tmp/belay-UID)",
+        },
+    [CONF_LOG] =
+        {
+            .name = "log",
+            .variable = "BELAY_LOG",
+            .argument = "LEVEL",
+            .unit = CONF_UNIT_TEXT,
+            .fallback = "info",
+            .help = "How much is said: error, warning, info or debug",
+        },
+    [CONF_FAULT] =
+        {
+            .name = "fault",
+            .variable = "BELAY_FAULT",
+            .argument = "FAULTS",
+            .unit = CONF_UNIT_TEXT,
+            .help = "Fault points to fire, for tests",
+        },
+};
+
+const struct conf_setting *conf_setting(enum conf_key key)
+{
+    return &settings[key];
+}
+
+const char *conf_text(enum conf_key key, const char *option)
+{
+    if (option)
+        return option;
+    const char *text = getenv(settings[key].variable);
+    return text && *text ? text : settings[key].fallback;
+}
+
+static int parse_count(const char *text, uint64_t *value, struct belay_error *err)
+{
+    char *end = NULL;
+    errno = 0;
+    if (*text >= '0' && *text <= '9')
+        *value = strtoull(text, &end, 10);
+    if (!end || *end)
+        return belay_error_set(err, EINVAL, "'%s' is not a whole number", text);
+    return errno ? belay_error_set(err, ERANGE, "'%s' is too large a number", text) : 0;
+}
+
+static int parse(enum conf_unit unit, const char *text, uint64_t *value, struct belay_error *err)
+{
+    if (unit == CONF_UNIT_TIME)
+        return duration_parse(text, value, err);
+    return unit == CONF_UNIT_SIZE ? size_parse(text, value, err) : parse_count(text, value, err);
+}
+
+/* A number as a user would write it; the result is text or a static string. */
+static const char *format(enum conf_unit unit, uint64_t value, char text[DURATION_TEXT_BYTES])
+{
+    _Static_assert(DURATION_TEXT_BYTES == SIZE_TEXT_BYTES, "one buffer serves both");
+    if (unit == CONF_UNIT_TIME)
+        return duration_format(value, text);
+    if (unit == CONF_UNIT_SIZE)
+        return size_format(value, text);
+    snprintf(text, DURATION_TEXT_BYTES, "%" PRIu64, value);
+    return text;
+}
+
+static int check_range(const struct conf_setting *setting, uint64_t value, struct belay_error *err)
+{
+    char low[DURATION_TEXT_BYTES], high[DURATION_TEXT_BYTES];
+    if (value == 0 && setting->zero_hint)
+        return belay_error_set(err, EINVAL, "refused: %s", setting->zero_hint);
+    if (value < setting->min)
+        return belay_error_set(err, ERANGE, "less than the smallest value, %s",
+                               format(setting->unit, setting->min, low));
+    if (value > setting->max)
+        return belay_error_set(err, ERANGE, "more than the largest value, %s",
+                               format(setting->unit, setting->max, high));
+    return 0;
+}
+
+int conf_number(enum conf_key key, const char *option, uint64_t *value, struct belay_error *err)
+{
+    const struct conf_setting *setting = &settings[key];
+    const char *text = conf_text(key, option);
+    uint64_t number = 0;
+    if (text && (parse(setting->unit, text, &number, err) || check_range(setting, number, err)))
+        return option ? belay_error_prefix(err, "--%s %s", setting->name, text)
+                      : belay_error_prefix(err, "%s=%s", setting->variable, text);
+    *value = number;
+    return 0;
+}
+
+void conf_print(FILE *stream)
+{
+    for (int key = CONF_NONE + 1; key < CONF_END; key++) {
+        const struct conf_setting *setting = &settings[key];
+        fprintf(stream, "  %s=%s\n      %s", setting->variable, setting->argument, setting->help);
+        if (setting->fallback)
+            fprintf(stream, " (default: %s)", setting->fallback);
+        fputs(".\n", stream);
+    }
+}

@@ -1,0 +1,60 @@
+/*
+ * conf.h - the table of settings, and how one is looked up: option, then environment, then default.
+ */
+#ifndef BELAY_COMMON_CONF_CONF_H
+#define BELAY_COMMON_CONF_CONF_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/util/error.h"
+
+enum conf_key {
+    CONF_NONE = 0,
+    CONF_NAME,
+    CONF_INTERVAL,
+    CONF_MAX_RESTARTS,
+    CONF_MEMORY,
+    CONF_RETENTION,
+    CONF_RUNDIR,
+    CONF_LOG,
+    CONF_FAULT,
+    CONF_END, /* one past the last key */
+};
+
+enum conf_unit {
+    CONF_UNIT_NONE = 0,
+    CONF_UNIT_TEXT,
+    CONF_UNIT_TIME, /* values in milliseconds */
+    CONF_UNIT_SIZE, /* values in bytes */
+    CONF_UNIT_COUNT,
+};
+
+struct conf_setting {
+    const char *name;     /* of the long option, without dashes */
+    const char *variable; /* of the environment */
+    const char *argument; /* what help calls the value: "T", "N" */
+    enum conf_unit unit;
+    uint64_t min, max;     /* in the unit's base; unused for text */
+    const char *fallback;  /* the default as a user would write it; NULL: none */
+    const char *zero_hint; /* not NULL: 0 is refused with this advice */
+    const char *help;      /* one sentence */
+};
+
+/* The row of a key; never NULL for a valid key. */
+const struct conf_setting *conf_setting(enum conf_key key);
+
+/*
+ * The value of a setting that is a number: `option` if not NULL, else the environment variable if it is
+ * set and not empty, else the default. *value is in the unit's base, 0 if nothing was given and there is
+ * no default. Returns 0, or -1 (EINVAL, ERANGE) with err, which names where the text came from.
+ */
+int conf_number(enum conf_key key, const char *option, uint64_t *value, struct belay_error *err);
+
+/* The same for a text setting. The result is borrowed from its source; NULL if nothing was given. */
+const char *conf_text(enum conf_key key, const char *option);
+
+/* Print the table for a person. */
+void conf_print(FILE *stream);
+
+#endif
