@@ -1,0 +1,136 @@
+#include "cmd/calls.h"
+
+#include <errno.h>
+
+#include "common/wire/client.h"
+
+/* protobuf-c wants its strings writable but only reads those of a message that is sent. */
+static char *borrow(const char *text)
+{
+    return text ? (char *)text : (char *)protobuf_c_empty_string;
+}
+
+static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__Request *request,
+                                Belay__Wire__Reply__BodyCase expected, struct belay_error *err)
+{
+    Belay__Wire__Reply *reply =
+        agent_call(caller->sock, request, NULL, NULL, caller->on_event, caller->context, err);
+    if (reply && reply->body_case != expected) {
+        calls_free(reply);
+        reply = NULL;
+        belay_error_set(err, EPROTO, "the agent gave an answer of another kind (%d); is it another version?",
+                        (int)expected);
+    }
+    return reply;
+}
+
+Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open,
+                                  struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_OPEN;
+    request.job_open = open;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_JOB_OPENED, err);
+}
+
+Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
+                                    struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__EpochOpen body = BELAY__WIRE__EPOCH_OPEN__INIT;
+    body.job = borrow(job);
+    body.launcher_pid = launcher_pid;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN;
+    request.epoch_open = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_EPOCH_OPENED, err);
+}
+
+Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
+                                      struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__LaunchEnded body = BELAY__WIRE__LAUNCH_ENDED__INIT;
+    body.job = borrow(job);
+    body.wait_status = wait_status;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED;
+    request.launch_ended = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_VERDICT, err);
+}
+
+Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, const char *final_state,
+                                   bool keep_images, int exit_status, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__JobClose body = BELAY__WIRE__JOB_CLOSE__INIT;
+    body.job = borrow(job);
+    body.final_state = borrow(final_state);
+    body.keep_images = keep_images;
+    body.exit_status = exit_status;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_CLOSE;
+    request.job_close = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
+Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Checkpoint body = BELAY__WIRE__CHECKPOINT__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_CHECKPOINT;
+    request.checkpoint = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_LINE_DONE, err);
+}
+
+Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__StatusQuery body = BELAY__WIRE__STATUS_QUERY__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_STATUS;
+    request.status = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_STATUS, err);
+}
+
+Belay__Wire__Reply *call_list(const struct caller *caller, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__ListQuery body = BELAY__WIRE__LIST_QUERY__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_LIST;
+    request.list = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_LIST, err);
+}
+
+Belay__Wire__Reply *call_stop(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Stop body = BELAY__WIRE__STOP__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_STOP;
+    request.stop = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
+Belay__Wire__Reply *call_clean(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Clean body = BELAY__WIRE__CLEAN__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_CLEAN;
+    request.clean = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
+Belay__Wire__Reply *call_ping(const struct caller *caller, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Ping body = BELAY__WIRE__PING__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_PING;
+    request.ping = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_PONG, err);
+}
+
+void calls_free(Belay__Wire__Reply *reply)
+{
+    if (reply)
+        belay__wire__reply__free_unpacked(reply, NULL);
+}

@@ -1,0 +1,42 @@
+/*
+ * calls.h - the requests that belay sends to the agent, one function each.
+ *
+ * Each returns the reply with the expected body (free it with calls_free()), or NULL with err; err->code
+ * is what the agent said, ECONNRESET or EPIPE if it has gone, EPROTO if the reply makes no sense.
+ */
+#ifndef BELAY_CMD_CALLS_H
+#define BELAY_CMD_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+
+/* The connection, and who is told of events that come before a reply. */
+struct caller {
+    int sock;
+    void (*on_event)(const Belay__Wire__Event *event, void *context); /* NULL: events are dropped */
+    void *context;
+};
+
+Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open,
+                                  struct belay_error *err);
+Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
+                                    struct belay_error *err);
+Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
+                                      struct belay_error *err);
+Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, const char *final_state,
+                                   bool keep_images, int exit_status, struct belay_error *err);
+/* For tools; job NULL or "": the only one that runs (clean: all ended ones). */
+Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_list(const struct caller *caller, struct belay_error *err);
+Belay__Wire__Reply *call_stop(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_clean(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_ping(const struct caller *caller, struct belay_error *err);
+
+/* Accepts NULL. */
+void calls_free(Belay__Wire__Reply *reply);
+
+#endif

@@ -1,0 +1,129 @@
+/* belay clean - forget ended jobs: their records, and images that were kept for a restart. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/exit_codes.h"
+#include "cmd/layout.h"
+#include "cmd/options.h"
+#include "cmd/records.h"
+#include "cmd/tool.h"
+#include "common/util/log.h"
+#include "common/wire/client.h"
+
+static const struct argp argp = {
+    .parser = tool_options_parser,
+    .args_doc = "[JOB]",
+    .doc = "Forget an ended job, or all of them: images that were kept for 'belay restart', and records."
+           "\vA job that runs is left alone. Works with and without a running agent.",
+};
+
+/* What is removed while no agent runs. */
+struct sweep {
+    const char *rundir;
+    struct belay_error err; /* of the first failure */
+    unsigned count;
+};
+
+static int remove_record(const char *job, void *context)
+{
+    struct sweep *sweep = context;
+    if (record_remove(sweep->rundir, job, &sweep->err))
+        return -1;
+    sweep->count++;
+    return 0;
+}
+
+/* Directories go if nothing is left in them; the agent's dead socket does not count. */
+static void remove_directories(const char *rundir)
+{
+    static const char *const leftovers[] = {"agent.sock", "keeper.sock"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
+        if (snprintf(path, sizeof path, "%s/%s", rundir, leftovers[i]) < PATH_MAX)
+            unlink(path);
+    if (snprintf(path, sizeof path, "%s/jobs", rundir) < PATH_MAX)
+        rmdir(path);
+    rmdir(rundir);
+}
+
+static int clean_without_agent(const char *rundir, const char *job, unsigned *count, struct belay_error *err)
+{
+    struct sweep sweep = {.rundir = rundir};
+    int rc = job ? remove_record(job, &sweep) : records_visit(rundir, remove_record, &sweep);
+    *count = sweep.count;
+    if (rc) {
+        *err = sweep.err;
+        return -1;
+    }
+    remove_directories(rundir);
+    return 0;
+}
+
+static int clean_with_agent(const struct tool *tool, const char *job, unsigned *count,
+                            struct belay_error *err)
+{
+    Belay__Wire__Reply *reply = call_clean(&tool->agent, job, err);
+    if (!reply)
+        return -1;
+    *count = reply->done->count;
+    calls_free(reply);
+    return 0;
+}
+
+/* Does a keeper hold images that an agent left behind when it died? Then a new agent has to drop them. */
+static bool has_keeper(const char *rundir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    return snprintf(path, sizeof path, "%s/keeper.sock", rundir) < PATH_MAX && stat(path, &st) == 0;
+}
+
+/* An agent in the place of one that died. Returns 0, or -1 with err. */
+static int start_agent(struct tool *tool, struct belay_error *err)
+{
+    struct layout layout;
+    if (layout_find(&layout, err))
+        return -1;
+    tool->agent.sock = agent_connect(tool->rundir, layout.agent, err);
+    return tool->agent.sock < 0 ? -1 : 0;
+}
+
+static int clean_jobs(struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
+{
+    if (tool->agent.sock < 0 && has_keeper(tool->rundir) && start_agent(tool, err))
+        return -1;
+    return tool->agent.sock >= 0 ? clean_with_agent(tool, job, count, err)
+                                 : clean_without_agent(tool->rundir, job, count, err);
+}
+
+static int clean(int argc, char **argv)
+{
+    struct tool_options options;
+    struct tool tool;
+    struct belay_error err = {0};
+    unsigned count = 0;
+    int code = EXIT_OK;
+    if (tool_options_parse(&argp, argc, argv, false, &options))
+        return EXIT_USAGE;
+    if (tool_open(&tool))
+        return EXIT_NO_AGENT;
+    if (clean_jobs(&tool, options.job, &count, &err)) {
+        log_error("%s", err.text);
+        code = tool_exit_code(&err);
+    } else {
+        printf("%u job%s cleaned\n", count, count == 1 ? "" : "s");
+    }
+    tool_close(&tool);
+    return code;
+}
+
+const struct command command_clean = {
+    .name = "clean",
+    .summary = "forget ended jobs and drop their images",
+    .argp = &argp,
+    .run = clean,
+};

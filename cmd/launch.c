@@ -1,0 +1,124 @@
+#include "cmd/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/launch_line.h"
+#include "cmd/string_list.h"
+
+/* read(2) of exactly `bytes`, interrupted or not. False at the end or on an error. */
+static bool read_whole(int fd, void *buffer, size_t bytes)
+{
+    ssize_t got;
+    do {
+        got = read(fd, buffer, bytes);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)bytes;
+}
+
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void reap(struct launch *launch)
+{
+    while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    launch->pid = 0;
+    close_if_open(&launch->go_fd);
+    close_if_open(&launch->fail_fd);
+}
+
+/* The child: redirect, build the line with the epoch, execute. Only returns on failure, with errno. */
+static void execute(const struct launch_spec *spec, uint32_t epoch)
+{
+    struct launch_variables variables = {
+        .preload = spec->preload,
+        .name = spec->name,
+        .rundir = spec->rundir,
+        .epoch = epoch,
+    };
+    char **argv = launch_line_build(spec->argv, spec->environment, &variables);
+    char **environment = launch_environment_build(spec->argv[0], spec->environment, &variables);
+    if (!argv || !environment)
+        return;
+    if ((spec->out_fd >= 0 && dup2(spec->out_fd, STDOUT_FILENO) < 0) ||
+        (spec->err_fd >= 0 && dup2(spec->err_fd, STDERR_FILENO) < 0))
+        return;
+    environ = environment; /* before the search, so that a recorded PATH counts */
+    sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
+    execvp(argv[0], argv);
+}
+
+static void run_child(const struct launch_spec *spec, pid_t parent, int go_fd, int fail_fd)
+{
+    uint32_t epoch;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || !read_whole(go_fd, &epoch, sizeof epoch))
+        _exit(EXIT_FAILURE);
+    execute(spec, epoch);
+    int code = errno;
+    ssize_t ignored = write(fail_fd, &code, sizeof code);
+    (void)ignored;
+    _exit(EXIT_FAILURE);
+}
+
+int launch_fork(struct launch *launch, const struct launch_spec *spec, struct belay_error *err)
+{
+    int go[2] = {-1, -1}, fail[2] = {-1, -1};
+    pid_t parent = getpid();
+    if (pipe2(go, O_CLOEXEC) || pipe2(fail, O_CLOEXEC)) {
+        belay_error_errno(err, "cannot make a pipe");
+        goto fail;
+    }
+    pid_t pid = fork();
+    if (pid < 0) {
+        belay_error_errno(err, "cannot start a process");
+        goto fail;
+    }
+    if (pid == 0) {
+        close(go[1]);
+        run_child(spec, parent, go[0], fail[1]);
+    }
+    close(go[0]);
+    close(fail[1]);
+    *launch = (struct launch){.pid = pid, .go_fd = go[1], .fail_fd = fail[0]};
+    return 0;
+fail:
+    for (int i = 0; i < 2; i++) {
+        close_if_open(&go[i]);
+        close_if_open(&fail[i]);
+    }
+    errno = err ? err->code : EIO;
+    return -1;
+}
+
+int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err)
+{
+    int code = 0;
+    bool was_written = write(launch->go_fd, &epoch, sizeof epoch) == sizeof epoch;
+    close_if_open(&launch->go_fd);
+    bool has_failed = read_whole(launch->fail_fd, &code, sizeof code);
+    close_if_open(&launch->fail_fd);
+    if (was_written && !has_failed)
+        return 0;
+    reap(launch);
+    errno = has_failed ? code : EPIPE;
+    return belay_error_errno(err, "cannot start the launch");
+}
+
+void launch_cancel(struct launch *launch)
+{
+    if (launch->pid == 0)
+        return;
+    kill(launch->pid, SIGKILL);
+    reap(launch);
+}

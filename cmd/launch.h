@@ -1,0 +1,47 @@
+/*
+ * launch.h - one launch: the launcher (mpirun, srun, a script) as a child of belay.
+ *
+ * It is made in two steps, because the agent names the epoch only when it knows the launcher's pid, and the
+ * epoch is part of the launch line: launch_fork() makes a child that waits, launch_go() lets it execute.
+ * The child stays in belay's process group and keeps its standard streams, so a terminal's stdin, Ctrl-C
+ * and Ctrl-Z work as without belay. It gets SIGTERM when belay dies.
+ */
+#ifndef BELAY_CMD_LAUNCH_H
+#define BELAY_CMD_LAUNCH_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+
+/* What is launched, in the current directory; everything is borrowed. */
+struct launch_spec {
+    char *const *argv;
+    char *const *environment;
+    const char *name;
+    const char *rundir;
+    const char *preload;
+    int out_fd, err_fd;          /* for its standard output and error; -1: as ours */
+    const sigset_t *signal_mask; /* the mask it starts with */
+};
+
+struct launch {
+    pid_t pid;   /* 0: none */
+    int go_fd;   /* write the epoch here; -1 once that is done */
+    int fail_fd; /* the child's errno, if it cannot execute */
+};
+
+/* Make the waiting child. Returns 0, or -1 with err. */
+int launch_fork(struct launch *launch, const struct launch_spec *spec, struct belay_error *err);
+
+/*
+ * Let it execute and wait until it has. Returns 0, or -1 with err (code: what execvp said) after the child
+ * was reaped.
+ */
+int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err);
+
+/* End a child that launch_go() was not called for, and reap it. */
+void launch_cancel(struct launch *launch);
+
+#endif

@@ -1,0 +1,263 @@
+#include "cmd/launch_line.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/string_list.h"
+
+static const char *const mpiruns[] = {"mpirun", "mpiexec", "orterun", "prun"};
+
+/* mpirun's options with one value (Open MPI 4.1, `mpirun --help full`): they tell where the program starts.
+ */
+static const char *const one_value[] = {
+    "H",
+    "N",
+    "am",
+    "app",
+    "bind-to",
+    "c",
+    "cartofile",
+    "cf",
+    "cpu-list",
+    "cpu-set",
+    "cpus-per-proc",
+    "cpus-per-rank",
+    "debugger",
+    "default-hostfile",
+    "hnp",
+    "host",
+    "hostfile",
+    "launch-agent",
+    "machinefile",
+    "map-by",
+    "max-restarts",
+    "max-vm-size",
+    "n",
+    "np",
+    "npernode",
+    "npersocket",
+    "ompi-server",
+    "output-filename",
+    "path",
+    "personality",
+    "ppr",
+    "prefix",
+    "preload-files",
+    "rank-by",
+    "rankfile",
+    "report-events",
+    "report-pid",
+    "report-uri",
+    "rf",
+    "stdin",
+    "timeout",
+    "tune",
+    "wd",
+    "wdir",
+    "x",
+    "xml-file",
+    "xterm",
+};
+static const char *const two_values[] = {"gmca", "mca"};
+
+/* Variables of the user's environment that the ranks are to see. */
+static const char *const passed_on[] = {"BELAY_FAULT", "BELAY_LOG"};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_one_of(const char *word, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(word, words[i]))
+            return true;
+    return false;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool launch_line_is_mpirun(const char *program)
+{
+    return is_one_of(base_name(program), mpiruns, COUNT(mpiruns));
+}
+
+/* The option's name behind one or two dashes; NULL if the word is not an option. */
+static const char *option_name(const char *word)
+{
+    if (word[0] != '-' || !word[1])
+        return NULL;
+    return word + (word[1] == '-' ? 2 : 1);
+}
+
+static size_t values_of(const char *option)
+{
+    if (is_one_of(option, two_values, COUNT(two_values)))
+        return 2;
+    return is_one_of(option, one_value, COUNT(one_value)) ? 1 : 0;
+}
+
+static bool is_separator(const char *word)
+{
+    return !strcmp(word, ":");
+}
+
+/* Is this word the value of a "-x" that speaks of LD_PRELOAD? */
+static bool names_preload(const char *value)
+{
+    size_t length = strlen("LD_PRELOAD");
+    return !strncmp(value, "LD_PRELOAD", length) && (value[length] == '=' || value[length] == '\0');
+}
+
+/* Is argv[i], argv[i + 1] the user's own "-x LD_PRELOAD[=...]"? */
+static bool is_own_preload(char *const argv[], size_t i)
+{
+    const char *option = option_name(argv[i]);
+    return option && !strcmp(option, "x") && argv[i + 1] && names_preload(argv[i + 1]);
+}
+
+/* Past the options of the context that begins at argv[i]: the index of its program, separator or end. */
+static size_t skip_options(char *const argv[], size_t i)
+{
+    const char *option;
+    while (argv[i] && (option = option_name(argv[i])))
+        for (size_t words = 1 + values_of(option); words > 0 && argv[i]; words--)
+            i++;
+    return i;
+}
+
+const char *launch_line_program(char *const argv[], size_t *at)
+{
+    size_t i = skip_options(argv, *at);
+    const char *program = argv[i] && !is_separator(argv[i]) ? argv[i] : NULL;
+    while (argv[i] && !is_separator(argv[i]))
+        i++;
+    *at = argv[i] ? i + 1 : i;
+    return program;
+}
+
+/* The user's own preload for the context that begins at argv[i]; fallback if its options name none. */
+static const char *own_preload(char *const argv[], size_t i, const char *fallback)
+{
+    for (const char *option; argv[i] && (option = option_name(argv[i])); i += 1 + values_of(option)) {
+        if (is_own_preload(argv, i) && argv[i + 1][strlen("LD_PRELOAD")] == '=')
+            return argv[i + 1] + strlen("LD_PRELOAD=");
+        if (string_list_count(argv + i) <= values_of(option))
+            break;
+    }
+    return fallback;
+}
+
+/* Add "NAME=VALUE", with "-x" before it if asked. */
+static int add_variable(struct string_list *list, bool with_x, const char *name, const char *value)
+{
+    return (with_x && string_list_add(list, "-x")) || string_list_addf(list, "%s=%s", name, value) ? -1 : 0;
+}
+
+/* Add all of Belay's variables; `own` is the user's LD_PRELOAD, NULL or "": none. */
+static int add_variables(struct string_list *list, bool with_x, const struct launch_variables *variables,
+                         const char *own)
+{
+    bool has_own = own && *own;
+    if ((with_x && string_list_add(list, "-x")) ||
+        string_list_addf(list, "LD_PRELOAD=%s%s%s", variables->preload, has_own ? ":" : "",
+                         has_own ? own : "") ||
+        add_variable(list, with_x, "BELAY_NAME", variables->name) ||
+        add_variable(list, with_x, "BELAY_RUNDIR", variables->rundir))
+        return -1;
+    return (with_x && string_list_add(list, "-x")) ||
+                   string_list_addf(list, "BELAY_EPOCH=%u", variables->epoch)
+               ? -1
+               : 0;
+}
+
+/* What opens each application context of an mpirun line; the context's words begin at argv[i]. */
+static int add_context(struct string_list *list, char *const argv[], size_t i, char *const environment[],
+                       const struct launch_variables *variables)
+{
+    if (add_variables(list, true, variables,
+                      own_preload(argv, i, string_list_value(environment, "LD_PRELOAD"))))
+        return -1;
+    for (size_t k = 0; k < COUNT(passed_on); k++) {
+        const char *value = string_list_value(environment, passed_on[k]);
+        if (value && add_variable(list, true, passed_on[k], value))
+            return -1;
+    }
+    return 0;
+}
+
+/* Copy one context from argv[*i] up to its separator or the end, without the user's own preload option. */
+static int copy_context(struct string_list *list, char *const argv[], size_t *i)
+{
+    size_t values = 0; /* still to come for the option before */
+    bool in_options = true;
+    for (; argv[*i] && !is_separator(argv[*i]); (*i)++) {
+        const char *option = in_options && values == 0 ? option_name(argv[*i]) : NULL;
+        if (option && is_own_preload(argv, *i)) {
+            (*i)++;
+            continue;
+        }
+        if (option)
+            values = values_of(option);
+        else if (values > 0)
+            values--;
+        else
+            in_options = false;
+        if (string_list_add(list, argv[*i]))
+            return -1;
+    }
+    return 0;
+}
+
+static int build_mpirun_line(struct string_list *list, char *const argv[], char *const environment[],
+                             const struct launch_variables *variables)
+{
+    size_t i = 0;
+    do {
+        if (string_list_add(list, argv[i++]) || add_context(list, argv, i, environment, variables) ||
+            copy_context(list, argv, &i))
+            return -1;
+    } while (argv[i]);
+    return 0;
+}
+
+char **launch_line_build(char *const argv[], char *const environment[],
+                         const struct launch_variables *variables)
+{
+    struct string_list list = {0};
+    if (!launch_line_is_mpirun(argv[0]))
+        return string_list_copy(argv, string_list_count(argv));
+    if (build_mpirun_line(&list, argv, environment, variables) == 0)
+        return list.items;
+    string_list_free(list.items);
+    return NULL;
+}
+
+/* Is this NAME=VALUE one that add_variables() sets? */
+static bool is_ours(const char *entry)
+{
+    static const char *const names[] = {"LD_PRELOAD=", "BELAY_NAME=", "BELAY_RUNDIR=", "BELAY_EPOCH="};
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (!strncmp(entry, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+char **launch_environment_build(const char *program, char *const environment[],
+                                const struct launch_variables *variables)
+{
+    struct string_list list = {0};
+    bool has_failed = false;
+    if (launch_line_is_mpirun(program))
+        return string_list_copy(environment, string_list_count(environment));
+    for (size_t i = 0; environment[i] && !has_failed; i++)
+        has_failed = !is_ours(environment[i]) && string_list_add(&list, environment[i]);
+    const char *own = string_list_value(environment, "LD_PRELOAD");
+    if (!has_failed && add_variables(&list, false, variables, own) == 0)
+        return list.items;
+    string_list_free(list.items);
+    return NULL;
+}

@@ -1,0 +1,43 @@
+/*
+ * launch_line.h - how Belay's variables get into the ranks: the launch line and environment, rewritten.
+ *
+ * Open MPI's launchers (mpirun, mpiexec, orterun, prun) get "-x NAME=VALUE" in each application context
+ * and an unchanged environment of their own, so that the preload is in the ranks and not in mpirun. Every
+ * other launcher (srun, a script) gets the variables in its environment, which it passes on. Pure functions.
+ */
+#ifndef BELAY_CMD_LAUNCH_LINE_H
+#define BELAY_CMD_LAUNCH_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct launch_variables {
+    const char *preload; /* libbelay.so; goes before any LD_PRELOAD of the user */
+    const char *name;    /* BELAY_NAME */
+    const char *rundir;  /* BELAY_RUNDIR */
+    uint32_t epoch;      /* BELAY_EPOCH */
+};
+
+/* Does this program take "-x NAME=VALUE"? */
+bool launch_line_is_mpirun(const char *program);
+
+/*
+ * The line to execute. environment is the launch's (for a user's own LD_PRELOAD, and BELAY_FAULT and
+ * BELAY_LOG, which are passed on). NULL-terminated; the caller frees it with string_list_free(). NULL with
+ * ENOMEM.
+ */
+char **launch_line_build(char *const argv[], char *const environment[],
+                         const struct launch_variables *variables);
+
+/*
+ * The program of the application context whose words begin at argv[*at] (of an mpirun line; the first is at
+ * 1). Moves *at to the next context, or to the end of the line. NULL: the context names none.
+ */
+const char *launch_line_program(char *const argv[], size_t *at);
+
+/* The launcher's own environment; same ownership. */
+char **launch_environment_build(const char *program, char *const environment[],
+                                const struct launch_variables *variables);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * layout.h - where the other installed parts are, relative to this program: X/bin finds X/lib/belay.
+ */
+#ifndef BELAY_CMD_LAYOUT_H
+#define BELAY_CMD_LAYOUT_H
+
+#include <limits.h>
+
+#include "common/util/error.h"
+
+struct layout {
+    char agent[PATH_MAX];   /* belayd */
+    char preload[PATH_MAX]; /* libbelay.so */
+    char launch[PATH_MAX];  /* belay-launch */
+};
+
+/* Only forms the paths; whether the files are there is for the caller to find out. 0, or -1 with err. */
+int layout_find(struct layout *layout, struct belay_error *err);
+
+#endif

@@ -1,0 +1,114 @@
+#include "cmd/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/util/log.h"
+
+/* The option row whose long name is `word` up to an '=', NULL: none. */
+static const struct argp_option *find_long_option(const struct argp *argp, const char *word)
+{
+    size_t length = strcspn(word, "=");
+    for (const struct argp_option *row = argp->options; row && row->name; row++)
+        if (strlen(row->name) == length && !strncmp(row->name, word, length))
+            return row;
+    return NULL;
+}
+
+static const char *what_is_wrong(const struct argp *argp, const char *word)
+{
+    if (word[0] != '-')
+        return "was not expected";
+    const struct argp_option *row = !strncmp(word, "--", 2) ? find_long_option(argp, word + 2) : NULL;
+    if (!row)
+        return "is not an option, or its value is missing";
+    return row->arg ? "needs a value" : "takes no value";
+}
+
+/* Around a subcommand's parser: argp tells only parsers, not its caller, where an error is. */
+struct watched {
+    void *input; /* of the subcommand's parser */
+    int next;    /* the word after the one that was refused */
+};
+
+static error_t watching_parser(int key, char *arg, struct argp_state *state)
+{
+    struct watched *watched = state->input;
+    (void)arg;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = watched->input;
+    else if (key == ARGP_KEY_ERROR)
+        watched->next = state->next;
+    return ARGP_ERR_UNKNOWN;
+}
+
+int options_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+    struct watched watched = {.input = input, .next = argc};
+    const struct argp_child children[] = {{.argp = argp}, {0}};
+    const struct argp outer = {.parser = watching_parser, .children = children};
+    if (argp_parse(&outer, argc, argv, ARGP_IN_ORDER | ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &watched) == 0)
+        return 0;
+    const char *word = argv[watched.next - 1];
+    log_error("%s: '%s' %s (see 'belay help %s')", argv[0], word, what_is_wrong(argp, word), argv[0]);
+    return -1;
+}
+
+error_t tool_options_parser(int key, char *arg, struct argp_state *state)
+{
+    struct tool_options *options = state->input;
+    switch (key) {
+    case 'j':
+        options->is_json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!options->job)
+            options->job = arg;
+        else if (!options->extra)
+            options->extra = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int tool_options_parse(const struct argp *argp, int argc, char **argv, bool needs_job,
+                       struct tool_options *options)
+{
+    struct belay_error err;
+    *options = (struct tool_options){0};
+    if (options_parse(argp, argc, argv, options))
+        return -1;
+    const char *extra = argp->args_doc ? options->extra : options->job;
+    if (extra)
+        log_error("%s: '%s' was not expected (see 'belay help %s')", argv[0], extra, argv[0]);
+    else if (needs_job && !options->job)
+        log_error("%s: which job? ('belay list' shows them)", argv[0]);
+    else if (options->job && job_name_check(options->job, &err))
+        log_error("%s", err.text);
+    else
+        return 0;
+    return -1;
+}
+
+struct argp_option option_of_setting(enum conf_key key, int letter)
+{
+    const struct conf_setting *setting = conf_setting(key);
+    return (struct argp_option){
+        .name = setting->name, .key = letter, .arg = setting->argument, .doc = setting->help};
+}
+
+int job_name_check(const char *name, struct belay_error *err)
+{
+    size_t length = strlen(name);
+    bool is_good = length > 0 && length <= JOB_NAME_MAX && isalnum((unsigned char)name[0]);
+    for (size_t i = 0; is_good && i < length; i++)
+        is_good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
+    if (!is_good)
+        return belay_error_set(err, EINVAL,
+                               "'%s' cannot be a job's name: at most %d letters, digits, '.', "
+                               "'_' and '-', the first a letter or digit",
+                               name, JOB_NAME_MAX);
+    return 0;
+}

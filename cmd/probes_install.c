@@ -1,0 +1,114 @@
+#include "cmd/probes.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/calls.h"
+#include "cmd/layout.h"
+#include "common/wire/client.h"
+
+/* Everything that belongs in the same directory as the agent. */
+static const char *const parts[] = {
+    "belay-keeper", "belay-launch", "belay-vdso.so", "belayd", "libbelay.so", "libmpi.so.40",
+};
+
+void probe_mpirun(struct finding *finding)
+{
+    char line[256] = "";
+    FILE *pipe = popen("mpirun --version 2>/dev/null", "re");
+    if (pipe && !fgets(line, sizeof line, pipe))
+        line[0] = '\0';
+    if (pipe)
+        pclose(pipe);
+    line[strcspn(line, "\n")] = '\0';
+    finding->is_good = strstr(line, "Open MPI") != NULL;
+    snprintf(finding->text, sizeof finding->text, "%s", line[0] ? line : "no mpirun on the PATH");
+}
+
+void probe_libmpi(struct finding *finding)
+{
+    struct link_map *map = NULL;
+    void *library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_LOCAL);
+    finding->is_good = library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0;
+    snprintf(finding->text, sizeof finding->text, "%s",
+             finding->is_good ? map->l_name : "libmpi.so.40 (Open MPI 4) is not found by the loader");
+    /* Never unloaded: Open MPI's libraries do not survive that. */
+}
+
+void probe_installation(struct finding *finding)
+{
+    struct layout layout;
+    struct belay_error err;
+    char directory[PATH_MAX], path[PATH_MAX + 32];
+    finding->is_good = layout_find(&layout, &err) == 0;
+    if (!finding->is_good) {
+        snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
+        return;
+    }
+    snprintf(directory, sizeof directory, "%s", layout.agent);
+    *strrchr(directory, '/') = '\0';
+    size_t used = (size_t)snprintf(finding->text, sizeof finding->text, "%.200s", directory);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, parts[i]);
+        if (access(path, R_OK) == 0)
+            continue;
+        used += (size_t)snprintf(finding->text + used, sizeof finding->text - used, "%s %s",
+                                 finding->is_good ? " lacks" : ",", parts[i]);
+        finding->is_good = false;
+    }
+}
+
+/* May a directory be made at path? Cuts path to its parent. */
+static bool is_creatable(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return access(".", W_OK | X_OK) == 0;
+    slash[slash == path] = '\0';
+    return access(path, W_OK | X_OK) == 0;
+}
+
+void probe_rundir(struct finding *finding)
+{
+    char path[PATH_MAX], parent[PATH_MAX];
+    struct belay_error err;
+    if (rundir_resolve(path, sizeof path, false, &err)) {
+        finding->is_good = false;
+        snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
+        return;
+    }
+    bool is_there = access(path, W_OK | X_OK) == 0;
+    memcpy(parent, path, sizeof parent);
+    finding->is_good = is_there || (errno == ENOENT && is_creatable(parent));
+    snprintf(finding->text, sizeof finding->text, "%.200s%s", path,
+             is_there           ? ""
+             : finding->is_good ? " (will be made)"
+                                : " cannot be made or written");
+}
+
+void probe_agent(struct finding *finding)
+{
+    char rundir[PATH_MAX];
+    struct belay_error err = {0};
+    struct caller agent = {.sock = -1};
+    if (rundir_resolve(rundir, sizeof rundir, false, &err) == 0)
+        agent.sock = agent_connect(rundir, NULL, &err);
+    bool is_absent = agent.sock < 0 && (err.code == ENOENT || err.code == ECONNREFUSED);
+    Belay__Wire__Reply *reply = agent.sock >= 0 ? call_ping(&agent, &err) : NULL;
+    finding->is_good = is_absent || reply;
+    if (reply)
+        snprintf(finding->text, sizeof finding->text, "runs on %.100s, pid %u, version %.100s",
+                 reply->pong->node, reply->pong->agent_pid, reply->pong->version);
+    else
+        snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1,
+                 is_absent ? "none runs; one is started on demand" : err.text);
+    calls_free(reply);
+    if (agent.sock >= 0)
+        close(agent.sock);
+}

@@ -1,0 +1,268 @@
+#include "cmd/probes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HWCAP2_FSGSBASE_BIT 2ul /* <asm/hwcap2.h> */
+#define PAGE_BYTES 4096ul
+#define SOFT_DIRTY_BIT 55 /* Documentation/admin-guide/mm/pagemap.rst */
+
+/* PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst), for headers that are older. */
+struct scan_argument {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+struct scan_region {
+    uint64_t start, end, categories;
+};
+#define SCAN_IOCTL _IOWR('f', 16, struct scan_argument)
+#define SCAN_WP_MATCHING 1u
+#define SCAN_CHECK_WPASYNC 2u
+#define SCAN_PAGE_IS_WRITTEN 2u
+#define UFFD_WP_UNPOPULATED (1u << 13)
+#define UFFD_WP_ASYNC (1u << 15)
+#define UFFD_USER_MODE 1
+
+static void find(struct finding *finding, bool is_good, const char *text)
+{
+    finding->is_good = is_good;
+    snprintf(finding->text, sizeof finding->text, "%s", text);
+}
+
+static void find_errno(struct finding *finding, const char *what)
+{
+    finding->is_good = false;
+    snprintf(finding->text, sizeof finding->text, "%s: %s", what, strerror(errno));
+}
+
+void probe_machine(struct finding *finding)
+{
+    struct utsname name;
+    uname(&name);
+    finding->is_good = !strcmp(name.machine, "x86_64");
+    snprintf(finding->text, sizeof finding->text, "%s %s, %s", name.sysname, name.release, name.machine);
+}
+
+/* Run a step in a child of its own; true if it returned 0 there. */
+static bool succeeds_in_child(int (*step)(void))
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(step() ? EXIT_FAILURE : EXIT_SUCCESS);
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int install_filter(void)
+{
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {.len = 1, .filter = &allow};
+    uint32_t trap = SECCOMP_RET_TRAP;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        return -1;
+    return (int)syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &trap);
+}
+
+void probe_seccomp(struct finding *finding)
+{
+    bool is_good = succeeds_in_child(install_filter);
+    find(finding, is_good, is_good ? "filters work" : "a filter cannot be installed");
+}
+
+void probe_fsgsbase(struct finding *finding)
+{
+    bool is_good = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT;
+    find(finding, is_good, is_good ? "user space may set the FS base" : "not enabled by the kernel");
+}
+
+static int ptrace_scope(void)
+{
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    return scope;
+}
+
+/* A child that only waits, to be read from outside. */
+static pid_t fork_sleeper(void)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent)
+        pause();
+    _exit(EXIT_SUCCESS);
+}
+
+void probe_memory_access(struct finding *finding)
+{
+    static volatile char source = 42;
+    char target = 0;
+    struct iovec local = {&target, 1}, remote = {(void *)(uintptr_t)&source, 1};
+    pid_t pid = fork_sleeper();
+    if (pid < 0 || process_vm_readv(pid, &local, 1, &remote, 1, 0) != 1) {
+        find_errno(finding, "process_vm_readv");
+    } else {
+        int scope = ptrace_scope();
+        finding->is_good = target == 42 && (scope <= 1 || geteuid() == 0);
+        snprintf(finding->text, sizeof finding->text, "process_vm_readv works, yama ptrace_scope %d", scope);
+    }
+    if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+}
+
+void probe_memfd(struct finding *finding)
+{
+    int fd = memfd_create("belay-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, PAGE_BYTES))
+        find_errno(finding, "memfd_create");
+    else
+        find(finding, true, "memfds work");
+    if (fd >= 0)
+        close(fd);
+}
+
+void probe_membarrier(struct finding *finding)
+{
+    long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    bool is_good = commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    find(finding, is_good,
+         is_good ? "global expedited barriers work" : "not offered: a fence per MPI call instead");
+}
+
+void probe_pidfd(struct finding *finding)
+{
+    long fd = syscall(SYS_pidfd_open, getpid(), 0);
+    if (fd < 0) {
+        find_errno(finding, "pidfd_open");
+        return;
+    }
+    close((int)fd);
+    find(finding, true, "pidfd_open works");
+}
+
+/* Arm tracking on two pages. Returns the userfaultfd, or -1. */
+static int arm_tracking(char *pages)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_WP_ASYNC | UFFD_WP_UNPOPULATED};
+    struct uffdio_register range = {.range = {(uintptr_t)pages, 2 * PAGE_BYTES},
+                                    .mode = UFFDIO_REGISTER_MODE_WP};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE);
+    if (fd >= 0 && (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* How many of the two pages were written since the last scan; re-arms them. -1: no such ioctl. */
+static long scan_written(int pagemap, char *pages)
+{
+    struct scan_region regions[2];
+    struct scan_argument scan = {
+        .size = sizeof scan,
+        .flags = SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC,
+        .start = (uintptr_t)pages,
+        .end = (uintptr_t)pages + 2 * PAGE_BYTES,
+        .vec = (uintptr_t)regions,
+        .vec_len = 2,
+        .category_mask = SCAN_PAGE_IS_WRITTEN,
+        .return_mask = SCAN_PAGE_IS_WRITTEN,
+    };
+    long count = ioctl(pagemap, SCAN_IOCTL, &scan);
+    return count == 1 ? (long)((regions[0].end - regions[0].start) / PAGE_BYTES) : count;
+}
+
+void probe_pagemap_scan(struct finding *finding)
+{
+    char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int uffd = pages == MAP_FAILED ? -1 : arm_tracking(pages);
+    bool is_good = uffd >= 0 && pagemap >= 0 && scan_written(pagemap, pages) >= 0;
+    if (is_good) {
+        ((volatile char *)pages)[PAGE_BYTES] = 1;
+        is_good = scan_written(pagemap, pages) == 1 && scan_written(pagemap, pages) == 0;
+    }
+    find(finding, is_good, is_good ? "a written page is found and armed again" : "not offered to this user");
+    if (uffd >= 0)
+        close(uffd);
+    if (pagemap >= 0)
+        close(pagemap);
+    if (pages != MAP_FAILED)
+        munmap(pages, 2 * PAGE_BYTES);
+}
+
+static bool is_soft_dirty(int pagemap, const void *page)
+{
+    uint64_t entry = 0;
+    off_t offset = (off_t)((uintptr_t)page / PAGE_BYTES * sizeof entry);
+    return pread(pagemap, &entry, sizeof entry, offset) == sizeof entry && (entry >> SOFT_DIRTY_BIT & 1);
+}
+
+static bool clear_soft_dirty(void)
+{
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    bool is_good = fd >= 0 && write(fd, "4", 1) == 1;
+    if (fd >= 0)
+        close(fd);
+    return is_good;
+}
+
+void probe_soft_dirty(struct finding *finding)
+{
+    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool is_good = page != MAP_FAILED && pagemap >= 0;
+    if (is_good) {
+        *(volatile char *)page = 1;
+        is_good = clear_soft_dirty() && !is_soft_dirty(pagemap, page);
+        *(volatile char *)page = 2;
+        is_good = is_good && is_soft_dirty(pagemap, page);
+    }
+    find(finding, is_good, is_good ? "a written page is marked" : "the kernel does not mark written pages");
+    if (pagemap >= 0)
+        close(pagemap);
+    if (page != MAP_FAILED)
+        munmap(page, PAGE_BYTES);
+}
+
+void probe_free_memory(struct finding *finding)
+{
+    char line[128];
+    uint64_t available_kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file) &&
+           sscanf(line, "MemAvailable: %" SCNu64, &available_kib) != 1)
+        ;
+    if (file)
+        fclose(file);
+    finding->is_good = available_kib > 0;
+    snprintf(finding->text, sizeof finding->text,
+             "%" PRIu64 " MiB available; images and staging take up to twice the program's memory",
+             available_kib / 1024);
+}

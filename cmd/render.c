@@ -1,0 +1,226 @@
+#include "cmd/render.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/duration.h"
+
+#define MIB (1024.0 * 1024.0)
+
+/* ---- JSON ---- */
+
+/* A JSON string; bytes of a text that is not UTF-8 (a path may be) are shown as '?'. */
+static json_t *render_text_json(const char *text)
+{
+    json_t *value = json_string(text);
+    char *ascii = value ? NULL : strdup(text);
+    for (char *at = ascii; at && *at; at++)
+        if (*at & 0x80)
+            *at = '?';
+    if (ascii)
+        value = json_string(ascii);
+    free(ascii);
+    return value;
+}
+
+static void put_number(json_t *object, const char *key, uint64_t value)
+{
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void put_ms(json_t *object, const char *key, double value)
+{
+    json_object_set_new(object, key, json_real(value));
+}
+
+static void put_text(json_t *object, const char *key, const char *value)
+{
+    json_object_set_new(object, key, render_text_json(value));
+}
+
+json_t *render_line_json(const Belay__Wire__LineStatus *line)
+{
+    json_t *object = json_object();
+    put_number(object, "line", line->line);
+    put_text(object, "state", line->state);
+    put_number(object, "image_bytes", line->image_bytes);
+    put_number(object, "dirty_bytes", line->dirty_bytes);
+    put_number(object, "captured_bytes", line->captured_bytes);
+    put_number(object, "sent_bytes", line->sent_bytes);
+    put_ms(object, "converge_ms", line->converge_ms);
+    put_ms(object, "drain_ms", line->drain_ms);
+    put_ms(object, "pause_ms", line->pause_ms);
+    put_ms(object, "total_ms", line->total_ms);
+    put_text(object, "reason", line->reason);
+    return object;
+}
+
+static json_t *render_rank_json(const Belay__Wire__RankStatus *rank)
+{
+    json_t *object = json_object();
+    put_number(object, "rank", rank->rank);
+    put_number(object, "pid", rank->pid);
+    return object;
+}
+
+static json_t *render_epoch_json(const Belay__Wire__EpochStatus *epoch)
+{
+    json_t *object = json_object();
+    put_number(object, "epoch", epoch->epoch);
+    put_number(object, "restored_line", epoch->restored_line);
+    put_text(object, "reason", epoch->reason);
+    put_ms(object, "restore_ms", epoch->restore_ms);
+    return object;
+}
+
+static json_t *render_node_json(const Belay__Wire__NodeStatus *node)
+{
+    json_t *object = json_object(), *ranks = json_array();
+    put_text(object, "node", node->node);
+    put_number(object, "agent_pid", node->agent_pid);
+    json_object_set_new(object, "ranks", ranks);
+    for (size_t i = 0; i < node->n_ranks; i++)
+        json_array_append_new(ranks, render_rank_json(node->ranks[i]));
+    return object;
+}
+
+/* The lists of a job: nodes, history, lines, argv. */
+static void put_lists(json_t *object, const Belay__Wire__JobStatus *status)
+{
+    json_t *nodes = json_array(), *history = json_array(), *lines = json_array(), *argv = json_array();
+    json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "history", history);
+    json_object_set_new(object, "lines", lines);
+    json_object_set_new(object, "argv", argv);
+    for (size_t i = 0; i < status->n_nodes; i++)
+        json_array_append_new(nodes, render_node_json(status->nodes[i]));
+    for (size_t i = 0; i < status->n_history; i++)
+        json_array_append_new(history, render_epoch_json(status->history[i]));
+    for (size_t i = 0; i < status->n_lines; i++)
+        json_array_append_new(lines, render_line_json(status->lines[i]));
+    for (size_t i = 0; i < status->n_argv; i++)
+        json_array_append_new(argv, render_text_json(status->argv[i]));
+}
+
+json_t *render_job_json(const Belay__Wire__JobStatus *status)
+{
+    json_t *object = json_object();
+    put_text(object, "job", status->job);
+    put_text(object, "state", status->state);
+    put_number(object, "epoch", status->epoch);
+    put_number(object, "ranks", status->ranks);
+    put_number(object, "restarts", status->restarts);
+    put_number(object, "restarts_from_start", status->restarts_from_start);
+    put_lists(object, status);
+    put_number(object, "interval_ms", status->interval_ms);
+    put_number(object, "newest_line", status->newest_line);
+    put_number(object, "held_bytes", status->held_bytes);
+    json_object_set_new(object, "exit_status", json_integer(status->exit_status));
+    put_text(object, "cwd", status->cwd);
+    put_text(object, "message", status->message);
+    return object;
+}
+
+int render_print_json(json_t *value)
+{
+    int rc = value ? json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : -1;
+    json_decref(value);
+    return rc || putchar('\n') == EOF || fflush(stdout) ? -1 : 0;
+}
+
+/* ---- text ---- */
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / MIB;
+}
+
+static void print_argv(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    fputs("  command   ", stream);
+    for (size_t i = 0; i < status->n_argv; i++)
+        fprintf(stream, "%s%s", i ? " " : "", status->argv[i]);
+    fputc('\n', stream);
+}
+
+static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    char interval[DURATION_TEXT_BYTES];
+    fprintf(stream, "%s: %s\n", status->job, status->state);
+    if (status->message[0])
+        fprintf(stream, "  message   %s\n", status->message);
+    print_argv(stream, status);
+    fprintf(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32 "\n", status->ranks, status->epoch);
+    fprintf(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB\n",
+            status->interval_ms ? "every " : "on demand",
+            status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
+            mib(status->held_bytes));
+    fprintf(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start\n", status->restarts,
+            status->restarts_from_start);
+}
+
+static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    for (size_t i = 0; i < status->n_nodes; i++) {
+        const Belay__Wire__NodeStatus *node = status->nodes[i];
+        fprintf(stream, "  node      %s, agent %" PRIu32 ", rank:pid", node->node, node->agent_pid);
+        for (size_t k = 0; k < node->n_ranks; k++)
+            fprintf(stream, " %" PRIu32 ":%" PRIu32, node->ranks[k]->rank, node->ranks[k]->pid);
+        fputc('\n', stream);
+    }
+}
+
+static void print_history(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    if (status->n_history > 0)
+        fprintf(stream, "\n  %5s %9s %11s  %s\n", "epoch", "from line", "restore ms", "reason");
+    for (size_t i = 0; i < status->n_history; i++) {
+        const Belay__Wire__EpochStatus *epoch = status->history[i];
+        fprintf(stream, "  %5" PRIu32 " %9" PRIu64 " %11.1f  %s\n", epoch->epoch, epoch->restored_line,
+                epoch->restore_ms, epoch->reason);
+    }
+}
+
+static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    if (status->n_lines > 0)
+        fprintf(stream, "\n  %5s %-9s %9s %9s %9s %11s %8s %8s %8s  %s\n", "line", "state", "image MiB",
+                "dirty MiB", "taken MiB", "converge ms", "drain ms", "pause ms", "total ms", "reason");
+    for (size_t i = 0; i < status->n_lines; i++) {
+        const Belay__Wire__LineStatus *line = status->lines[i];
+        fprintf(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f  %s\n", line->line,
+                line->state, mib(line->image_bytes), mib(line->dirty_bytes), mib(line->captured_bytes),
+                line->converge_ms, line->drain_ms, line->pause_ms, line->total_ms, line->reason);
+    }
+}
+
+void render_job_text(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    print_summary(stream, status);
+    print_nodes(stream, status);
+    print_history(stream, status);
+    print_lines(stream, status);
+}
+
+void render_line_text(FILE *stream, const Belay__Wire__LineStatus *line)
+{
+    fprintf(stream,
+            "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms, "
+            "total %.1f ms\n",
+            line->line, line->state, mib(line->image_bytes), line->converge_ms, line->drain_ms,
+            line->pause_ms, line->total_ms);
+}
+
+void render_list_header(FILE *stream)
+{
+    fprintf(stream, "%-24s %-10s %5s %5s %8s %10s\n", "JOB", "STATE", "RANKS", "LINE", "RESTARTS",
+            "IMAGES MiB");
+}
+
+void render_list_row(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    fprintf(stream, "%-24s %-10s %5" PRIu32 " %5" PRIu64 " %8" PRIu32 " %10.1f\n", status->job, status->state,
+            status->ranks, status->newest_line, status->restarts + status->restarts_from_start,
+            mib(status->held_bytes));
+}

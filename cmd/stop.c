@@ -1,0 +1,47 @@
+/* belay stop - end a running job for good. */
+#include "cmd/command.h"
+#include "cmd/exit_codes.h"
+#include "cmd/options.h"
+#include "cmd/tool.h"
+#include "common/util/log.h"
+
+static const struct argp argp = {
+    .parser = tool_options_parser,
+    .args_doc = "JOB",
+    .doc = "End a running job; it is not restarted and its images are dropped.",
+};
+
+static int stop_job(const struct tool *tool, const char *job)
+{
+    struct belay_error err = {0};
+    int code = tool_require_agent(tool, job);
+    if (code != EXIT_OK)
+        return code;
+    Belay__Wire__Reply *reply = call_stop(&tool->agent, job, &err);
+    if (reply) {
+        calls_free(reply);
+        return EXIT_OK;
+    }
+    log_error("%s", err.text);
+    return tool_exit_code(&err);
+}
+
+static int stop(int argc, char **argv)
+{
+    struct tool_options options;
+    struct tool tool;
+    if (tool_options_parse(&argp, argc, argv, true, &options))
+        return EXIT_USAGE;
+    if (tool_open(&tool))
+        return EXIT_NO_AGENT;
+    int code = stop_job(&tool, options.job);
+    tool_close(&tool);
+    return code;
+}
+
+const struct command command_stop = {
+    .name = "stop",
+    .summary = "end a running job for good",
+    .argp = &argp,
+    .run = stop,
+};

@@ -1,0 +1,420 @@
+#include "cmd/supervise.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cmd/calls.h"
+#include "cmd/detach.h"
+#include "cmd/executables.h"
+#include "cmd/exit_codes.h"
+#include "cmd/launch.h"
+#include "cmd/layout.h"
+#include "cmd/string_list.h"
+#include "cmd/watch.h"
+#include "common/util/log.h"
+#include "common/wire/client.h"
+
+/* What is known of the job that this process supervises. */
+struct supervisor {
+    const struct job_plan *plan;
+    struct layout layout;
+    char rundir[PATH_MAX]; /* absolute */
+    char *name;
+    char **argv;
+    char **environment;
+    uint32_t max_restarts;
+    uint32_t restarts; /* done by this process */
+    struct signals signals;
+    struct detach detach;
+    struct launch launch;
+    struct watch watch; /* its sock is the connection to the agent */
+};
+
+#define STOPPED BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED
+
+/* How the job ended, or that it goes on. */
+struct outcome {
+    bool is_over;
+    const char *final_state; /* for JobClose */
+    bool keep_images;
+    int exit_code;
+};
+
+static int prepare(struct supervisor *s, struct belay_error *err);
+static int connect_agent(struct supervisor *s, struct belay_error *err);
+static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err);
+static int run_epoch(struct supervisor *s, struct belay_error *err);
+static struct outcome judge(struct supervisor *s);
+static struct outcome judge_without_agent(struct supervisor *s);
+static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Verdict *verdict);
+static int reopen(struct supervisor *s, struct belay_error *err);
+static void close_job(struct supervisor *s, const struct outcome *outcome);
+static void release(struct supervisor *s);
+static int exit_code_of(const struct belay_error *err);
+
+/* Report a failure of ours; a job that is open is closed, its images kept if there are any. */
+static int fail(struct supervisor *s, const struct belay_error *err, int exit_code)
+{
+    struct outcome outcome = {true, "failed", s->plan->is_restart || s->restarts > 0, exit_code};
+    log_error("%s", err->text);
+    if (s->name)
+        close_job(s, &outcome);
+    detach_report_failure(&s->detach, exit_code);
+    return exit_code;
+}
+
+/* Launch, watch and judge until the job is over. */
+static int supervise_job(struct supervisor *s)
+{
+    struct belay_error err = {0};
+    for (;;) {
+        int code = run_epoch(s, &err);
+        if (code != EXIT_OK)
+            return fail(s, &err, code);
+        struct outcome outcome = judge(s);
+        if (outcome.is_over) {
+            close_job(s, &outcome);
+            return outcome.exit_code;
+        }
+        s->restarts++;
+        if (s->watch.is_agent_lost && reopen(s, &err))
+            return fail(s, &err, EXIT_NO_AGENT);
+    }
+}
+
+int supervise(const struct job_plan *plan)
+{
+    struct supervisor s = {.plan = plan, .detach = DETACH_NONE, .watch.sock = -1, .signals.fd = -1};
+    struct belay_error err = {0};
+    int code = EXIT_OK;
+    if (plan->is_detached) {
+        int role = detach_fork(&s.detach, &code, &err);
+        if (role == 1)
+            return code;
+        if (role < 0)
+            return fail(&s, &err, EXIT_INTERNAL);
+    }
+    if (plan->argv && executables_check(plan->argv, &err))
+        code = fail(&s, &err, EXIT_REFUSED);
+    else if (prepare(&s, &err) || connect_agent(&s, &err))
+        code = fail(&s, &err, EXIT_NO_AGENT);
+    else if (signals_open(&s.signals, &err))
+        code = fail(&s, &err, EXIT_INTERNAL);
+    else if (open_job(&s, plan->is_restart, &err))
+        code = fail(&s, &err, exit_code_of(&err));
+    else
+        code = supervise_job(&s);
+    release(&s);
+    return code;
+}
+
+/* ---- before the first launch ---- */
+
+static int prepare(struct supervisor *s, struct belay_error *err)
+{
+    char given[PATH_MAX];
+    if (layout_find(&s->layout, err))
+        return -1;
+    if (access(s->layout.preload, R_OK))
+        return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
+    if (rundir_resolve(given, sizeof given, true, err))
+        return -1;
+    return realpath(given, s->rundir) ? 0 : belay_error_errno(err, "cannot use the run directory %s", given);
+}
+
+/* A new connection. The agent that this may start must not inherit our signal mask. */
+static int connect_agent(struct supervisor *s, struct belay_error *err)
+{
+    sigset_t blocked;
+    sigset_t *original = s->signals.fd >= 0 ? &s->signals.original : NULL;
+    sigprocmask(SIG_SETMASK, original, &blocked);
+    s->watch.sock = agent_connect(s->rundir, s->layout.agent, err);
+    int saved = errno;
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    errno = saved;
+    return s->watch.sock < 0 ? -1 : 0;
+}
+
+/* Where the agent's replies and events of this job go. */
+static struct caller caller(struct supervisor *s)
+{
+    return (struct caller){.sock = s->watch.sock, .on_event = watch_take_event, .context = &s->watch};
+}
+
+static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd)
+{
+    const struct job_plan *plan = s->plan;
+    char *const *argv = s->argv ? s->argv : plan->argv;
+    open->job = s->name ? s->name : plan->name ? (char *)plan->name : open->job;
+    open->argv = (char **)argv;
+    open->n_argv = string_list_count(argv);
+    open->cwd = cwd;
+    open->interval_ms = plan->interval_ms;
+    open->max_restarts = plan->max_restarts;
+    open->memory_limit_bytes = plan->memory_bytes;
+    open->retention_ms = plan->retention_ms;
+    open->arbiter_pid = (uint32_t)getpid();
+    open->environment = s->environment ? s->environment : environ;
+    open->n_environment = string_list_count(open->environment);
+}
+
+/* Keep what the agent says of the job: its name, and for a restart the recorded launch. */
+static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opened, struct belay_error *err)
+{
+    bool is_recorded = s->plan->is_restart && opened->n_argv > 0 && !s->plan->argv;
+    s->name = strdup(opened->job);
+    s->argv = is_recorded ? string_list_copy(opened->argv, opened->n_argv)
+                          : string_list_copy(s->plan->argv, string_list_count(s->plan->argv));
+    s->environment = is_recorded && opened->n_environment > 0
+                         ? string_list_copy(opened->environment, opened->n_environment)
+                         : string_list_copy(environ, string_list_count(environ));
+    s->max_restarts = s->plan->is_restart ? opened->max_restarts : s->plan->max_restarts;
+    if (!s->name || !s->argv || !s->environment)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    if (!s->argv[0])
+        return belay_error_set(err, EINVAL, "the launch line of %s is not recorded: give it after '--'",
+                               s->name);
+    if (is_recorded && opened->cwd[0] && chdir(opened->cwd))
+        return belay_error_errno(err, "cannot go back to the job's directory %s", opened->cwd);
+    if (s->plan->is_restart)
+        log_info("%s: restart from line %" PRIu64, s->name, opened->newest_line);
+    return 0;
+}
+
+/* Become the job's arbiter; is_restart: it has a committed line to go on from. */
+static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
+{
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    struct caller agent = caller(s);
+    char cwd[PATH_MAX];
+    if (!getcwd(cwd, sizeof cwd))
+        return belay_error_errno(err, "cannot tell the current directory");
+    fill_request(s, &open, cwd);
+    open.restart = is_restart;
+    Belay__Wire__Reply *reply = call_job_open(&agent, &open, err);
+    if (!reply)
+        return -1;
+    int rc = s->name ? 0 : take_opened(s, reply->job_opened, err);
+    calls_free(reply);
+    return rc;
+}
+
+/* ---- one launch ---- */
+
+/* The agent knows the launcher and names the epoch; the launcher may go. Returns an exit code. */
+static int start_launch(struct supervisor *s, struct belay_error *err)
+{
+    struct caller agent = caller(s);
+    Belay__Wire__Reply *reply = call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid, err);
+    if (!reply) {
+        launch_cancel(&s->launch);
+        return exit_code_of(err);
+    }
+    uint32_t epoch = reply->epoch_opened->epoch;
+    calls_free(reply);
+    if (launch_go(&s->launch, epoch, err) == 0)
+        return EXIT_OK;
+    int code = err->code;
+    belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
+    return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+/* Returns EXIT_OK when the launch has run and ended, else an exit code with err. */
+static int run_epoch(struct supervisor *s, struct belay_error *err)
+{
+    struct launch_spec spec = {
+        .argv = s->argv,
+        .environment = s->environment,
+        .name = s->name,
+        .rundir = s->rundir,
+        .preload = s->layout.preload,
+        .signal_mask = &s->signals.original,
+    };
+    if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
+        return EXIT_CANNOT_RUN;
+    spec.out_fd = s->detach.out_fd;
+    spec.err_fd = s->detach.err_fd;
+    if (launch_fork(&s->launch, &spec, err))
+        return EXIT_INTERNAL;
+    int code = start_launch(s, err);
+    if (code != EXIT_OK)
+        return code;
+    detach_report_success(&s->detach, s->name);
+    s->watch.signal_fd = s->signals.fd;
+    s->watch.pid = s->launch.pid;
+    watch_launch(&s->watch);
+    return EXIT_OK;
+}
+
+/* ---- what its end means ---- */
+
+static int exit_code_of_status(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+static struct outcome ended(const char *final_state, bool keep_images, int exit_code)
+{
+    return (struct outcome){true, final_state, keep_images, exit_code};
+}
+
+static struct outcome stopped(const struct supervisor *s)
+{
+    log_info("%s: stopped", s->name);
+    return ended("stopped", false, EXIT_STOPPED);
+}
+
+/* Tell the agent and hear what it makes of the end; signals that came meanwhile count. */
+static struct outcome judge(struct supervisor *s)
+{
+    struct belay_error err = {0};
+    struct caller agent = caller(s);
+    struct outcome outcome;
+    Belay__Wire__Reply *reply = NULL;
+    if (!s->watch.is_agent_lost) {
+        reply = call_launch_ended(&agent, s->name, s->watch.wait_status, &err);
+        if (!reply) {
+            log_error("%s", err.text);
+            s->watch.is_agent_lost = true;
+        }
+    }
+    watch_take_signals(&s->watch);
+    if (s->watch.end_signal)
+        outcome = ended("stopped", false, EXIT_SIGNAL + s->watch.end_signal);
+    else if (s->watch.is_stop_requested || (reply && reply->verdict->kind == STOPPED))
+        outcome = stopped(s);
+    else if (reply)
+        outcome = judge_verdict(s, reply->verdict);
+    else
+        outcome = judge_without_agent(s);
+    calls_free(reply);
+    return outcome;
+}
+
+/* Where a restart would begin, in words. */
+static const char *place(uint64_t line, char text[48])
+{
+    if (line)
+        snprintf(text, 48, "line %" PRIu64, line);
+    else
+        snprintf(text, 48, "the start");
+    return text;
+}
+
+/* The job was lost for `reason`: go on, or give up. */
+static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
+{
+    char text[48];
+    if (s->restarts >= s->max_restarts) {
+        log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->max_restarts);
+        return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
+    }
+    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, reason, s->restarts + 1,
+             s->max_restarts, place(newest_line, text));
+    return (struct outcome){0};
+}
+
+static struct outcome judge_without_agent(struct supervisor *s)
+{
+    if (s->restarts >= s->max_restarts) {
+        log_error("%s: the agent was lost; %" PRIu32 " restarts are used up", s->name, s->max_restarts);
+        return ended("lost", true, EXIT_EXHAUSTED);
+    }
+    return (struct outcome){0};
+}
+
+static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Verdict *verdict)
+{
+    int status = exit_code_of_status(s->watch.wait_status);
+    bool has_line = verdict->newest_line > 0;
+    switch (verdict->kind) {
+    case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:
+        log_warning("nothing was protected: no MPI program turned up under the launcher");
+        return ended(status ? "failed" : "finished", has_line, status);
+    case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:
+        return ended(status ? "failed" : "finished", status && has_line, status);
+    case BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED:
+        log_error("%s: %s", s->name, verdict->reason);
+        return ended("failed", has_line, EXIT_REFUSED);
+    case BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP:
+        log_error("%s: %s, as the last time, and no line was committed in between: not restarted", s->name,
+                  verdict->reason);
+        return ended("lost", has_line, EXIT_CRASH_LOOP);
+    case BELAY__WIRE__VERDICT_KIND__VERDICT_LOST:
+        return judge_loss(s, verdict->reason, verdict->newest_line);
+    default:
+        log_error("%s: the agent gave an unknown verdict (%d); is it another version?", s->name,
+                  (int)verdict->kind);
+        return ended("failed", true, EXIT_INTERNAL);
+    }
+}
+
+/* ---- after a launch ---- */
+
+/* A new agent in the place of a lost one. It goes on from the newest line that it can adopt. */
+static int reopen(struct supervisor *s, struct belay_error *err)
+{
+    close(s->watch.sock);
+    if (connect_agent(s, err))
+        return -1;
+    bool has_line = open_job(s, true, err) == 0;
+    if (!has_line && open_job(s, false, err))
+        return -1;
+    s->watch.is_agent_lost = false;
+    log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, s->restarts,
+             s->max_restarts, has_line ? "the newest line that is left" : "the start");
+    return 0;
+}
+
+static void close_job(struct supervisor *s, const struct outcome *outcome)
+{
+    struct belay_error err = {0};
+    struct caller agent = caller(s);
+    if (s->watch.is_agent_lost)
+        return;
+    Belay__Wire__Reply *reply =
+        call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images, outcome->exit_code, &err);
+    if (!reply)
+        log_error("%s: %s", s->name, err.text);
+    else if (outcome->keep_images)
+        log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
+                 s->name, s->name);
+    calls_free(reply);
+}
+
+static void release(struct supervisor *s)
+{
+    if (s->watch.sock >= 0)
+        close(s->watch.sock);
+    if (s->signals.fd >= 0)
+        signals_close(&s->signals);
+    string_list_free(s->argv);
+    string_list_free(s->environment);
+    free(s->name);
+}
+
+/* What the agent's refusal of a request means for our exit code. */
+static int exit_code_of(const struct belay_error *err)
+{
+    switch (err->code) {
+    case ENOENT:
+    case ENODATA:
+        return EXIT_NO_JOB;
+    case ECONNRESET:
+    case ECONNREFUSED:
+    case EPIPE:
+    case ETIMEDOUT:
+        return EXIT_NO_AGENT;
+    case ENOMEM:
+    case EPROTO:
+        return EXIT_INTERNAL;
+    default:
+        return EXIT_USAGE;
+    }
+}

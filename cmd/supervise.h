@@ -1,0 +1,30 @@
+/*
+ * supervise.h - run a job under the agent's eyes: launch, watch, restart from the last line, report.
+ *
+ * This process is the job's arbiter. The loop is the same for `belay run` and `belay restart`.
+ */
+#ifndef BELAY_CMD_SUPERVISE_H
+#define BELAY_CMD_SUPERVISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What is to be run; everything is borrowed. */
+struct job_plan {
+    const char *name;      /* NULL: the agent picks one */
+    char *const *argv;     /* the launch line; NULL (restart only): the recorded one */
+    uint64_t interval_ms;  /* 0: lines on demand only */
+    uint64_t memory_bytes; /* 0: no limit */
+    uint64_t retention_ms;
+    uint32_t max_restarts;
+    bool is_restart;  /* of an ended job, from its newest line */
+    bool is_detached; /* print the name once the launch runs, and go on in the background */
+};
+
+/*
+ * Blocks until the job has ended (detached: until the launch runs, in the caller's process). Says on
+ * stderr what goes wrong. Returns the exit code of belay.
+ */
+int supervise(const struct job_plan *plan);
+
+#endif

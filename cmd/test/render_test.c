@@ -1,0 +1,139 @@
+/* JSON and tables of a job: exactly the documented keys, values as they came, odd bytes survive. */
+#include "cmd/render.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static Belay__Wire__RankStatus rank = BELAY__WIRE__RANK_STATUS__INIT;
+static Belay__Wire__NodeStatus node = BELAY__WIRE__NODE_STATUS__INIT;
+static Belay__Wire__EpochStatus epoch = BELAY__WIRE__EPOCH_STATUS__INIT;
+static Belay__Wire__LineStatus line = BELAY__WIRE__LINE_STATUS__INIT;
+static Belay__Wire__JobStatus job = BELAY__WIRE__JOB_STATUS__INIT;
+
+static Belay__Wire__RankStatus *ranks[] = {&rank};
+static Belay__Wire__NodeStatus *nodes[] = {&node};
+static Belay__Wire__EpochStatus *history[] = {&epoch};
+static Belay__Wire__LineStatus *lines[] = {&line};
+static char *argv[] = {"mpirun", "-n", "4", "./caf\xe9"};
+
+static int fill_job(void **state)
+{
+    (void)state;
+    rank.rank = 2;
+    rank.pid = 4711;
+    node.node = "n1";
+    node.agent_pid = 99;
+    node.ranks = ranks;
+    node.n_ranks = 1;
+    epoch.epoch = 2;
+    epoch.restored_line = 7;
+    epoch.reason = "rank 2 was killed by signal 9";
+    epoch.restore_ms = 12.5;
+    line.line = 7;
+    line.state = "committed";
+    line.image_bytes = 5ull << 40;
+    line.pause_ms = 0.125;
+    job.job = "heat";
+    job.state = "running";
+    job.epoch = 2;
+    job.ranks = 4;
+    job.restarts = 1;
+    job.nodes = nodes;
+    job.history = history;
+    job.lines = lines;
+    job.n_nodes = job.n_history = job.n_lines = 1;
+    job.argv = argv;
+    job.n_argv = 4;
+    return 0;
+}
+
+static void expect_keys(const json_t *object, const char *const *keys, size_t count)
+{
+    assert_true(json_is_object(object));
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, keys[i]))
+            fail_msg("key %s is missing", keys[i]);
+}
+
+#define EXPECT_KEYS(object, ...)                                                                             \
+    do {                                                                                                     \
+        static const char *const keys[] = {__VA_ARGS__};                                                     \
+        expect_keys((object), keys, sizeof keys / sizeof keys[0]);                                           \
+    } while (0)
+
+static void test_job_json(void **state)
+{
+    (void)state;
+    json_t *value = render_job_json(&job);
+    EXPECT_KEYS(value, "job", "state", "epoch", "ranks", "restarts", "restarts_from_start", "nodes",
+                "history", "lines");
+    const json_t *first_node = json_array_get(json_object_get(value, "nodes"), 0);
+    EXPECT_KEYS(first_node, "node", "agent_pid", "ranks");
+    const json_t *first_rank = json_array_get(json_object_get(first_node, "ranks"), 0);
+    assert_int_equal(json_integer_value(json_object_get(first_rank, "rank")), 2);
+    assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
+    const json_t *first_epoch = json_array_get(json_object_get(value, "history"), 0);
+    EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms");
+    assert_true(json_real_value(json_object_get(first_epoch, "restore_ms")) == 12.5);
+    assert_int_equal(json_array_size(json_object_get(value, "lines")), 1);
+    const char *odd = json_string_value(json_array_get(json_object_get(value, "argv"), 3));
+    assert_string_equal(odd, "./caf?");
+    json_decref(value);
+}
+
+static void test_line_json(void **state)
+{
+    (void)state;
+    json_t *value = render_line_json(&line);
+    EXPECT_KEYS(value, "line", "state", "image_bytes", "dirty_bytes", "captured_bytes", "sent_bytes",
+                "converge_ms", "drain_ms", "pause_ms", "total_ms", "reason");
+    assert_int_equal(json_object_size(value), 11);
+    assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
+    assert_true(json_real_value(json_object_get(value, "pause_ms")) == 0.125);
+    assert_string_equal(json_string_value(json_object_get(value, "state")), "committed");
+    json_decref(value);
+}
+
+static void test_empty_job(void **state)
+{
+    (void)state;
+    Belay__Wire__JobStatus empty = BELAY__WIRE__JOB_STATUS__INIT;
+    json_t *value = render_job_json(&empty);
+    assert_non_null(value);
+    assert_int_equal(json_array_size(json_object_get(value, "lines")), 0);
+    assert_true(json_is_array(json_object_get(value, "nodes")));
+    json_decref(value);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    render_job_text(stream, &job);
+    render_list_header(stream);
+    render_list_row(stream, &job);
+    render_line_text(stream, &line);
+    fclose(stream);
+    assert_non_null(strstr(text, "heat: running"));
+    assert_non_null(strstr(text, "2:4711"));
+    assert_non_null(strstr(text, "rank 2 was killed by signal 9"));
+    assert_non_null(strstr(text, "line 7 committed: image 5242880.0 MiB"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_job_json),
+        cmocka_unit_test(test_line_json),
+        cmocka_unit_test(test_empty_job),
+        cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests_name("render", tests, fill_job, NULL);
+}

@@ -1,0 +1,193 @@
+#include "cmd/tool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/exit_codes.h"
+#include "cmd/records.h"
+#include "common/util/log.h"
+#include "common/wire/client.h"
+
+int tool_open(struct tool *tool)
+{
+    struct belay_error err = {0};
+    *tool = (struct tool){.agent.sock = -1};
+    if (rundir_resolve(tool->rundir, sizeof tool->rundir, false, &err) == 0) {
+        tool->agent.sock = agent_connect(tool->rundir, NULL, &err);
+        if (tool->agent.sock >= 0 || err.code == ENOENT || err.code == ECONNREFUSED)
+            return 0;
+    }
+    log_error("%s", err.text);
+    return -1;
+}
+
+int tool_require_agent(const struct tool *tool, const char *job)
+{
+    if (tool->agent.sock >= 0)
+        return EXIT_OK;
+    if (job)
+        log_error("the job %s does not run: no agent is running in %s", job, tool->rundir);
+    else
+        log_error("no job runs: no agent is running in %s", tool->rundir);
+    return EXIT_NO_JOB;
+}
+
+void tool_close(struct tool *tool)
+{
+    if (tool->agent.sock >= 0)
+        close(tool->agent.sock);
+}
+
+/* ---- all jobs ---- */
+
+static bool has_job(const struct jobs *jobs, const char *name)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        if (!strcmp(jobs->items[i]->job, name))
+            return true;
+    return false;
+}
+
+/* The list owns status from here on, also on failure. */
+static int add_job(struct jobs *jobs, Belay__Wire__JobStatus *status)
+{
+    Belay__Wire__JobStatus **items = reallocarray(jobs->items, jobs->count + 1, sizeof(void *));
+    if (!items) {
+        job_status_free(status);
+        return -1;
+    }
+    jobs->items = items;
+    jobs->items[jobs->count++] = status;
+    return 0;
+}
+
+/* Move the agent's jobs over. */
+static int add_agent_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err)
+{
+    Belay__Wire__Reply *reply = call_list(&tool->agent, err);
+    int rc = 0;
+    if (!reply)
+        return -1;
+    for (size_t i = 0; i < reply->list->n_jobs && rc == 0; i++) {
+        rc = add_job(jobs, reply->list->jobs[i]);
+        reply->list->jobs[i] = NULL; /* no longer the reply's; freeing accepts NULL */
+    }
+    calls_free(reply);
+    return rc ? belay_error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+struct visit {
+    const struct tool *tool;
+    struct jobs *jobs;
+};
+
+static int add_record(const char *job, void *context)
+{
+    struct visit *visit = context;
+    struct belay_error err;
+    Belay__Wire__JobStatus *status =
+        has_job(visit->jobs, job) ? NULL : record_read(visit->tool->rundir, job, &err);
+    return status ? add_job(visit->jobs, status) : 0;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    Belay__Wire__JobStatus *const *a = left, *const *b = right;
+    return strcmp((*a)->job, (*b)->job);
+}
+
+int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err)
+{
+    struct visit visit = {tool, jobs};
+    *jobs = (struct jobs){0};
+    if (tool->agent.sock >= 0 && add_agent_jobs(tool, jobs, err)) {
+        jobs_release(jobs);
+        return -1;
+    }
+    if (records_visit(tool->rundir, add_record, &visit)) {
+        jobs_release(jobs);
+        return belay_error_set(err, ENOMEM, "out of memory");
+    }
+    if (jobs->count > 1)
+        qsort(jobs->items, jobs->count, sizeof(void *), compare_names);
+    return 0;
+}
+
+void jobs_release(struct jobs *jobs)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        job_status_free(jobs->items[i]);
+    free(jobs->items);
+    *jobs = (struct jobs){0};
+}
+
+/* ---- one job ---- */
+
+/* The agent's answer, NULL with err. */
+static Belay__Wire__JobStatus *ask_agent(const struct tool *tool, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Reply *reply = call_status(&tool->agent, job, err);
+    if (!reply)
+        return NULL;
+    Belay__Wire__JobStatus *status = reply->status;
+    reply->body_case = BELAY__WIRE__REPLY__BODY__NOT_SET; /* status is the caller's now */
+    reply->status = NULL;
+    calls_free(reply);
+    return status;
+}
+
+/* The only job there is. */
+static Belay__Wire__JobStatus *find_only_job(const struct tool *tool, struct belay_error *err)
+{
+    struct jobs jobs;
+    Belay__Wire__JobStatus *status = NULL;
+    if (tool_list_jobs(tool, &jobs, err))
+        return NULL;
+    if (jobs.count == 1) {
+        status = jobs.items[0];
+        jobs.count = 0;
+    } else if (jobs.count == 0) {
+        belay_error_set(err, ENOENT, "there is no job in %s", tool->rundir);
+    } else {
+        belay_error_set(err, EINVAL, "which job? ('belay list' shows them)");
+    }
+    jobs_release(&jobs);
+    return status;
+}
+
+Belay__Wire__JobStatus *tool_find_job(const struct tool *tool, const char *job, struct belay_error *err)
+{
+    Belay__Wire__JobStatus *status = NULL;
+    if (tool->agent.sock >= 0)
+        status = ask_agent(tool, job, err);
+    if (status)
+        return status;
+    return job && *job ? record_read(tool->rundir, job, err) : find_only_job(tool, err);
+}
+
+void job_status_free(Belay__Wire__JobStatus *status)
+{
+    if (status)
+        belay__wire__job_status__free_unpacked(status, NULL);
+}
+
+int tool_exit_code(const struct belay_error *err)
+{
+    switch (err->code) {
+    case ENOENT:
+    case ESRCH:
+    case ENODATA:
+        return EXIT_NO_JOB;
+    case ECONNRESET:
+    case EPIPE:
+        return EXIT_NO_AGENT;
+    case EINVAL:
+    case EBUSY:
+    case EEXIST:
+        return EXIT_USAGE;
+    default:
+        return EXIT_INTERNAL;
+    }
+}

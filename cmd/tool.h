@@ -1,0 +1,53 @@
+/*
+ * tool.h - what the short commands (status, list, checkpoint, stop, clean) share: the run directory, the
+ * agent if one runs there, and the jobs that the agent or its records know of.
+ *
+ * None of these starts an agent. A record is the file RUNDIR/jobs/NAME.status: a JobStatus message, written
+ * by the agent. It answers for a job once no agent knows of it any more.
+ */
+#ifndef BELAY_CMD_TOOL_H
+#define BELAY_CMD_TOOL_H
+
+#include <limits.h>
+
+#include "cmd/calls.h"
+#include "common/util/error.h"
+
+struct tool {
+    char rundir[PATH_MAX];
+    struct caller agent; /* sock -1: no agent runs */
+};
+
+struct jobs {
+    Belay__Wire__JobStatus **items; /* sorted by name */
+    size_t count;
+};
+
+/*
+ * Find the run directory and the agent, which may be absent. Returns 0, or -1 after one line on stderr if the
+ * directory or an agent that runs cannot be used. tool_close() is due on success.
+ */
+int tool_open(struct tool *tool);
+
+/*
+ * Is there an agent, as a request about a running job (NULL: the only one) needs? Returns EXIT_OK, or the
+ * exit code after one line on stderr.
+ */
+int tool_require_agent(const struct tool *tool, const char *job);
+void tool_close(struct tool *tool);
+
+/*
+ * The status of a job, from the agent, else from its record. NULL or "": the only one that runs, else the
+ * only one there is. The caller frees it with job_status_free(). NULL with err (ENOENT: no such job).
+ */
+Belay__Wire__JobStatus *tool_find_job(const struct tool *tool, const char *job, struct belay_error *err);
+void job_status_free(Belay__Wire__JobStatus *status);
+
+/* All jobs. Returns 0, or -1 with err. jobs_release() is due on success. */
+int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err);
+void jobs_release(struct jobs *jobs);
+
+/* The exit code for a request that failed. */
+int tool_exit_code(const struct belay_error *err);
+
+#endif

@@ -1,0 +1,186 @@
+#include "cmd/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "common/wire/message.h"
+
+#define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
+#define PATIENCE_UNSUPERVISED_MS 2000 /* the same without an agent */
+#define SAME_REQUEST_MS 500           /* signals this close are one request: timeout(1) sends two */
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int passing_signals[] = {SIGUSR1, SIGUSR2};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+static void add_unless_ignored(sigset_t *set, const int *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_ignored(numbers[i]))
+            sigaddset(set, numbers[i]);
+}
+
+int signals_open(struct signals *signals, struct belay_error *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGPIPE); /* a closed stderr must not end the job */
+    add_unless_ignored(&set, ending_signals, COUNT(ending_signals));
+    add_unless_ignored(&set, passing_signals, COUNT(passing_signals));
+    signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would lose the launcher's status */
+    sigprocmask(SIG_BLOCK, &set, &signals->original);
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0) {
+        belay_error_errno(err, "cannot make a signal descriptor");
+        sigprocmask(SIG_SETMASK, &signals->original, NULL);
+        return -1;
+    }
+    return 0;
+}
+
+void signals_close(struct signals *signals)
+{
+    close(signals->fd);
+    sigprocmask(SIG_SETMASK, &signals->original, NULL);
+}
+
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+static void send_signal(struct watch *watch, int number)
+{
+    if (watch->pid > 0)
+        kill(watch->pid, number);
+}
+
+/* Ask the launch to end; it is killed if it has not within the patience. */
+static void ask_to_end(struct watch *watch, int number, long long patience_ms)
+{
+    if (number)
+        send_signal(watch, number);
+    if (watch->kill_at_ms == 0)
+        watch->kill_at_ms = now_ms() + patience_ms;
+}
+
+void watch_take_event(const Belay__Wire__Event *event, void *context)
+{
+    struct watch *watch = context;
+    enum log_level level = !strcmp(event->state, "committed") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+    if (event->text[0])
+        log_write(level, "%s", event->text);
+    if (event->stop_requested && !watch->is_stop_requested) {
+        watch->is_stop_requested = true;
+        ask_to_end(watch, SIGTERM, PATIENCE_MS);
+    }
+}
+
+static void lose_agent(struct watch *watch)
+{
+    log_error("the agent has gone; the launch is ended");
+    watch->is_agent_lost = true;
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+}
+
+/* The agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
+static void read_agent(struct watch *watch)
+{
+    struct belay_error err;
+    uint8_t *bytes = NULL;
+    ssize_t length = message_receive(watch->sock, &bytes, NULL, NULL, &err);
+    Belay__Wire__Reply *reply = length > 0 ? belay__wire__reply__unpack(NULL, (size_t)length, bytes) : NULL;
+    free(bytes);
+    if (reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT)
+        watch_take_event(reply->event, watch);
+    else
+        lose_agent(watch);
+    if (reply)
+        belay__wire__reply__free_unpacked(reply, NULL);
+}
+
+static void take_ending_signal(struct watch *watch, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    bool is_from_terminal = info->ssi_code == SI_KERNEL; /* the whole foreground group has got it */
+    if (watch->end_signal == 0) {
+        watch->end_signal = number;
+        watch->ended_at_ms = now_ms();
+        ask_to_end(watch, is_from_terminal ? 0 : number, PATIENCE_MS);
+    } else if (now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
+        send_signal(watch, SIGKILL);
+    }
+}
+
+void watch_take_signals(struct watch *watch)
+{
+    struct signalfd_siginfo info;
+    while (read(watch->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2)
+            send_signal(watch, (int)info.ssi_signo);
+        else if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE)
+            take_ending_signal(watch, &info);
+    }
+}
+
+static int poll_timeout(const struct watch *watch)
+{
+    if (watch->kill_at_ms == 0)
+        return -1;
+    long long left = watch->kill_at_ms - now_ms();
+    return left > 0 ? (int)left : 0;
+}
+
+static void enforce_deadline(struct watch *watch)
+{
+    if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
+        send_signal(watch, SIGKILL);
+        watch->kill_at_ms = now_ms() + PATIENCE_MS;
+    }
+}
+
+static bool has_ended(struct watch *watch)
+{
+    if (waitpid(watch->pid, &watch->wait_status, WNOHANG) != watch->pid)
+        return false;
+    watch->pid = 0;
+    return true;
+}
+
+void watch_launch(struct watch *watch)
+{
+    watch->kill_at_ms = 0;
+    if (watch->is_stop_requested) /* it came before there was anything to end */
+        ask_to_end(watch, SIGTERM, PATIENCE_MS);
+    while (!has_ended(watch)) {
+        struct pollfd fds[] = {
+            {.fd = watch->signal_fd, .events = POLLIN},
+            {.fd = watch->is_agent_lost ? -1 : watch->sock, .events = POLLIN},
+        };
+        poll(fds, COUNT(fds), poll_timeout(watch));
+        if (fds[0].revents)
+            watch_take_signals(watch);
+        if (fds[1].revents)
+            read_agent(watch);
+        enforce_deadline(watch);
+    }
+    watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
+}

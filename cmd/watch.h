@@ -1,0 +1,55 @@
+/*
+ * watch.h - wait for a launch to end, while listening to the agent and to signals.
+ */
+#ifndef BELAY_CMD_WATCH_H
+#define BELAY_CMD_WATCH_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+
+/* The signals that belay takes through a descriptor while it supervises. */
+struct signals {
+    int fd;
+    sigset_t original; /* the mask before, for children */
+};
+
+/*
+ * Block the signals that end or inform a job and make them readable at a descriptor. A signal that was
+ * ignored (nohup, a background job of a script) stays ignored. Returns 0, or -1 with err.
+ */
+int signals_open(struct signals *signals, struct belay_error *err);
+void signals_close(struct signals *signals);
+
+struct watch {
+    /* Set by the caller. */
+    int sock; /* to the agent; -1: none */
+    int signal_fd;
+    pid_t pid; /* the launcher; 0: none */
+    /* Found out. */
+    int wait_status;        /* of the launcher */
+    int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
+    bool is_stop_requested; /* belay stop */
+    bool is_agent_lost;
+    /* Private. */
+    long long kill_at_ms;  /* when patience ends; 0: not asked to end */
+    long long ended_at_ms; /* when the user's first signal came */
+};
+
+/* Take an event of the agent: say it, and end the launch if that is what it asks. */
+void watch_take_event(const Belay__Wire__Event *event, void *watch);
+
+/* Take the signals that have come, without waiting. */
+void watch_take_signals(struct watch *watch);
+
+/*
+ * Return when the launcher has ended (wait_status is set). What should end it is forwarded: a first
+ * signal as it is (SIGINT from a terminal has reached it already), a second one as SIGKILL; a stop
+ * request as SIGTERM. An agent that is lost ends the launch as well.
+ */
+void watch_launch(struct watch *watch);
+
+#endif
