@@ -1,0 +1,197 @@
+#include "cmd/test/fake_agent.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/wire/belay.pb-c.h"
+#include "common/wire/message.h"
+
+struct verdict {
+    const char *word;
+    Belay__Wire__VerdictKind kind;
+    uint64_t newest_line;
+};
+
+static const struct verdict verdicts[] = {
+    {"finished", BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, 7},
+    {"lost", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 0},
+    {"lost-at-7", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 7},
+    {"crash-loop", BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP, 7},
+    {"unprotected", BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, 0},
+    {"refused", BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, 7},
+    {"stop", BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED, 7},
+};
+
+static const char *directory; /* the run directory */
+static char word[32];         /* of the present epoch */
+static uint32_t epoch;
+
+static char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
+{
+    FILE *journal = fopen(path_of("journal"), "a");
+    va_list ap;
+    va_start(ap, format);
+    vfprintf(journal, format, ap);
+    va_end(ap);
+    fputc('\n', journal);
+    fclose(journal);
+}
+
+/* Take the script's first word; the rest is for the next launch, whichever agent serves it. */
+static void take_word(void)
+{
+    char rest[1024] = "";
+    FILE *script = fopen(path_of("script"), "r+");
+    word[0] = '\0';
+    if (fscanf(script, "%31s", word) == 1)
+        rest[fread(rest, 1, sizeof rest - 1, script)] = '\0';
+    fclose(script);
+    script = fopen(path_of("script"), "w");
+    fputs(rest, script);
+    fclose(script);
+}
+
+static void reply(int sock, Belay__Wire__Reply *message)
+{
+    message_send(sock, &message->base, NULL, 0, NULL);
+}
+
+static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
+    note("open %s%s", open->job[0] ? open->job : "-", open->restart ? " restart" : "");
+    if (open->restart && access(path_of("no-line"), F_OK) == 0) {
+        message.error = "there is no committed line";
+        message.error_code = ENODATA;
+    } else {
+        opened.job = open->job[0] ? open->job : "sh-1";
+        opened.newest_line = open->restart ? 7 : 0;
+        opened.max_restarts = open->max_restarts;
+        message.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
+        message.job_opened = &opened;
+    }
+    reply(sock, &message);
+}
+
+static void answer_epoch_open(int sock)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    take_word();
+    opened.epoch = ++epoch;
+    message.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;
+    message.epoch_opened = &opened;
+    reply(sock, &message);
+    if (!strcmp(word, "stop")) {
+        event.stop_requested = true;
+        message.body_case = BELAY__WIRE__REPLY__BODY_EVENT;
+        message.event = &event;
+        reply(sock, &message);
+    }
+    if (!strcmp(word, "vanish"))
+        _exit(EXIT_SUCCESS);
+}
+
+static void answer_launch_ended(int sock, const Belay__Wire__LaunchEnded *ended)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Verdict verdict = BELAY__WIRE__VERDICT__INIT;
+    note("ended %d", ended->wait_status);
+    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
+        if (!strcmp(word, verdicts[i].word)) {
+            verdict.kind = verdicts[i].kind;
+            verdict.newest_line = verdicts[i].newest_line;
+        }
+    }
+    verdict.reason = "rank 2 (pid 4711) was killed by signal 9";
+    message.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
+    message.verdict = &verdict;
+    reply(sock, &message);
+}
+
+static void answer_job_close(int sock, const Belay__Wire__JobClose *end)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
+    note("close %s %s %d", end->final_state, end->keep_images ? "keep" : "drop", end->exit_status);
+    message.body_case = BELAY__WIRE__REPLY__BODY_DONE;
+    message.done = &done;
+    reply(sock, &message);
+}
+
+static void answer(int sock, const Belay__Wire__Request *request)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Pong pong = BELAY__WIRE__PONG__INIT;
+    switch (request->body_case) {
+    case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
+        answer_job_open(sock, request->job_open);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN:
+        answer_epoch_open(sock);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
+        answer_launch_ended(sock, request->launch_ended);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
+        answer_job_close(sock, request->job_close);
+        break;
+    default:
+        message.body_case = BELAY__WIRE__REPLY__BODY_PONG;
+        message.pong = &pong;
+        reply(sock, &message);
+    }
+}
+
+static void serve(int sock)
+{
+    uint8_t *bytes;
+    ssize_t length;
+    while ((length = message_receive(sock, &bytes, NULL, NULL, NULL)) > 0) {
+        Belay__Wire__Request *request = belay__wire__request__unpack(NULL, (size_t)length, bytes);
+        free(bytes);
+        if (!request)
+            return;
+        answer(sock, request);
+        belay__wire__request__free_unpacked(request, NULL);
+    }
+}
+
+int fake_agent_start(const char *rundir)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    directory = rundir;
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/agent.sock", rundir);
+    unlink(name.sun_path);
+    if (bind(listener, (struct sockaddr *)&name, sizeof name) || listen(listener, 4))
+        return EXIT_FAILURE;
+    if (fork())
+        return EXIT_SUCCESS;
+    setsid();
+    for (int fd = 0; fd < listener; fd++)
+        close(fd); /* the test waits for the end of its pipes */
+    int sock = accept(listener, NULL, NULL);
+    close(listener);
+    serve(sock);
+    _exit(EXIT_SUCCESS);
+}

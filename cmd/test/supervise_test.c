@@ -1,0 +1,406 @@
+/*
+ * The supervision loop: the installed layout in a temporary folder, the real belay, a fake agent with a
+ * script, and sh as the launcher. Looked at: exit codes, what is said, and what the agent was asked.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <link.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/test/fake_agent.h"
+
+#define TEXT_BYTES 4096
+#define DEADLINE_S 20
+
+static char prefix[] = "/tmp/belay-supervise-XXXXXX";
+static char said[TEXT_BYTES];    /* stderr of the last run */
+static char printed[TEXT_BYTES]; /* its stdout */
+static char journal[TEXT_BYTES]; /* what the agent was asked */
+
+static char *path_of(const char *name)
+{
+    static char paths[2][PATH_MAX];
+    static int next;
+    char *path = paths[next++ % 2];
+    snprintf(path, PATH_MAX, "%s/%s", prefix, name);
+    return path;
+}
+
+static void read_text(int fd, char *text)
+{
+    ssize_t got = pread(fd, text, TEXT_BYTES - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+}
+
+static void write_text(const char *name, const char *text)
+{
+    FILE *file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int open_empty(const char *name)
+{
+    return open(path_of(name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+/* ---- running belay ---- */
+
+static pid_t start(char *const argv[], int out, int err)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || chdir(prefix))
+        _exit(1);
+    alarm(DEADLINE_S); /* survives exec: a run that hangs fails */
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execv(path_of("bin/belay"), argv);
+    _exit(1);
+}
+
+/* Start a run with this script for the agent. */
+static pid_t start_run(const char *script, char *const argv[], int *out, int *err)
+{
+    unlink(path_of("run/journal"));
+    unlink(path_of("ready"));
+    write_text("run/script", script);
+    *out = open_empty("stdout");
+    *err = open_empty("stderr");
+    assert_true(*out >= 0 && *err >= 0);
+    return start(argv, *out, *err);
+}
+
+/* Wait for its end and read what it left. Returns its exit code, or -signal. */
+static int finish_run(pid_t pid, int out, int err)
+{
+    int status, fd;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    read_text(out, printed);
+    read_text(err, said);
+    fd = open(path_of("run/journal"), O_RDONLY);
+    read_text(fd, journal);
+    close(fd);
+    close(out);
+    close(err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int run(const char *script, char *const argv[])
+{
+    int out, err;
+    pid_t pid = start_run(script, argv, &out, &err);
+    return finish_run(pid, out, err);
+}
+
+#define RUN(...) ((char *[]){"belay", "run", "--name", "j", __VA_ARGS__, NULL})
+
+static void expect_said(const char *part)
+{
+    if (!strstr(said, part))
+        fail_msg("'%s' was not said: %s", part, said);
+}
+
+static void expect_silence(void)
+{
+    assert_string_equal(said, "");
+}
+
+/* Wait until the launch has made the file "ready". */
+static void wait_ready(void)
+{
+    for (int i = 0; access(path_of("ready"), F_OK); i++) {
+        assert_true(i < DEADLINE_S * 100);
+        poll(NULL, 0, 10);
+    }
+}
+
+/* ---- tests ---- */
+
+static void test_finished(void **state)
+{
+    (void)state;
+    assert_int_equal(run("finished", RUN("--", "sh", "-c", "echo out; exit 0")), 0);
+    assert_string_equal(printed, "out\n");
+    expect_silence();
+    assert_string_equal(journal, "open j\nended 0\nclose finished drop 0\n");
+}
+
+static void test_own_status_is_passed_on(void **state)
+{
+    (void)state;
+    assert_int_equal(run("finished", RUN("sh", "-c", "exit 3")), 3);
+    assert_string_equal(journal, "open j\nended 768\nclose failed keep 3\n");
+    assert_int_equal(run("finished", RUN("sh", "-c", "kill -9 $$")), 128 + SIGKILL);
+}
+
+static void test_unprotected(void **state)
+{
+    (void)state;
+    assert_int_equal(run("unprotected", RUN("sh", "-c", "exit 3")), 3);
+    assert_string_equal(said, "belay: nothing was protected: no MPI program turned up under the launcher\n");
+    assert_string_equal(journal, "open j\nended 768\nclose failed drop 3\n");
+}
+
+static void test_restarts(void **state)
+{
+    (void)state;
+    assert_int_equal(run("lost lost-at-7 finished", RUN("sh", "-c", "echo $BELAY_EPOCH")), 0);
+    assert_string_equal(printed, "1\n2\n3\n");
+    assert_string_equal(said,
+                        "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 3 from the start\n"
+                        "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 2 of 3 from line 7\n");
+    assert_string_equal(journal, "open j\nended 0\nended 0\nended 0\nclose finished drop 0\n");
+}
+
+static void test_exhausted(void **state)
+{
+    (void)state;
+    assert_int_equal(run("lost-at-7 lost-at-7", RUN("--max-restarts", "1", "--", "sh", "-c", "exit 1")), 75);
+    expect_said("1 restarts are used up");
+    expect_said("'belay restart j'");
+    assert_non_null(strstr(journal, "close lost keep 75"));
+    assert_int_equal(run("lost", RUN("--max-restarts", "0", "--", "sh", "-c", "exit 1")), 75);
+    assert_non_null(strstr(journal, "close lost drop 75"));
+}
+
+static void test_crash_loop(void **state)
+{
+    (void)state;
+    assert_int_equal(run("lost-at-7 crash-loop", RUN("true")), 79);
+    expect_said("not restarted");
+    assert_non_null(strstr(journal, "close lost keep 79"));
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(run("refused", RUN("true")), 77);
+    assert_non_null(strstr(journal, "close failed keep 77"));
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    assert_int_equal(run("stop", RUN("sleep", "60")), 76);
+    assert_string_equal(said, "belay: j: stopped\n");
+    assert_string_equal(journal, "open j\nended 15\nclose stopped drop 76\n");
+}
+
+static void test_signal(void **state)
+{
+    (void)state;
+    int out, err;
+    pid_t pid = start_run("lost-at-7", RUN("sh", "-c", "touch ready; exec sleep 60"), &out, &err);
+    wait_ready();
+    kill(pid, SIGTERM);
+    assert_int_equal(finish_run(pid, out, err), 128 + SIGTERM);
+    expect_silence();
+    assert_string_equal(journal, "open j\nended 15\nclose stopped drop 143\n");
+}
+
+static void test_second_signal_kills(void **state)
+{
+    (void)state;
+    int out, err;
+    pid_t pid = start_run("lost", RUN("sh", "-c", "trap '' INT; touch ready; exec sleep 60"), &out, &err);
+    wait_ready();
+    kill(pid, SIGINT);
+    poll(NULL, 0, 600); /* signals within half a second count as one */
+    kill(pid, SIGINT);
+    assert_int_equal(finish_run(pid, out, err), 128 + SIGINT);
+    assert_non_null(strstr(journal, "ended 9"));
+}
+
+static void test_ignored_signals_stay_ignored(void **state)
+{
+    (void)state;
+    int out, err;
+    signal(SIGHUP, SIG_IGN);
+    pid_t pid = start_run("finished", RUN("sh", "-c", "touch ready; kill -HUP $PPID; exit 5"), &out, &err);
+    signal(SIGHUP, SIG_DFL);
+    assert_int_equal(finish_run(pid, out, err), 5);
+}
+
+static void test_launch_ends_with_belay(void **state)
+{
+    (void)state;
+    int out, err, fifo;
+    mkfifo(path_of("fifo"), 0600);
+    pid_t pid = start_run("finished", RUN("sh", "-c", "touch ready; exec sleep 60 > fifo"), &out, &err);
+    fifo = open(path_of("fifo"), O_RDONLY); /* opens with the launcher, ends with it */
+    kill(pid, SIGKILL);
+    assert_int_equal(finish_run(pid, out, err), -SIGKILL);
+    struct pollfd end = {.fd = fifo, .events = POLLIN};
+    assert_int_equal(poll(&end, 1, DEADLINE_S * 1000), 1);
+    assert_true(end.revents & POLLHUP);
+    close(fifo);
+}
+
+/* A launcher that ends only after the job was opened anew. */
+#define ENDS_THE_SECOND_TIME "grep -q restart run/journal || exec sleep 60"
+
+static void test_agent_vanishes(void **state)
+{
+    (void)state;
+    assert_int_equal(run("vanish finished", RUN("sh", "-c", ENDS_THE_SECOND_TIME)), 0);
+    expect_said("the agent has gone");
+    expect_said("restart 1 of 3 from the newest line");
+    assert_string_equal(journal, "open j\nopen j restart\nended 0\nclose finished drop 0\n");
+}
+
+static void test_agent_vanishes_without_a_line(void **state)
+{
+    (void)state;
+    write_text("run/no-line", "");
+    assert_int_equal(run("vanish finished", RUN("sh", "-c", ENDS_THE_SECOND_TIME)), 0);
+    unlink(path_of("run/no-line"));
+    expect_said("restart 1 of 3 from the start");
+    assert_string_equal(journal, "open j\nopen j restart\nopen j\nended 0\nclose finished drop 0\n");
+}
+
+static void test_agent_vanishes_too_often(void **state)
+{
+    (void)state;
+    assert_int_equal(run("vanish", RUN("--max-restarts", "0", "--", "sleep", "60")), 75);
+    expect_said("0 restarts are used up");
+}
+
+static void test_launcher_that_cannot_run(void **state)
+{
+    (void)state;
+    assert_int_equal(run("lost", RUN("no-such-launcher")), 127);
+    assert_string_equal(said, "belay: cannot run no-such-launcher: No such file or directory\n");
+    assert_string_equal(journal, "open j\nclose failed drop 127\n");
+    assert_int_equal(run("lost", RUN("./run/script")), 126);
+}
+
+static void test_restart_keeps_images_of_a_bad_launch(void **state)
+{
+    (void)state;
+    char *argv[] = {"belay", "restart", "j", "--", "no-such-launcher", NULL};
+    assert_int_equal(run("lost", argv), 127);
+    assert_string_equal(journal, "open j restart\nclose failed keep 127\n");
+    write_text("run/no-line", "");
+    assert_int_equal(run("lost", argv), 66);
+    unlink(path_of("run/no-line"));
+    assert_string_equal(said, "belay: there is no committed line\n");
+}
+
+static void test_detached(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        run("finished", RUN("--detach", "--", "sh", "-c", "echo out; echo err >&2; cat; touch ready")), 0);
+    assert_string_equal(printed, "j\n");
+    wait_ready();
+    int out = open(path_of("j.out"), O_RDONLY), err = open(path_of("j.err"), O_RDONLY);
+    read_text(out, printed);
+    read_text(err, said);
+    close(out);
+    close(err);
+    assert_string_equal(printed, "out\n");
+    assert_string_equal(said, "err\n");
+    for (int i = 0; !strstr(journal, "close");
+         i++) { /* the background process outlives the launch a little */
+        assert_true(i < DEADLINE_S * 100);
+        poll(NULL, 0, 10);
+        int fd = open(path_of("run/journal"), O_RDONLY);
+        read_text(fd, journal);
+        close(fd);
+    }
+}
+
+static void test_detached_failure_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(run("finished", RUN("--detach", "--", "no-such-launcher")), 127);
+    assert_string_equal(printed, "");
+    expect_said("cannot run no-such-launcher");
+}
+
+/* ---- the installed layout ---- */
+
+static int shell(const char *format, ...)
+{
+    char command[3 * PATH_MAX];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(command, sizeof command, format, ap);
+    va_end(ap);
+    return system(command);
+}
+
+/* Some shared object that does no harm when it is preloaded. */
+static const char *harmless_library(void)
+{
+    struct link_map *map = NULL;
+    void *library = dlopen("libm.so.6", RTLD_LAZY);
+    return library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
+}
+
+static int set_up(void **state)
+{
+    char self[PATH_MAX] = "";
+    (void)state;
+    if (!mkdtemp(prefix) || readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return -1;
+    setenv("BELAY_RUNDIR", path_of("run"), 1);
+    unsetenv("BELAY_LOG");
+    return shell("cd %s && mkdir -p -m 700 bin lib/belay run && cp %s lib/belay/belayd && "
+                 "cp -L %s lib/belay/libbelay.so && cp %s/../belay bin/belay",
+                 prefix, self, harmless_library(), dirname(strdup(self)));
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return shell("rm -rf %s", prefix);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "--rundir"))
+        return fake_agent_start(argv[2]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finished),
+        cmocka_unit_test(test_own_status_is_passed_on),
+        cmocka_unit_test(test_unprotected),
+        cmocka_unit_test(test_restarts),
+        cmocka_unit_test(test_exhausted),
+        cmocka_unit_test(test_crash_loop),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_second_signal_kills),
+        cmocka_unit_test(test_ignored_signals_stay_ignored),
+        cmocka_unit_test(test_launch_ends_with_belay),
+        cmocka_unit_test(test_agent_vanishes),
+        cmocka_unit_test(test_agent_vanishes_without_a_line),
+        cmocka_unit_test(test_agent_vanishes_too_often),
+        cmocka_unit_test(test_launcher_that_cannot_run),
+        cmocka_unit_test(test_restart_keeps_images_of_a_bad_launch),
+        cmocka_unit_test(test_detached),
+        cmocka_unit_test(test_detached_failure_is_told),
+    };
+    return cmocka_run_group_tests_name("supervise", tests, set_up, tear_down);
+}

@@ -1,0 +1,94 @@
+"""The command line by itself: help, settings, commands that need no MPI program."""
+
+import json
+import os
+
+import pytest
+
+KEYS = {"job", "state", "epoch", "ranks", "restarts", "restarts_from_start", "nodes", "history", "lines"}
+
+
+def only_line(done):
+    """The one line that Belay said."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("belay: ")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_help_and_version(belay):
+    commands = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "doctor")
+    overview = belay("--help")
+    assert overview.returncode == 0 and all(command in overview.stdout for command in commands)
+    assert belay("--version").stdout.startswith("belay ")
+    for command in commands:
+        for arguments in (("help", command), (command, "--help")):
+            done = belay(*arguments)
+            assert (done.returncode, done.stderr) == (0, "") and f"belay {command}" in done.stdout
+    assert "BELAY_INTERVAL" in belay("help", "settings").stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    (), ("fly",), ("status", "--wrong"), ("status", "a", "b"), ("stop",), ("run",), ("run", "--name"),
+    ("run", "--max-restarts", "x", "--", "true"), ("run", "--memory", "much", "--", "true"), ("restart",),
+])
+def test_bad_usage_is_one_line(belay, arguments):
+    done = belay(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (64, "", 1)
+    only_line(done)
+
+
+def test_interval_zero_is_refused_with_a_hint(belay):
+    done = belay("run", "--interval", "0", "--", "true")
+    assert done.returncode == 64 and "leave --interval out for lines on demand only" in only_line(done)
+
+
+def test_bad_setting_in_the_environment(sandbox, belay):
+    done = belay("run", "--", "true", env={**sandbox.environment, "BELAY_INTERVAL": "soon"})
+    assert done.returncode == 64 and "BELAY_INTERVAL=soon" in only_line(done)
+
+
+def test_launcher_that_is_not_there(belay):
+    done = belay("run", "--", "no-such-launcher")
+    assert done.returncode == 127 and "no-such-launcher" in only_line(done)
+
+
+def test_unprotected_command_and_what_is_known_of_it(sandbox, belay):
+    """It runs unharmed with its own status; status and list answer until clean."""
+    done = belay("run", "--name", "shell", "--", "/bin/sh", "-c", "echo out; exit 3")
+    assert (done.returncode, done.stdout) == (3, "out\n")
+    assert only_line(done) == "belay: nothing was protected: no MPI program turned up under the launcher"
+    status = sandbox.status("shell")
+    assert KEYS <= set(status) and status["state"] == "failed" and status["exit_status"] == 3
+    assert [job["job"] for job in json.loads(belay("list", "--json").stdout)["jobs"]] == ["shell"]
+    assert belay("clean", "shell").returncode == 0
+    assert belay("status", "shell").returncode == 66
+    assert json.loads(belay("list", "--json").stdout) == {"jobs": []}
+
+
+def test_standard_streams_are_untouched(sandbox, belay):
+    done = belay("run", "--", "cat", stdin=open(__file__, encoding="utf-8"))
+    with open(__file__, encoding="utf-8") as file:
+        assert (done.returncode, done.stdout) == (0, file.read())
+
+
+def test_launcher_sees_the_variables(sandbox, belay):
+    done = belay("run", "--name", "j", "--", "sh", "-c", "echo $BELAY_NAME $BELAY_RUNDIR $BELAY_EPOCH $LD_PRELOAD")
+    preload = os.path.join(os.path.realpath(sandbox.prefix), "lib", "belay", "libbelay.so")
+    assert done.stdout.split() == ["j", os.path.realpath(sandbox.rundir), "1", preload]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
+@pytest.mark.parametrize("command", [("run", "--", "true"), ("status",), ("clean",)])
+def test_run_directory_of_somebody_else(sandbox, belay, tmp_path, command):
+    os.chown(tmp_path, 65534, 65534)
+    done = belay(*command, env={**sandbox.environment, "BELAY_RUNDIR": str(tmp_path)})
+    assert done.returncode == 69 and "belongs to another user" in only_line(done)
+
+
+def test_doctor(belay):
+    done = belay("doctor", "--json")
+    report = json.loads(done.stdout)
+    missing = [check for check in report["checks"] if check["state"] == "missing"]
+    assert report["complete"] == (missing == []) == (done.returncode == 0)
+    assert all(check["advice"] for check in report["checks"] if check["state"] != "ok")
+    assert {"machine", "seccomp", "mpirun", "installation"} <= {check["name"] for check in report["checks"]}
