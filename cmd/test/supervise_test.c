@@ -360,7 +360,7 @@ static const char *harmless_library(void)
 
 static int set_up(void **state)
 {
-    char self[PATH_MAX] = "";
+    char self[PATH_MAX] = "", folder[PATH_MAX];
     (void)state;
     if (!mkdtemp(prefix) || readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return -1;
@@ -368,7 +368,7 @@ static int set_up(void **state)
     unsetenv("BELAY_LOG");
     return shell("cd %s && mkdir -p -m 700 bin lib/belay run && cp %s lib/belay/belayd && "
                  "cp -L %s lib/belay/libbelay.so && cp %s/../belay bin/belay",
-                 prefix, self, harmless_library(), dirname(strdup(self)));
+                 prefix, self, harmless_library(), dirname(strcpy(folder, self)));
 }
 
 static int tear_down(void **state)
