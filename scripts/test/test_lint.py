@@ -36,6 +36,7 @@ BAD = [
     ("coord/bad.h", "#ifdef __cplusplus\n#endif\nint f(int new);\n", "does not compile alone with c++"),
     ("coord/plan/plan.c", "int x;\n", "coord/plan: no README.md"),
     ("coord/a.c", 'int f(void) { return fault_hit("park", 0, 1); }\n', "fault point park is not listed"),
+    ("coord/a.c", 'void f(void) { gate_fault("rest", 1); }\n', "fault point rest is not listed"),
     ("docs/faults.md", "| `gone` | agent | nowhere |\n", "fault point gone is nowhere in the code"),
     ("coord/README.md", "# coord\n", "coord/README.md:1: does not open with a sentence"),
 ]
