@@ -1,4 +1,4 @@
-/* waitfor_test.c - settled ranks are counted, demand follows the edges, held ranks at their end are released. */
+/* waitfor_test.c - settled ranks are counted, demand follows the edges, held ranks at their end go on. */
 #include "coord/waitfor.h"
 
 #include <setjmp.h>

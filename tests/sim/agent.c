@@ -1,0 +1,423 @@
+#include "tests/sim/agent.h"
+
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/link.h"
+#include "tests/sim/rank.h"
+
+static void strobe(struct world *world, uint32_t node, uint64_t line);
+static void set_targets(struct world *world, uint32_t node, const struct message *message);
+static void stop(struct world *world, uint32_t node);
+static void begin_capture(struct world *world, uint32_t node);
+static void protect(struct world *world, uint32_t node);
+static void commit(struct world *world, uint32_t node);
+static void abort_line(struct world *world, uint32_t node);
+static void say_clocks(struct world *world, uint32_t node, bool is_first);
+static void say_reports(struct world *world, uint32_t node, bool is_for_all);
+static bool is_news(const struct control_page *page, const struct control_page *reported);
+static void say_report(struct world *world, uint32_t node, uint32_t rank);
+static void say_parked(struct world *world, uint32_t node);
+static void say_protected(struct world *world, uint32_t node);
+static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type);
+static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank);
+static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank, uint32_t longest_us);
+
+void agent_take_action(struct world *world, uint32_t node, const struct message *message)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    enum coord_action_type type = message->action.type;
+
+    if (agent->epoch != message->epoch || !agent->is_serving)
+        return;
+    if (type == COORD_ACTION_STROBE)
+        strobe(world, node, message->line);
+    if (message->line != agent->line)
+        return;
+    if (type != COORD_ACTION_ABORT && rng_chance(&world->rng, world->abort_per_mille))
+        agent_say(world, node, COORD_EVENT_ABORT);
+    switch (type) {
+    case COORD_ACTION_TARGETS:
+        set_targets(world, node, message);
+        break;
+    case COORD_ACTION_STOP:
+        stop(world, node);
+        break;
+    case COORD_ACTION_CAPTURE:
+        begin_capture(world, node);
+        break;
+    case COORD_ACTION_PROTECT:
+        protect(world, node);
+        break;
+    case COORD_ACTION_COMMIT:
+        commit(world, node);
+        break;
+    case COORD_ACTION_ABORT:
+        abort_line(world, node);
+        break;
+    default:
+        break;
+    }
+}
+
+void agent_notice(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    agent->has_notice = false;
+    if (agent->is_converging && agent->targets_version > 0) {
+        say_clocks(world, node, false);
+        say_reports(world, node, false);
+    }
+    if (agent->is_stopping)
+        say_parked(world, node);
+}
+
+/* Take the changed pages, let the rank go on. */
+void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t line)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct staging *staging = &world->nodes[node].keeper.staging[index];
+    struct rank *rank = local_rank(world, agent, index);
+
+    if (agent->line != line || !agent->is_serving || !(agent->to_capture >> index & 1) || !rank)
+        return;
+    *staging = (struct staging){.line = line, .epoch = agent->epoch, .upper = rank->upper};
+    staging->mask = rank->dirty | agent->folded[index];
+    for (uint32_t page = 0; page < PAGES; page++)
+        if (staging->mask >> page & 1)
+            staging->pages[page] = rank->pages[page];
+    rank->dirty = 0;
+    agent->folded[index] = 0;
+    agent->captured |= (uint8_t)(1u << index);
+    agent->to_capture &= (uint8_t)~(1u << index);
+    rank_resume(world, world_run_of(world, agent->epoch), index);
+    if (agent->to_capture == 0)
+        agent_say(world, node, COORD_EVENT_CAPTURED);
+}
+
+/* Data of a line that is over, or of an epoch that is, are not wanted. */
+void agent_take_data(struct world *world, uint32_t node, const struct message *message)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct message answer = {.type = MESSAGE_DATA_HELD,
+                             .from = node,
+                             .to = message->from,
+                             .epoch = message->epoch,
+                             .line = message->line,
+                             .rank = message->rank};
+
+    if (agent->epoch != message->epoch || !agent->is_serving || agent->line != message->line)
+        return;
+    world->nodes[node].keeper.staging[message->rank] = message->data;
+    link_send(world, &answer);
+}
+
+void agent_take_data_held(struct world *world, uint32_t node, const struct message *message)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    if (agent->epoch != message->epoch || !agent->is_serving || agent->line != message->line ||
+        agent->to_protect == 0)
+        return;
+    agent->to_protect &= (uint8_t)~(1u << message->rank);
+    if (agent->to_protect == 0)
+        say_protected(world, node);
+}
+
+void agent_apply(struct world *world, uint32_t node, uint64_t line)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        agent_apply_rank(world, &world->nodes[node].keeper, rank, line);
+    if (agent->epoch != 0 && agent->is_serving && agent->line == line) {
+        agent_say(world, node, COORD_EVENT_COMMITTED);
+        agent->line = 0;
+    }
+}
+
+void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank, uint64_t line)
+{
+    struct staging *staging = &keeper->staging[rank];
+    struct image *image = &keeper->images[rank];
+
+    if (line == 0 || staging->line != line)
+        return;
+    for (uint32_t page = 0; page < PAGES; page++)
+        if (staging->mask >> page & 1)
+            image->pages[page] = staging->pages[page];
+    image->upper = staging->upper;
+    image->line = line;
+    staging->line = 0;
+    check_image(world, rank, image);
+}
+
+void agent_say(struct world *world, uint32_t node, enum coord_event_type type)
+{
+    struct message message = to_coordinator(&world->nodes[node].agent, node, type);
+
+    link_send(world, &message);
+}
+
+static void strobe(struct world *world, uint32_t node, uint64_t line)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct keeper *keeper = &world->nodes[node].keeper;
+    struct run *run = world_run_of(world, agent->epoch);
+
+    agent->line = line;
+    keeper->last_line = line > keeper->last_line ? line : keeper->last_line;
+    agent->targets_version = 0;
+    agent->has_strobed = true;
+    agent->is_converging = true;
+    agent->is_stopping = false;
+    agent->to_capture = agent->to_protect = agent->captured = 0;
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        struct rank *rank = local_rank(world, agent, i);
+
+        if (!rank)
+            continue;
+        rank->page.order = ORDER_CONVERGE;
+        rank->page.line = line;
+        rank->page.targets_version = 0;
+        rank_signal(world, run, i);
+    }
+    say_clocks(world, node, true);
+}
+
+static void set_targets(struct world *world, uint32_t node, const struct message *message)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct run *run = world_run_of(world, agent->epoch);
+
+    if (!agent->is_converging)
+        return;
+    memset(agent->target, 0, sizeof(agent->target));
+    for (uint32_t i = 0; i < message->action.clock_count; i++)
+        agent->target[message->clocks[i].comm - 1] = (uint16_t)message->clocks[i].seq;
+    agent->targets_version = message->action.targets_version;
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        struct rank *rank = local_rank(world, agent, i);
+
+        if (!rank)
+            continue;
+        memcpy(rank->page.target, agent->target, sizeof(agent->target));
+        rank->page.targets_version = agent->targets_version;
+        rank_signal(world, run, i);
+    }
+    say_clocks(world, node, false);
+    say_reports(world, node, true);
+}
+
+static void stop(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    agent->is_converging = false;
+    agent->is_stopping = true;
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        struct rank *rank = local_rank(world, agent, i);
+
+        if (!rank)
+            continue;
+        rank->page.order = ORDER_STOP;
+        rank_signal(world, world_run_of(world, agent->epoch), i);
+    }
+    say_parked(world, node);
+}
+
+static void begin_capture(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    agent->to_capture = agent->local;
+    if (agent->local == 0)
+        agent_say(world, node, COORD_EVENT_CAPTURED);
+    for (uint32_t i = 0; i < world->program.ranks; i++)
+        if (agent->local >> i & 1)
+            push(world, node, EVENT_CAPTURE, i, 600);
+}
+
+static void protect(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    if (agent->partner == NOBODY || agent->local == 0) {
+        say_protected(world, node);
+        return;
+    }
+    agent->to_protect = agent->local;
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        struct message message = {.type = MESSAGE_DATA,
+                                  .from = node,
+                                  .to = agent->partner,
+                                  .epoch = agent->epoch,
+                                  .line = agent->line,
+                                  .rank = i};
+
+        if (!(agent->local >> i & 1))
+            continue;
+        message.data = world->nodes[node].keeper.staging[i];
+        link_send(world, &message);
+    }
+}
+
+/* The record comes first; what it promises can be done again after a crash. */
+static void commit(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    world->nodes[node].keeper.committed_line = agent->line;
+    check_committed(world, agent->line);
+    push(world, node, EVENT_APPLY, 0, 300);
+}
+
+/* Capturing has re-armed the tracker, so the dirty set of what was captured is due again. */
+static void abort_line(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct keeper *keeper = &world->nodes[node].keeper;
+
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        struct rank *rank = local_rank(world, agent, i);
+
+        if (rank && rank->page.order != ORDER_RUN)
+            rank_resume(world, world_run_of(world, agent->epoch), i);
+        if ((agent->captured >> i & 1) && world->mutation != MUTATION_FORGET_DIRTY)
+            agent->folded[i] |= keeper->staging[i].mask;
+        if (keeper->staging[i].line == agent->line)
+            keeper->staging[i].line = 0;
+    }
+    if (keeper->protected_line == agent->line)
+        keeper->protected_line = 0;
+    agent->line = 0;
+    agent->is_converging = agent->is_stopping = false;
+    agent->to_capture = agent->to_protect = agent->captured = 0;
+}
+
+/* The largest clocks among the local ranks; after the first time only if they raise a target. */
+static void say_clocks(struct world *world, uint32_t node, bool is_first)
+{
+    struct agent *agent = &world->nodes[node].agent;
+    struct message message = to_coordinator(agent, node, COORD_EVENT_CLOCKS);
+    bool is_higher = false;
+
+    for (uint32_t comm = 0; comm < world->program.comms; comm++) {
+        uint16_t highest = 0;
+
+        for (uint32_t i = 0; i < world->program.ranks; i++) {
+            const struct rank *rank = local_rank(world, agent, i);
+            uint16_t clock = rank ? rank_counted(world, rank->page.clock, comm) : 0;
+
+            highest = clock > highest ? clock : highest;
+        }
+        is_higher |= highest > agent->target[comm];
+        if (highest > 0)
+            message.clocks[message.said.event.clock_count++] =
+                (struct coord_clock){.comm = comm + 1, .seq = highest};
+    }
+    if (is_first || is_higher)
+        link_send(world, &message);
+}
+
+static void say_reports(struct world *world, uint32_t node, bool is_for_all)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        const struct rank *rank = local_rank(world, agent, i);
+
+        if (rank && (is_for_all || is_news(&rank->page, &agent->reported[i]))) {
+            agent->reported[i] = rank->page;
+            say_report(world, node, i);
+        }
+    }
+}
+
+static bool is_news(const struct control_page *page, const struct control_page *reported)
+{
+    return page->state != reported->state || page->comm != reported->comm || page->seq != reported->seq ||
+           page->peer_count != reported->peer_count || page->peers[0] != reported->peers[0] ||
+           page->exists != reported->exists || memcmp(page->clock, reported->clock, sizeof(page->clock)) != 0;
+}
+
+/* The agent judges: it knows the targets and sees the clocks. */
+static void say_report(struct world *world, uint32_t node, uint32_t rank)
+{
+    const struct agent *agent = &world->nodes[node].agent;
+    const struct control_page *page = &agent->reported[rank];
+    struct message message = to_coordinator(agent, node, COORD_EVENT_REPORT);
+
+    message.said.event.report = (struct coord_report){
+        .rank = rank,
+        .state = page->state ? page->state : COORD_RANK_RUNNING,
+        .is_below = rank_is_below(world, page->exists, page->clock, agent->target),
+        .comm = page->comm + 1,
+        .seq = page->seq,
+        .peer_count = page->peer_count,
+        .targets_version = agent->targets_version,
+    };
+    message.said.peers[0] = page->peers[0];
+    if (world->mutation == MUTATION_SKIP_RELEASE && page->state == COORD_RANK_WAITING)
+        message.said.event.report.state = COORD_RANK_RUNNING;
+    link_send(world, &message);
+}
+
+static void say_parked(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    for (uint32_t i = 0; i < world->program.ranks; i++) {
+        const struct rank *rank = local_rank(world, agent, i);
+
+        if ((agent->local >> i & 1) && !(rank && rank->page.is_parked))
+            return;
+    }
+    agent->is_stopping = false;
+    agent_say(world, node, COORD_EVENT_PARKED);
+}
+
+static void say_protected(struct world *world, uint32_t node)
+{
+    struct keeper *keeper = &world->nodes[node].keeper;
+
+    keeper->protected_line = world->nodes[node].agent.line;
+    keeper->protected_epoch = world->nodes[node].agent.epoch;
+    agent_say(world, node, COORD_EVENT_PROTECTED);
+}
+
+static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type)
+{
+    struct message message = {.type = MESSAGE_EVENT,
+                              .from = node,
+                              .to = agent->coordinator,
+                              .epoch = agent->epoch,
+                              .line = agent->line};
+
+    message.said.event = (struct coord_event){
+        .type = type, .epoch = agent->epoch, .agent = agent->index, .line = agent->line};
+    return message;
+}
+
+/* NULL if the rank is another agent's, or dead. */
+static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank)
+{
+    struct run *run = world_run_of(world, agent->epoch);
+
+    return run && (agent->local >> rank & 1) && run->ranks[rank].is_alive ? &run->ranks[rank] : NULL;
+}
+
+static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank, uint32_t longest_us)
+{
+    const struct agent *agent = &world->nodes[node].agent;
+
+    queue_push(&world->queue,
+               (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, longest_us),
+                              .kind = kind,
+                              .node = node,
+                              .rank = rank,
+                              .epoch = agent->epoch,
+                              .incarnation = agent->incarnation,
+                              .number = agent->line});
+}

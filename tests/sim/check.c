@@ -1,0 +1,277 @@
+#include "tests/sim/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/host.h"
+
+static struct snapshot *snapshot_of(struct world *world, uint64_t line);
+static bool is_same(const struct upper *a, const uint64_t *a_pages,
+                    const struct upper *b, const uint64_t *b_pages);
+static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
+static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
+
+void check_step(struct world *world, const struct run *run, uint32_t rank)
+{
+    if (run->epoch < world->running_epoch)
+        violate(world, "old and new epochs run at once: rank %u of epoch %u beside epoch %u", rank,
+                run->epoch, world->running_epoch);
+}
+
+void check_entry(struct world *world, const struct run *run, uint32_t index)
+{
+    const struct rank *rank = &run->ranks[index];
+
+    if (rank->page.order == ORDER_STOP || rank->is_stopped ||
+        (rank->page.order == ORDER_CONVERGE && host_has_converged(world, run->epoch, rank->page.line)))
+        violate(world, "converged, but rank %u enters a collective", index);
+}
+
+void check_payload(struct world *world, uint32_t msg, uint64_t payload)
+{
+    if (world->payload[msg] && world->payload[msg] != payload)
+        violate(world, "message %u is sent again with another content", msg);
+    world->payload[msg] = payload;
+}
+
+void check_finished(struct world *world, struct run *run)
+{
+    for (uint32_t i = 0; i < world->program.ranks; i++)
+        if (!run->ranks[i].is_alive || run->ranks[i].is_stopped ||
+            run->ranks[i].upper.pc != world->program.op_count[i])
+            return;
+    if (world->is_finished)
+        return;
+    trace(world, "the program has finished in epoch %u", run->epoch);
+    world->is_finished = true;
+    world->last_phase_us = world->now_us;
+    for (uint32_t i = 0; i < world->program.ranks; i++)
+        if (memcmp(run->ranks[i].pages, world->program.result[i], sizeof(run->ranks[i].pages)) != 0)
+            violate(world, "the result of rank %u differs from an undisturbed run", i);
+    host_close(world, run->epoch);
+}
+
+void check_converged(struct world *world, const struct run *run)
+{
+    const struct program *program = &world->program;
+
+    for (uint32_t i = 0; i < program->ranks; i++)
+        if (run->ranks[i].is_inside)
+            violate(world, "converged, but rank %u is inside a collective", i);
+    for (uint32_t comm = 0; comm < program->comms; comm++) {
+        uint16_t lowest = UINT16_MAX, highest = 0;
+
+        for (uint32_t i = 0; i < program->ranks; i++) {
+            uint16_t clock = run->ranks[i].upper.clock[comm];
+
+            if (!(program->members[comm] >> i & 1))
+                continue;
+            lowest = clock < lowest ? clock : lowest;
+            highest = clock > highest ? clock : highest;
+        }
+        if (lowest != highest)
+            violate(world, "converged, but clocks of communicator %u reach from %u to %u", comm, lowest,
+                    highest);
+    }
+}
+
+void check_quiescent(struct world *world, const struct run *run, uint64_t line, const struct agent *agent)
+{
+    const struct program *program = &world->program;
+    struct snapshot *snapshot = &world->snapshots[line % SNAPSHOTS];
+
+    for (uint32_t msg = 0; msg < program->msgs; msg++) {
+        const struct upper *src = &run->ranks[program->msg[msg].src].upper;
+        const struct upper *dst = &run->ranks[program->msg[msg].dst].upper;
+
+        if (msg_set_has(&src->sent, msg) && !msg_set_has(&dst->consumed, msg) &&
+            !msg_set_has(&dst->drained, msg))
+            violate(world, "drained, but message %u is in transit", msg);
+        if (program->msg[msg].is_sync && msg_set_has(&dst->consumed, msg) && !msg_set_has(&src->acked, msg))
+            violate(world, "drained, but the acknowledgement of message %u is in transit", msg);
+    }
+    if (snapshot->line == line)
+        violate(world, "two versions of line %lu", (unsigned long)line);
+    snapshot->line = line;
+    snapshot->epoch = run->epoch;
+    for (uint32_t node = 0; node < world->node_count; node++)
+        snapshot->boots[node] = world->nodes[node].keeper.boot;
+    for (uint32_t i = 0; i < program->ranks; i++) {
+        const struct agent *home = &world->nodes[agent->placement[i]].agent;
+
+        if (!run->ranks[i].page.is_parked)
+            violate(world, "capture, but rank %u is not parked", i);
+        snapshot->home[i] = agent->placement[i];
+        snapshot->partner[i] = (uint8_t)home->partner;
+        snapshot->upper[i] = run->ranks[i].upper;
+        memcpy(snapshot->pages[i], run->ranks[i].pages, sizeof(snapshot->pages[i]));
+    }
+}
+
+void check_committed(struct world *world, uint64_t line)
+{
+    struct snapshot *snapshot = snapshot_of(world, line);
+
+    if (line <= world->committed_line)
+        return;
+    if (!snapshot) {
+        violate(world, "line %lu committed without a capture", (unsigned long)line);
+        return;
+    }
+    trace(world, "line %lu is committed", (unsigned long)line);
+    world->committed_line = line;
+    world->counts.committed++;
+    check_restorable(world);
+}
+
+void check_image(struct world *world, uint32_t rank, const struct image *image)
+{
+    const struct snapshot *snapshot = snapshot_of(world, image->line);
+
+    if (snapshot && !is_same(&image->upper, image->pages, &snapshot->upper[rank], snapshot->pages[rank]))
+        violate(world, "the image of rank %u at line %lu is not what was captured (a dirty page is missing)",
+                rank, (unsigned long)image->line);
+}
+
+void check_restored(struct world *world, uint32_t rank, const struct image *image)
+{
+    const struct snapshot *snapshot = snapshot_of(world, image->line);
+
+    if (!snapshot) {
+        violate(world, "rank %u restored from line %lu that nobody captured", rank,
+                (unsigned long)image->line);
+        return;
+    }
+    if (!is_same(&image->upper, image->pages, &snapshot->upper[rank], snapshot->pages[rank]))
+        violate(world, "rank %u restored from line %lu with other contents", rank,
+                (unsigned long)image->line);
+}
+
+void check_opened(struct world *world, uint64_t line)
+{
+    if (line < world->committed_line)
+        violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
+                (unsigned long)world->committed_line);
+    if (line > 0)
+        check_committed(world, line);
+}
+
+void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line)
+{
+    if (is_committed)
+        check_committed(world, line);
+    if (token == 0)
+        return;
+    if (token > world->tokens_asked || world->is_answered[token - 1])
+        violate(world, "request %lu is answered twice", (unsigned long)token);
+    else
+        world->is_answered[token - 1] = true;
+}
+
+void check_restorable(struct world *world)
+{
+    const struct snapshot *snapshot = snapshot_of(world, world->committed_line);
+
+    if (!snapshot)
+        return;
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        if (is_survivable(world, snapshot, rank) && !is_held(world, snapshot->line, rank))
+            violate(world, "committed line %lu cannot be restored: nobody holds rank %u",
+                    (unsigned long)snapshot->line, rank);
+}
+
+void check_progress(struct world *world)
+{
+    uint64_t since = world->faults_end_us;
+
+    if (world->arbiter.is_stuck)
+        return;
+    since = world->last_progress_us > since ? world->last_progress_us : since;
+    if (!world->is_finished && world->now_us > since + STALL_US)
+        violate(world, "deadlock: no rank has moved for %u ms (line %lu is in phase %s)", STALL_US / 1000,
+                (unsigned long)host_line(world), host_phase_name(world));
+    since = world->last_phase_us > world->faults_end_us ? world->last_phase_us : world->faults_end_us;
+    if (host_line(world) != 0 && world->now_us > since + STALL_US)
+        violate(world, "line %lu stands still in phase %s", (unsigned long)host_line(world),
+                host_phase_name(world));
+}
+
+void check_stuck(struct world *world)
+{
+    const struct arbiter *arbiter = &world->arbiter;
+
+    for (uint32_t i = 0; i < SNAPSHOTS; i++) {
+        const struct snapshot *snapshot = &world->snapshots[i];
+
+        /* The committed line, and what the last epoch may have committed. */
+        if (snapshot->line == 0 ||
+            (snapshot->line != world->committed_line && snapshot->epoch != arbiter->durable.epoch))
+            continue;
+        for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+            if (!is_survivable(world, snapshot, rank))
+                return;
+    }
+    for (uint32_t i = 0; i < arbiter->durable.member_count; i++) {
+        uint32_t node = arbiter->durable.members[i];
+
+        if (world->nodes[node].keeper.boot == arbiter->durable.boots[node]) {
+            violate(world, "nothing can be restored, though the scheme survives what was lost");
+            return;
+        }
+    }
+}
+
+void violate(struct world *world, const char *format, ...)
+{
+    va_list arguments;
+
+    if (world->violation[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(world->violation, sizeof(world->violation), format, arguments);
+    va_end(arguments);
+    trace(world, "VIOLATION: %s", world->violation);
+    world->is_over = true;
+}
+
+static struct snapshot *snapshot_of(struct world *world, uint64_t line)
+{
+    struct snapshot *snapshot = &world->snapshots[line % SNAPSHOTS];
+
+    return line > 0 && snapshot->line == line ? snapshot : NULL;
+}
+
+static bool is_same(const struct upper *a, const uint64_t *a_pages,
+                    const struct upper *b, const uint64_t *b_pages)
+{
+    return a->pc == b->pc && a->is_begun == b->is_begun && a->exists == b->exists &&
+           memcmp(a->clock, b->clock, sizeof(a->clock)) == 0 &&
+           memcmp(&a->sent, &b->sent, sizeof(a->sent)) == 0 &&
+           memcmp(&a->consumed, &b->consumed, sizeof(a->consumed)) == 0 &&
+           memcmp(&a->drained, &b->drained, sizeof(a->drained)) == 0 &&
+           memcmp(&a->acked, &b->acked, sizeof(a->acked)) == 0 &&
+           memcmp(a_pages, b_pages, PAGES * sizeof(*a_pages)) == 0;
+}
+
+/* Has at most what the scheme survives been lost of the rank's redundancy set since the capture? */
+static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank)
+{
+    uint32_t home = snapshot->home[rank], partner = snapshot->partner[rank];
+
+    if (world->nodes[home].keeper.boot == snapshot->boots[home])
+        return true;
+    return partner != NOBODY && world->nodes[partner].keeper.boot == snapshot->boots[partner];
+}
+
+/* Does some node's memory hold the rank at this line? */
+static bool is_held(const struct world *world, uint64_t line, uint32_t rank)
+{
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const struct keeper *keeper = &world->nodes[node].keeper;
+
+        if (keeper->images[rank].line == line || keeper->staging[rank].line == line)
+            return true;
+    }
+    return false;
+}

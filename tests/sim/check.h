@@ -1,0 +1,41 @@
+/*
+ * check.h - the invariants. They see the whole world; the first violation of a seed is kept and ends it.
+ */
+#ifndef BELAY_TESTS_SIM_CHECK_H
+#define BELAY_TESTS_SIM_CHECK_H
+
+#include "tests/sim/world.h"
+
+/* A rank executes something: no newer epoch may be running. */
+void check_step(struct world *world, const struct run *run, uint32_t rank);
+/* A rank truly enters a collective: not between convergence and its own capture. */
+void check_entry(struct world *world, const struct run *run, uint32_t rank);
+/* A message is sent: a step executed again sends what it sent before. */
+void check_payload(struct world *world, uint32_t msg, uint64_t payload);
+/* All ranks have reached the end: with the result of an undisturbed run? */
+void check_finished(struct world *world, struct run *run);
+
+/* The coordinator has said STOP: everybody is at target, nobody inside. */
+void check_converged(struct world *world, const struct run *run);
+/* The coordinator has said CAPTURE: all parked, nothing in transit. Keeps the truth about the line. */
+void check_quiescent(struct world *world, const struct run *run, uint64_t line, const struct agent *agent);
+/* A line counts as committed: an agent has recorded it, a requester was told, the arbiter decided so. */
+void check_committed(struct world *world, uint64_t line);
+/* An image has taken in a committed line. */
+void check_image(struct world *world, uint32_t rank, const struct image *image);
+/* A rank starts from an image. */
+void check_restored(struct world *world, uint32_t rank, const struct image *image);
+/* An epoch is opened with this line. */
+void check_opened(struct world *world, uint64_t line);
+/* A requester is answered. */
+void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line);
+/* Memory was lost, or a line committed: what the scheme promises to survive is still there. */
+void check_restorable(struct world *world);
+/* Now and then: without faults something moves. */
+void check_progress(struct world *world);
+/* The arbiter has heard all nodes and can restore nothing: more was lost than the scheme survives. */
+void check_stuck(struct world *world);
+
+void violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

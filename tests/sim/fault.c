@@ -1,0 +1,171 @@
+#include "tests/sim/fault.h"
+
+#include <string.h>
+
+#include "tests/sim/agent.h"
+#include "tests/sim/arbiter.h"
+#include "tests/sim/check.h"
+#include "tests/sim/link.h"
+#include "tests/sim/member.h"
+#include "tests/sim/rank.h"
+
+static void crash_some(struct world *world, uint32_t node);
+static void crash_agent(struct world *world, uint32_t node);
+static void crash_node(struct world *world, uint32_t node);
+static void crash_arbiter(struct world *world);
+static void kill_a_rank(struct world *world);
+static void partition(struct world *world);
+static void apply_half(struct world *world, uint32_t node);
+static void push_comeback(struct world *world, uint32_t endpoint);
+
+void fault_plan(struct world *world)
+{
+    uint32_t count;
+
+    if (rng_chance(&world->rng, 350))
+        return;
+    world->faults_end_us = rng_range(&world->rng, 20000, 150000);
+    world->crash_budget = rng_range(&world->rng, 0, 3);
+    world->node_crash_budget = rng_range(&world->rng, 0, 2);
+    world->crash_per_mille = rng_range(&world->rng, 1, 8);
+    count = rng_range(&world->rng, 0, 4);
+    for (uint32_t i = 0; i < count; i++)
+        queue_push(&world->queue,
+                   (struct event){.time_us = rng_range(&world->rng, 0, (uint32_t)world->faults_end_us),
+                                  .kind = EVENT_FAULT});
+}
+
+void fault_strike(struct world *world)
+{
+    uint32_t node = rng_range(&world->rng, 0, world->node_count - 1);
+
+    switch (rng_range(&world->rng, 0, 5)) {
+    case 0:
+        crash_some(world, node);
+        break;
+    case 1:
+        crash_arbiter(world);
+        break;
+    case 2:
+        kill_a_rank(world);
+        break;
+    default:
+        partition(world);
+        break;
+    }
+}
+
+void fault_point(struct world *world, uint32_t node)
+{
+    if (world->now_us >= world->faults_end_us || world->crash_budget == 0 || world->is_over ||
+        !rng_chance(&world->rng, world->crash_per_mille))
+        return;
+    world->crash_budget--;
+    if (rng_chance(&world->rng, 300))
+        node = rng_range(&world->rng, 0, world->node_count - 1);
+    crash_some(world, node);
+}
+
+void fault_come_back(struct world *world, uint32_t endpoint)
+{
+    trace(world, "%s %u comes back", endpoint == ARBITER ? "arbiter" : "node", endpoint);
+    if (endpoint == ARBITER)
+        arbiter_begin(world);
+    else
+        member_begin(world, endpoint);
+}
+
+static void crash_some(struct world *world, uint32_t node)
+{
+    if (!world->nodes[node].is_up || !world->nodes[node].agent.is_up)
+        return;
+    if (world->node_crash_budget > 0 && rng_chance(&world->rng, 500)) {
+        world->node_crash_budget--;
+        crash_node(world, node);
+    } else {
+        crash_agent(world, node);
+    }
+}
+
+/* The keeper holds its memory; its ranks go with it. */
+static void crash_agent(struct world *world, uint32_t node)
+{
+    trace(world, "agent %u crashes", node);
+    apply_half(world, node);
+    member_end(world, node);
+    for (uint32_t peer = 0; peer < ENDPOINTS; peer++)
+        if (peer != node && (peer < world->node_count || peer == ARBITER))
+            link_break(world, node, peer);
+    push_comeback(world, node);
+}
+
+static void crash_node(struct world *world, uint32_t node)
+{
+    struct keeper *keeper = &world->nodes[node].keeper;
+
+    trace(world, "node %u crashes", node);
+    crash_agent(world, node);
+    world->nodes[node].is_up = false;
+    *keeper = (struct keeper){.boot = keeper->boot + 1};
+    check_restorable(world);
+}
+
+static void crash_arbiter(struct world *world)
+{
+    if (!world->arbiter.is_up)
+        return;
+    trace(world, "arbiter crashes");
+    arbiter_end(world);
+    push_comeback(world, ARBITER);
+}
+
+static void kill_a_rank(struct world *world)
+{
+    struct run *run = world_run_of(world, world->running_epoch);
+    uint32_t rank = rng_range(&world->rng, 0, world->program.ranks - 1);
+    uint32_t node;
+
+    if (!run || !run->ranks[rank].is_alive)
+        return;
+    node = run->ranks[rank].node;
+    rank_kill(world, run, rank);
+    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 50, 3000),
+                                             .kind = EVENT_RANK_GONE,
+                                             .node = node,
+                                             .epoch = run->epoch,
+                                             .incarnation = world->nodes[node].agent.incarnation});
+}
+
+/* Cut all links between two sides for a while: short for the lease, or longer than it. */
+static void partition(struct world *world)
+{
+    uint64_t until = world->now_us + rng_range(&world->rng, 2000, 4 * LEASE_US);
+    uint32_t side = rng_range(&world->rng, 1, (1u << ENDPOINTS) - 2);
+
+    trace(world, "partition %x for %lu us", side, (unsigned long)(until - world->now_us));
+    for (uint32_t a = 0; a < ENDPOINTS; a++) {
+        for (uint32_t b = a + 1; b < ENDPOINTS; b++) {
+            if ((side >> a & 1) == (side >> b & 1))
+                continue;
+            world->cut_until_us[a][b] = world->cut_until_us[b][a] = until;
+            link_break(world, a, b);
+        }
+    }
+}
+
+/* A crash in the middle of applying a commit. */
+static void apply_half(struct world *world, uint32_t node)
+{
+    struct keeper *keeper = &world->nodes[node].keeper;
+
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        if (rng_chance(&world->rng, 500))
+            agent_apply_rank(world, keeper, rank, keeper->committed_line);
+}
+
+static void push_comeback(struct world *world, uint32_t endpoint)
+{
+    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 200, 60000),
+                                             .kind = EVENT_COMEBACK,
+                                             .node = endpoint});
+}

@@ -1,0 +1,87 @@
+#include "tests/sim/link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void push(struct world *world, const struct message *message, uint64_t time_us);
+static void let_notice(struct world *world, uint32_t node, uint32_t peer);
+
+void link_send(struct world *world, const struct message *message)
+{
+    bool is_datagram = message->type >= MESSAGE_INQUIRE;
+    uint64_t *last = &world->last_delivery_us[message->from][message->to];
+    uint64_t arrival = world->now_us + rng_range(&world->rng, 2, world->link_us);
+
+    if (is_datagram) {
+        bool is_faulty = world->now_us < world->faults_end_us;
+
+        if (is_faulty && rng_chance(&world->rng, 10))
+            return;
+        if (rng_chance(&world->rng, 10))
+            push(world, message, arrival + rng_range(&world->rng, 1, 3 * world->link_us));
+    } else {
+        arrival = arrival > *last ? arrival : *last + 1;
+        *last = arrival;
+    }
+    push(world, message, arrival);
+}
+
+bool link_delivers(const struct world *world, const struct message *message)
+{
+    if (link_is_cut(world, message->from, message->to))
+        return false;
+    if (message->type >= MESSAGE_INQUIRE)
+        return true;
+    return message->epoch > world->broken_epoch[message->from][message->to];
+}
+
+bool link_is_cut(const struct world *world, uint32_t a, uint32_t b)
+{
+    return world->now_us < world->cut_until_us[a][b];
+}
+
+void link_break(struct world *world, uint32_t a, uint32_t b)
+{
+    world->broken_epoch[a][b] = world->arbiter.durable.epoch;
+    world->broken_epoch[b][a] = world->arbiter.durable.epoch;
+    let_notice(world, a, b);
+    let_notice(world, b, a);
+}
+
+void link_check(struct world *world, uint32_t node)
+{
+    const struct agent *agent = &world->nodes[node].agent;
+
+    for (uint32_t i = 0; i < agent->member_count; i++) {
+        uint32_t peer = agent->members[i];
+
+        if (peer == node || !(link_is_cut(world, node, peer) || !world->nodes[peer].agent.is_up ||
+                              world->broken_epoch[node][peer] >= agent->epoch))
+            continue;
+        world->broken_epoch[node][peer] = world->arbiter.durable.epoch;
+        world->broken_epoch[peer][node] = world->arbiter.durable.epoch;
+        let_notice(world, node, peer);
+    }
+}
+
+static void push(struct world *world, const struct message *message, uint64_t time_us)
+{
+    struct message *copy = malloc(sizeof(*copy));
+
+    if (!copy) {
+        perror("sim: message");
+        exit(2);
+    }
+    memcpy(copy, message, sizeof(*copy));
+    queue_push(&world->queue, (struct event){.time_us = time_us, .kind = EVENT_MESSAGE, .message = copy});
+}
+
+static void let_notice(struct world *world, uint32_t node, uint32_t peer)
+{
+    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 500, 6000),
+                                             .kind = EVENT_LINK_BROKEN,
+                                             .node = node,
+                                             .peer = peer,
+                                             .epoch = world->arbiter.durable.epoch});
+}

@@ -1,0 +1,39 @@
+#include "tests/sim/mutation.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *summary;
+} mutations[MUTATION_COUNT] = {
+    [MUTATION_NONE] = {"none", "the rules as they are"},
+    [MUTATION_ABORT_PROTECTED] = {"abort_protected", "the arbiter aborts lines that all are PROTECTED for"},
+    [MUTATION_CLOCK_PER_GROUP] = {"clock_per_group", "one collective clock for all communicators of a group"},
+    [MUTATION_COMMIT_EARLY] = {"commit_early", "COMMIT after the first PROTECTED"},
+    [MUTATION_DRAIN_EARLY] = {"drain_early", "ranks park with messages on the wire"},
+    [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
+    [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},
+    [MUTATION_LATE_FENCE] = {"late_fence", "ranks read the flag before they publish their clock"},
+    [MUTATION_NO_LEASE] = {"no_lease", "a new epoch starts before the old leases have expired"},
+    [MUTATION_NO_PROMISE] = {"no_promise", "agents serve the old epoch after the arbiter's inquiry"},
+    [MUTATION_REUSE_NUMBER] = {"reuse_number", "the number of an aborted line is used again"},
+    [MUTATION_SKIP_RELEASE] = {"skip_release", "held ranks are not released along wait-for edges"},
+    [MUTATION_STALE_REPORT] = {"stale_report", "reports count for targets they were not judged against"},
+};
+
+const char *mutation_name(enum mutation mutation)
+{
+    return mutations[mutation].name;
+}
+
+const char *mutation_summary(enum mutation mutation)
+{
+    return mutations[mutation].summary;
+}
+
+enum mutation mutation_find(const char *name)
+{
+    for (int i = MUTATION_NONE + 1; i < MUTATION_COUNT; i++)
+        if (strcmp(mutations[i].name, name) == 0)
+            return (enum mutation)i;
+    return MUTATION_NONE;
+}

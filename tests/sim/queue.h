@@ -1,0 +1,58 @@
+/*
+ * queue.h - events of the simulation in the order of virtual time; equal times keep the order of pushing.
+ */
+#ifndef BELAY_TESTS_SIM_QUEUE_H
+#define BELAY_TESTS_SIM_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct message;
+
+enum event_kind {
+    EVENT_NONE = 0,
+    EVENT_RANK_STEP,    /* epoch, rank */
+    EVENT_DATA,         /* epoch, number: MPI message arrives */
+    EVENT_ACK,          /* epoch, number: a synchronous send's acknowledgement arrives */
+    EVENT_NOTICE,       /* node: its agent looks at its ranks' control pages */
+    EVENT_CAPTURE,      /* node, rank, number: line */
+    EVENT_APPLY,        /* node, number: line */
+    EVENT_TICK,         /* node: renew the lease, repeat what may have been lost */
+    EVENT_STROBE,       /* node: the coordinator's timer */
+    EVENT_MESSAGE,      /* message: delivery on a control link */
+    EVENT_LINK_BROKEN,  /* node notices that its link to `peer` broke in `epoch` or before */
+    EVENT_RANK_GONE,    /* node notices that a rank of its own died */
+    EVENT_ARBITER_TICK, /* number: the arbiter's incarnation */
+    EVENT_FAULT,        /* number: what (fault.c) */
+    EVENT_COMEBACK,     /* node (or the arbiter), number: with its memory? */
+    EVENT_HEAL,         /* number: the partition */
+};
+
+struct event {
+    uint64_t time_us;
+    uint64_t order;
+    enum event_kind kind;
+    uint32_t node, peer;
+    uint32_t rank;
+    uint32_t epoch;
+    uint32_t incarnation; /* of the agent it is meant for */
+    uint64_t number;
+    struct message *message; /* owned by the queue, then by who pops it */
+};
+
+struct queue {
+    struct event *heap;
+    size_t count, capacity;
+    uint64_t pushed;
+};
+
+void queue_destroy(struct queue *queue);
+/* Drop all events and their messages. */
+void queue_clear(struct queue *queue);
+/* Ends the program when there is no memory. */
+void queue_push(struct queue *queue, struct event event);
+/* False if there is none. */
+bool queue_pop(struct queue *queue, struct event *event);
+
+#endif

@@ -1,0 +1,93 @@
+/* mutations_test.c - the test of the test: every broken rule is caught, the rules as they are never are. */
+#include "tests/sim/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SEEDS 20000u /* a mutation has to be caught within so many */
+
+static int setup(void **state)
+{
+    *state = calloc(1, sizeof(struct world));
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    world_destroy(*state);
+    free(*state);
+    return 0;
+}
+
+/* The number of seeds until the first violation, 0: none. */
+static uint64_t seeds_until_caught(struct world *world, enum mutation mutation, uint64_t seeds)
+{
+    struct counts counts = {0};
+
+    for (uint64_t seed = 0; seed < seeds; seed++)
+        if (!world_run(world, seed, mutation, false, &counts))
+            return seed + 1;
+    return 0;
+}
+
+static void the_rules_as_they_are_hold(void **state)
+{
+    assert_int_equal(seeds_until_caught(*state, MUTATION_NONE, 2000), 0);
+}
+
+static void every_mutation_is_caught(void **state)
+{
+    struct world *world = *state;
+
+    for (int i = MUTATION_NONE + 1; i < MUTATION_COUNT; i++) {
+        uint64_t seeds = seeds_until_caught(world, (enum mutation)i, SEEDS);
+
+        print_message("%-16s caught by seed %ld: %s\n", mutation_name((enum mutation)i), (long)seeds - 1,
+                      world->violation);
+        assert_true(seeds > 0);
+    }
+}
+
+static void a_seed_can_be_replayed(void **state)
+{
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        struct counts first = {0}, second = {0};
+
+        world_run(*state, seed, MUTATION_NONE, false, &first);
+        world_run(*state, seed + 1000, MUTATION_NONE, false, &second);
+        second = (struct counts){0};
+        world_run(*state, seed, MUTATION_NONE, false, &second);
+        assert_memory_equal(&first, &second, sizeof(first));
+    }
+}
+
+/* A simulation in which nothing happens would find nothing. */
+static void the_seeds_cover_what_matters(void **state)
+{
+    struct counts counts = {0};
+
+    for (uint64_t seed = 0; seed < 2000; seed++)
+        world_run(*state, seed, MUTATION_NONE, false, &counts);
+    assert_true(counts.committed > 2000);
+    assert_true(counts.aborted > 200);
+    assert_true(counts.restored > 200);
+    assert_true(counts.lost_jobs > 0);
+    assert_true(counts.lost_jobs < 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_rules_as_they_are_hold, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_mutation_is_caught, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_seed_can_be_replayed, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_seeds_cover_what_matters, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
