@@ -1,7 +1,9 @@
 /* belay clean - forget ended jobs: their records, and images that were kept for a restart. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,30 +39,53 @@ static int remove_record(const char *job, void *context)
     return 0;
 }
 
-/* Directories go if nothing is left in them; the agent's dead socket does not count. */
+/*
+ * The lock that an agent holds while it serves the directory (RUNDIR/agent.lock): while it is ours, none
+ * comes up. Returns a descriptor, or -1 with err.
+ */
+static int take_lock(const char *rundir, struct belay_error *err)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/agent.lock", rundir) >= PATH_MAX)
+        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long");
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return belay_error_errno(err, "cannot open %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return belay_error_set(err, EBUSY, "an agent is just starting or leaving in %s: try again", rundir);
+}
+
+/* Directories go if no record is left in them; what a dead agent left does not count. */
 static void remove_directories(const char *rundir)
 {
-    static const char *const leftovers[] = {"agent.sock", "keeper.sock"};
+    static const char *const leftovers[] = {"agent.log", "agent.sock", "agent.lock"};
     char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/jobs", rundir) >= PATH_MAX || (rmdir(path) && errno != ENOENT))
+        return;
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
         if (snprintf(path, sizeof path, "%s/%s", rundir, leftovers[i]) < PATH_MAX)
             unlink(path);
-    if (snprintf(path, sizeof path, "%s/jobs", rundir) < PATH_MAX)
-        rmdir(path);
     rmdir(rundir);
 }
 
 static int clean_without_agent(const char *rundir, const char *job, unsigned *count, struct belay_error *err)
 {
     struct sweep sweep = {.rundir = rundir};
-    int rc = job ? remove_record(job, &sweep) : records_visit(rundir, remove_record, &sweep);
-    *count = sweep.count;
-    if (rc) {
-        *err = sweep.err;
+    if (access(rundir, F_OK))
+        return job ? belay_error_set(err, ENOENT, "there is no job %s in %s", job, rundir) : 0;
+    int lock = take_lock(rundir, err);
+    if (lock < 0)
         return -1;
-    }
-    remove_directories(rundir);
-    return 0;
+    int rc = job ? remove_record(job, &sweep) : records_visit(rundir, remove_record, &sweep);
+    if (rc == 0)
+        remove_directories(rundir);
+    else
+        *err = sweep.err;
+    close(lock);
+    *count = sweep.count;
+    return rc;
 }
 
 static int clean_with_agent(const struct tool *tool, const char *job, unsigned *count,

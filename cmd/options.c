@@ -6,14 +6,17 @@
 
 #include "common/util/log.h"
 
-/* The option row whose long name is `word` up to an '=', NULL: none. */
+/* The option row whose long name is `word` up to an '=', here or in a child. NULL: none. */
 static const struct argp_option *find_long_option(const struct argp *argp, const char *word)
 {
     size_t length = strcspn(word, "=");
+    const struct argp_option *found = NULL;
     for (const struct argp_option *row = argp->options; row && row->name; row++)
         if (strlen(row->name) == length && !strncmp(row->name, word, length))
             return row;
-    return NULL;
+    for (const struct argp_child *child = argp->children; child && child->argp && !found; child++)
+        found = find_long_option(child->argp, word);
+    return found;
 }
 
 static const char *what_is_wrong(const struct argp *argp, const char *word)

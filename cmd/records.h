@@ -16,7 +16,7 @@ Belay__Wire__JobStatus *record_read(const char *rundir, const char *job, struct 
 /* Call visit with the name of each job that has a record, until it returns -1. Returns that, or 0. */
 int records_visit(const char *rundir, int (*visit)(const char *job, void *context), void *context);
 
-/* Remove a job's files, and the directories that are empty then. Returns 0, or -1 with err (ENOENT). */
+/* Remove a job's record. Returns 0, or -1 with err (ENOENT). */
 int record_remove(const char *rundir, const char *job, struct belay_error *err);
 
 #endif

@@ -1,11 +1,15 @@
 /* belay restart - go on with an ended job from its newest committed line. */
+#include <errno.h>
+
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/launch_options.h"
 #include "cmd/options.h"
 #include "cmd/supervise.h"
 #include "common/util/log.h"
 
 struct restart_options {
+    struct launch_options launch;
     const char *job;
     char **command; /* NULL: the recorded launch line */
 };
@@ -13,40 +17,57 @@ struct restart_options {
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
     struct restart_options *options = state->input;
-    if (key != ARGP_KEY_ARG)
-        return ARGP_ERR_UNKNOWN;
-    if (!options->job) {
-        options->job = arg;
-    } else {
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->launch;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!options->job) {
+            options->job = arg;
+            return 0;
+        }
         options->command = state->argv + state->next - 1;
         state->next = state->argc;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
-    return 0;
 }
+
+static const struct argp_child children[] = {{.argp = &launch_options_argp}, {0}};
 
 static const struct argp argp = {
     .parser = parser,
+    .children = children,
     .args_doc = "JOB [-- mpirun [options] PROGRAM [args]]",
-    .doc = "Restart an ended job from the newest committed line that the agent holds, supervised as by "
-           "'belay run'."
-           "\vWithout a launch line the recorded one is used, in the recorded directory and environment.",
+    .doc =
+        "Restart an ended job from the newest committed line that the agent holds, supervised as by 'belay "
+        "run'."
+        "\vWithout a launch line the recorded one is used, in the recorded directory and environment. An "
+        "interval and a memory limit that are not given are the recorded ones.",
 };
+
+static int make_plan(const struct restart_options *options, struct job_plan *plan, struct belay_error *err)
+{
+    *plan = (struct job_plan){.name = options->job, .argv = options->command, .is_restart = true};
+    if (!plan->name)
+        return belay_error_set(err, EINVAL, "restart: which job? ('belay list' shows them)");
+    if (job_name_check(plan->name, err))
+        return -1;
+    return launch_options_apply(&options->launch, plan, err);
+}
 
 static int restart(int argc, char **argv)
 {
     struct restart_options options = {0};
     struct belay_error err = {0};
+    struct job_plan plan;
     if (options_parse(&argp, argc, argv, &options))
         return EXIT_USAGE;
-    if (!options.job) {
-        log_error("restart: which job? ('belay list' shows them)");
-        return EXIT_USAGE;
-    }
-    if (job_name_check(options.job, &err)) {
+    if (make_plan(&options, &plan, &err)) {
         log_error("%s", err.text);
         return EXIT_USAGE;
     }
-    const struct job_plan plan = {.name = options.job, .argv = options.command, .is_restart = true};
     return supervise(&plan);
 }
 

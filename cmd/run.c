@@ -4,41 +4,31 @@
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/launch_options.h"
 #include "cmd/options.h"
 #include "cmd/supervise.h"
 #include "common/conf/conf.h"
 #include "common/util/log.h"
 
 struct run_options {
-    const char *name, *interval, *max_restarts, *memory, *retention;
+    struct launch_options launch;
+    const char *name;
     char **command; /* NULL: none given */
     bool is_detached;
 };
-
-/* Options without a short letter get keys beyond the characters. */
-enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION };
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
     struct run_options *options = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &options->launch;
+        return 0;
     case 'n':
         options->name = arg;
         return 0;
-    case 'i':
-        options->interval = arg;
-        return 0;
     case 'd':
         options->is_detached = true;
-        return 0;
-    case KEY_MAX_RESTARTS:
-        options->max_restarts = arg;
-        return 0;
-    case KEY_MEMORY:
-        options->memory = arg;
-        return 0;
-    case KEY_RETENTION:
-        options->retention = arg;
         return 0;
     case ARGP_KEY_ARG: /* the launch line begins; what follows is not ours */
         options->command = state->argv + state->next - 1;
@@ -49,51 +39,44 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     }
 }
 
-static struct argp_option rows[7]; /* filled from the settings table; the last is the end mark */
+static struct argp_option rows[] = {
+    {0}, /* --name, from the settings table */
+    {"detach", 'd', NULL, 0,
+     "Go on in the background once the launch runs, after printing the job's name; its output goes to "
+     "JOB.out "
+     "and JOB.err here",
+     0},
+    {0},
+};
+
+static const struct argp_child children[] = {{.argp = &launch_options_argp}, {0}};
 
 static const struct argp argp = {
     .options = rows,
     .parser = parser,
+    .children = children,
     .args_doc = "-- mpirun [options] PROGRAM [args]",
     .doc =
         "Launch an MPI program, take recovery lines of it, and restart it from the newest line when a rank "
-        "is "
-        "killed, a node is lost or the launch is aborted."
-        "\vStandard input, output and error are the program's; belay speaks on standard error only. The exit "
-        "code is the program's, or one of belay's own (see belay(1)).",
+        "is killed, a node is lost or the launch is aborted."
+        "\vStandard input, output and error are the program's; belay speaks on standard error only. The "
+        "exit code is the program's, or one of belay's own (see belay(1)).",
 };
 
 __attribute__((constructor)) static void fill_rows(void)
 {
     rows[0] = option_of_setting(CONF_NAME, 'n');
-    rows[1] = option_of_setting(CONF_INTERVAL, 'i');
-    rows[2] = option_of_setting(CONF_MAX_RESTARTS, KEY_MAX_RESTARTS);
-    rows[3] = option_of_setting(CONF_MEMORY, KEY_MEMORY);
-    rows[4] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
-    rows[5] =
-        (struct argp_option){"detach",
-                             'd',
-                             NULL,
-                             0,
-                             "Go on in the background once the launch runs, after printing the job's name; "
-                             "its output goes to JOB.out and JOB.err here",
-                             0};
 }
 
 /* Turn texts into values. Returns 0, or -1 with err. */
 static int make_plan(const struct run_options *options, struct job_plan *plan, struct belay_error *err)
 {
-    uint64_t max_restarts;
     *plan = (struct job_plan){.argv = options->command, .is_detached = options->is_detached};
     plan->name = conf_text(CONF_NAME, options->name);
     if (plan->name && job_name_check(plan->name, err))
         return -1;
-    if (conf_number(CONF_INTERVAL, options->interval, &plan->interval_ms, err) ||
-        conf_number(CONF_MAX_RESTARTS, options->max_restarts, &max_restarts, err) ||
-        conf_number(CONF_MEMORY, options->memory, &plan->memory_bytes, err) ||
-        conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err))
+    if (launch_options_apply(&options->launch, plan, err))
         return -1;
-    plan->max_restarts = (uint32_t)max_restarts;
     if (!plan->argv)
         return belay_error_set(err, EINVAL,
                                "run: what is to be run? (belay run [options] -- mpirun ... PROGRAM)");

@@ -28,7 +28,6 @@ struct supervisor {
     char *name;
     char **argv;
     char **environment;
-    uint32_t max_restarts;
     uint32_t restarts; /* done by this process */
     struct signals signals;
     struct detach detach;
@@ -174,7 +173,6 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     s->environment = is_recorded && opened->n_environment > 0
                          ? string_list_copy(opened->environment, opened->n_environment)
                          : string_list_copy(environ, string_list_count(environ));
-    s->max_restarts = s->plan->is_restart ? opened->max_restarts : s->plan->max_restarts;
     if (!s->name || !s->argv || !s->environment)
         return belay_error_set(err, ENOMEM, "out of memory");
     if (!s->argv[0])
@@ -311,19 +309,19 @@ static const char *place(uint64_t line, char text[48])
 static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
 {
     char text[48];
-    if (s->restarts >= s->max_restarts) {
-        log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->max_restarts);
+    if (s->restarts >= s->plan->max_restarts) {
+        log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->plan->max_restarts);
         return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
     }
     log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, reason, s->restarts + 1,
-             s->max_restarts, place(newest_line, text));
+             s->plan->max_restarts, place(newest_line, text));
     return (struct outcome){0};
 }
 
 static struct outcome judge_without_agent(struct supervisor *s)
 {
-    if (s->restarts >= s->max_restarts) {
-        log_error("%s: the agent was lost; %" PRIu32 " restarts are used up", s->name, s->max_restarts);
+    if (s->restarts >= s->plan->max_restarts) {
+        log_error("%s: the agent was lost; %" PRIu32 " restarts are used up", s->name, s->plan->max_restarts);
         return ended("lost", true, EXIT_EXHAUSTED);
     }
     return (struct outcome){0};
@@ -368,7 +366,7 @@ static int reopen(struct supervisor *s, struct belay_error *err)
         return -1;
     s->watch.is_agent_lost = false;
     log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, s->restarts,
-             s->max_restarts, has_line ? "the newest line that is left" : "the start");
+             s->plan->max_restarts, has_line ? "the newest line that is left" : "the start");
     return 0;
 }
 

@@ -1,0 +1,52 @@
+#include "cmd/launch_options.h"
+
+#include "cmd/options.h"
+#include "common/conf/conf.h"
+
+/* Options without a short letter get keys beyond the characters. */
+enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION };
+
+static struct argp_option rows[5]; /* filled from the settings table; the last is the end mark */
+
+static error_t parser(int key, char *arg, struct argp_state *state)
+{
+    struct launch_options *options = state->input;
+    switch (key) {
+    case 'i':
+        options->interval = arg;
+        return 0;
+    case KEY_MAX_RESTARTS:
+        options->max_restarts = arg;
+        return 0;
+    case KEY_MEMORY:
+        options->memory = arg;
+        return 0;
+    case KEY_RETENTION:
+        options->retention = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp launch_options_argp = {.options = rows, .parser = parser};
+
+__attribute__((constructor)) static void fill_rows(void)
+{
+    rows[0] = option_of_setting(CONF_INTERVAL, 'i');
+    rows[1] = option_of_setting(CONF_MAX_RESTARTS, KEY_MAX_RESTARTS);
+    rows[2] = option_of_setting(CONF_MEMORY, KEY_MEMORY);
+    rows[3] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
+}
+
+int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
+{
+    uint64_t max_restarts;
+    if (conf_number(CONF_INTERVAL, options->interval, &plan->interval_ms, err) ||
+        conf_number(CONF_MAX_RESTARTS, options->max_restarts, &max_restarts, err) ||
+        conf_number(CONF_MEMORY, options->memory, &plan->memory_bytes, err) ||
+        conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err))
+        return -1;
+    plan->max_restarts = (uint32_t)max_restarts;
+    return 0;
+}
