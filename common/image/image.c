@@ -80,7 +80,8 @@ void image_writer_destroy(struct image_writer *writer)
 
 int image_writer_add_region(struct image_writer *writer, const struct image_region *region, const char *path)
 {
-    const struct image_region *last = writer->region_count ? &writer->regions[writer->region_count - 1] : NULL;
+    const struct image_region *last =
+        writer->region_count ? &writer->regions[writer->region_count - 1] : NULL;
     if (region->start >= region->end || (last && region->start < last->end)) {
         errno = EINVAL;
         return -1;
@@ -100,7 +101,8 @@ int image_writer_add_region(struct image_writer *writer, const struct image_regi
 int image_writer_add_run(struct image_writer *writer, uint64_t address, uint64_t bytes)
 {
     const struct image_run *last = writer->run_count ? &writer->runs[writer->run_count - 1] : NULL;
-    if (bytes == 0 || (address | bytes) % IMAGE_PAGE_BYTES || (last && address < last->address + last->bytes)) {
+    if (bytes == 0 || (address | bytes) % IMAGE_PAGE_BYTES ||
+        (last && address < last->address + last->bytes)) {
         errno = EINVAL;
         return -1;
     }
@@ -181,7 +183,8 @@ static int check_header(const struct image_header *header, size_t bytes, struct 
                     header->total_bytes == header->data_offset + header->data_bytes &&
                     header->rank < header->ranks && header->strings_bytes > 0 &&
                     header->strings_bytes <= UINT32_MAX &&
-                    is_table(header->region_offset, header->region_count, sizeof(struct image_region), head) &&
+                    is_table(header->region_offset, header->region_count, sizeof(struct image_region),
+                             head) &&
                     is_table(header->run_offset, header->run_count, sizeof(struct image_run), head) &&
                     is_table(header->strings_offset, header->strings_bytes, 1, head);
     return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its header is out of bounds");

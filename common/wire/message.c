@@ -114,7 +114,8 @@ ssize_t message_receive(int sock, uint8_t **bytes, int *fds, unsigned *fd_count,
     errno = EBADMSG;
     return -1;
 fail:
-    belay_error_errno(err, errno == EBADMSG ? "the peer sent a malformed message" : "cannot receive a message");
+    belay_error_errno(err, errno == EBADMSG ? "the peer sent a malformed message"
+                                            : "cannot receive a message");
     int code = errno;
     for (unsigned i = 0; i < came_count; i++)
         close(came[i]);

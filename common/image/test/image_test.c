@@ -23,7 +23,8 @@ static struct image_writer *make_writer(void)
     struct image_region code = {.start = BASE, .end = BASE + 4 * PAGE, .kind = IMAGE_REGION_FILE, .prot = 5,
                                 .file_offset = PAGE, .file_bytes = 12345, .file_mtime_ns = 99};
     struct image_region data = {.start = BASE + 4 * PAGE, .end = BASE + 8 * PAGE, .kind = IMAGE_REGION_FILE};
-    struct image_region heap = {.start = BASE + 16 * PAGE, .end = BASE + 32 * PAGE, .kind = IMAGE_REGION_ANON};
+    struct image_region heap = {
+        .start = BASE + 16 * PAGE, .end = BASE + 32 * PAGE, .kind = IMAGE_REGION_ANON};
     assert_int_equal(image_writer_add_region(writer, &code, "/usr/lib/libapp.so"), 0);
     assert_int_equal(image_writer_add_region(writer, &data, "/usr/lib/libapp.so"), 0);
     assert_int_equal(image_writer_add_run(writer, BASE + 5 * PAGE, PAGE), 0);
@@ -90,7 +91,8 @@ static void refuse(size_t offset, uint64_t value, size_t width)
     free(image);
 }
 
-#define REFUSE(field, value) refuse(offsetof(struct image_header, field), value, sizeof((struct image_header){0}.field))
+#define REFUSE(field, value) \
+    refuse(offsetof(struct image_header, field), value, sizeof((struct image_header){0}.field))
 
 static void test_damage_is_refused(void **state)
 {
