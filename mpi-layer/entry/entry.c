@@ -1,0 +1,85 @@
+/*
+ * entry.c - libbelay.so: preloaded into everything below the launcher, it turns MPI programs into ranks.
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libbelay.so"
+
+/* Where this library lies: belay-launch lies beside it. */
+static int own_directory(char path[PATH_MAX])
+{
+    Dl_info info;
+    char *slash;
+    if (!dladdr((void *)(uintptr_t)&own_directory, &info) || !realpath(info.dli_fname, path) ||
+        !(slash = strrchr(path, '/')))
+        return -1;
+    *slash = 0;
+    return 0;
+}
+
+static int is_ours(const char *name, size_t length)
+{
+    const size_t ours = sizeof LIBRARY - 1;
+    return length >= ours && !strncmp(name + length - ours, LIBRARY, ours) &&
+           (length == ours || name[length - ours - 1] == '/');
+}
+
+/* The user's own preloads, in their order, without this library. Freed by nobody: exec follows. */
+static char *other_preloads(const char *list)
+{
+    char *out = calloc(strlen(list) + 2, 1);
+    for (const char *at = list; out && *at;) {
+        at += strspn(at, ": ");
+        size_t length = strcspn(at, ": ");
+        if (length && !is_ours(at, length)) {
+            if (*out)
+                strcat(out, ":");
+            strncat(out, at, length);
+        }
+        at += length;
+    }
+    return out;
+}
+
+static void become_rank(int argc, char **argv)
+{
+    char launcher[PATH_MAX + 32], directory[PATH_MAX], program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char **arguments = calloc((size_t)argc + 5, sizeof *arguments);
+    char *others = other_preloads(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
+    if (length <= 0 || !arguments || !others || own_directory(directory)) {
+        fprintf(stderr, "belay: cannot protect %s: its path or mine is unknown\n", argv[0]);
+        _exit(97);
+    }
+    program[length] = 0;
+    snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
+    int used = 0;
+    arguments[used++] = launcher;
+    arguments[used++] = (char *)(uintptr_t)"--argv0";
+    arguments[used++] = argv[0];
+    arguments[used++] = (char *)(uintptr_t)"--";
+    arguments[used++] = program;
+    for (int i = 1; i < argc; i++)
+        arguments[used++] = argv[i];
+    /* The lower half runs without preloads; the upper half gets the user's back. */
+    unsetenv("LD_PRELOAD");
+    setenv("BELAY_UPPER_PRELOAD", others, 1);
+    execv(launcher, arguments);
+    fprintf(stderr, "belay: cannot start %s: %m (is Belay installed whole?)\n", launcher);
+    _exit(97);
+}
+
+__attribute__((constructor)) static void belay_entry(int argc, char **argv)
+{
+    if (argc < 1 || getenv("BELAY_DISABLE"))
+        return;
+    /* Present exactly if the program is linked with MPI. A rank's own preload list no longer has us. */
+    if (dlsym(RTLD_DEFAULT, "MPI_Init"))
+        become_rank(argc, argv);
+}

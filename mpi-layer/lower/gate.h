@@ -1,0 +1,169 @@
+/*
+ * gate.h - what the two halves of a rank know of one another.
+ *
+ * struct gate    one page at GATE_ADDRESS, written by the lower half at every launch, never saved: the
+ *                upper half finds the lower one's entry points and the control page there.
+ * struct thread  one per thread of the application, in saved memory; its address is the thread's GS base,
+ *                so that it can be found with either FS base. Offsets are used by assembly.
+ * struct vk      the virtual kernel's state of the process, in saved memory at VK_ADDRESS.
+ *
+ * "lower FS" means that the FS base is that of the lower libc. Functions of struct gate marked [any] may
+ * be called with either; all others need the lower FS (lower_enter()).
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_GATE_H
+#define BELAY_MPI_LAYER_LOWER_GATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/wire/control.h"
+#include "mpi-layer/lower/map.h"
+
+/* Changes whenever the meaning of saved memory changes: images of another version are refused. */
+#define LAYER_LAYOUT_VERSION 1
+
+/* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
+struct context {
+    uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
+    uint32_t mxcsr;
+    uint16_t x87_control;
+};
+
+enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE };
+enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
+
+struct thread {
+    struct thread *self; /* 0 */
+    uint64_t lower_fs;   /* 8: this thread's FS base in the lower half (new after a restart) */
+    uint64_t upper_fs;   /* 16: ... in the upper half (saved) */
+    uint32_t depth;      /* 24: > 0 inside a wrapper of ours or the lower half: not a safe point */
+    uint32_t pending;    /* 28: the signal came at such a moment: look at the control page on the way out */
+    uint32_t in_vk;      /* 32: > 0 inside the virtual kernel, entered through a patched call site */
+    uint32_t pid;        /* 36: of the process that owns this block (a forked child differs) */
+    uint32_t tid;        /* 40: the kernel's id (new after a restart) */
+    uint32_t vtid;       /* 44: the id that the application knows */
+    uint32_t life;       /* enum thread_life */
+    uint32_t park;       /* enum thread_park */
+    struct thread *next; /* all blocks, in order of creation; blocks are reused, never unlinked */
+    uint64_t clear_tid;  /* CLONE_CHILD_CLEARTID / set_tid_address */
+    uint64_t robust_list, robust_bytes;
+    uint64_t alt_stack[3]; /* stack_t as the kernel has it */
+    uint64_t signal_mask;  /* as of parking */
+    uint64_t pending_signals;
+    struct context context;
+    /* For the start of a new thread. */
+    uint64_t start_rip, start_rsp;
+    uint64_t start_regs[12];
+    uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
+    /* Lower half only, meaningless in an image. */
+    void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
+    uint32_t started;    /* futex */
+};
+
+struct vk_action { /* struct kernel_sigaction as the application gave it */
+    uint64_t handler;
+    uint64_t flags;
+    uint64_t restorer;
+    uint64_t mask;
+};
+
+enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_OTHER };
+
+struct fd_record { /* one descriptor of the application, noted when its rank parks */
+    int32_t fd;
+    int32_t kind;        /* enum fd_kind */
+    int32_t status_flags; /* F_GETFL */
+    int32_t fd_flags;     /* F_GETFD */
+    int32_t same_as;      /* an earlier record's fd with the same open file description, or -1 */
+    int32_t reserved;
+    int64_t offset;
+    int64_t bytes; /* length of a regular file */
+    char path[4096];
+};
+
+#define VK_MAGIC 0x6b765f79616c6562ull
+
+struct vk {
+    uint64_t magic;
+    uint64_t layout_version;
+    /* The upper half's function for safe points; NULL before its library is there. Upper FS. */
+    void (*safepoint)(struct thread *thread); /* 16 */
+    struct thread *threads;                   /* 24: the main thread comes first */
+    uint32_t pid;          /* of the process that this memory belongs to (a forked child's copy differs) */
+    uint32_t threads_lock; /* spin lock over the list of threads */
+    uint32_t rank_pid;     /* of the rank (new after a restart): equal to pid in the rank itself */
+    uint32_t reserved0;
+    uint64_t reserved[2];
+    struct vk_action actions[65]; /* 64 */
+    uint64_t brk;
+    uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on */
+    uint64_t trampoline_next, trampoline_end;
+    uint64_t arena_next, arena_end;
+    uint32_t live_threads;
+    uint32_t park_wanted;  /* 1: threads are being parked */
+    uint32_t park_events;  /* futex: bumped when a thread parks, starts or ends */
+    uint32_t park_release; /* futex: bumped to let parked threads go */
+    int32_t mpi_thread_level; /* -1: MPI_Init had not been called */
+    uint32_t is_patching;     /* 0: call sites are left alone (BELAY_NO_PATCH) */
+    struct fd_record *fds;    /* noted by the lower half at parking */
+    uint64_t fd_count, fd_capacity;
+    int64_t itimers[3][4]; /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
+    char exe[4096];        /* what /proc/self/exe is for the application */
+    char cwd[4096];        /* at parking */
+    uint32_t umask;
+};
+
+#define VK ((struct vk *)VK_ADDRESS)
+
+struct gate {
+    uint64_t vdso[8]; /* 0: the kernel's clock_gettime, gettimeofday, time, getcpu, clock_getres */
+    void (*trampoline_entry)(void); /* 64: system calls of patched sites */
+    uint64_t reserved0;             /* 72 */
+    /* Is this a moment for a safe point? [any] 1 yes, 0 deferred or not ours. */
+    int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
+    uint64_t generation; /* 1, 2, ...: the epoch */
+    struct control *control;
+    /* Tell the agent that the control page has something new. [any] */
+    void (*notify)(void);
+    /* FUTEX_WAIT on control->command_seq while it is `seen`. [any] */
+    void (*wait_command)(uint32_t seen);
+    /* The lower half's symbol `name` (of libmpi and what it needs), NULL if there is none. */
+    void *(*symbol)(const char *name);
+    /* Note descriptors, timers, masks for the image. */
+    void (*note_process)(void);
+    /* Park every other thread of the application / let them go. [any] */
+    void (*park_threads)(void);
+    void (*release_threads)(void);
+    /* The rank has announced how it ends. [any] */
+    void (*announce_exit)(uint32_t kind, int status);
+    /* Fault points (common/fault), named for the rank's control page. */
+    void (*fault)(const char *point, uint64_t line);
+    /* A line on the launcher's standard error: "belay: rank N: text". */
+    void (*say)(const char *text);
+    /* CLOCK_MONOTONIC in ns. [any] */
+    uint64_t (*now_ns)(void);
+    /* A restart's times: end of MPI_Init. */
+    uint64_t mpi_init_done_ns;
+};
+
+#define GATE ((struct gate *)GATE_ADDRESS)
+
+_Static_assert(offsetof(struct gate, trampoline_entry) == 64, "vdso.S, trampolines");
+_Static_assert(offsetof(struct gate, signal_is_safe) == 80, "vdso.S");
+_Static_assert(offsetof(struct thread, upper_fs) == 16, "vdso.S");
+_Static_assert(offsetof(struct thread, in_vk) == 32, "trap.S");
+_Static_assert(offsetof(struct thread, tid) == 40, "vdso.S");
+_Static_assert(offsetof(struct vk, safepoint) == 16, "vdso.S");
+_Static_assert(offsetof(struct vk, actions) == 64 && sizeof(struct vk_action) == 32, "vdso.S");
+_Static_assert(sizeof(struct vk) <= VK_BYTES, "map.h");
+_Static_assert(sizeof(struct gate) <= MAP_PAGE_BYTES, "map.h");
+
+/* The block of the calling thread. Only in threads of the application. [any] */
+static inline struct thread *thread_self(void)
+{
+    struct thread *self;
+    __asm__ volatile("mov %%gs:0, %0" : "=r"(self));
+    return self;
+}
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * launch.c - belay-launch: the half of a rank that is never saved.
+ *
+ *     belay-launch --argv0 NAME -- PROGRAM [args]
+ *
+ * An ordinary MPI program that brings the application into its own address space (upper half), or, when
+ * the agent holds a line for this rank, puts the saved upper half back under a fresh MPI library.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/fault/fault.h"
+#include "mpi-layer/lower/loader.h"
+#include "mpi-layer/lower/process.h"
+#include "mpi-layer/lower/rank.h"
+#include "mpi-layer/lower/restore.h"
+#include "mpi-layer/lower/thread.h"
+#include "mpi-layer/lower/trap.h"
+#include "mpi-layer/lower/vk.h"
+
+#define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
+
+extern char **environ;
+extern void vk_trampoline_entry(void);
+
+static struct rank rank; /* this process's; the gate's functions need it */
+
+struct paths { /* what lies beside this program */
+    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX];
+};
+
+static void die(const struct belay_error *err) __attribute__((noreturn));
+
+static void die(const struct belay_error *err)
+{
+    fprintf(stderr, "belay: rank %u: %s\n", rank.rank, err->text);
+    if (rank.control) {
+        rank.control->exit_status = EXIT_REFUSED;
+        rank.control->exit_kind = CONTROL_EXIT_REFUSED;
+    }
+    _exit(EXIT_REFUSED);
+}
+
+/* ---- functions behind the gate ---- */
+
+static uint64_t gate_now_ns(void)
+{
+    struct timespec now;
+    raw2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void gate_notify(void)
+{
+    uint64_t one = 1;
+    raw3(SYS_write, rank.event_fd, &one, sizeof one);
+}
+
+static void gate_wait_command(uint32_t seen)
+{
+    raw4(SYS_futex, &rank.control->command_seq, FUTEX_WAIT, seen, 0);
+}
+
+static void *gate_symbol(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static void gate_announce_exit(uint32_t kind, int status)
+{
+    struct control *control = rank.control;
+    if (control->exit_kind != CONTROL_EXIT_NONE)
+        return;
+    control->exit_status = status;
+    control->exit_ns = gate_now_ns();
+    __atomic_store_n(&control->exit_kind, kind, __ATOMIC_SEQ_CST);
+    gate_notify();
+}
+
+static void gate_fault(const char *point, uint64_t line)
+{
+    fault_hit(point, (int)rank.rank, line);
+}
+
+static void gate_say(const char *text)
+{
+    char line[512];
+    int used = snprintf(line, sizeof line, "belay: rank %u: %s\n", rank.rank, text);
+    raw3(SYS_write, STDERR_FILENO, line, used < (int)sizeof line ? used : (int)sizeof line - 1);
+}
+
+/* ---- setting up ---- */
+
+static int find_paths(struct paths *paths, struct belay_error *err)
+{
+    char self[PATH_MAX - 32];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = length > 0 ? (self[length] = 0, strrchr(self, '/')) : NULL;
+    if (!slash)
+        return belay_error_errno(err, "cannot find my own path");
+    *slash = 0;
+    snprintf(paths->vdso, sizeof paths->vdso, "%s/belay-vdso.so", self);
+    snprintf(paths->stub, sizeof paths->stub, "%s/libmpi.so.40", self);
+    snprintf(paths->belayd, sizeof paths->belayd, "%s/belayd", self);
+    return 0;
+}
+
+static int check_machine(struct belay_error *err)
+{
+    if (!(getauxval(AT_HWCAP2) & (1 << 1)))
+        return belay_error_set(err, ENOTSUP, "this kernel or processor has no FSGSBASE, which Belay needs (Linux 5.9 "
+                                             "or later)");
+    return 0;
+}
+
+/* The address of a symbol in the page of code at VDSO_ADDRESS. */
+static uint64_t vdso_symbol(const char *name)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)VDSO_ADDRESS;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(VDSO_ADDRESS + header->e_phoff);
+    const Elf64_Sym *symbols = NULL;
+    const char *strings = NULL;
+    const uint32_t *hash = NULL;
+    for (int i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type != PT_DYNAMIC)
+            continue;
+        for (const Elf64_Dyn *d = (const Elf64_Dyn *)(VDSO_ADDRESS + segments[i].p_vaddr); d->d_tag; d++) {
+            if (d->d_tag == DT_SYMTAB)
+                symbols = (const Elf64_Sym *)(VDSO_ADDRESS + d->d_un.d_ptr);
+            else if (d->d_tag == DT_STRTAB)
+                strings = (const char *)(VDSO_ADDRESS + d->d_un.d_ptr);
+            else if (d->d_tag == DT_HASH)
+                hash = (const uint32_t *)(VDSO_ADDRESS + d->d_un.d_ptr);
+        }
+    }
+    for (uint32_t i = 0; symbols && strings && hash && i < hash[1]; i++)
+        if (!strcmp(strings + symbols[i].st_name, name))
+            return VDSO_ADDRESS + symbols[i].st_value;
+    return 0;
+}
+
+static int map_vdso(const char *path, struct belay_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return belay_error_errno(err, "cannot open %s (is Belay installed whole?)", path);
+    void *at = mmap((void *)VDSO_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    close(fd);
+    if (at != (void *)VDSO_ADDRESS)
+        return belay_error_errno(err, "cannot map %s at its address", path);
+    vk_wrap_address = vdso_symbol("__vdso_belay_wrap");
+    vk_signal_address = vdso_symbol("__vdso_belay_signal");
+    vk_restorer_address = vdso_symbol("__vdso_belay_restorer");
+    vk_resignal_address = vdso_symbol("__vdso_belay_resignal");
+    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address)
+        return belay_error_set(err, ENOEXEC, "%s is damaged", path);
+    return 0;
+}
+
+static int map_gate(struct belay_error *err)
+{
+    static const char *const names[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
+                                        "__vdso_clock_getres"};
+    void *at = mmap((void *)GATE_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (at != (void *)GATE_ADDRESS)
+        return belay_error_errno(err, "cannot map the gate page");
+    void *vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        GATE->vdso[i] = vdso ? (uint64_t)dlsym(vdso, names[i]) : 0;
+        if (!GATE->vdso[i])
+            return belay_error_set(err, ENOTSUP, "the kernel's vdso has no %s", names[i]);
+    }
+    return 0;
+}
+
+static void fill_gate(void)
+{
+    struct gate *gate = GATE;
+    gate->trampoline_entry = vk_trampoline_entry;
+    gate->signal_is_safe = vk_signal_is_safe;
+    gate->generation = rank.epoch;
+    gate->control = rank.control;
+    gate->notify = gate_notify;
+    gate->wait_command = gate_wait_command;
+    gate->symbol = gate_symbol;
+    gate->note_process = process_note;
+    gate->park_threads = vk_park_threads;
+    gate->release_threads = vk_release_threads;
+    gate->announce_exit = gate_announce_exit;
+    gate->fault = gate_fault;
+    gate->say = gate_say;
+    gate->now_ns = gate_now_ns;
+    rank.control->leader_tid = (uint32_t)gettid();
+    /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
+    rank.control->needs_fence =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+}
+
+/* ---- a new application ---- */
+
+/* The upper half's environment: ours plus our libmpi, behind the user's own preloads (tools come first). */
+static char **upper_environment(const char *stub)
+{
+    size_t count = 0, used = 0;
+    while (environ[count])
+        count++;
+    char **out = calloc(count + 2, sizeof *out);
+    const char *preload = getenv("BELAY_UPPER_PRELOAD");
+    for (size_t i = 0; out && i < count; i++)
+        if (strncmp(environ[i], "BELAY_UPPER_PRELOAD=", 20) && strncmp(environ[i], "LD_PRELOAD=", 11) &&
+            strncmp(environ[i], "OMPI_MCA_opal_signal=", 21))
+            out[used++] = environ[i];
+    if (out && asprintf(&out[used], "LD_PRELOAD=%s%s%s", preload ? preload : "", preload && *preload ? ":" : "", stub) < 0)
+        return NULL;
+    return out;
+}
+
+static void start_program(const struct paths *paths, const char *program, char **argv, struct belay_error *err)
+{
+    struct loaded_elf elf, interpreter = {.bias = 0};
+    char **environment = upper_environment(paths->stub);
+    if (!environment) {
+        belay_error_set(err, ENOMEM, "no memory");
+        return;
+    }
+    snprintf(VK->exe, sizeof VK->exe, "%s", program);
+    VK->is_patching = !getenv("BELAY_NO_PATCH");
+    if (loader_map(program, &elf, err))
+        return;
+    if (!elf.interpreter[0]) {
+        belay_error_set(err, ENOEXEC, "%s is statically linked and cannot be protected; link it dynamically", program);
+        return;
+    }
+    if (loader_map(elf.interpreter, &interpreter, err))
+        return;
+    uint64_t stack = loader_build_stack(program, &elf, interpreter.bias, argv, environment, err);
+    if (stack && !trap_install(err))
+        loader_jump(interpreter.entry, stack);
+}
+
+/* ---- a restored one ---- */
+
+static int check_world(struct belay_error *err)
+{
+    int number = -1, count = -1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &number);
+    MPI_Comm_size(MPI_COMM_WORLD, &count);
+    if ((uint32_t)number != rank.rank || (uint32_t)count != rank.ranks)
+        return belay_error_set(err, EINVAL, "the launcher made this rank %d of %d, its environment said %u of %u", number,
+                               count, rank.rank, rank.ranks);
+    return 0;
+}
+
+static int init_mpi(struct belay_error *err)
+{
+    int provided, code = MPI_Init_thread(NULL, NULL, VK->mpi_thread_level, &provided);
+    if (code != MPI_SUCCESS)
+        return belay_error_set(err, EIO, "MPI_Init failed with code %d", code);
+    GATE->mpi_init_done_ns = gate_now_ns();
+    return check_world(err);
+}
+
+static void restart_program(struct belay_error *err)
+{
+    struct restore restore;
+    if (restore_open(&restore, rank.image_fd, err) || restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
+        return;
+    VK->pid = VK->rank_pid = (uint32_t)getpid();
+    if (process_restore_fds(err) || init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
+        restore_regions(&restore, VK_ARENA_END, UPPER_END, err))
+        return;
+    restore_close(&restore);
+    close(rank.image_fd);
+    gate_fault("rank.restore", rank.restore_line);
+    rank.control->leader_tid = (uint32_t)gettid();
+    if (trap_install(err))
+        return;
+    vk_signals_restore();
+    if (thread_resume_all(err))
+        return;
+    process_restore_timers();
+    thread_resume_main();
+}
+
+/* ---- the program ---- */
+
+static char **parse_arguments(int argc, char **argv, const char **argv0, struct belay_error *err)
+{
+    int at = 1;
+    *argv0 = NULL;
+    if (at + 1 < argc && !strcmp(argv[at], "--argv0")) {
+        *argv0 = argv[at + 1];
+        at += 2;
+    }
+    if (at >= argc || strcmp(argv[at], "--") || at + 1 >= argc) {
+        belay_error_set(err, EINVAL, "belay-launch is started by libbelay.so; to use it by hand: "
+                                     "belay-launch [--argv0 NAME] -- PROGRAM [args]");
+        return NULL;
+    }
+    return argv + at + 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct belay_error err = {0};
+    struct paths paths;
+    const char *argv0;
+    static char program[PATH_MAX];
+    char **arguments = parse_arguments(argc, argv, &argv0, &err);
+    if (!arguments)
+        die(&err);
+    if (!realpath(arguments[0], program)) {
+        belay_error_errno(&err, "cannot find %s", arguments[0]);
+        die(&err);
+    }
+    if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
+        die(&err);
+    setenv("OMPI_MCA_opal_signal", "", 0); /* the application's crashes are its own: no handler of the library's */
+    if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err))
+        die(&err);
+    fill_gate();
+    if (rank.restore_line) {
+        restart_program(&err);
+    } else if (vk_create() < 0) {
+        belay_error_set(&err, ENOMEM, "the address range of the upper half is taken");
+    } else if (!thread_adopt_main(&err)) {
+        if (argv0)
+            arguments[0] = (char *)(uintptr_t)argv0;
+        process_adopt_fds();
+        vk_fd_drop(rank.sock);
+        vk_fd_drop(rank.event_fd);
+        start_program(&paths, program, arguments, &err);
+    }
+    die(&err);
+}

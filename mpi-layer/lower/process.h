@@ -1,0 +1,23 @@
+/* process.h - what the kernel knows of the application's process besides memory: noted, and made again. */
+#ifndef BELAY_MPI_LAYER_LOWER_PROCESS_H
+#define BELAY_MPI_LAYER_LOWER_PROCESS_H
+
+#include "common/util/error.h"
+
+/* Mark all descriptors that are open now as the application's; the caller takes its own out again. */
+void process_adopt_fds(void);
+
+/* Note descriptors, timers, working directory and umask in struct vk. Lower FS; threads are parked. */
+void process_note(void);
+
+/*
+ * Open the noted descriptors at their numbers, go to the working directory. Before MPI_Init, so that the
+ * numbers are free. Descriptors that cannot be made again (sockets, pipes) stay closed and are named on
+ * standard error. Returns 0, or -1 with err: a file is gone or may not be opened any more.
+ */
+int process_restore_fds(struct belay_error *err);
+
+/* Start the noted interval timers with what was left of them. */
+void process_restore_timers(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* rank.c - see rank.h. */
+#include "mpi-layer/lower/rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/util/duration.h"
+#include "common/util/size.h"
+#include "common/wire/client.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/identity.h"
+
+/* Pairs of variables (rank, size), the most specific launcher first. */
+static const char *const launcher_variables[][2] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
+    {"SLURM_PROCID", "SLURM_NTASKS"},
+};
+
+static int parse_number(const char *name, const char *text, uint32_t *value, struct belay_error *err)
+{
+    char *end;
+    errno = 0;
+    unsigned long number = strtoul(text, &end, 10);
+    if (errno || *end || end == text || number > INT32_MAX)
+        return belay_error_set(err, EINVAL, "%s=%s is not a number", name, text);
+    *value = (uint32_t)number;
+    return 0;
+}
+
+int rank_from_environment(struct rank *rank, struct belay_error *err)
+{
+    rank->rank = 0;
+    rank->ranks = 1;
+    for (size_t i = 0; i < sizeof launcher_variables / sizeof launcher_variables[0]; i++) {
+        const char *const *names = launcher_variables[i];
+        const char *number = getenv(names[0]), *count = getenv(names[1]);
+        if (!number || !count)
+            continue;
+        if (parse_number(names[0], number, &rank->rank, err) || parse_number(names[1], count, &rank->ranks, err))
+            return -1;
+        break;
+    }
+    if (rank->rank >= rank->ranks)
+        return belay_error_set(err, EINVAL, "the launcher says rank %u of %u", rank->rank, rank->ranks);
+    return 0;
+}
+
+/* Out of the way of the descriptor numbers that a restored application needs. */
+static int move_high(int fd)
+{
+    struct rlimit limit;
+    int from = 512;
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > 64)
+        from = limit.rlim_cur > 65536 ? 65000 : (int)limit.rlim_cur - 32;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+/* What only the environment says when no arbiter has opened the job. */
+static int settings_from_environment(Belay__Wire__RankHello *hello, struct belay_error *err)
+{
+    const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"), *epoch = getenv("BELAY_EPOCH");
+    hello->job = getenv("BELAY_NAME");
+    if (!hello->job)
+        hello->job = "";
+    if (epoch && parse_number("BELAY_EPOCH", epoch, &hello->epoch, err))
+        return -1;
+    if (interval && duration_parse(interval, &hello->interval_ms, err))
+        return belay_error_prefix(err, "BELAY_INTERVAL");
+    if (memory && size_parse(memory, &hello->memory_limit_bytes, err))
+        return belay_error_prefix(err, "BELAY_MEMORY");
+    return 0;
+}
+
+static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[3],
+                      struct belay_error *err)
+{
+    char rundir[PATH_MAX];
+    unsigned fd_count = 3;
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
+    request.rank_hello = (Belay__Wire__RankHello *)(uintptr_t)hello;
+    if (rundir_resolve(rundir, sizeof rundir, true, err))
+        return -1;
+    int sock = agent_connect(rundir, belayd, err);
+    if (sock < 0)
+        return -1;
+    Belay__Wire__Reply *reply = agent_call(sock, &request, fds, &fd_count, NULL, NULL, err);
+    if (!reply) {
+        close(sock);
+        return -1;
+    }
+    int result = 0;
+    if (reply->body_case != BELAY__WIRE__REPLY__BODY_RANK_WELCOME ||
+        fd_count != (reply->rank_welcome->restore_line ? 3u : 2u)) {
+        result = belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
+        close(sock);
+    } else {
+        rank->epoch = reply->rank_welcome->epoch;
+        rank->restore_line = reply->rank_welcome->restore_line;
+        rank->sock = move_high(sock);
+    }
+    belay__wire__reply__free_unpacked(reply, NULL);
+    return result;
+}
+
+static int map_control(struct rank *rank, int fd, struct belay_error *err)
+{
+    void *at = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the control page");
+    rank->control = at;
+    if (rank->control->magic != CONTROL_MAGIC || rank->control->version_of_layout != CONTROL_VERSION)
+        return belay_error_set(err, EPROTO, "the agent is of another version; end its jobs and start it anew");
+    return 0;
+}
+
+int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err)
+{
+    uint8_t digest[IDENTITY_BYTES];
+    char text[2 * PATH_MAX + 256];
+    int fds[3] = {-1, -1, -1};
+    Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
+    rank->image_fd = -1;
+    if (identity_of(program, digest, text, sizeof text, err) || settings_from_environment(&hello, err))
+        return -1;
+    hello.rank = rank->rank;
+    hello.ranks = rank->ranks;
+    hello.pid = (uint32_t)getpid();
+    hello.program = (char *)(uintptr_t)program;
+    hello.identity.data = digest;
+    hello.identity.len = sizeof digest;
+    hello.identity_text = text;
+    hello.layout_version = LAYER_LAYOUT_VERSION;
+    if (call_hello(rank, &hello, belayd, fds, err))
+        return -1;
+    rank->event_fd = move_high(fds[1]);
+    if (rank->restore_line)
+        rank->image_fd = move_high(fds[2]);
+    return map_control(rank, fds[0], err);
+}

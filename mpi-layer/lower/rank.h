@@ -1,0 +1,35 @@
+/*
+ * rank.h - the rank's side of the agent: who it is, its welcome, its control page.
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_RANK_H
+#define BELAY_MPI_LAYER_LOWER_RANK_H
+
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/control.h"
+
+struct rank {
+    uint32_t rank, ranks;
+    uint32_t epoch;
+    uint64_t restore_line; /* 0: start from the beginning */
+    struct control *control;
+    int sock;     /* stays open for life: its end tells the agent of ours */
+    int event_fd; /* written to wake the agent */
+    int image_fd; /* -1 unless restore_line > 0; the restore closes it */
+};
+
+/*
+ * Rank and size as the launcher gave them (Open MPI's mpirun, PMIx, Slurm; 0 of 1 without one), found in
+ * the environment since MPI_Init is still to come. Returns 0, or -1 with err if they make no sense.
+ */
+int rank_from_environment(struct rank *rank, struct belay_error *err);
+
+/*
+ * Say hello to the agent of this node, which is started if there is none, and map the control page.
+ * `program` is the application's executable, belayd the agent's. Returns 0, or -1 with err (also when the
+ * agent refuses this rank: other program, other libc, another number of ranks ...).
+ */
+int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err);
+
+#endif

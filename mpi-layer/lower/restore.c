@@ -1,0 +1,115 @@
+/* restore.c - see restore.h. */
+#include "mpi-layer/lower/restore.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mpi-layer/lower/map.h"
+
+int restore_open(struct restore *restore, int fd, struct belay_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return belay_error_errno(err, "cannot read the image");
+    restore->fd = fd;
+    restore->bytes = (size_t)st.st_size;
+    restore->mapping = mmap(NULL, restore->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (restore->mapping == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the image");
+    if (image_open(restore->mapping, restore->bytes, &restore->view, err)) {
+        restore_close(restore);
+        return -1;
+    }
+    return 0;
+}
+
+void restore_close(struct restore *restore)
+{
+    munmap(restore->mapping, restore->bytes);
+}
+
+/* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */
+static int open_region_file(const struct image_region *region, const char *path, struct belay_error *err)
+{
+    struct stat st;
+    bool is_writable = region->kind == IMAGE_REGION_SHARED_FILE && (region->prot & PROT_WRITE);
+    int fd = open(path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        belay_error_errno(err, "the program had %s mapped, which cannot be opened any more", path);
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    if (region->kind == IMAGE_REGION_FILE &&
+        ((uint64_t)st.st_size != region->file_bytes || mtime_ns != region->file_mtime_ns)) {
+        close(fd);
+        return belay_error_set(err, ESTALE, "%s has changed since the line was taken; put the old file back, or "
+                                            "start the job anew ('belay clean')", path);
+    }
+    return fd;
+}
+
+static int map_region(const struct image_region *region, const char *path, struct belay_error *err)
+{
+    bool is_file = region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE;
+    bool is_shared = region->kind == IMAGE_REGION_SHARED_ANON || region->kind == IMAGE_REGION_SHARED_FILE;
+    int prot = is_shared && is_file ? (int)region->prot : PROT_READ | PROT_WRITE;
+    int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd = -1;
+    if (!is_file)
+        flags |= MAP_ANONYMOUS;
+    if (region->end == UPPER_STACK_TOP)
+        flags |= MAP_GROWSDOWN;
+    if (is_file && (fd = open_region_file(region, path, err)) < 0)
+        return -1;
+    void *at = mmap((void *)region->start, region->end - region->start, prot, flags, fd,
+                    is_file ? (off_t)region->file_offset : 0);
+    if (fd >= 0)
+        close(fd);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the saved region at 0x%lx", (unsigned long)region->start);
+    return 0;
+}
+
+static int fill_region(const struct restore *restore, const struct image_region *region, struct belay_error *err)
+{
+    const struct image_header *header = restore->view.header;
+    for (uint64_t i = 0; i < header->run_count; i++) {
+        const struct image_run *run = &restore->view.runs[i];
+        if (run->address < region->start || run->address >= region->end)
+            continue;
+        for (uint64_t done = 0; done < run->bytes;) {
+            ssize_t got = pread(restore->fd, (char *)run->address + done, run->bytes - done,
+                                (off_t)(run->data_offset + done));
+            if (got <= 0)
+                return belay_error_errno(err, "cannot read the image");
+            done += (uint64_t)got;
+        }
+    }
+    return 0;
+}
+
+static int restore_region(const struct restore *restore, const struct image_region *region, struct belay_error *err)
+{
+    if (map_region(region, image_string(&restore->view, region->path), err) || fill_region(restore, region, err))
+        return -1;
+    if (region->kind != IMAGE_REGION_SHARED_FILE && region->prot != (PROT_READ | PROT_WRITE) &&
+        mprotect((void *)region->start, region->end - region->start, (int)region->prot))
+        return belay_error_errno(err, "cannot protect the saved region at 0x%lx", (unsigned long)region->start);
+    return 0;
+}
+
+int restore_regions(struct restore *restore, uint64_t from, uint64_t to, struct belay_error *err)
+{
+    for (uint64_t i = 0; i < restore->view.header->region_count; i++) {
+        const struct image_region *region = &restore->view.regions[i];
+        if (region->start >= from && region->start < to && restore_region(restore, region, err))
+            return -1;
+    }
+    return 0;
+}

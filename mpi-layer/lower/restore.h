@@ -1,0 +1,26 @@
+/* restore.h - put a saved image back at its addresses. */
+#ifndef BELAY_MPI_LAYER_LOWER_RESTORE_H
+#define BELAY_MPI_LAYER_LOWER_RESTORE_H
+
+#include "common/image/image.h"
+#include "common/util/error.h"
+
+struct restore {
+    int fd; /* of the image, borrowed */
+    void *mapping;
+    size_t bytes;
+    struct image_view view;
+};
+
+/* Map and check the image in fd. Returns 0, or -1 with err. restore_close() it. */
+int restore_open(struct restore *restore, int fd, struct belay_error *err);
+void restore_close(struct restore *restore);
+
+/*
+ * Make the regions that lie in [from, to) again, with their contents. Nothing else may be mapped there.
+ * Returns 0, or -1 with err (a mapped file is gone or has changed, addresses taken, out of memory); the
+ * process is then of no further use.
+ */
+int restore_regions(struct restore *restore, uint64_t from, uint64_t to, struct belay_error *err);
+
+#endif

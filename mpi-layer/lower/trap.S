@@ -1,0 +1,96 @@
+/*
+ * trap.S - assembly of the lower half: the entry of patched call sites, starting and resuming threads.
+ * Offsets into struct thread, struct context are checked in gate.h and thread.c.
+ */
+    .text
+
+/*
+ * From a trampoline: eax = number, rcx = return address, arguments as for a system call. Every register
+ * but rax, rcx and r11 is kept; the red zone is respected; vector registers are not touched
+ * (vk_trampoline_call is compiled for general registers only).
+ */
+    .globl vk_trampoline_entry
+    .type vk_trampoline_entry, @function
+vk_trampoline_entry:
+    lea -128(%rsp), %rsp
+    push %rcx
+    push %rdi
+    push %rsi
+    push %rdx
+    push %r10
+    push %r8
+    push %r9
+    push %rbx
+    mov %rsp, %rbx
+    and $-16, %rsp
+    push %rax
+    push %rax
+    mov %r10, %rcx
+    incl %gs:32                     /* thread->in_vk */
+    call vk_trampoline_call         /* (a, b, c, d, e, f, nr) */
+    decl %gs:32
+    mov %rbx, %rsp
+    pop %rbx
+    pop %r9
+    pop %r8
+    pop %r10
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    cmpl $0, %gs:28                 /* thread->pending */
+    jne 1f
+    pop %rcx
+    lea 128(%rsp), %rsp
+    jmp *%rcx
+1:  cmpl $0, %gs:24                 /* thread->depth: still inside a wrapper, which looks itself */
+    jne 2f
+    movl $0, %gs:28
+    mov vk_resignal_address(%rip), %rcx
+    jmp *%rcx                       /* the return address is on the stack, the red zone behind it */
+2:  pop %rcx
+    lea 128(%rsp), %rsp
+    jmp *%rcx
+    .size vk_trampoline_entry, . - vk_trampoline_entry
+
+
+/* registers_load(rdi = struct thread's start_regs, rsi = rsp, rdx = rip, rcx = FS base); rax becomes 0 */
+    .globl thread_registers_load
+    .type thread_registers_load, @function
+thread_registers_load:
+    wrfsbase %rcx
+    mov %rsi, %rsp
+    push %rdx                       /* below the new stack: popped by ret */
+    mov 0(%rdi), %rbx
+    mov 8(%rdi), %rbp
+    mov 16(%rdi), %r12
+    mov 24(%rdi), %r13
+    mov 32(%rdi), %r14
+    mov 40(%rdi), %r15
+    mov 48(%rdi), %rsi
+    mov 56(%rdi), %rdx
+    mov 64(%rdi), %r10
+    mov 72(%rdi), %r8
+    mov 80(%rdi), %r9
+    mov 88(%rdi), %rdi
+    xor %eax, %eax
+    ret
+    .size thread_registers_load, . - thread_registers_load
+
+/* context_resume(rdi = struct context, rsi = FS base): go on where context_save was called; it returns 1. */
+    .globl context_resume
+    .type context_resume, @function
+context_resume:
+    wrfsbase %rsi
+    ldmxcsr 64(%rdi)
+    fldcw 68(%rdi)
+    mov 0(%rdi), %rbx
+    mov 8(%rdi), %rbp
+    mov 16(%rdi), %r12
+    mov 24(%rdi), %r13
+    mov 32(%rdi), %r14
+    mov 40(%rdi), %r15
+    mov 48(%rdi), %rsp
+    mov $1, %eax
+    jmp *56(%rdi)
+    .size context_resume, . - context_resume
+    .section .note.GNU-stack, "", @progbits

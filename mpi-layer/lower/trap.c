@@ -1,0 +1,192 @@
+/* trap.c - see trap.h. The handler runs on the application's stack with the upper FS: no libc in it. */
+#include "mpi-layer/lower/trap.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+
+#include "mpi-layer/lower/thread.h"
+#include "mpi-layer/lower/vk.h"
+
+#ifndef SA_RESTORER
+#define SA_RESTORER 0x04000000
+#endif
+
+#define MAX_INSTRUCTIONS 128
+
+static uint64_t frame_mask(const ucontext_t *uc)
+{
+    return *(const uint64_t *)(const void *)&uc->uc_sigmask & ~VK_OWN_SIGNALS;
+}
+
+/* A new thread: its registers are the caller's at the system call. */
+static long serve_clone_thread(const ucontext_t *uc)
+{
+    static const int order[] = {REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15,
+                                REG_RSI, REG_RDX, REG_R10, REG_R8,  REG_R9,  REG_RDI};
+    const greg_t *g = uc->uc_mcontext.gregs;
+    uint64_t flags = (uint64_t)g[REG_RDI], upper_fs = thread_self()->upper_fs;
+    struct thread *thread = vk_thread_create();
+    if (!thread)
+        return -EAGAIN;
+    for (int i = 0; i < 12; i++)
+        thread->start_regs[i] = (uint64_t)g[order[i]];
+    thread->start_rip = (uint64_t)g[REG_RIP];
+    thread->start_rsp = (uint64_t)g[REG_RSI];
+    thread->upper_fs = flags & CLONE_SETTLS ? (uint64_t)g[REG_R8] : upper_fs;
+    thread->signal_mask = frame_mask(uc);
+    thread->set_tid_address = flags & CLONE_PARENT_SETTID ? (uint64_t)g[REG_RDX] : 0;
+    thread->clear_tid = flags & CLONE_CHILD_CLEARTID ? (uint64_t)g[REG_R10] : 0;
+    __asm__ volatile("wrfsbase %0" : : "r"(thread_self()->lower_fs) : "memory");
+    long result = thread_start(thread);
+    __asm__ volatile("wrfsbase %0" : : "r"(upper_fs) : "memory");
+    return result;
+}
+
+/* In a forked child: it owns its copy of the state, with one thread, and is not a rank. */
+static void become_child(void)
+{
+    struct thread *self = thread_self();
+    VK->pid = (uint32_t)raw0(SYS_getpid);
+    self->pid = self->tid = self->vtid = VK->pid;
+    for (struct thread *t = VK->threads; t; t = t->next)
+        if (t != self)
+            t->life = THREAD_FREE;
+    VK->live_threads = 1;
+    VK->threads_lock = 0;
+}
+
+static long serve_fork(long nr, const greg_t *g)
+{
+    bool is_direct = vk_is_own_process(); /* not a vfork()ed child that forks */
+    long result = raw_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+    if (result == 0 && is_direct)
+        become_child();
+    return result;
+}
+
+/*
+ * A call that may block for ever must let signals in. It waits with the caller's own mask; when our signal
+ * came, the call is made again after the safe point, as if it had not been interrupted.
+ */
+static long serve_accept(ucontext_t *uc, long nr)
+{
+    greg_t *g = uc->uc_mcontext.gregs;
+    struct thread *self = thread_self();
+    struct pollfd wait = {.fd = (int)g[REG_RDI], .events = POLLIN};
+    uint64_t mask = frame_mask(uc);
+    long flags = raw3(SYS_fcntl, wait.fd, 3 /* F_GETFL */, 0), ready = 1;
+    self->pending = 0;
+    if (flags >= 0 && !(flags & 04000 /* O_NONBLOCK */))
+        ready = raw_syscall(SYS_ppoll, (long)&wait, 1, 0, (long)&mask, 8, 0);
+    if (ready < 0) {
+        if (!self->pending)
+            return ready;
+        self->pending = 0;
+        raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
+        g[REG_RIP] -= 2;
+        return nr;
+    }
+    return vk_fd_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], 0, 0);
+}
+
+static void on_sigsys(int signal, siginfo_t *info, void *context)
+{
+    (void)signal;
+    ucontext_t *uc = context;
+    greg_t *g = uc->uc_mcontext.gregs;
+    long nr = info->si_syscall;
+    if (info->si_code != 1 /* SYS_SECCOMP */)
+        return;
+    thread_self()->in_vk++;
+    if (nr == SYS_clone && (g[REG_RDI] & CLONE_THREAD))
+        g[REG_RAX] = serve_clone_thread(uc);
+    else if (nr == SYS_clone || nr == SYS_fork)
+        g[REG_RAX] = serve_fork(nr, g);
+    else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
+        thread_exit();
+    else if (nr == SYS_accept || nr == SYS_accept4)
+        g[REG_RAX] = serve_accept(uc, nr);
+    else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
+        uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
+        raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
+        g[REG_RAX] = vk_sigprocmask(g[REG_RDI], (const uint64_t *)g[REG_RSI], (uint64_t *)g[REG_RDX], g[REG_R10]);
+        raw4(SYS_rt_sigprocmask, SIG_SETMASK, &old, mask, 8);
+    } else
+        g[REG_RAX] = vk_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+    thread_self()->in_vk--;
+}
+
+/* Behind a patched call site (trap.S). */
+long vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr);
+long vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr)
+{
+    return vk_syscall(nr, a, b, c, d, e, f);
+}
+
+static void install_handlers(void)
+{
+    struct sigaction action = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
+    sigfillset(&action.sa_mask);
+    sigaction(SIGSYS, &action, NULL);
+    /* Not through libc: its restorer would be a frame of the lower half on a saved stack. */
+    struct vk_action control = {vk_signal_address, SA_SIGINFO | SA_RESTART | SA_RESTORER, vk_restorer_address,
+                                ~VK_SIGNAL_BIT(SIGSYS)};
+    raw4(SYS_rt_sigaction, CONTROL_SIGNAL, &control, 0, 8);
+}
+
+struct program {
+    struct sock_filter code[MAX_INSTRUCTIONS];
+    unsigned short length;
+};
+
+static void emit(struct program *p, unsigned short code, unsigned k, unsigned char yes, unsigned char no)
+{
+    p->code[p->length++] = (struct sock_filter){code, yes, no, k};
+}
+
+/*
+ * Allow unless the instruction pointer's high word is 0 (below 4 GiB) or in the upper range; then trap the
+ * numbers served, and clone unless it makes a vfork()ed child.
+ */
+static void build_filter(struct program *p)
+{
+
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 0);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    for (const int *nr = vk_trapped_calls; *nr >= 0; nr++) {
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)*nr, 0, 1);
+        emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    }
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]), 0, 0);
+    emit(p, BPF_ALU | BPF_AND | BPF_K, CLONE_THREAD | CLONE_VM, 0, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, CLONE_VM, 1, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
+int trap_install(struct belay_error *err)
+{
+    struct program program = {.length = 0};
+    build_filter(&program);
+    install_handlers();
+    struct sock_fprog fprog = {program.length, program.code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return belay_error_errno(err, "cannot set no_new_privs");
+    if (raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC,
+             &fprog))
+        return belay_error_errno(err, "cannot install the system call filter (seccomp); the kernel needs "
+                                      "CONFIG_SECCOMP_FILTER and the container must allow it");
+    return 0;
+}

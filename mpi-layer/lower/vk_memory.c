@@ -1,0 +1,166 @@
+/* vk_memory.c - where the application's mappings go: mmap, munmap, brk, mremap. */
+#include "mpi-layer/lower/vk.h"
+
+#include <errno.h>
+#include <linux/mman.h>
+#include <linux/stat.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#define HUGE_BYTES (2ul << 20)
+
+struct area {
+    uint64_t *next; /* where the search goes on */
+    uint64_t low, high;
+};
+
+/*
+ * Map at the next free place of an area. The search is a bump pointer: MAP_FIXED_NOREPLACE tells whether
+ * a place is free, so no list of mappings is kept that could disagree with the kernel's.
+ */
+static long place(struct area area, uint64_t bytes, long prot, long flags, long fd, long offset,
+                  uint64_t align)
+{
+    uint64_t length = VK_PAGE_UP(bytes);
+    int wraps = 0;
+    while (wraps < 3) {
+        uint64_t old = __atomic_load_n(area.next, __ATOMIC_RELAXED);
+        uint64_t at = (old + align - 1) & ~(align - 1);
+        if (at + length > area.high || at + length < at) {
+            wraps++;
+            __atomic_store_n(area.next, area.low, __ATOMIC_RELAXED);
+            continue;
+        }
+        if (!__atomic_compare_exchange_n(area.next, &old, at + length, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        long result = raw_syscall(SYS_mmap, (long)at, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+        if (result == -EEXIST)
+            continue;
+        return result;
+    }
+    return -ENOMEM;
+}
+
+static struct area area_anon(void)
+{
+    return (struct area){&VK->next_anon, UPPER_ANON, UPPER_ANON_END};
+}
+
+/* A large mapping starts at a huge page's boundary, as the kernel would do. */
+static uint64_t alignment(uint64_t bytes)
+{
+    return bytes >= HUGE_BYTES ? HUGE_BYTES : MAP_PAGE_BYTES;
+}
+
+static bool is_name(const char *path, const char *name)
+{
+    while (*name && *path == *name)
+        path++, name++;
+    return !*name;
+}
+
+/* Only C libraries and their loader hold system calls worth patching: others call them. */
+static bool is_c_library(long fd)
+{
+    char link[32] = "/proc/self/fd/", path[512];
+    int used = 14;
+    char digits[12];
+    int count = 0;
+    do
+        digits[count++] = (char)('0' + fd % 10);
+    while ((fd /= 10) > 0);
+    while (count > 0)
+        link[used++] = digits[--count];
+    link[used] = 0;
+    long length = raw3(SYS_readlink, link, path, sizeof path - 1);
+    if (length <= 0)
+        return false;
+    path[length] = 0;
+    const char *base = path;
+    for (long i = 0; i < length; i++)
+        if (path[i] == '/')
+            base = path + i + 1;
+    return is_name(base, "libc.so") || is_name(base, "libc-2.") || is_name(base, "libpthread") ||
+           is_name(base, "ld-linux");
+}
+
+/* Never look at pages behind the end of the file: ld.so maps a library's whole span first (SIGBUS). */
+static void patch_mapped(long at, uint64_t bytes, long prot, long fd, long offset)
+{
+    struct stat st;
+    if (!is_c_library(fd) || raw2(SYS_fstat, fd, &st) < 0 || st.st_size <= offset)
+        return;
+    uint64_t valid = (uint64_t)(st.st_size - offset);
+    vk_patch((uint8_t *)at, valid < bytes ? valid : bytes, prot);
+}
+
+long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    long result = -1;
+    if (!bytes)
+        return -EINVAL;
+    if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
+        result = raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset);
+    } else if (flags & MAP_32BIT) {
+        struct area low = {&VK->next_low, UPPER_LOW, UPPER_LOW_MAP_END};
+        result = place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
+    } else {
+        if (addr >= UPPER_BASE && addr + bytes < UPPER_END)
+            result = raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+        if (result < 0 && !(flags & MAP_ANONYMOUS)) {
+            struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
+            result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
+        }
+        if (result == -1 || result == -ENOMEM)
+            result = place(area_anon(), bytes, prot, flags, fd, offset, alignment(bytes));
+    }
+    if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) && VK->is_patching)
+        patch_mapped(result, bytes, prot, fd, offset);
+    return result;
+}
+
+/* The last mapping given back makes its place the next one again: long runs reuse addresses. */
+long vk_munmap(uint64_t addr, uint64_t bytes)
+{
+    if (addr < GATE_ADDRESS + (1ul << 32) && addr + bytes > GATE_ADDRESS)
+        return -EINVAL;
+    long result = raw2(SYS_munmap, addr, bytes);
+    uint64_t end = addr + VK_PAGE_UP(bytes);
+    if (result == 0 && addr >= UPPER_ANON)
+        __atomic_compare_exchange_n(&VK->next_anon, &end, addr, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return result;
+}
+
+long vk_brk(uint64_t end)
+{
+    if (end < UPPER_BRK || end > UPPER_BRK_END)
+        return (long)VK->brk;
+    uint64_t old_page = VK_PAGE_UP(VK->brk), new_page = VK_PAGE_UP(end);
+    if (new_page > old_page) {
+        if (raw_syscall(SYS_mmap, (long)old_page, (long)(new_page - old_page), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) < 0)
+            return (long)VK->brk;
+    } else if (new_page < old_page) {
+        raw2(SYS_munmap, new_page, old_page - new_page);
+    }
+    VK->brk = end;
+    return (long)end;
+}
+
+long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
+{
+    if ((flags & MREMAP_FIXED) || !(flags & MREMAP_MAYMOVE))
+        return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
+    long result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);
+    if (result > 0)
+        return result;
+    /* It has to move: reserve a place of ours and move there. */
+    long at = place(area_anon(), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
+                    alignment(bytes));
+    if (at < 0)
+        return at;
+    result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);
+    if (result < 0)
+        raw2(SYS_munmap, at, bytes);
+    return result;
+}

@@ -1,0 +1,104 @@
+/*
+ * vk_patch.c - fast way into the virtual kernel: in the text of a C library,
+ *
+ *     b8 NR NR 00 00    mov $NR, %eax          e9 .. .. .. ..    jmp trampoline
+ *     0f 05             syscall         ->     0f 05             (kept: a jump to it still traps)
+ *
+ * The trampoline lies within 2 GiB, in saved memory, and goes through the gate. Call sites of another
+ * shape, and calls that need the trap's registers, are caught by the seccomp filter.
+ */
+#include "mpi-layer/lower/vk.h"
+
+#include <linux/mman.h>
+#include <stddef.h>
+
+#define SITE_BYTES 7
+#define TRAMPOLINE_BYTES 32
+#define TRAMPOLINE_CHUNK (256ul << 10)
+
+static bool is_patched_call(unsigned nr)
+{
+    switch (nr) {
+    case SYS_mmap:
+    case SYS_munmap:
+    case SYS_brk:
+    case SYS_mremap:
+    case SYS_openat:
+    case SYS_close:
+    case SYS_rt_sigprocmask:
+    case SYS_rt_sigaction:
+    case SYS_gettid:
+    case SYS_tgkill:
+    case SYS_readlink:
+        return true;
+    }
+    return false;
+}
+
+static bool is_site(const uint8_t *p)
+{
+    return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05 &&
+           is_patched_call(p[1] | (unsigned)p[2] << 8);
+}
+
+static uint8_t *trampoline_alloc(void)
+{
+    if (VK->trampoline_next + TRAMPOLINE_BYTES > VK->trampoline_end) {
+        if (VK->trampoline_end + TRAMPOLINE_CHUNK > UPPER_TRAMPOLINES_END)
+            return NULL;
+        long at = raw_syscall(SYS_mmap, (long)VK->trampoline_end, TRAMPOLINE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at < 0)
+            return NULL;
+        VK->trampoline_end += TRAMPOLINE_CHUNK;
+    }
+    uint8_t *trampoline = (uint8_t *)VK->trampoline_next;
+    VK->trampoline_next += TRAMPOLINE_BYTES;
+    return trampoline;
+}
+
+static void put32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void put64(uint8_t *p, uint64_t value)
+{
+    put32(p, (uint32_t)value);
+    put32(p + 4, (uint32_t)(value >> 32));
+}
+
+/* rcx and r11 are free: the system call would have destroyed them. */
+static void write_trampoline(uint8_t *t, const uint8_t *site)
+{
+    uint32_t nr = site[1] | (uint32_t)site[2] << 8;
+    t[0] = 0xb8; /* mov $nr, %eax */
+    put32(t + 1, nr);
+    t[5] = 0x48, t[6] = 0xb9; /* movabs $return, %rcx */
+    put64(t + 7, (uint64_t)site + SITE_BYTES);
+    t[15] = 0x49, t[16] = 0xbb; /* movabs $&gate->trampoline_entry, %r11 */
+    put64(t + 17, GATE_ADDRESS + offsetof(struct gate, trampoline_entry));
+    t[25] = 0x41, t[26] = 0xff, t[27] = 0x23; /* jmp *(%r11) */
+}
+
+void vk_patch(uint8_t *code, uint64_t bytes, long prot)
+{
+    bool is_writable = false;
+    for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++) {
+        if (!is_site(code + i))
+            continue;
+        uint8_t *trampoline = trampoline_alloc();
+        long distance = trampoline ? trampoline - (code + i + 5) : 0;
+        if (!trampoline || distance != (int32_t)distance)
+            break;
+        write_trampoline(trampoline, code + i);
+        if (!is_writable && raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
+            return;
+        is_writable = true;
+        code[i] = 0xe9;
+        put32(code + i + 1, (uint32_t)distance);
+    }
+    if (is_writable)
+        raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), prot);
+}

@@ -1,0 +1,176 @@
+/* vk_syscall.c - which system calls of the upper half are served, and by whom. */
+#include "mpi-layer/lower/vk.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <linux/mman.h>
+#include <stddef.h>
+
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
+const int vk_trapped_calls[] = {
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap,
+    SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
+    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group,
+    SYS_readlink, SYS_readlinkat,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sigaltstack,
+    SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
+    SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_pipe, SYS_pipe2,
+    SYS_socket, SYS_socketpair, SYS_accept, SYS_accept4,
+    SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
+    SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open,
+    SYS_io_uring_setup, SYS_io_setup,
+    -1};
+
+bool vk_is_own_process(void)
+{
+    return raw0(SYS_getpid) == (long)VK->pid;
+}
+
+bool vk_is_rank(void)
+{
+    return VK->pid == VK->rank_pid;
+}
+
+void *vk_alloc(uint64_t bytes)
+{
+    bytes = (bytes + 63) & ~63ul;
+    if (VK->arena_next + bytes > VK->arena_end) {
+        uint64_t chunk = (bytes + 0xffff) & ~0xfffful;
+        if (VK->arena_end + chunk > VK_ARENA_END ||
+            raw_syscall(SYS_mmap, (long)VK->arena_end, (long)chunk, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) < 0)
+            return NULL;
+        VK->arena_end += chunk;
+    }
+    void *block = (void *)VK->arena_next;
+    VK->arena_next += bytes;
+    return block;
+}
+
+long vk_create(void)
+{
+    const long prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    long result = raw_syscall(SYS_mmap, VK_ADDRESS, VK_BYTES, prot, flags, -1, 0);
+    if (result >= 0)
+        result = raw_syscall(SYS_mmap, VK_FD_BITS_ADDRESS, VK_FD_MAX / 8, prot, flags | MAP_NORESERVE, -1, 0);
+    if (result < 0)
+        return result;
+    VK->magic = VK_MAGIC;
+    VK->layout_version = LAYER_LAYOUT_VERSION;
+    VK->pid = VK->rank_pid = (uint32_t)raw0(SYS_getpid);
+    VK->brk = UPPER_BRK;
+    VK->next_anon = UPPER_ANON;
+    VK->next_file = UPPER_FILES;
+    VK->next_low = UPPER_LOW;
+    VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
+    VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
+    VK->mpi_thread_level = -1;
+    return 0;
+}
+
+static bool is_proc_self_exe(const char *path)
+{
+    const char *exe = "/proc/self/exe";
+    while (*exe && *path == *exe)
+        path++, exe++;
+    return !*exe && !*path;
+}
+
+static long own_exe(char *buffer, uint64_t bytes)
+{
+    uint64_t used = 0;
+    while (VK->exe[used] && used < bytes) {
+        buffer[used] = VK->exe[used];
+        used++;
+    }
+    return (long)used;
+}
+
+static long arch_prctl(long code, uint64_t addr)
+{
+    if (code == ARCH_SET_GS)
+        return -EPERM; /* the GS base is ours */
+    if (code == ARCH_SET_FS && vk_is_own_process())
+        thread_self()->upper_fs = addr;
+    return raw2(SYS_arch_prctl, code, addr);
+}
+
+static long set_tid_address(uint64_t addr)
+{
+    if (!vk_is_own_process())
+        return raw1(SYS_set_tid_address, addr);
+    thread_self()->clear_tid = addr;
+    return thread_self()->vtid;
+}
+
+static long set_robust_list(uint64_t head, uint64_t bytes)
+{
+    if (!vk_is_own_process())
+        return raw2(SYS_set_robust_list, head, bytes);
+    thread_self()->robust_list = head;
+    thread_self()->robust_bytes = bytes;
+    return 0;
+}
+
+/* The end of the rank itself is announced first, so that it is not taken for a loss. */
+static long exit_group(long status)
+{
+    if (vk_is_own_process() && vk_is_rank())
+        GATE->announce_exit(CONTROL_EXIT_STATUS, (int)status);
+    return raw1(SYS_exit_group, status);
+}
+
+long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+    switch (nr) {
+    case SYS_mmap:
+        return vk_mmap((uint64_t)a, (uint64_t)b, c, d, e, f);
+    case SYS_munmap:
+        return vk_munmap((uint64_t)a, (uint64_t)b);
+    case SYS_brk:
+        return vk_brk((uint64_t)a);
+    case SYS_mremap:
+        return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
+    case SYS_arch_prctl:
+        return arch_prctl(a, (uint64_t)b);
+    case SYS_set_tid_address:
+        return set_tid_address((uint64_t)a);
+    case SYS_set_robust_list:
+        return set_robust_list((uint64_t)a, (uint64_t)b);
+    case SYS_rseq:      /* glibc does without; the lower half's registration stays */
+    case SYS_clone3:    /* glibc falls back to clone */
+    case SYS_get_robust_list:
+    case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
+    case SYS_io_setup:
+        return -ENOSYS;
+    case SYS_gettid:
+        return vk_gettid();
+    case SYS_tgkill:
+        return vk_tgkill(a, b, c);
+    case SYS_tkill:
+        return vk_tgkill((long)VK->pid, a, b);
+    case SYS_exit_group:
+        return exit_group(a);
+    case SYS_readlink:
+        return is_proc_self_exe((const char *)a) ? own_exe((char *)b, (uint64_t)c) : raw3(nr, a, b, c);
+    case SYS_readlinkat:
+        return is_proc_self_exe((const char *)b) ? own_exe((char *)c, (uint64_t)d) : raw4(nr, a, b, c, d);
+    case SYS_rt_sigaction:
+        return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
+    case SYS_rt_sigprocmask:
+        return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
+    case SYS_sigaltstack:
+        return vk_sigaltstack((const uint64_t *)a, (uint64_t *)b);
+    default:
+        return vk_fd_syscall(nr, a, b, c, d, e, f);
+    }
+}

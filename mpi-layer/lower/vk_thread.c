@@ -1,0 +1,165 @@
+/*
+ * vk_thread.c - the application's threads: blocks, virtual ids, parking.
+ *
+ * Parking. The main thread, at a safe point, calls vk_park_threads(): every other thread gets
+ * CONTROL_SIGNAL and parks inside its handler (upper half: context_save, then a futex wait), or, if it is
+ * in the virtual kernel at that moment, on its way out. Threads that start or end meanwhile count as
+ * events, so the loop ends when every live thread has parked.
+ */
+#include "mpi-layer/lower/vk.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <ucontext.h>
+
+void vk_threads_lock(void)
+{
+    while (__atomic_exchange_n(&VK->threads_lock, 1, __ATOMIC_ACQUIRE))
+        raw0(SYS_sched_yield);
+}
+
+void vk_threads_unlock(void)
+{
+    __atomic_store_n(&VK->threads_lock, 0, __ATOMIC_RELEASE);
+}
+
+void vk_park_event(void)
+{
+    __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST))
+        raw3(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 0x7fffffff);
+}
+
+/* A block for a new thread, reused or new, in life STARTING. NULL: out of memory. Locked inside. */
+struct thread *vk_thread_create(void)
+{
+    vk_threads_lock();
+    struct thread **link = &VK->threads, *thread = NULL;
+    for (; *link; link = &(*link)->next)
+        if ((*link)->life == THREAD_FREE) {
+            thread = *link;
+            break;
+        }
+    if (!thread && (thread = vk_alloc(sizeof *thread)))
+        *link = thread;
+    if (thread) {
+        struct thread *next = thread->next;
+        char *bytes = (char *)thread;
+        for (size_t i = 0; i < sizeof *thread; i++)
+            bytes[i] = 0;
+        thread->next = next;
+        thread->self = thread;
+        thread->pid = VK->pid;
+        thread->life = THREAD_STARTING;
+        VK->live_threads++;
+    }
+    vk_threads_unlock();
+    return thread;
+}
+
+void vk_thread_free(struct thread *thread)
+{
+    vk_threads_lock();
+    thread->life = THREAD_FREE;
+    VK->live_threads--;
+    vk_threads_unlock();
+    vk_park_event();
+}
+
+struct thread *vk_thread_by_vtid(uint32_t vtid)
+{
+    for (struct thread *t = VK->threads; t; t = t->next)
+        if (t->life == THREAD_LIVE && t->vtid == vtid)
+            return t;
+    return NULL;
+}
+
+/* After a restart a new kernel id may equal an old thread's virtual one: then another number is taken. */
+uint32_t vk_thread_new_vtid(uint32_t tid)
+{
+    uint32_t vtid = tid;
+    while (vk_thread_by_vtid(vtid))
+        vtid = vtid + 1 < (1u << 22) ? vtid + 1 : 2;
+    return vtid;
+}
+
+long vk_gettid(void)
+{
+    struct thread *self = thread_self();
+    return vk_is_own_process() ? self->vtid : raw0(SYS_gettid);
+}
+
+long vk_tgkill(long pid, long tid, long signal)
+{
+    struct thread *thread = pid == (long)VK->pid ? vk_thread_by_vtid((uint32_t)tid) : NULL;
+    if (signal == CONTROL_SIGNAL)
+        return -EINVAL;
+    return raw3(SYS_tgkill, pid, thread ? thread->tid : tid, signal);
+}
+
+/* Threads that are not parked yet and are to be: signals those that have not been. */
+static uint32_t signal_unparked(const struct thread *self)
+{
+    uint32_t unparked = 0;
+    vk_threads_lock();
+    for (struct thread *t = VK->threads; t; t = t->next) {
+        if (t == self || t->life == THREAD_FREE || t->park == THREAD_PARKED)
+            continue;
+        unparked++;
+        if (t->life == THREAD_LIVE && t->park == THREAD_RUNS) {
+            t->park = THREAD_SIGNALLED;
+            raw3(SYS_tgkill, t->pid, t->tid, CONTROL_SIGNAL);
+        }
+    }
+    vk_threads_unlock();
+    return unparked;
+}
+
+void vk_park_threads(void)
+{
+    __atomic_store_n(&VK->park_wanted, 1, __ATOMIC_SEQ_CST);
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&VK->park_events, __ATOMIC_SEQ_CST);
+        if (!signal_unparked(thread_self()))
+            return;
+        raw4(SYS_futex, &VK->park_events, FUTEX_WAIT_PRIVATE, seen, 0);
+    }
+}
+
+void vk_release_threads(void)
+{
+    vk_threads_lock();
+    for (struct thread *t = VK->threads; t; t = t->next)
+        t->park = THREAD_RUNS;
+    vk_threads_unlock();
+    __atomic_store_n(&VK->park_wanted, 0, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&VK->park_release, 1, __ATOMIC_SEQ_CST);
+    raw3(SYS_futex, &VK->park_release, FUTEX_WAKE_PRIVATE, 0x7fffffff);
+}
+
+static uint64_t fs_base(void)
+{
+    uint64_t fs;
+    __asm__ volatile("rdfsbase %0" : "=r"(fs));
+    return fs;
+}
+
+/*
+ * Called by the handler of CONTROL_SIGNAL. 0: this is no safe point, the thread looks again when it leaves
+ * what it is in (`pending`). Forked children and threads of the lower half have nothing to do with it.
+ */
+int vk_signal_is_safe(int signal, void *info, void *ucontext)
+{
+    (void)signal;
+    (void)info;
+    (void)ucontext;
+    struct thread *self = thread_self();
+    if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
+        return 0;
+    if (self->depth || self->in_vk || fs_base() != self->upper_fs) {
+        self->pending = 1;
+        return 0;
+    }
+    return 1;
+}

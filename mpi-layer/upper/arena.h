@@ -1,0 +1,17 @@
+/*
+ * arena.h - memory of the MPI layer, in the upper half and hence saved.
+ *
+ * Not malloc: a line may interrupt the application inside malloc, and the drain needs memory then. One
+ * thread at a time (the one that calls MPI).
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_ARENA_H
+#define BELAY_MPI_LAYER_UPPER_ARENA_H
+
+#include <stddef.h>
+
+/* Zeroed memory, aligned to 16 bytes. NULL when the system has none left. */
+void *arena_alloc(size_t bytes);
+/* Give back what arena_alloc() returned; NULL is accepted. */
+void arena_free(void *block);
+
+#endif

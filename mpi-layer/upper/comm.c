@@ -1,0 +1,367 @@
+/* comm.c - see comm.h. */
+#include "mpi-layer/upper/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/attr.h"
+#include "mpi-layer/upper/collective.h"
+#include "mpi-layer/upper/errors.h"
+
+#define WORLD_ID 1
+#define SELF_ID 2
+
+static struct comm *first, **end = &first; /* all communicators */
+static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
+static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
+static uint32_t free_slot_count;
+
+struct comm *comm_world(void)
+{
+    return ((struct handle *)(void *)MPI_COMM_WORLD)->record;
+}
+
+struct comm *comm_first(void)
+{
+    return first;
+}
+
+void *comm_private_world(void)
+{
+    return private_world;
+}
+
+void *comm_private_self(void)
+{
+    return private_self;
+}
+
+void *comm_private_end(void)
+{
+    return private_end;
+}
+
+struct comm *comm_by_id(uint64_t id)
+{
+    struct comm *c = first;
+    while (c && c->id != id)
+        c = c->next;
+    return c;
+}
+
+/* Finalizer of MurmurHash3 (Appleby): every input bit changes every output bit with probability 1/2. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdull;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ull;
+    return x ^ x >> 33;
+}
+
+static uint64_t make_id(uint64_t parent, uint64_t creation, uint64_t leader)
+{
+    uint64_t id = mix(mix(mix(parent) + creation) + leader);
+    return id > SELF_ID ? id : id + 3;
+}
+
+static void take_slot(struct comm *c)
+{
+    struct control *control = half_control();
+    c->slot = free_slot_count ? free_slots[--free_slot_count] : control->slots;
+    control->version++;
+    control->clocks[c->slot].seq = c->seq;
+    control->clocks[c->slot].comm = c->id;
+    if (c->slot >= control->slots)
+        control->slots = c->slot + 1;
+    control->version++;
+}
+
+static void give_slot(struct comm *c)
+{
+    struct control *control = half_control();
+    control->version++;
+    control->clocks[c->slot].comm = 0;
+    control->version++;
+    if (free_slot_count < sizeof free_slots / sizeof free_slots[0])
+        free_slots[free_slot_count++] = c->slot;
+}
+
+/* World ranks of the members of a real communicator. */
+static int find_members(struct comm *c, void *real)
+{
+    void *group = NULL, *world_group = NULL;
+    int *own = arena_alloc((size_t)c->size * sizeof *own);
+    if (!own)
+        return -1;
+    for (int i = 0; i < c->size; i++)
+        own[i] = i;
+    lower_MPI_Comm_group(real, &group);
+    lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &world_group);
+    lower_MPI_Group_translate_ranks(group, c->size, own, world_group, c->world);
+    lower_MPI_Group_free(&group);
+    lower_MPI_Group_free(&world_group);
+    arena_free(own);
+    return 0;
+}
+
+static struct comm *record_new(void *real)
+{
+    struct comm *c = arena_alloc(sizeof *c);
+    if (!c)
+        return NULL;
+    lower_MPI_Comm_rank(real, &c->rank);
+    lower_MPI_Comm_size(real, &c->size);
+    c->world = arena_alloc((size_t)c->size * sizeof *c->world);
+    c->peers = arena_alloc((size_t)c->size * sizeof *c->peers);
+    c->drained_end = &c->drained;
+    if (!c->world || !c->peers || find_members(c, real)) {
+        arena_free(c->world);
+        arena_free(c->peers);
+        arena_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void enlist(struct comm *c, struct handle *handle, uint64_t id)
+{
+    c->id = id;
+    c->handle = handle;
+    handle->record = c;
+    *end = c;
+    end = &c->next;
+    take_slot(c);
+}
+
+static void make_private(void)
+{
+    void *errors_return = api_real(MPI_ERRORS_RETURN);
+    lower_MPI_Comm_dup(api_real(MPI_COMM_WORLD), &private_world);
+    lower_MPI_Comm_dup(api_real(MPI_COMM_WORLD), &private_end);
+    lower_MPI_Comm_dup(api_real(MPI_COMM_SELF), &private_self);
+    lower_MPI_Comm_set_errhandler(private_world, errors_return);
+    lower_MPI_Comm_set_errhandler(private_self, errors_return);
+}
+
+int comm_start(void)
+{
+    struct comm *world = record_new(api_real(MPI_COMM_WORLD)), *self = record_new(api_real(MPI_COMM_SELF));
+    if (!world || !self)
+        return -1;
+    enlist(world, (struct handle *)(void *)MPI_COMM_WORLD, WORLD_ID);
+    enlist(self, (struct handle *)(void *)MPI_COMM_SELF, make_id(SELF_ID, 0, (uint64_t)world->rank));
+    make_private();
+    return 0;
+}
+
+MPI_Comm comm_register(void *real, struct comm *parent)
+{
+    if (real == api_real(MPI_COMM_NULL))
+        return MPI_COMM_NULL;
+    struct comm *c = record_new(real);
+    struct handle *handle = c ? handle_new(HANDLE_COMM, real) : NULL;
+    if (!handle)
+        return NULL;
+    enlist(c, handle, make_id(parent->id, parent->seq, (uint64_t)c->world[0]));
+    return (MPI_Comm)(void *)handle;
+}
+
+static void drop_messages(struct comm *c)
+{
+    while (c->drained) {
+        struct message *message = c->drained;
+        c->drained = message->next;
+        arena_free(message);
+    }
+}
+
+/* Take the record out; pending requests may keep the handle a little longer. */
+static void unregister(struct comm *c)
+{
+    struct comm **link = &first;
+    while (*link != c)
+        link = &(*link)->next;
+    *link = c->next;
+    if (!c->next)
+        end = link;
+    give_slot(c);
+    drop_messages(c);
+    arena_free(c->world);
+    arena_free(c->peers);
+    struct handle *handle = c->handle;
+    handle->record = NULL;
+    arena_free(c);
+    handle_release(HANDLE_COMM, handle);
+}
+
+void comm_note_all(void)
+{
+    for (struct comm *c = first; c; c = c->next) {
+        int length;
+        void *errhandler = NULL;
+        lower_MPI_Comm_get_name(c->handle->real, c->name, &length);
+        lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler);
+        c->errhandler = handle_find(HANDLE_ERRHANDLER, errhandler);
+        lower_MPI_Errhandler_free(&errhandler);
+    }
+}
+
+static void rebuild(struct comm *c, void *world_group, int tag)
+{
+    void *group = NULL, *real = NULL;
+    if (!c->handle->is_predefined) {
+        lower_MPI_Group_incl(world_group, c->size, c->world, &group);
+        lower_MPI_Comm_create_group(api_real(MPI_COMM_WORLD), group, tag, &real);
+        lower_MPI_Group_free(&group);
+        c->handle->real = real;
+    }
+    if (c->name[0])
+        lower_MPI_Comm_set_name(c->handle->real, c->name);
+    if (c->errhandler)
+        lower_MPI_Comm_set_errhandler(c->handle->real, api_real(c->errhandler));
+    memset(c->peers, 0, (size_t)c->size * sizeof *c->peers); /* a new library has carried nothing yet */
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct comm *x = *(struct comm *const *)a, *y = *(struct comm *const *)b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Insertion into a sorted array is enough for restarts, and needs no malloc (qsort may call it). */
+static void sort_by_id(struct comm **list, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct comm *c = list[i];
+        size_t at = i;
+        for (; at > 0 && compare_ids(&list[at - 1], &c) > 0; at--)
+            list[at] = list[at - 1];
+        list[at] = c;
+    }
+}
+
+void comm_rebuild_all(void)
+{
+    void *world_group = NULL;
+    size_t count = 0, used = 0;
+    for (struct comm *c = first; c; c = c->next)
+        count++;
+    struct comm **list = arena_alloc(count * sizeof *list);
+    free_slot_count = 0;
+    for (struct comm *c = first; c; c = c->next) {
+        take_slot(c);
+        list[used++] = c;
+    }
+    make_private();
+    lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &world_group);
+    sort_by_id(list, count);
+    for (size_t i = 0; i < count; i++)
+        rebuild(list[i], world_group, 0);
+    lower_MPI_Group_free(&world_group);
+    arena_free(list);
+}
+
+/* ---- functions of MPI that make or end communicators: collectives on their parent ---- */
+
+static int out_of_memory(MPI_Comm comm)
+{
+    return errors_raise(comm, MPI_ERR_NO_MEM);
+}
+
+/* Common end of the creating calls: record the new communicator and leave the parent's collective. */
+static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    if (code == MPI_SUCCESS && !(made = comm_register(real, comm_of(parent))))
+        code = out_of_memory(parent);
+    if (code == MPI_SUCCESS)
+        *new_comm = made;
+    collective_leave(parent);
+    return code;
+}
+
+static int dup_attributes(int code, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    if (code == MPI_SUCCESS && *new_comm != MPI_COMM_NULL)
+        code = attr_copy_all(parent, *new_comm);
+    return code;
+}
+
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_dup(api_real(comm), &real);
+    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+}
+API_EXPORT(MPI_Comm_dup);
+
+int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_dup_with_info(api_real(comm), api_real(info), &real);
+    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+}
+API_EXPORT(MPI_Comm_dup_with_info);
+
+int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_split(api_real(comm), color, key, &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_split);
+
+int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_split_type(api_real(comm), split_type, key, api_real(info), &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_split_type);
+
+int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_create(api_real(comm), api_real(group), &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_create);
+
+/*
+ * The real call need not wait for anybody, ours does: when it returns, every member has entered its call,
+ * so no line can find the communicator with some members and not with others.
+ */
+int PMPI_Comm_free(MPI_Comm *comm)
+{
+    struct comm *c = comm_of(*comm);
+    if (!c || c->handle->is_predefined) {
+        wrapper_enter();
+        void *real = api_real(*comm);
+        int code = lower_MPI_Comm_free(&real); /* the library says what is wrong with it */
+        wrapper_leave();
+        return code;
+    }
+    int code = attr_delete_all(*comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    collective_enter(*comm);
+    void *real = api_real(*comm);
+    code = lower_MPI_Barrier(real);
+    if (code == MPI_SUCCESS)
+        code = lower_MPI_Comm_free(&real);
+    if (code == MPI_SUCCESS) {
+        unregister(c);
+        *comm = MPI_COMM_NULL;
+    }
+    collective_leave(MPI_COMM_NULL);
+    return code;
+}
+API_EXPORT(MPI_Comm_free);

@@ -1,0 +1,79 @@
+/*
+ * comm.h - what the MPI layer keeps of each communicator.
+ *
+ * The id is the same on all members and never used twice: a 64-bit hash of the parent's id, the number of
+ * the creating call on the parent, and the world rank of the new communicator's rank 0 (which tells apart
+ * the groups of one split). No communication is needed to agree on it.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_COMM_H
+#define BELAY_MPI_LAYER_UPPER_COMM_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi-layer/upper/handle.h"
+
+/* A message that the drain has taken from the library, for a receive of the application to come. */
+struct message {
+    struct message *next;
+    int source, tag; /* source: rank in the communicator */
+    uint64_t bytes;
+    char data[];
+};
+
+struct peer { /* per rank of the communicator (of the remote group, if there are two) */
+    uint64_t sent;     /* messages initiated to it */
+    uint64_t told;     /* of those, how many it was told of at the last line */
+    uint64_t received; /* messages taken from the library */
+    uint64_t expected; /* what it said to have sent, at the last line */
+};
+
+struct attribute;
+
+struct comm {
+    struct handle *handle; /* back to the application's object */
+    uint64_t id;
+    uint64_t seq;  /* collectives entered or initiated */
+    uint32_t slot; /* in the control page */
+    int rank, size;
+    int *world;         /* world ranks of the members, size entries */
+    struct peer *peers; /* size entries */
+    struct message *drained, **drained_end; /* oldest first; drained_end: where the next one is linked */
+    struct attribute *attributes;
+    char name[MPI_MAX_OBJECT_NAME]; /* noted at a line */
+    void *errhandler;   /* noted at a line: our handle */
+    struct comm *next;  /* all, in order of creation */
+};
+
+static inline struct comm *comm_of(MPI_Comm comm)
+{
+    return comm ? ((struct handle *)(void *)comm)->record : NULL;
+}
+
+/* The MPI_COMM_WORLD record; NULL before MPI_Init. */
+struct comm *comm_world(void);
+struct comm *comm_first(void);
+struct comm *comm_by_id(uint64_t id);
+
+/* Records of MPI_COMM_WORLD and MPI_COMM_SELF, after MPI_Init. Returns 0 or -1: out of memory. */
+int comm_start(void);
+
+/*
+ * Make handle and record of a new communicator `real`, inside the collective call on `parent` that made
+ * it. Returns the handle, MPI_COMM_NULL for a null one, or NULL: out of memory.
+ */
+MPI_Comm comm_register(void *real, struct comm *parent);
+
+/* After a restart: real communicators from the recorded members, in the order of ids. */
+void comm_rebuild_all(void);
+/* Before parking: names and error handlers. */
+void comm_note_all(void);
+
+/* Our own communicators in the lower half (real handles): for the drain, for delivery to this rank alone,
+ * and for the barrier before MPI_Finalize. */
+void *comm_private_world(void);
+void *comm_private_self(void);
+void *comm_private_end(void);
+
+#endif

@@ -1,0 +1,201 @@
+/* drain.c - see drain.h. Runs inside a wrapper or a signal handler: the arena is its only memory. */
+#include "mpi-layer/upper/drain.h"
+
+#include <string.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/request.h"
+
+#define COUNT_TAG 1
+
+/* "On communicator `comm`, I, rank `source` there, have sent you `sent` messages so far." */
+struct told {
+    uint64_t comm;
+    uint64_t source;
+    uint64_t sent;
+};
+
+struct outgoing { /* one message of counts on its way */
+    void *request;
+    struct outgoing *next;
+    int count;
+    struct told told[];
+};
+
+struct drain {
+    struct outgoing *outgoing;
+    struct outgoing **by_world_rank; /* the message being filled for each rank, NULL: none */
+    void *barrier;                   /* NULL: not started */
+};
+
+static void add_told(struct drain *drain, int world_rank, struct told told)
+{
+    struct outgoing *out = drain->by_world_rank[world_rank];
+    int room = out ? out->count & (out->count - 1) : 0; /* grown at powers of two */
+    if (!out || (room == 0 && out->count)) {
+        int capacity = out ? 2 * out->count : 1;
+        struct outgoing *larger = arena_alloc(sizeof *larger + (size_t)capacity * sizeof told);
+        if (out)
+            memcpy(larger->told, out->told, (size_t)out->count * sizeof told);
+        larger->count = out ? out->count : 0;
+        arena_free(out);
+        drain->by_world_rank[world_rank] = out = larger;
+    }
+    out->told[out->count++] = told;
+}
+
+static void collect_counts(struct drain *drain)
+{
+    for (struct comm *c = comm_first(); c; c = c->next)
+        for (int i = 0; i < c->size; i++) {
+            struct peer *peer = &c->peers[i];
+            if (peer->sent == peer->told)
+                continue;
+            add_told(drain, c->world[i], (struct told){c->id, (uint64_t)c->rank, peer->sent});
+            peer->told = peer->sent;
+        }
+}
+
+static void send_counts(struct drain *drain, int ranks)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        struct outgoing *out = drain->by_world_rank[rank];
+        if (!out)
+            continue;
+        lower_MPI_Issend(out->told, (int)((size_t)out->count * sizeof out->told[0]), api_real(MPI_BYTE), rank, COUNT_TAG,
+                         comm_private_world(), &out->request);
+        out->next = drain->outgoing;
+        drain->outgoing = out;
+    }
+}
+
+static void note_told(const struct told *told)
+{
+    struct comm *c = comm_by_id(told->comm);
+    if (c && told->source < (uint64_t)c->size)
+        c->peers[told->source].expected = told->sent;
+}
+
+static void receive_counts(void)
+{
+    MPI_Status status;
+    void *matched = NULL;
+    int flag = 0, bytes = 0;
+    lower_MPI_Improbe(MPI_ANY_SOURCE, COUNT_TAG, comm_private_world(), &flag, &matched, &status);
+    if (!flag)
+        return;
+    lower_MPI_Get_count(&status, api_real(MPI_BYTE), &bytes);
+    struct told *list = arena_alloc((size_t)bytes + 1);
+    lower_MPI_Mrecv(list, bytes, api_real(MPI_BYTE), &matched, &status);
+    for (size_t i = 0; i < (size_t)bytes / sizeof *list; i++)
+        note_told(&list[i]);
+    arena_free(list);
+}
+
+static bool outgoing_done(struct drain *drain)
+{
+    while (drain->outgoing) {
+        struct outgoing *out = drain->outgoing;
+        int flag = 0;
+        lower_MPI_Test(&out->request, &flag, MPI_STATUS_IGNORE);
+        if (!flag)
+            return false;
+        drain->outgoing = out->next;
+        arena_free(out);
+    }
+    return true;
+}
+
+/* All counts that concern us are here when everybody's messages of counts have been received. */
+static bool counts_known(struct drain *drain)
+{
+    int flag = 0;
+    receive_counts();
+    if (!drain->barrier) {
+        if (outgoing_done(drain))
+            lower_MPI_Ibarrier(comm_private_world(), &drain->barrier);
+        return false;
+    }
+    lower_MPI_Test(&drain->barrier, &flag, MPI_STATUS_IGNORE);
+    return flag;
+}
+
+/* Take one message that no posted receive waits for. */
+static bool take_message(struct comm *c)
+{
+    MPI_Status status;
+    MPI_Count bytes = 0;
+    void *matched = NULL;
+    int flag = 0;
+    lower_MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->handle->real, &flag, &matched, &status);
+    if (!flag)
+        return false;
+    lower_MPI_Get_elements_x(&status, api_real(MPI_BYTE), &bytes);
+    struct message *message = arena_alloc(sizeof *message + (size_t)bytes);
+    message->source = status.MPI_SOURCE;
+    message->tag = status.MPI_TAG;
+    message->bytes = (uint64_t)bytes;
+    lower_MPI_Mrecv(message->data, (int)bytes, api_real(MPI_BYTE), &matched, &status);
+    c->peers[message->source].received++;
+    *c->drained_end = message;
+    c->drained_end = &message->next;
+    half_control()->drained_messages++;
+    half_control()->drained_bytes += message->bytes;
+    return true;
+}
+
+static void take_messages(void)
+{
+    for (struct comm *c = comm_first(); c; c = c->next)
+        while (take_message(c))
+            ;
+}
+
+/* Receives, sends and collectives that the library can complete now. True if one that must is not. */
+static bool requests_in_flight(void)
+{
+    bool in_flight = false;
+    for (struct request *r = request_first(); r; r = r->next) {
+        MPI_Status status;
+        int flag = 0;
+        if (r->is_done)
+            continue;
+        int code = lower_MPI_Test(&r->real, &flag, &status);
+        if (flag || code != MPI_SUCCESS)
+            request_complete(r, &status, code);
+        else
+            in_flight |= r->kind != REQUEST_RECV; /* a receive may wait for a message to come after the line */
+    }
+    return in_flight;
+}
+
+static bool messages_in_flight(void)
+{
+    for (const struct comm *c = comm_first(); c; c = c->next)
+        for (int i = 0; i < c->size; i++)
+            if (c->peers[i].received < c->peers[i].expected)
+                return true;
+    return false;
+}
+
+void drain_run(void)
+{
+    struct drain drain = {.outgoing = NULL};
+    int ranks = comm_world()->size;
+    half_control()->drained_messages = half_control()->drained_bytes = 0;
+    drain.by_world_rank = arena_alloc((size_t)ranks * sizeof *drain.by_world_rank);
+    collect_counts(&drain);
+    send_counts(&drain, ranks);
+    bool known = false;
+    for (;;) {
+        known = known || counts_known(&drain);
+        bool in_flight = requests_in_flight();
+        take_messages();
+        probe_drain_matched();
+        if (known && !in_flight && !messages_in_flight())
+            break;
+    }
+    arena_free(drain.by_world_rank);
+}

@@ -1,0 +1,66 @@
+/* half.c - see half.h; also the library's constructor. */
+#include "mpi-layer/upper/half.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/handle.h"
+#include "mpi-layer/upper/line.h"
+
+void *lower_fn[F_COUNT];
+
+void half_bind(void)
+{
+    unsigned long upper = lower_enter();
+    void *(*symbol)(const char *) = GATE->symbol;
+    for (int i = 0; i < F_COUNT; i++)
+        lower_fn[i] = symbol(lower_fn_name[i]);
+    lower_leave(upper);
+    handle_bind_predefined();
+}
+
+void half_act_on_signal(void)
+{
+    struct thread *self = thread_self();
+    if (self->depth)
+        return;
+    self->pending = 0;
+    line_safepoint(self);
+}
+
+/* The library may also be loaded into a program that runs outside Belay (a child of a rank). */
+static int is_in_rank(void)
+{
+    unsigned char resident;
+    return mincore((void *)GATE_ADDRESS, MAP_PAGE_BYTES, &resident) == 0 && VK->magic == VK_MAGIC;
+}
+
+/* Children of the application are not ranks: they must not get this library. */
+static void hide_from_children(void)
+{
+    char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
+    if (!list)
+        return;
+    if (!last) {
+        unsetenv("LD_PRELOAD");
+        return;
+    }
+    char *others = strndup(list, (size_t)(last - list)); /* ours is the last one */
+    if (others)
+        setenv("LD_PRELOAD", others, 1);
+    free(others);
+}
+
+__attribute__((constructor)) static void half_start(void)
+{
+    if (!is_in_rank()) {
+        fprintf(stderr, "belay: this libmpi works only inside belay-launch; take it out of LD_PRELOAD\n");
+        _Exit(97);
+    }
+    half_bind();
+    VK->safepoint = line_safepoint;
+    hide_from_children();
+}

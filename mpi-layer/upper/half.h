@@ -1,0 +1,60 @@
+/*
+ * half.h - crossing into the lower half, and what is no safe point.
+ *
+ * lower_enter()/lower_leave() switch the FS base, so between them nothing of the upper libc may be called
+ * (and nothing that uses thread-local storage); calls through lower_fn[] may. wrapper_enter() and
+ * wrapper_leave() bracket every function of MPI: in between the thread is at no safe point, so real
+ * handles stay valid. They nest. The outermost wrapper_leave() is a safe point itself.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_HALF_H
+#define BELAY_MPI_LAYER_UPPER_HALF_H
+
+#include "mpi-layer/lower/gate.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+_Static_assert(offsetof(struct thread, lower_fs) == 8 && offsetof(struct thread, depth) == 24 &&
+                   offsetof(struct thread, pending) == 28,
+               "offsets used below");
+
+/* The real library's functions, by the generator's numbers. Filled by half_bind(). */
+extern void *lower_fn[];
+
+/* Look up the real functions and the real predefined handles, at the start and after a restart. */
+void half_bind(void);
+
+/* The agent's signal came inside a wrapper: act now, if there still is something to do. */
+void half_act_on_signal(void);
+
+static inline unsigned long lower_enter(void)
+{
+    unsigned long upper, lower;
+    __asm__ volatile("rdfsbase %0\n\tmov %%gs:8, %1\n\twrfsbase %1" : "=&r"(upper), "=&r"(lower) : : "memory");
+    return upper;
+}
+
+static inline void lower_leave(unsigned long upper)
+{
+    __asm__ volatile("wrfsbase %0" : : "r"(upper) : "memory");
+}
+
+static inline void wrapper_enter(void)
+{
+    __asm__ volatile("incl %%gs:24" : : : "memory", "cc");
+}
+
+static inline void wrapper_leave(void)
+{
+    unsigned pending;
+    __asm__ volatile("decl %%gs:24\n\tmovl %%gs:28, %0" : "=r"(pending) : : "memory", "cc");
+    if (UNLIKELY(pending))
+        half_act_on_signal();
+}
+
+static inline struct control *half_control(void)
+{
+    return GATE->control;
+}
+
+#endif

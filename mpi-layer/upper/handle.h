@@ -1,0 +1,52 @@
+/*
+ * handle.h - the objects that the application's MPI handles point to.
+ *
+ * The first word is the real handle, so translation is one load. For predefined handles the object is the
+ * library's own data symbol (256 bytes at least); others come from handle_new(). All live objects that
+ * are not predefined are listed, oldest first, so that a restart can make their real twins again.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_HANDLE_H
+#define BELAY_MPI_LAYER_UPPER_HANDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi-layer/api/predefined.h"
+
+struct handle {
+    void *real;
+    uint32_t kind; /* enum handle_kind */
+    uint32_t is_predefined;
+    void *record; /* what its kind keeps: struct comm, struct datatype, struct op, ... or NULL */
+    uint32_t references; /* 1 for the application's, 1 for each pending request that uses it */
+    uint32_t is_freed;   /* the application has given it up */
+    struct handle *next, *previous;
+};
+
+/* Ours for a real handle: the predefined object if there is one, else a new one. NULL: out of memory. */
+void *handle_new(enum handle_kind kind, void *real);
+
+/* Ours for a real handle that exists already (predefined or listed); NULL if there is none. */
+struct handle *handle_find(enum handle_kind kind, const void *real);
+
+/* The application freed it: forget it when nothing refers to it any more. Predefined ones stay. */
+void handle_release(enum handle_kind kind, void *handle);
+
+/* Keep it for a pending request. NULL and predefined ones are accepted. */
+static inline void handle_retain(void *handle)
+{
+    struct handle *h = handle;
+    if (h && !h->is_predefined)
+        h->references++;
+}
+
+/* Undo handle_retain(). */
+void handle_unref(void *handle);
+
+/* First listed object; follow next. */
+struct handle *handle_first(void);
+
+/* Put the real handles into the predefined objects (start and restart). */
+void handle_bind_predefined(void);
+
+#endif

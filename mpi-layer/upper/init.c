@@ -1,0 +1,149 @@
+/* init.c - MPI_Init, MPI_Finalize, MPI_Abort and what belongs to nothing else. */
+#include "mpi-layer/upper/init.h"
+
+#include <stdlib.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/attr.h"
+#include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/wait.h"
+
+static int is_initialized, is_finalized;
+static int is_ending;     /* inside MPI_Finalize, waiting for the others */
+static void *end_barrier; /* real request */
+
+/* At most FUNNELED: the thread that is stopped for a line is the one that calls MPI. */
+static int init(int required, int *provided)
+{
+    int level = required < MPI_THREAD_FUNNELED ? required : MPI_THREAD_FUNNELED;
+    wrapper_enter();
+    int code = lower_MPI_Init_thread(NULL, NULL, level, provided);
+    if (code == MPI_SUCCESS) {
+        VK->mpi_thread_level = level;
+        if (*provided > MPI_THREAD_FUNNELED)
+            *provided = MPI_THREAD_FUNNELED;
+        attr_bind_predefined();
+        code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    }
+    if (code == MPI_SUCCESS) {
+        is_initialized = 1;
+        line_start();
+    }
+    wrapper_leave();
+    return code;
+}
+
+int PMPI_Init(int *argc, char ***argv)
+{
+    int provided;
+    (void)argc, (void)argv;
+    return init(MPI_THREAD_SINGLE, &provided);
+}
+API_EXPORT(MPI_Init);
+
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    (void)argc, (void)argv;
+    return init(required, provided);
+}
+API_EXPORT(MPI_Init_thread);
+
+int PMPI_Initialized(int *flag)
+{
+    *flag = is_initialized;
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Initialized);
+
+int PMPI_Finalized(int *flag)
+{
+    *flag = is_finalized;
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Finalized);
+
+static void start_end_barrier(void)
+{
+    lower_MPI_Ibarrier(comm_private_end(), &end_barrier);
+}
+
+void init_restore(void)
+{
+    if (is_ending)
+        start_end_barrier();
+}
+
+/*
+ * Wait, where a line can stop us, until every rank has come here. From then on there is no line any more,
+ * so none can find some ranks with MPI and others without.
+ */
+static void wait_for_all(void)
+{
+    uint32_t seen = wait_orders_seen();
+    int flag = 0;
+    is_ending = 1;
+    start_end_barrier();
+    for (;;) {
+        lower_MPI_Test(&end_barrier, &flag, MPI_STATUS_IGNORE);
+        if (flag)
+            break;
+        wait_check(&seen, NULL, 0);
+    }
+}
+
+int PMPI_Finalize(void)
+{
+    int code = attr_delete_all(MPI_COMM_SELF);
+    if (code != MPI_SUCCESS)
+        return code;
+    wrapper_enter();
+    wait_for_all();
+    struct control *control = half_control();
+    line_publish_begin(control);
+    control->state = CONTROL_STATE_FINALIZED;
+    line_publish_end(control);
+    GATE->notify();
+    code = lower_MPI_Finalize();
+    is_finalized = 1;
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Finalize);
+
+int PMPI_Abort(MPI_Comm comm, int errorcode)
+{
+    wrapper_enter();
+    GATE->announce_exit(CONTROL_EXIT_ABORT, errorcode);
+    int code = lower_MPI_Abort(api_real(comm), errorcode);
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Abort);
+
+int PMPI_Pcontrol(const int level, ...)
+{
+    (void)level; /* for profilers, which define their own */
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Pcontrol);
+
+/* Memory of the library would be gone after a restart; the application's own is not. */
+int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
+{
+    (void)info;
+    void *memory = malloc(size > 0 ? (size_t)size : 1);
+    if (!memory)
+        return errors_raise(NULL, MPI_ERR_NO_MEM);
+    *(void **)baseptr = memory;
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Alloc_mem);
+
+int PMPI_Free_mem(void *base)
+{
+    free(base);
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Free_mem);

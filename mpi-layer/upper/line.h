@@ -1,0 +1,68 @@
+/*
+ * line.h - the rank's part in a recovery line: what it publishes, when it stops, how it parks and goes on.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_LINE_H
+#define BELAY_MPI_LAYER_UPPER_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi-layer/upper/half.h"
+
+/* Bracket every change of the report or the clocks: the agent takes nothing in between for good. */
+static inline void line_publish_begin(struct control *control)
+{
+    __atomic_store_n(&control->version, control->version + 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* stores are not reordered by the processor (x86 TSO) */
+}
+
+static inline void line_publish_end(struct control *control)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&control->version, control->version + 1, __ATOMIC_RELAXED);
+}
+
+/* State RUNNING; tells the agent if a line is in progress. */
+static inline void line_publish_running(void)
+{
+    struct control *control = half_control();
+    line_publish_begin(control);
+    control->state = CONTROL_STATE_RUNNING;
+    line_publish_end(control);
+    if (UNLIKELY(control->needs_fence))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))
+        GATE->notify();
+}
+
+void line_publish_held(struct control *control, uint64_t comm, uint64_t seq);
+
+/* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
+void line_publish_waiting(const int *world_ranks, uint32_t count);
+
+/* WAITING for one world rank: for calls that may block in the library. */
+static inline void line_publish_waiting_for(int world_rank)
+{
+    struct control *control = half_control();
+    line_publish_begin(control);
+    control->peers[0] = world_rank;
+    control->peer_count = 1;
+    control->state = CONTROL_STATE_WAITING;
+    line_publish_end(control);
+    if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))
+        GATE->notify();
+}
+
+/*
+ * If the order is to stop: drain, park, and come back when the line is over, in this process or in
+ * another one after a restart (real handles have changed then). Inside a wrapper. True if it stopped.
+ */
+bool line_stop_if_ordered(void);
+
+/* Safe point of a thread at no wrapper: the main thread stops if ordered, others park if wanted. */
+void line_safepoint(struct thread *thread);
+
+/* The first line may come: MPI_Init is done. */
+void line_start(void);
+
+#endif

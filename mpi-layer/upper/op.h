@@ -1,0 +1,10 @@
+/* op.h - operations of the application. */
+#ifndef BELAY_MPI_LAYER_UPPER_OP_H
+#define BELAY_MPI_LAYER_UPPER_OP_H
+
+#include "mpi-layer/upper/handle.h"
+
+/* Make the real operation again, after a restart. */
+void op_restore(struct handle *op);
+
+#endif

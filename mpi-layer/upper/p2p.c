@@ -1,0 +1,204 @@
+/*
+ * p2p.c - sends and receives.
+ *
+ * Sends count at initiation, receives when the message is taken from the library. A blocking send stays
+ * the library's own call: if a line comes meanwhile, the receiver's drain completes it. Blocking receives
+ * wait in the upper half (wait.c), since no message may come before the line.
+ */
+#include <string.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/deliver.h"
+#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/request.h"
+#include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/wait.h"
+
+typedef int lower_send_f(const void *, int, void *, int, int, void *);
+typedef int lower_isend_f(const void *, int, void *, int, int, void *, void **);
+
+static inline bool is_peer(const struct comm *c, int peer)
+{
+    return c && peer >= 0 && peer < c->size;
+}
+
+/* A message is on its way as soon as the call is made; one that is in error was not sent. */
+static inline void count_sent(struct comm *c, int peer, int code)
+{
+    if (LIKELY(code == MPI_SUCCESS) && is_peer(c, peer))
+        c->peers[peer].sent++;
+}
+
+static inline int blocking_send(lower_send_f *send, const void *buf, int count, MPI_Datatype type, int dest, int tag,
+                                MPI_Comm comm)
+{
+    struct comm *c = comm_of(comm);
+    wrapper_enter();
+    if (is_peer(c, dest)) {
+        c->peers[dest].sent++; /* before it can arrive */
+        line_publish_waiting_for(c->world[dest]);
+    }
+    int code = send(buf, count, api_real(type), dest, tag, api_real(comm));
+    if (is_peer(c, dest)) {
+        if (UNLIKELY(code != MPI_SUCCESS))
+            c->peers[dest].sent--;
+        line_publish_running();
+    }
+    wrapper_leave();
+    return code;
+}
+
+int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return blocking_send(lower_MPI_Send, buf, count, datatype, dest, tag, comm);
+}
+API_EXPORT(MPI_Send);
+
+int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return blocking_send(lower_MPI_Rsend, buf, count, datatype, dest, tag, comm);
+}
+API_EXPORT(MPI_Rsend);
+
+static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest, int tag,
+                             MPI_Comm comm, MPI_Request *request)
+{
+    wrapper_enter();
+    struct request *r = request_new(REQUEST_SEND, comm, type);
+    int code = MPI_ERR_NO_MEM;
+    if (LIKELY(r != NULL)) {
+        r->peer = dest;
+        r->tag = tag;
+        r->count = count;
+        r->buffer = (void *)(uintptr_t)buf;
+        code = isend(buf, count, api_real(type), dest, tag, api_real(comm), &r->real);
+        count_sent(r->comm, dest, code);
+        if (LIKELY(code == MPI_SUCCESS))
+            *request = (MPI_Request)(void *)r;
+        else
+            request_delete(r);
+    }
+    wrapper_leave();
+    return LIKELY(r != NULL) ? code : errors_raise(comm, code);
+}
+
+int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+               MPI_Request *request)
+{
+    return start_send(lower_MPI_Isend, buf, count, datatype, dest, tag, comm, request);
+}
+API_EXPORT(MPI_Isend);
+
+int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                MPI_Request *request)
+{
+    return start_send(lower_MPI_Irsend, buf, count, datatype, dest, tag, comm, request);
+}
+API_EXPORT(MPI_Irsend);
+
+int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                MPI_Request *request)
+{
+    return start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
+}
+API_EXPORT(MPI_Issend);
+
+int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    MPI_Request request;
+    int code = PMPI_Issend(buf, count, datatype, dest, tag, comm, &request);
+    return code == MPI_SUCCESS ? wait_one(&request, MPI_STATUS_IGNORE, comm) : code;
+}
+API_EXPORT(MPI_Ssend);
+
+/* Post a receive to the library. Also after a restart, for those that were pending. */
+int p2p_post(struct request *r)
+{
+    return lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle), &r->real);
+}
+
+static inline int start_recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                             struct request **out)
+{
+    struct request *r = request_new(REQUEST_RECV, comm, type);
+    if (UNLIKELY(!r))
+        return errors_raise(comm, MPI_ERR_NO_MEM);
+    r->peer = source;
+    r->tag = tag;
+    r->count = count;
+    r->buffer = buf;
+    *out = r;
+    if (UNLIKELY(r->comm && r->comm->drained)) {
+        struct message *message = deliver_take(r->comm, source, tag);
+        if (message) {
+            request_complete_drained(r, message);
+            return MPI_SUCCESS;
+        }
+    }
+    int code = p2p_post(r);
+    if (UNLIKELY(code != MPI_SUCCESS))
+        request_delete(r);
+    return code;
+}
+
+int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    struct request *r = NULL;
+    wrapper_enter();
+    int code = start_recv(buf, count, datatype, source, tag, comm, &r);
+    if (LIKELY(code == MPI_SUCCESS))
+        *request = (MPI_Request)(void *)r;
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Irecv);
+
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    struct request *r = NULL;
+    wrapper_enter();
+    int code = start_recv(buf, count, datatype, source, tag, comm, &r);
+    if (LIKELY(code == MPI_SUCCESS)) {
+        MPI_Request request = (MPI_Request)(void *)r;
+        code = wait_one(&request, status, comm);
+    }
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Recv);
+
+int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
+                  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Request receive, send;
+    int code = PMPI_Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, &receive);
+    if (code != MPI_SUCCESS)
+        return code;
+    code = PMPI_Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &send);
+    if (code != MPI_SUCCESS)
+        return code;
+    int send_code = wait_one(&send, MPI_STATUS_IGNORE, comm);
+    code = wait_one(&receive, status, comm);
+    return code != MPI_SUCCESS ? code : send_code;
+}
+API_EXPORT(MPI_Sendrecv);
+
+/* The outgoing data are packed into a buffer of the arena first, which the send owns until it is done. */
+int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
+                          MPI_Comm comm, MPI_Status *status)
+{
+    int bytes = 0, at = 0;
+    int code = PMPI_Pack_size(count, datatype, comm, &bytes);
+    if (code != MPI_SUCCESS)
+        return code;
+    void *packed = arena_alloc((size_t)bytes + 1);
+    if (!packed)
+        return errors_raise(comm, MPI_ERR_NO_MEM);
+    code = PMPI_Pack(buf, count, datatype, packed, bytes, &at, comm);
+    if (code == MPI_SUCCESS)
+        code = PMPI_Sendrecv(packed, at, MPI_PACKED, dest, sendtag, buf, count, datatype, source, recvtag, comm, status);
+    arena_free(packed);
+    return code;
+}
+API_EXPORT(MPI_Sendrecv_replace);

@@ -1,0 +1,122 @@
+/* request.c - see request.h. */
+#include "mpi-layer/upper/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/deliver.h"
+
+static struct request *first, *last; /* active ones, oldest first */
+static struct request *spare;        /* deleted ones, for reuse: a program makes millions */
+static uint32_t orphans;
+
+struct request *request_first(void)
+{
+    return first;
+}
+
+struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
+{
+    struct request *request = spare;
+    if (LIKELY(request != NULL))
+        spare = request->next;
+    else if (!(request = arena_alloc(sizeof *request)))
+        return NULL;
+    request->real = NULL;
+    request->kind = kind;
+    request->is_done = request->is_orphan = false;
+    request->error = MPI_SUCCESS;
+    request->to_free = NULL;
+    request->type = type;
+    request->comm = comm_of(comm);
+    request->comm_handle = (struct handle *)(void *)comm;
+    handle_retain(type);
+    handle_retain(comm);
+    request->next = NULL;
+    request->previous = last;
+    *(last ? &last->next : &first) = request;
+    last = request;
+    return request;
+}
+
+void request_delete(struct request *request)
+{
+    *(request->previous ? &request->previous->next : &first) = request->next;
+    *(request->next ? &request->next->previous : &last) = request->previous;
+    handle_unref(request->type);
+    handle_unref(request->comm_handle);
+    free(request->to_free);
+    request->next = spare;
+    spare = request;
+}
+
+void request_complete(struct request *request, const MPI_Status *status, int error)
+{
+    request->real = NULL;
+    request->is_done = true;
+    request->error = error;
+    request->status = *status;
+    if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)
+        request->comm->peers[status->MPI_SOURCE].received++;
+}
+
+void request_complete_drained(struct request *request, struct message *message)
+{
+    request->is_done = true;
+    request->error = deliver(message, request->buffer, request->count, request->type, &request->status);
+}
+
+void request_reap_orphans(void)
+{
+    if (LIKELY(!orphans))
+        return;
+    struct request *next;
+    for (struct request *r = first; r; r = next) {
+        MPI_Status status;
+        int flag = 0;
+        next = r->next;
+        if (!r->is_orphan)
+            continue;
+        if (!r->is_done && lower_MPI_Test(&r->real, &flag, &status) == MPI_SUCCESS && flag)
+            request_complete(r, &status, MPI_SUCCESS);
+        if (r->is_done) {
+            request_delete(r);
+            orphans--;
+        }
+    }
+}
+
+MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_free)
+{
+    struct request *request = request_new(REQUEST_COLLECTIVE, comm, NULL);
+    if (!request)
+        return MPI_REQUEST_NULL;
+    request->real = real;
+    request->to_free = to_free;
+    return (MPI_Request)(void *)request;
+}
+
+MPI_Request request_new_collective(void *real, MPI_Comm comm)
+{
+    return request_new_collective_owning(real, comm, NULL);
+}
+
+/*
+ * The application gives an active request up; its communication goes on. It becomes ours and is ended
+ * when it is done.
+ */
+int PMPI_Request_free(MPI_Request *request)
+{
+    wrapper_enter();
+    if (!request_is_null(*request)) {
+        request_of(*request)->is_orphan = true;
+        orphans++;
+        *request = MPI_REQUEST_NULL;
+        request_reap_orphans();
+    }
+    wrapper_leave();
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Request_free);
