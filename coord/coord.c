@@ -27,8 +27,8 @@ struct coord {
     struct targets targets;
     struct waitfor waitfor;
 
-    struct tokens running; /* answered when the line in progress ends */
-    struct tokens pending; /* answered by the next line */
+    struct tokens running;           /* answered when the line in progress ends */
+    struct tokens pending;           /* answered by the next line */
     char abort_reason[REASON_BYTES]; /* an abort remembered while ranks drain; empty: none */
     char shut_reason[REASON_BYTES];  /* why no line is begun in this epoch; empty: lines are */
 };
@@ -135,10 +135,10 @@ uint64_t coord_committed_line(const struct coord *coord)
 const char *coord_phase_name(enum coord_phase phase)
 {
     static const char *const names[] = {
-        [COORD_PHASE_NONE] = "none",         [COORD_PHASE_IDLE] = "idle",
-        [COORD_PHASE_CLOCKS] = "clocks",     [COORD_PHASE_CONVERGE] = "converge",
-        [COORD_PHASE_DRAIN] = "drain",       [COORD_PHASE_CAPTURE] = "capture",
-        [COORD_PHASE_PROTECT] = "protect",   [COORD_PHASE_COMMIT] = "commit",
+        [COORD_PHASE_NONE] = "none",       [COORD_PHASE_IDLE] = "idle",
+        [COORD_PHASE_CLOCKS] = "clocks",   [COORD_PHASE_CONVERGE] = "converge",
+        [COORD_PHASE_DRAIN] = "drain",     [COORD_PHASE_CAPTURE] = "capture",
+        [COORD_PHASE_PROTECT] = "protect", [COORD_PHASE_COMMIT] = "commit",
     };
 
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "unknown";

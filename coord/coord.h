@@ -98,14 +98,14 @@ struct coord_event {
 
 enum coord_action_type {
     COORD_ACTION_NONE = 0,
-    COORD_ACTION_STROBE,   /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
-    COORD_ACTION_TARGETS,  /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
-                              each agent REPORTs every one of its ranks against this version */
-    COORD_ACTION_STOP,     /* to all agents: line; stop the ranks, drain, park; then PARKED */
-    COORD_ACTION_CAPTURE,  /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
-    COORD_ACTION_PROTECT,  /* to all agents: line; then PROTECTED */
-    COORD_ACTION_COMMIT,   /* to all agents: line; record, apply, then COMMITTED */
-    COORD_ACTION_ABORT,    /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
+    COORD_ACTION_STROBE,    /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
+    COORD_ACTION_TARGETS,   /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
+                               each agent REPORTs every one of its ranks against this version */
+    COORD_ACTION_STOP,      /* to all agents: line; stop the ranks, drain, park; then PARKED */
+    COORD_ACTION_CAPTURE,   /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
+    COORD_ACTION_PROTECT,   /* to all agents: line; then PROTECTED */
+    COORD_ACTION_COMMIT,    /* to all agents: line; record, apply, then COMMITTED */
+    COORD_ACTION_ABORT,     /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
     COORD_ACTION_LINE_DONE, /* to the requester `token`: line committed (reason NULL) or aborted (reason) */
 };
 
@@ -131,7 +131,8 @@ void coord_destroy(struct coord *coord);
 
 /*
  * Take one event. Events that do not fit (another epoch or line, a phase that is over, an agent that has
- * said it already) are ignored: messages may be late, repeated or reordered. A REQUEST while a line runs
+ * said it already) are ignored: messages may be late, repeated, or reordered between agents; those of one
+ * agent come in the order in which it sent them (CLOCKS before the REPORT that relies on them). A REQUEST while a line runs
  * is remembered and answered by the next line (several requests share one); a REQUEST while no epoch is
  * open or after LOST or CLOSE is answered at once with LINE_DONE (aborted, reason). Returns 0, or -1 with
  * ENOMEM (then the line in progress is aborted) or EINVAL (an agent or rank out of range).

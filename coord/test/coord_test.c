@@ -95,11 +95,9 @@ static void say_clock(struct recorder *recorder, uint32_t agent, uint64_t line, 
 {
     const struct coord_clock clock = {.comm = comm, .seq = seq};
 
-    step(recorder, (struct coord_event){.type = COORD_EVENT_CLOCKS,
-                                        .agent = agent,
-                                        .line = line,
-                                        .clocks = &clock,
-                                        .clock_count = 1});
+    step(recorder,
+         (struct coord_event){
+             .type = COORD_EVENT_CLOCKS, .agent = agent, .line = line, .clocks = &clock, .clock_count = 1});
 }
 
 static void report(struct recorder *recorder, uint64_t line, struct coord_report report)
@@ -239,8 +237,8 @@ static void requests_while_a_line_runs_share_the_next(void **state)
 static void repeated_and_late_words_change_nothing(void **state)
 {
     static const enum coord_event_type words[] = {
-        [COORD_PHASE_CLOCKS] = COORD_EVENT_CLOCKS,     [COORD_PHASE_DRAIN] = COORD_EVENT_PARKED,
-        [COORD_PHASE_CAPTURE] = COORD_EVENT_CAPTURED,  [COORD_PHASE_PROTECT] = COORD_EVENT_PROTECTED,
+        [COORD_PHASE_CLOCKS] = COORD_EVENT_CLOCKS,    [COORD_PHASE_DRAIN] = COORD_EVENT_PARKED,
+        [COORD_PHASE_CAPTURE] = COORD_EVENT_CAPTURED, [COORD_PHASE_PROTECT] = COORD_EVENT_PROTECTED,
         [COORD_PHASE_COMMIT] = COORD_EVENT_COMMITTED,
     };
     struct recorder *recorder = *state;

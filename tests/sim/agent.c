@@ -21,7 +21,8 @@ static void say_parked(struct world *world, uint32_t node);
 static void say_protected(struct world *world, uint32_t node);
 static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type);
 static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank);
-static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank, uint32_t longest_us);
+static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank,
+                 uint32_t longest_us);
 
 void agent_take_action(struct world *world, uint32_t node, const struct message *message)
 {
@@ -90,7 +91,7 @@ void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
     rank->dirty = 0;
     agent->folded[index] = 0;
     agent->captured |= (uint8_t)(1u << index);
-    agent->to_capture &= (uint8_t)~(1u << index);
+    agent->to_capture &= (uint8_t) ~(1u << index);
     rank_resume(world, world_run_of(world, agent->epoch), index);
     if (agent->to_capture == 0)
         agent_say(world, node, COORD_EVENT_CAPTURED);
@@ -120,7 +121,7 @@ void agent_take_data_held(struct world *world, uint32_t node, const struct messa
     if (agent->epoch != message->epoch || !agent->is_serving || agent->line != message->line ||
         agent->to_protect == 0)
         return;
-    agent->to_protect &= (uint8_t)~(1u << message->rank);
+    agent->to_protect &= (uint8_t) ~(1u << message->rank);
     if (agent->to_protect == 0)
         say_protected(world, node);
 }
@@ -395,8 +396,8 @@ static struct message to_coordinator(const struct agent *agent, uint32_t node, e
                               .epoch = agent->epoch,
                               .line = agent->line};
 
-    message.said.event = (struct coord_event){
-        .type = type, .epoch = agent->epoch, .agent = agent->index, .line = agent->line};
+    message.said.event =
+        (struct coord_event){.type = type, .epoch = agent->epoch, .agent = agent->index, .line = agent->line};
     return message;
 }
 
@@ -412,12 +413,11 @@ static void push(struct world *world, uint32_t node, enum event_kind kind, uint3
 {
     const struct agent *agent = &world->nodes[node].agent;
 
-    queue_push(&world->queue,
-               (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, longest_us),
-                              .kind = kind,
-                              .node = node,
-                              .rank = rank,
-                              .epoch = agent->epoch,
-                              .incarnation = agent->incarnation,
-                              .number = agent->line});
+    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, longest_us),
+                                             .kind = kind,
+                                             .node = node,
+                                             .rank = rank,
+                                             .epoch = agent->epoch,
+                                             .incarnation = agent->incarnation,
+                                             .number = agent->line});
 }

@@ -206,8 +206,7 @@ static bool is_survivor(const struct world *world, uint32_t node)
 
     for (uint32_t i = 0; i < arbiter->durable.member_count; i++)
         if (arbiter->durable.members[i] == node)
-            return arbiter->has_answered[node] &&
-                   arbiter->records[node].boot == arbiter->durable.boots[node];
+            return arbiter->has_answered[node] && arbiter->records[node].boot == arbiter->durable.boots[node];
     return false;
 }
 
@@ -311,8 +310,7 @@ static void place_ranks(struct world *world, struct start *start)
         start->holder[rank] = (uint8_t)holder;
         start->placement[rank] = (uint8_t)holder;
         if (rng_chance(&world->rng, 250))
-            start->placement[rank] =
-                start->members[rng_range(&world->rng, 0, start->member_count - 1)];
+            start->placement[rank] = start->members[rng_range(&world->rng, 0, start->member_count - 1)];
     }
 }
 

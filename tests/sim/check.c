@@ -7,8 +7,8 @@
 #include "tests/sim/host.h"
 
 static struct snapshot *snapshot_of(struct world *world, uint64_t line);
-static bool is_same(const struct upper *a, const uint64_t *a_pages,
-                    const struct upper *b, const uint64_t *b_pages);
+static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct upper *b,
+                    const uint64_t *b_pages);
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
 static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
 
@@ -242,8 +242,8 @@ static struct snapshot *snapshot_of(struct world *world, uint64_t line)
     return line > 0 && snapshot->line == line ? snapshot : NULL;
 }
 
-static bool is_same(const struct upper *a, const uint64_t *a_pages,
-                    const struct upper *b, const uint64_t *b_pages)
+static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct upper *b,
+                    const uint64_t *b_pages)
 {
     return a->pc == b->pc && a->is_begun == b->is_begun && a->exists == b->exists &&
            memcmp(a->clock, b->clock, sizeof(a->clock)) == 0 &&

@@ -63,9 +63,12 @@ int main(int argc, char **argv)
 static int parse(int argc, char **argv, struct options *options)
 {
     static const struct option known[] = {
-        {"seeds", required_argument, NULL, 'n'},     {"first", required_argument, NULL, 'f'},
-        {"seed", required_argument, NULL, 's'},      {"trace", no_argument, NULL, 't'},
-        {"mutation", required_argument, NULL, 'm'},  {"list-mutations", no_argument, NULL, 'l'},
+        {"seeds", required_argument, NULL, 'n'},
+        {"first", required_argument, NULL, 'f'},
+        {"seed", required_argument, NULL, 's'},
+        {"trace", no_argument, NULL, 't'},
+        {"mutation", required_argument, NULL, 'm'},
+        {"list-mutations", no_argument, NULL, 'l'},
         {NULL, 0, NULL, 0},
     };
     int option;

@@ -23,8 +23,7 @@ static void push_tick(struct world *world, uint32_t node);
 void member_take_inquiry(struct world *world, uint32_t node, const struct message *message)
 {
     struct keeper *keeper = &world->nodes[node].keeper;
-    struct message answer = {
-        .type = MESSAGE_STATE, .from = node, .to = ARBITER, .epoch = message->epoch};
+    struct message answer = {.type = MESSAGE_STATE, .from = node, .to = ARBITER, .epoch = message->epoch};
 
     if (message->epoch < keeper->promised || keeper->entered >= message->epoch)
         return;

@@ -6,18 +6,18 @@
 
 enum mutation {
     MUTATION_NONE = 0,
-    MUTATION_ABORT_PROTECTED,  /* the arbiter aborts what nobody it sees has committed */
-    MUTATION_CLOCK_PER_GROUP,  /* agents count collectives per group instead of per communicator */
-    MUTATION_COMMIT_EARLY,     /* the first PROTECTED counts for all agents */
-    MUTATION_DRAIN_EARLY,      /* ranks park with messages still on the wire */
-    MUTATION_FORGET_DIRTY,     /* an aborted line's dirty set is not folded into the next */
-    MUTATION_HOLD_AT_TARGET,   /* ranks hold at their target though they are below another */
-    MUTATION_LATE_FENCE,       /* ranks look at the flag before they publish, not after */
-    MUTATION_NO_LEASE,         /* the arbiter does not wait for the old epoch's leases */
-    MUTATION_NO_PROMISE,       /* agents serve the old epoch after they have answered the arbiter */
-    MUTATION_REUSE_NUMBER,     /* a new epoch counts on from the committed line, not from the last one */
-    MUTATION_SKIP_RELEASE,     /* agents do not say who waits for whom */
-    MUTATION_STALE_REPORT,     /* reports count for newer targets than they were judged against */
+    MUTATION_ABORT_PROTECTED, /* the arbiter aborts what nobody it sees has committed */
+    MUTATION_CLOCK_PER_GROUP, /* agents count collectives per group instead of per communicator */
+    MUTATION_COMMIT_EARLY,    /* the first PROTECTED counts for all agents */
+    MUTATION_DRAIN_EARLY,     /* ranks park with messages still on the wire */
+    MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
+    MUTATION_HOLD_AT_TARGET,  /* ranks hold at their target though they are below another */
+    MUTATION_LATE_FENCE,      /* ranks look at the flag before they publish, not after */
+    MUTATION_NO_LEASE,        /* the arbiter does not wait for the old epoch's leases */
+    MUTATION_NO_PROMISE,      /* agents serve the old epoch after they have answered the arbiter */
+    MUTATION_REUSE_NUMBER,    /* a new epoch counts on from the committed line, not from the last one */
+    MUTATION_SKIP_RELEASE,    /* agents do not say who waits for whom */
+    MUTATION_STALE_REPORT,    /* reports count for newer targets than they were judged against */
     MUTATION_COUNT,
 };
 

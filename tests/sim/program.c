@@ -40,8 +40,8 @@ static void insert_earlier(struct schedule *schedule, uint32_t rank, struct op o
 static bool has_room(const struct program *program);
 static void run_natively(struct program *program);
 static bool native_step(struct program *program, struct native *native, uint32_t rank);
-static bool native_receive(struct program *program, struct native *native, uint32_t rank,
-                           const struct op *op, uint64_t *value);
+static bool native_receive(struct program *program, struct native *native, uint32_t rank, const struct op *op,
+                           uint64_t *value);
 
 void program_generate(struct program *program, struct rng *rng, uint64_t seed)
 {
@@ -386,8 +386,8 @@ static bool native_step(struct program *program, struct native *native, uint32_t
     return true;
 }
 
-static bool native_receive(struct program *program, struct native *native, uint32_t rank,
-                           const struct op *op, uint64_t *value)
+static bool native_receive(struct program *program, struct native *native, uint32_t rank, const struct op *op,
+                           uint64_t *value)
 {
     for (uint32_t msg = 0; msg < program->msgs; msg++) {
         bool is_match = op->kind == OP_RECV ? msg == op->msg

@@ -53,9 +53,9 @@ struct msg {
 
 struct program {
     uint32_t ranks, comms, msgs;
-    uint8_t members[MAX_COMMS];        /* bit per rank */
-    uint8_t group[MAX_COMMS];          /* smallest communicator with the same members */
-    bool is_created[MAX_COMMS];        /* by an OP_CREATE; else there from the start */
+    uint8_t members[MAX_COMMS]; /* bit per rank */
+    uint8_t group[MAX_COMMS];   /* smallest communicator with the same members */
+    bool is_created[MAX_COMMS]; /* by an OP_CREATE; else there from the start */
     struct op ops[MAX_RANKS][MAX_OPS];
     uint32_t op_count[MAX_RANKS];
     struct msg msg[MAX_MSGS];

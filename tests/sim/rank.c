@@ -4,7 +4,8 @@
 
 #include "tests/sim/check.h"
 
-static bool try_op(struct world *world, struct run *run, uint32_t index, const struct op *op, uint64_t *value);
+static bool try_op(struct world *world, struct run *run, uint32_t index, const struct op *op,
+                   uint64_t *value);
 static bool try_compute(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static bool try_collective(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static bool try_send(struct world *world, struct run *run, uint32_t index, const struct op *op);
@@ -317,8 +318,7 @@ static bool try_receive(struct world *world, struct run *run, uint32_t index, co
             return true;
         }
     }
-    publish_waiting(world, run, index,
-                    op->kind == OP_RECV ? world->program.msg[op->msg].src : NOBODY);
+    publish_waiting(world, run, index, op->kind == OP_RECV ? world->program.msg[op->msg].src : NOBODY);
     return false;
 }
 

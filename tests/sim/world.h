@@ -26,9 +26,9 @@
 #define MSG_WORDS (MAX_MSGS / 64)
 #define MAX_TOKENS 64u
 
-#define LEASE_US 20000u       /* the tolerated stall */
-#define LEASE_GUARD_US 1000u  /* an agent stops its ranks this long before its lease ends */
-#define STALL_US 3000000u     /* nothing moves for so long without faults: a deadlock */
+#define LEASE_US 20000u      /* the tolerated stall */
+#define LEASE_GUARD_US 1000u /* an agent stops its ranks this long before its lease ends */
+#define STALL_US 3000000u    /* nothing moves for so long without faults: a deadlock */
 
 enum scheme { SCHEME_SINGLE = 0, SCHEME_PARTNER };
 
@@ -39,13 +39,13 @@ struct msg_set {
 /* What is saved of a rank beside its pages. */
 struct upper {
     uint32_t pc;
-    bool is_begun;              /* the step at pc has begun: message offered, computation started */
-    uint16_t clock[MAX_COMMS];  /* collectives entered or initiated */
-    uint16_t exists;            /* communicators it has, bit per communicator */
-    struct msg_set sent;        /* by this rank */
-    struct msg_set consumed;    /* received by the application */
-    struct msg_set drained;     /* received at a line, not yet consumed */
-    struct msg_set acked;       /* its synchronous sends known as matched */
+    bool is_begun;             /* the step at pc has begun: message offered, computation started */
+    uint16_t clock[MAX_COMMS]; /* collectives entered or initiated */
+    uint16_t exists;           /* communicators it has, bit per communicator */
+    struct msg_set sent;       /* by this rank */
+    struct msg_set consumed;   /* received by the application */
+    struct msg_set drained;    /* received at a line, not yet consumed */
+    struct msg_set acked;      /* its synchronous sends known as matched */
 };
 
 /* What a rank shares with its agent. */
@@ -70,15 +70,15 @@ struct rank {
     uint32_t node;
     struct upper upper;
     uint64_t pages[PAGES];
-    uint8_t dirty;             /* the tracker: pages written since the last capture, bit per page */
-    struct msg_set inbox;      /* arrived in the lower half: not saved */
+    uint8_t dirty;        /* the tracker: pages written since the last capture, bit per page */
+    struct msg_set inbox; /* arrived in the lower half: not saved */
     struct msg_set ackbox;
     struct control_page page;
-    bool is_entering;          /* has published a clock and not yet read the flag */
-    bool is_inside;            /* truly in a blocking collective */
-    bool is_past_flag;         /* has read the flag and not yet published (mutation only) */
+    bool is_entering;  /* has published a clock and not yet read the flag */
+    bool is_inside;    /* truly in a blocking collective */
+    bool is_past_flag; /* has read the flag and not yet published (mutation only) */
     bool is_stopped;
-    bool has_step;             /* a step is scheduled */
+    bool has_step; /* a step is scheduled */
     uint64_t computed_until_us;
     uint64_t compute_left_us;
 };
@@ -123,8 +123,8 @@ struct keeper {
 struct agent {
     bool is_up;
     uint32_t incarnation;
-    uint32_t epoch;   /* takes part in; 0: in none */
-    bool is_serving;  /* obeys that epoch's coordinator */
+    uint32_t epoch;  /* takes part in; 0: in none */
+    bool is_serving; /* obeys that epoch's coordinator */
     bool has_lease;
     uint64_t lease_end_us;
     uint8_t members[MAX_NODES];
@@ -134,14 +134,14 @@ struct agent {
     uint8_t placement[MAX_RANKS], holder[MAX_RANKS];
     uint64_t restore_line;
     bool is_launched;
-    bool has_strobed;  /* the coordinator knows that it is launched */
+    bool has_strobed;   /* the coordinator knows that it is launched */
     bool is_in_trouble; /* tells the arbiter until a new epoch comes */
     /* the line in progress */
     uint64_t line;
     uint16_t target[MAX_COMMS];
     uint32_t targets_version;
     bool is_converging;
-    bool is_stopping;                        /* has been told to stop, has not said PARKED */
+    bool is_stopping; /* has been told to stop, has not said PARKED */
     bool has_notice;
     struct control_page reported[MAX_RANKS]; /* what it said last */
     uint8_t to_capture, to_protect;          /* ranks still to be done */
