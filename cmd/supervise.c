@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +38,9 @@ struct supervisor {
 };
 
 #define STOPPED BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED
+
+/* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
+static const struct timeval answer_time = {.tv_sec = 60};
 
 /* How the job ended, or that it goes on. */
 struct outcome {
@@ -137,7 +142,10 @@ static int connect_agent(struct supervisor *s, struct belay_error *err)
     int saved = errno;
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     errno = saved;
-    return s->watch.sock < 0 ? -1 : 0;
+    if (s->watch.sock < 0)
+        return -1;
+    setsockopt(s->watch.sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
+    return 0;
 }
 
 /* Where the agent's replies and events of this job go. */

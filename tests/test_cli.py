@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 
 import pytest
 
@@ -69,6 +70,40 @@ def test_standard_streams_are_untouched(sandbox, belay):
     done = belay("run", "--", "cat", stdin=open(__file__, encoding="utf-8"))
     with open(__file__, encoding="utf-8") as file:
         assert (done.returncode, done.stdout) == (0, file.read())
+
+
+COUNT_INTERRUPTS = """
+import signal
+hits = []
+signal.signal(signal.SIGINT, lambda *_: hits.append(1))
+print("ready", flush=True)
+print(f"{len(hits)} interrupts, then {input()}", flush=True)
+"""
+
+
+def read_until(terminal, word):
+    """What a terminal shows up to a word (the test's limit is the deadline)."""
+    shown = b""
+    while word not in shown:
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+@pytest.mark.limit(30)
+def test_terminal(sandbox):
+    """Ctrl-C reaches the launcher once, and standard input is the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(sandbox.command, ["belay", "run", "--", "/usr/bin/python3", "-c", COUNT_INTERRUPTS],
+                  sandbox.environment)
+    read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    read_until(terminal, b"^C")
+    os.write(terminal, b"words\n")
+    read_until(terminal, b"1 interrupts, then words")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
 
 
 def test_launcher_sees_the_variables(sandbox, belay):
