@@ -129,13 +129,13 @@ def last_step(place):
     return trace[-1][0] if trace else 0
 
 
-def outage_seconds(place, kill_s):
-    """From the kill to the first step of the new processes: the end of the longest stillness after it."""
-    times = [kill_s] + [seconds for _, seconds in read_trace(place) if seconds > kill_s]
-    gaps = [(after - before, after) for before, after in zip(times, times[1:])]
+def first_step_after(place, kill_s):
+    """(step, seconds) of the new processes' first step: the end of the longest stillness after the kill."""
+    trace = [(None, kill_s)] + [row for row in read_trace(place) if row[1] > kill_s]
+    gaps = [(after[1] - before[1], after) for before, after in zip(trace, trace[1:])]
     if not gaps:
         raise DemoFailure("the run took no step after the kill")
-    return max(gaps)[1] - kill_s
+    return max(gaps)[1]
 
 
 def kill_rank(status):
@@ -151,7 +151,7 @@ def tell_lines(status):
             f"in all {line['total_ms']:6.1f} ms")
 
 
-def tell_recovery(demo, before, kill_s):
+def tell_recovery(demo, before, kill_s, kill_step):
     after = demo.status()
     if after is None or len(after["history"]) < 2:
         raise DemoFailure("the job was not restarted")
@@ -162,8 +162,9 @@ def tell_recovery(demo, before, kill_s):
     say(f"      restored line                {restart['restored_line']}")
     say(f"      reason                       {restart['reason']}")
     say(f"      restore (MPI is up -> first instruction)   {restart['restore_ms']:8.1f} ms")
-    outage_ms = outage_seconds(demo.folder / "belay", kill_s) * 1000
-    say(f"      outage  (kill -> first step afterwards)    {outage_ms:8.1f} ms")
+    step, resumed_s = first_step_after(demo.folder / "belay", kill_s)
+    say(f"      outage  (kill -> first step afterwards)    {(resumed_s - kill_s) * 1000:8.1f} ms")
+    say(f"      went on at step {step}; {max(0, kill_step - step + 1)} steps were done again")
     say()
     say("   The lines that were taken:")
     tell_lines(after)
@@ -199,7 +200,8 @@ def tell(demo):
     try:
         before = demo.wait_for_the_middle(run)
         pid, kill_s = kill_rank(before)
-        say(f"4. kill -9 {pid}: rank {VICTIM} is dead, at step {last_step(demo.folder / 'belay')} of {STEPS}.")
+        kill_step = last_step(demo.folder / "belay")
+        say(f"4. kill -9 {pid}: rank {VICTIM} is dead, at step {kill_step} of {STEPS}.")
         status = run.wait(timeout=DEADLINE_S)
     finally:
         if run.poll() is None:
@@ -208,7 +210,7 @@ def tell(demo):
     if status != 0:
         raise DemoFailure(f"belay run ended with status {status}")
     say("5. The recovery:")
-    tell_recovery(demo, before, kill_s)
+    tell_recovery(demo, before, kill_s, kill_step)
     say("6. The results, compared with the undisturbed run's:")
     differences = compare(demo)
     if differences:
