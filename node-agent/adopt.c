@@ -1,0 +1,187 @@
+/* adopt.c - takes up the jobs that an agent left with the keeper when it was killed. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "node-agent/record.h"
+#include "node-agent/record.pb-c.h"
+#include "node-agent/status.h"
+
+/* One descriptor that the keeper holds. */
+struct leftover {
+    char name[KEEPER_NAME_BYTES];
+    int fd; /* -1: taken over by somebody */
+};
+
+struct leftovers {
+    struct leftover *items;
+    size_t count, room;
+};
+
+static void collect(void *context, const char *name, int fd);
+static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
+                    struct belay_error *err);
+static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
+static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
+static void take_lines(struct job *job);
+static int take_fd(struct leftovers *all, const char *name);
+
+int record_adopt(struct agent *agent, struct belay_error *err)
+{
+    struct leftovers all = {0};
+    struct belay_error why;
+    if (keeper_list(agent->keeper, collect, &all, err) < 0)
+        return -1;
+    for (size_t i = 0; i < all.count; i++) {
+        size_t length = strlen(all.items[i].name);
+        bool is_record = length > 4 && !strcmp(all.items[i].name + length - 4, "/job");
+        if (is_record && take_job(agent, &all, &all.items[i], &why) < 0)
+            log_warning("nothing of %.*s could be taken up: %s", (int)(length - 4), all.items[i].name, why.text);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.items[i].fd < 0)
+            continue;
+        keeper_drop(agent->keeper, all.items[i].name, NULL);
+        close(all.items[i].fd);
+    }
+    free(all.items);
+    return 0;
+}
+
+static void collect(void *context, const char *name, int fd)
+{
+    struct leftovers *all = context;
+    if (all->count == all->room) {
+        size_t room = all->room ? all->room * 2 : 64;
+        struct leftover *larger = realloc(all->items, room * sizeof *larger);
+        if (!larger) {
+            close(fd);
+            return;
+        }
+        all->items = larger;
+        all->room = room;
+    }
+    struct leftover *item = &all->items[all->count++];
+    snprintf(item->name, sizeof item->name, "%s", name);
+    item->fd = fd;
+}
+
+static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
+                    struct belay_error *err)
+{
+    char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
+    snprintf(commits, sizeof commits, "%s/commits", name);
+    struct job *job = job_from_record(agent, name, record->fd, err);
+    if (!job)
+        return -1;
+    int fd = take_fd(all, commits);
+    if (fd < 0) {
+        belay_error_set(err, ENOENT, "it has no commit record");
+        goto fail;
+    }
+    job->store = store_adopt(agent->keeper, name, fd, err);
+    if (!job->store || take_images(job, all, err) < 0)
+        goto fail;
+    if (store_committed_line(job->store) == 0) {
+        belay_error_set(err, ENOENT, "it has no committed line");
+        goto fail;
+    }
+    take_lines(job);
+    snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
+    job_add(job);
+    log_info("job \"%s\" is taken up with line %llu", name,
+             (unsigned long long)store_committed_line(job->store));
+    job_end(job, JOB_STATE_LOST, true);
+    return 0;
+fail:
+    job_forget(job);
+    return -1;
+}
+
+static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err)
+{
+    struct stat st;
+    struct job *job = NULL;
+    uint8_t *bytes = NULL;
+    Belay__Agent__JobRecord *record = NULL;
+    if (!job_name_is_valid(name) || fstat(fd, &st) < 0 || st.st_size > (16 << 20))
+        goto done;
+    bytes = malloc((size_t)st.st_size + 1);
+    if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size)
+        goto done;
+    record = belay__agent__job_record__unpack(NULL, (size_t)st.st_size, bytes);
+    if (!record || !record->config || !record->status)
+        goto done;
+    job = job_new(agent, name, record->config, err);
+    if (job && status_take(job, record->status) < 0) {
+        job_forget(job);
+        job = NULL;
+    }
+done:
+    if (!job)
+        belay_error_set(err, EBADMSG, "its record is damaged");
+    belay__agent__job_record__free_unpacked(record, NULL);
+    free(bytes);
+    return job;
+}
+
+/* Images of other lines than the committed one are dropped by the store. */
+static int take_images(struct job *job, struct leftovers *all, struct belay_error *err)
+{
+    char prefix[KEEPER_NAME_BYTES];
+    int length = snprintf(prefix, sizeof prefix, "%s/image/", job->name);
+    for (size_t i = 0; i < all->count; i++) {
+        uint64_t line;
+        uint32_t rank;
+        struct leftover *item = &all->items[i];
+        if (item->fd < 0 || strncmp(item->name, prefix, (size_t)length) ||
+            sscanf(item->name + length, "%" SCNu64 "/%" SCNu32, &line, &rank) != 2)
+            continue;
+        int fd = item->fd;
+        item->fd = -1;
+        if (store_adopt_image(job->store, line, rank, fd, err) < 0)
+            return -1;
+    }
+    return store_adopt_done(job->store, err);
+}
+
+/* The commit record knows of lines that ended after the job's record was saved. */
+static void take_lines(struct job *job)
+{
+    size_t count;
+    const struct commit_entry *entries = commits_entries(store_commits(job->store), &count);
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].line > job->last_line)
+            job->last_line = entries[i].line;
+        struct history_line *to = history_line(&job->history, entries[i].line);
+        if (!to)
+            to = history_add_line(&job->history, entries[i].line);
+        if (!to)
+            return;
+        to->state = entries[i].is_committed ? "committed" : "aborted";
+        to->image_bytes = entries[i].image_bytes;
+        to->captured_bytes = to->dirty_bytes = entries[i].captured_bytes;
+        to->converge_ms = entries[i].converge_ns / 1e6;
+        to->drain_ms = entries[i].drain_ns / 1e6;
+        to->total_ms = entries[i].total_ns / 1e6;
+        snprintf(to->reason, sizeof to->reason, "%s", entries[i].reason);
+    }
+}
+
+static int take_fd(struct leftovers *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->items[i].fd >= 0 && !strcmp(all->items[i].name, name)) {
+            int fd = all->items[i].fd;
+            all->items[i].fd = -1;
+            return fd;
+        }
+    }
+    return -1;
+}

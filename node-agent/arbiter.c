@@ -1,0 +1,183 @@
+/* arbiter.c - the requests of the process that launched a job: belay run, belay restart. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node-agent/epoch.h"
+#include "node-agent/job.h"
+#include "node-agent/record.h"
+#include "node-agent/reply.h"
+#include "node-agent/requests.h"
+
+static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
+static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
+static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name);
+static const char *program_of(const Belay__Wire__JobOpen *open);
+static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,
+                           struct belay_error *err);
+
+void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open)
+{
+    struct belay_error err;
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
+    struct job *job = open->restart ? open_again(agent, open, &err) : open_new(agent, open, &err);
+    if (!job) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    job->arbiter = connection;
+    job->has_arbiter = true;
+    record_save(job);
+    opened.job = job->name;
+    opened.argv = job->config->argv;
+    opened.n_argv = job->config->n_argv;
+    opened.cwd = job->config->cwd;
+    opened.environment = job->config->environment;
+    opened.n_environment = job->config->n_environment;
+    opened.newest_line = store_committed_line(job->store);
+    opened.ranks = job->ranks;
+    opened.interval_ms = job->config->interval_ms;
+    opened.max_restarts = job->config->max_restarts;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
+    reply.job_opened = &opened;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open)
+{
+    struct belay_error err;
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
+    struct job *job = own_job(agent, connection, open->job, &err);
+    if (job && job->epoch)
+        belay_error_set(&err, EBUSY, "job \"%s\": the last launch has not ended", job->name);
+    if (!job || job->epoch || epoch_open(job, (pid_t)open->launcher_pid, job->last_reason, &err) < 0) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    opened.epoch = job->epoch->number;
+    opened.restore_line = job->epoch->restore_line;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;
+    reply.epoch_opened = &opened;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void take_launch_ended(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__LaunchEnded *ended)
+{
+    struct belay_error err;
+    struct job *job = own_job(agent, connection, ended->job, &err);
+    if (job && !job->epoch)
+        belay_error_set(&err, EINVAL, "job \"%s\": no launch is open", job->name);
+    if (!job || !job->epoch)
+        connection_reply_error(connection, err.code, err.text);
+    else
+        epoch_launch_ended(job->epoch, ended->wait_status, connection);
+}
+
+void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end)
+{
+    struct belay_error err;
+    struct job *job = own_job(agent, connection, end->job, &err);
+    enum job_state state = job_state_parse(end->final_state);
+    if (job && state < JOB_STATE_FINISHED)
+        belay_error_set(&err, EINVAL, "\"%.40s\" is no state in which a job ends", end->final_state);
+    if (!job || state < JOB_STATE_FINISHED) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    job->exit_status = end->exit_status;
+    job_end(job, state, end->keep_images);
+    reply_done(connection, 1, "");
+}
+
+static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err)
+{
+    char name[JOB_NAME_BYTES];
+    if (open->job[0])
+        return job_open(agent, open->job, open, err);
+    make_name(agent, open, name);
+    return job_open(agent, name, open, err);
+}
+
+static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err)
+{
+    struct job *job = job_find(agent, open->job);
+    if (job && job_is_running(job)) {
+        belay_error_set(err, EBUSY, "job \"%s\" is running; 'belay stop %s' ends it", job->name, job->name);
+        return NULL;
+    }
+    if (!job) {
+        Belay__Wire__JobStatus *status = record_read_status(agent, open->job);
+        if (status)
+            belay_error_set(err, ENODATA, "job \"%.64s\" has ended (%.20s) and no images of it are held",
+                            open->job, status->state);
+        else
+            belay_error_set(err, ENOENT, "there is no job \"%.64s\" (belay list)", open->job);
+        belay__wire__job_status__free_unpacked(status, NULL);
+        return NULL;
+    }
+    if (job_reopen(job, open, err) < 0)
+        return NULL;
+    snprintf(job->last_reason, sizeof job->last_reason, "belay restart");
+    return job;
+}
+
+/* PROGRAM-N with the first N that no job and no record has. */
+static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name)
+{
+    char base[JOB_NAME_BYTES - 12];
+    size_t used = 0;
+    for (const char *at = program_of(open); *at && used + 1 < sizeof base; at++) {
+        char letter[] = {*at, '\0'};
+        bool is_fine = job_name_is_valid(letter) || (*at == '.' && used > 0);
+        base[used++] = is_fine ? *at : '_';
+    }
+    base[used] = '\0';
+    for (unsigned number = 1;; number++) {
+        snprintf(name, JOB_NAME_BYTES, "%s-%u", used ? base : "job", number);
+        Belay__Wire__JobStatus *status = record_read_status(agent, name);
+        bool is_free = !status && !job_find(agent, name);
+        belay__wire__job_status__free_unpacked(status, NULL);
+        if (is_free)
+            return;
+    }
+}
+
+/* The first word after the launcher that is neither an option nor its value. */
+static const char *program_of(const Belay__Wire__JobOpen *open)
+{
+    static const char *const with_values[] = {
+        "-n", "-np", "-c", "-N", "-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
+        "--machinefile", "-x", "-wdir", "--wdir", "-wd", "--map-by", "-map-by", "--bind-to", "-bind-to",
+        "--rank-by", "-rank-by", "--prefix", "-p", "-t", "-w", "-J",
+    };
+    for (size_t i = 1; i < open->n_argv; i++) {
+        const char *word = open->argv[i];
+        bool has_value = false;
+        if (word[0] != '-') {
+            const char *slash = strrchr(word, '/');
+            return slash ? slash + 1 : word;
+        }
+        for (size_t j = 0; j < sizeof with_values / sizeof *with_values; j++)
+            has_value |= !strcmp(word, with_values[j]);
+        if (!strcmp(word, "--mca") || !strcmp(word, "-mca"))
+            i += 2;
+        else if (has_value)
+            i++;
+    }
+    const char *first = open->n_argv ? open->argv[0] : "";
+    const char *slash = strrchr(first, '/');
+    return slash ? slash + 1 : first;
+}
+
+static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,
+                           struct belay_error *err)
+{
+    struct job *job = job_find(agent, name);
+    if (job && job->arbiter == connection)
+        return job;
+    belay_error_set(err, EPERM, "this connection has not opened job \"%.64s\"", name);
+    return NULL;
+}

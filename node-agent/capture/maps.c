@@ -1,0 +1,197 @@
+#include "node-agent/capture/maps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/image/layout.h"
+
+static bool is_upper_half(uint64_t start, uint64_t end);
+static uint32_t parse_prot(const char *perms);
+static void unescape(char *path);
+static bool is_special(const char *path);
+static bool find_file(const char *root, const char *path, uint64_t inode, struct stat *st);
+static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st);
+static int add(struct maps *maps, struct mapping *mapping);
+static bool is_same_memory(const struct mapping *a, const struct mapping *b);
+
+int maps_read(pid_t pid, struct maps *maps, struct belay_error *err)
+{
+    char name[64], root[64], *line = NULL;
+    size_t line_bytes = 0;
+    struct maps read = {0};
+    int rc = 0;
+
+    snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
+    snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
+    FILE *file = fopen(name, "re");
+    if (!file)
+        return belay_error_errno(err, "cannot read %s", name);
+    while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
+        struct mapping mapping;
+        rc = maps_parse_line(line, root, &mapping);
+        if (rc == 1)
+            rc = add(&read, &mapping);
+    }
+    if (rc < 0)
+        belay_error_errno(err, "cannot parse %s", name);
+    int code = errno;
+    free(line);
+    fclose(file);
+    if (rc < 0) {
+        maps_release(&read);
+        errno = code;
+        return -1;
+    }
+    *maps = read;
+    return 0;
+}
+
+void maps_release(struct maps *maps)
+{
+    for (size_t i = 0; i < maps->count; i++)
+        free(maps->mappings[i].path);
+    free(maps->mappings);
+    *maps = (struct maps){0};
+}
+
+const struct mapping *maps_find(const struct maps *maps, uint64_t address)
+{
+    size_t low = 0, high = maps->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (maps->mappings[middle].region.end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < maps->count && maps->mappings[low].region.start <= address ? &maps->mappings[low] : NULL;
+}
+
+int maps_parse_line(char *line, const char *root, struct mapping *mapping)
+{
+    uint64_t start, end, offset, inode;
+    char perms[5];
+    int path_at = 0;
+    struct stat st;
+
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end, perms,
+               &offset, &inode, &path_at) < 5 || path_at == 0 || start >= end || strlen(perms) != 4) {
+        errno = EINVAL;
+        return -1;
+    }
+    char *path = line + path_at;
+    unescape(path);
+    if (!is_upper_half(start, end) || is_special(path))
+        return 0;
+    bool has_file = path[0] == '/' && find_file(root, path, inode, &st);
+    bool is_nameless = path[0] != '/'; /* "", "[heap]", "[stack]", "[anon:name]" and the like */
+    *mapping = (struct mapping){
+        .region = {.start = start, .end = end, .prot = parse_prot(perms), .file_offset = offset},
+    };
+    if (is_nameless && perms[3] == 'p') {
+        mapping->region.kind = IMAGE_REGION_ANON;
+        mapping->region.file_offset = 0;
+        mapping->content = MAPPING_CONTENT_OWN;
+    } else {
+        classify(mapping, perms[3] == 's', has_file, &st);
+    }
+    if (has_file && !(mapping->path = strdup(path)))
+        return -1;
+    return 1;
+}
+
+static bool is_upper_half(uint64_t start, uint64_t end)
+{
+    return end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
+}
+
+static uint32_t parse_prot(const char *perms)
+{
+    return (perms[0] == 'r' ? PROT_READ : 0u) | (perms[1] == 'w' ? PROT_WRITE : 0u) |
+           (perms[2] == 'x' ? PROT_EXEC : 0u);
+}
+
+/* The kernel writes a newline in a path as \012, and nothing else so. */
+static void unescape(char *path)
+{
+    char *to = path;
+    for (const char *from = path; *from; to++) {
+        bool is_newline = !strncmp(from, "\\012", 4);
+        *to = is_newline ? '\n' : *from;
+        from += is_newline ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+/* The kernel's own pages, which every process has anew. */
+static bool is_special(const char *path)
+{
+    return !strncmp(path, "[vdso", 5) || !strncmp(path, "[vvar", 5) || !strncmp(path, "[vsyscall", 9);
+}
+
+/* Whether a restart will find the mapped file under its path. A memfd's or deleted file's is only a name. */
+static bool find_file(const char *root, const char *path, uint64_t inode, struct stat *st)
+{
+    static const char deleted[] = " (deleted)";
+    char name[PATH_MAX + 64];
+    size_t length = strlen(path);
+    bool looks_deleted = length >= sizeof deleted && !strcmp(path + length - (sizeof deleted - 1), deleted);
+    snprintf(name, sizeof name, "%s%s", root, path);
+    if (stat(name, st) < 0)
+        return false;
+    return !looks_deleted || st->st_ino == inode;
+}
+
+static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st)
+{
+    struct image_region *region = &mapping->region;
+    if (has_file) {
+        region->kind = is_shared ? IMAGE_REGION_SHARED_FILE : IMAGE_REGION_FILE;
+        region->file_bytes = (uint64_t)st->st_size;
+        region->file_mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
+        mapping->content = is_shared ? MAPPING_CONTENT_NONE : MAPPING_CONTENT_CHANGED;
+    } else {
+        region->kind = is_shared ? IMAGE_REGION_SHARED_ANON : IMAGE_REGION_ANON;
+        region->file_offset = 0;
+        mapping->content = MAPPING_CONTENT_ALL;
+    }
+}
+
+/*
+ * Add a mapping, or extend the last one by it: what a restart maps in pieces (from the image and anonymous
+ * between) becomes one region again, or the number of regions would grow with each restart.
+ */
+static int add(struct maps *maps, struct mapping *mapping)
+{
+    struct mapping *last = maps->count ? &maps->mappings[maps->count - 1] : NULL;
+    if (last && is_same_memory(last, mapping)) {
+        last->region.end = mapping->region.end;
+        free(mapping->path);
+        return 0;
+    }
+    if (maps->count == maps->room) {
+        size_t room = maps->room ? maps->room * 2 : 64;
+        struct mapping *larger = realloc(maps->mappings, room * sizeof *larger);
+        if (!larger) {
+            free(mapping->path);
+            return -1;
+        }
+        maps->mappings = larger;
+        maps->room = room;
+    }
+    maps->mappings[maps->count++] = *mapping;
+    return 0;
+}
+
+static bool is_same_memory(const struct mapping *a, const struct mapping *b)
+{
+    return a->region.kind == IMAGE_REGION_ANON && b->region.kind == IMAGE_REGION_ANON &&
+           a->content == b->content && a->region.end == b->region.start && a->region.prot == b->region.prot;
+}

@@ -1,0 +1,47 @@
+/*
+ * maps.h - the mappings of a process's upper half, from /proc/PID/maps, and what each is to an image.
+ */
+#ifndef BELAY_NODE_AGENT_CAPTURE_MAPS_H
+#define BELAY_NODE_AGENT_CAPTURE_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/image/image.h"
+#include "common/util/error.h"
+
+enum mapping_content {
+    MAPPING_CONTENT_NONE = 0, /* comes back from its file: nothing is saved */
+    MAPPING_CONTENT_OWN,      /* anonymous: pages that exist */
+    MAPPING_CONTENT_CHANGED,  /* private file mapping: pages that are not the file's any more */
+    MAPPING_CONTENT_ALL,      /* the file will not be there: all pages, up to the end of the file */
+};
+
+struct mapping {
+    struct image_region region; /* path is left 0 */
+    enum mapping_content content;
+    char *path; /* NULL: none that a restart could use */
+};
+
+struct maps {
+    struct mapping *mappings; /* ascending */
+    size_t count, room;
+};
+
+/* Read the mappings of `pid` that lie in the upper half. Returns 0 (maps_release() it) or -1 with err. */
+int maps_read(pid_t pid, struct maps *maps, struct belay_error *err);
+void maps_release(struct maps *maps);
+
+/* The mapping that holds an address, NULL: none. */
+const struct mapping *maps_find(const struct maps *maps, uint64_t address);
+
+/*
+ * Parse one line of a maps file into *mapping (path malloc'ed, may be NULL). Returns 1 if it belongs to an
+ * image, 0 if not (another address range, [vdso], [vvar]), -1 with errno: ENOMEM, or EINVAL (malformed).
+ * `root` is put before paths when files are looked at ("/proc/PID/root", "" in tests).
+ */
+int maps_parse_line(char *line, const char *root, struct mapping *mapping);
+
+#endif

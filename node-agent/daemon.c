@@ -1,0 +1,281 @@
+#include "node-agent/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "common/wire/client.h"
+#include "node-agent/agent.h"
+#include "node-agent/job.h"
+#include "node-agent/record.h"
+#include "node-agent/timer.h"
+
+#define GRACE_MS 1000        /* how long an idle agent waits for more work */
+#define LOCK_WAIT_MS 10000   /* for another agent that is starting or leaving */
+#define LOCK_STEP_MS 5
+
+struct daemon {
+    struct agent agent; /* first: agent callbacks find the daemon by it */
+    uv_loop_t loop;
+    int lock;     /* -1: not held */
+    int listener; /* -1: not listening */
+    uv_poll_t listen_watch;
+    uv_signal_t terminate, interrupt;
+    struct timer *grace;
+    bool has_loop;
+    bool is_told_to_end; /* by a signal: what is held is left to the next agent */
+};
+
+static int take_lock(struct daemon *daemon, struct belay_error *err);
+static int try_lock(struct daemon *daemon);
+static bool is_served(const struct daemon *daemon);
+static int find_keeper(struct daemon *daemon, struct belay_error *err);
+static int start_listening(struct daemon *daemon, struct belay_error *err);
+static int watch(struct daemon *daemon, struct belay_error *err);
+static void on_client(uv_poll_t *handle, int status, int events);
+static void on_signal(uv_signal_t *handle, int number);
+static void on_settle(struct agent *agent);
+static void on_grace_over(void *context);
+static void close_handle(uv_handle_t *handle, void *context);
+static void remove_file(const struct daemon *daemon, const char *name);
+static void path_of(const struct daemon *daemon, const char *name, char path[AGENT_PATH_BYTES + 32]);
+
+struct daemon *daemon_create(const char *rundir, struct belay_error *err)
+{
+    struct daemon *daemon = calloc(1, sizeof *daemon);
+    if (!daemon) {
+        belay_error_errno(err, "cannot start");
+        return NULL;
+    }
+    daemon->lock = daemon->listener = -1;
+    daemon->agent.loop = &daemon->loop;
+    daemon->agent.settle = on_settle;
+    snprintf(daemon->agent.rundir, sizeof daemon->agent.rundir, "%s", rundir);
+    gethostname(daemon->agent.node, sizeof daemon->agent.node - 1);
+    if (take_lock(daemon, err) < 0)
+        goto fail;
+    if (uv_loop_init(&daemon->loop) != 0) {
+        belay_error_set(err, ENOMEM, "cannot make an event loop");
+        goto fail;
+    }
+    daemon->has_loop = true;
+    if (!(daemon->grace = timer_new(&daemon->loop, on_grace_over, daemon))) {
+        belay_error_set(err, ENOMEM, "cannot make a timer");
+        goto fail;
+    }
+    if (find_keeper(daemon, err) < 0 || record_adopt(&daemon->agent, err) < 0 ||
+        start_listening(daemon, err) < 0 || watch(daemon, err) < 0)
+        goto fail;
+    return daemon;
+fail:
+    daemon_destroy(daemon);
+    return NULL;
+}
+
+void daemon_run(struct daemon *daemon)
+{
+    on_settle(&daemon->agent);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+}
+
+void daemon_destroy(struct daemon *daemon)
+{
+    if (!daemon)
+        return;
+    int code = errno;
+    struct job *job, *next;
+    if (daemon->listener >= 0) { /* first, so that clients turn to the next agent */
+        remove_file(daemon, "agent.sock");
+        close(daemon->listener);
+    }
+    if (daemon->is_told_to_end)
+        keeper_detach(daemon->agent.keeper);
+    HASH_ITER(hh, daemon->agent.jobs, job, next)
+        job_forget(job);
+    keeper_close(daemon->agent.keeper);
+    timer_destroy(daemon->grace);
+    if (daemon->has_loop) {
+        uv_walk(&daemon->loop, close_handle, NULL);
+        uv_run(&daemon->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&daemon->loop);
+    }
+    if (daemon->lock >= 0) {
+        remove_file(daemon, "agent.log");
+        remove_file(daemon, "agent.lock");
+        rmdir(daemon->agent.rundir); /* fails while records are there */
+        close(daemon->lock);
+    }
+    free(daemon);
+    errno = code;
+}
+
+/* Only the holder of the lock serves; who comes second either finds an agent or becomes it. */
+static int take_lock(struct daemon *daemon, struct belay_error *err)
+{
+    for (int waited_ms = 0; waited_ms < LOCK_WAIT_MS; waited_ms += LOCK_STEP_MS) {
+        if (mkdir(daemon->agent.rundir, 0700) < 0 && errno != EEXIST)
+            return belay_error_errno(err, "cannot make the run directory %s", daemon->agent.rundir);
+        if (try_lock(daemon) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK && errno != ENOENT)
+            return belay_error_errno(err, "cannot lock %s/agent.lock", daemon->agent.rundir);
+        if (is_served(daemon))
+            return belay_error_set(err, EBUSY, "an agent serves %s already", daemon->agent.rundir);
+        usleep(LOCK_STEP_MS * 1000);
+    }
+    return belay_error_set(err, ETIMEDOUT, "another agent holds %s but does not answer", daemon->agent.rundir);
+}
+
+/* A lock on a file that its last holder has removed meanwhile is none: the directory's is another. */
+static int try_lock(struct daemon *daemon)
+{
+    char path[AGENT_PATH_BYTES + 32];
+    struct stat held, named;
+    path_of(daemon, "agent.lock", path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &held) < 0 || stat(path, &named) < 0) {
+        int code = errno;
+        close(fd);
+        errno = code;
+        return -1;
+    }
+    if (held.st_ino != named.st_ino || held.st_dev != named.st_dev) {
+        close(fd);
+        errno = EWOULDBLOCK;
+        return -1;
+    }
+    daemon->lock = fd;
+    return 0;
+}
+
+static bool is_served(const struct daemon *daemon)
+{
+    int sock = agent_connect(daemon->agent.rundir, NULL, NULL);
+    if (sock < 0)
+        return false;
+    close(sock);
+    return true;
+}
+
+static int find_keeper(struct daemon *daemon, struct belay_error *err)
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - sizeof "/belay-keeper");
+    if (length < 0)
+        return belay_error_errno(err, "cannot find my own program");
+    program[length] = '\0';
+    strcpy(strrchr(program, '/'), "/belay-keeper");
+    daemon->agent.keeper = keeper_open(daemon->agent.rundir, program, err);
+    return daemon->agent.keeper ? 0 : -1;
+}
+
+static int start_listening(struct daemon *daemon, struct belay_error *err)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    char path[AGENT_PATH_BYTES + 32];
+    path_of(daemon, "agent.sock", path);
+    if (strlen(path) >= sizeof name.sun_path)
+        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", path);
+    strcpy(name.sun_path, path);
+    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0)
+        return belay_error_errno(err, "cannot make a socket");
+    unlink(path);
+    mode_t mask = umask(0177);
+    int rc = bind(sock, (struct sockaddr *)&name, sizeof name);
+    umask(mask);
+    if (rc < 0 || listen(sock, 1024) < 0) {
+        belay_error_errno(err, "cannot listen on %s", path);
+        close(sock);
+        return -1;
+    }
+    daemon->listener = sock;
+    return 0;
+}
+
+static int watch(struct daemon *daemon, struct belay_error *err)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) { /* several descriptors for each rank */
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    daemon->listen_watch.data = daemon;
+    daemon->terminate.data = daemon;
+    daemon->interrupt.data = daemon;
+    int rc = uv_poll_init(&daemon->loop, &daemon->listen_watch, daemon->listener);
+    if (rc == 0)
+        rc = uv_poll_start(&daemon->listen_watch, UV_READABLE, on_client);
+    if (rc == 0)
+        rc = uv_signal_init(&daemon->loop, &daemon->terminate);
+    if (rc == 0)
+        rc = uv_signal_start(&daemon->terminate, on_signal, SIGTERM);
+    if (rc == 0)
+        rc = uv_signal_init(&daemon->loop, &daemon->interrupt);
+    if (rc == 0)
+        rc = uv_signal_start(&daemon->interrupt, on_signal, SIGINT);
+    return rc == 0 ? 0 : belay_error_set(err, -rc, "cannot watch for clients: %s", uv_strerror(rc));
+}
+
+static void on_client(uv_poll_t *handle, int status, int events)
+{
+    struct daemon *daemon = handle->data;
+    (void)status, (void)events;
+    int sock = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (sock >= 0 && connection_create(&daemon->loop, sock, &agent_connection_ops, &daemon->agent))
+        daemon->agent.connection_count++;
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+    log_info("ending on signal %d", number);
+    daemon->is_told_to_end = true;
+    uv_stop(&daemon->loop);
+}
+
+static void on_settle(struct agent *agent)
+{
+    struct daemon *daemon = (struct daemon *)agent;
+    timer_start(daemon->grace, GRACE_MS, 0);
+}
+
+static void on_grace_over(void *context)
+{
+    struct daemon *daemon = context;
+    if (daemon->agent.connection_count == 0 && !daemon->agent.jobs)
+        uv_stop(&daemon->loop);
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void remove_file(const struct daemon *daemon, const char *name)
+{
+    char path[AGENT_PATH_BYTES + 32];
+    path_of(daemon, name, path);
+    unlink(path);
+}
+
+static void path_of(const struct daemon *daemon, const char *name, char path[AGENT_PATH_BYTES + 32])
+{
+    snprintf(path, AGENT_PATH_BYTES + 32, "%s/%s", daemon->agent.rundir, name);
+}

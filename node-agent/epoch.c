@@ -1,0 +1,363 @@
+#include "node-agent/epoch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "node-agent/line.h"
+#include "node-agent/record.h"
+#include "node-agent/reply.h"
+#include "node-agent/restore.h"
+
+#define MAX_RANKS (1u << 20)
+/* How long a launcher may take to end by itself after a rank was lost. */
+#define PATIENCE_MS 2000
+/* While ending a launch: how often to look, and after how many looks the launcher is killed outright. */
+#define KILL_STEP_MS 200
+#define KILL_PLEAS 10
+
+static bool is_launcher_gone(const struct epoch *epoch);
+static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
+                       struct belay_error *err);
+static int take_in(struct epoch *epoch, struct connection *connection,
+                   const Belay__Wire__RankHello *hello, struct belay_error *err);
+static void refuse(struct epoch *epoch, const char *reason);
+static void on_rank_changed(struct rank *rank, void *context);
+static void on_rank_ended(struct rank *rank, void *context);
+static bool is_every_rank_up(const struct epoch *epoch);
+static void become_ready(struct epoch *epoch);
+static void note_end(struct epoch *epoch, struct rank *rank);
+static void on_patience(void *context);
+static void end_if_over(struct epoch *epoch);
+static void end_with_verdict(struct epoch *epoch);
+static void end_without_arbiter(struct epoch *epoch);
+static void judge(const struct epoch *epoch, struct verdict *verdict);
+
+static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
+
+int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct belay_error *err)
+{
+    struct epoch *epoch = calloc(1, sizeof *epoch);
+    if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch))) {
+        free(epoch);
+        return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    }
+    epoch->job = job;
+    epoch->number = ++job->epoch_number;
+    epoch->restore_line = store_committed_line(job->store);
+    epoch->launcher_pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
+    bool is_restart = job->history.epoch_count > 0;
+    struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
+    if (entry) {
+        entry->restored_line = epoch->restore_line;
+        snprintf(entry->reason, sizeof entry->reason, "%s", reason);
+    }
+    if (is_restart && epoch->restore_line)
+        job->restarts++;
+    else if (is_restart)
+        job->restarts_from_start++;
+    job->epoch = epoch;
+    job->state = is_restart ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    record_save(job);
+    log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
+             (unsigned long long)epoch->restore_line, reason);
+    return 0;
+}
+
+void epoch_destroy(struct epoch *epoch)
+{
+    if (!epoch)
+        return;
+    line_close_epoch(epoch->job->line);
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        rank_destroy(epoch->table[i]);
+    free(epoch->table);
+    timer_destroy(epoch->patience);
+    if (epoch->launcher_pidfd >= 0)
+        close(epoch->launcher_pidfd);
+    free(epoch);
+}
+
+void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello)
+{
+    struct belay_error err;
+    struct job *job = epoch->job;
+    if (check_hello(epoch, hello, &err) < 0) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    if (restore_check(job, epoch->restore_line, hello, &err) < 0) {
+        refuse(epoch, err.text);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    if (take_in(epoch, connection, hello, &err) < 0) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    struct rank *rank = epoch->table[hello->rank];
+    int fds[3] = {rank_control_fd(rank), rank_event_fd(rank), store_image(job->store, hello->rank)};
+    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 3 : 2);
+}
+
+void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection)
+{
+    epoch->has_launch_ended = true;
+    epoch->wait_status = wait_status;
+    epoch->verdict_to = connection;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i])
+            rank_kill(epoch->table[i]);
+    end_if_over(epoch);
+}
+
+void epoch_kill(struct epoch *epoch)
+{
+    epoch->is_killed = true;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i])
+            rank_kill(epoch->table[i]);
+    bool is_launcher_alive = !is_launcher_gone(epoch);
+    if (is_launcher_alive && epoch->kills == 0)
+        pidfd_send_signal(epoch->launcher_pidfd, SIGTERM, NULL, 0);
+    else if (is_launcher_alive && epoch->kills == KILL_PLEAS)
+        pidfd_send_signal(epoch->launcher_pidfd, SIGKILL, NULL, 0);
+    epoch->kills++;
+    if (is_launcher_alive || epoch->gone < epoch->joined)
+        timer_start(epoch->patience, KILL_STEP_MS, 0);
+}
+
+void epoch_abandon(struct epoch *epoch)
+{
+    epoch_kill(epoch);
+    end_if_over(epoch);
+}
+
+static bool is_launcher_gone(const struct epoch *epoch)
+{
+    struct pollfd gone = {.fd = epoch->launcher_pidfd, .events = POLLIN};
+    return epoch->has_launch_ended || epoch->launcher_pidfd < 0 || poll(&gone, 1, 0) > 0;
+}
+
+static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello, struct belay_error *err)
+{
+    const char *job = epoch->job->name;
+    if (hello->ranks == 0 || hello->ranks > MAX_RANKS || hello->rank >= hello->ranks)
+        return belay_error_set(err, EINVAL, "rank %u of %u is out of range", hello->rank, hello->ranks);
+    if (hello->identity.len != 32)
+        return belay_error_set(err, EINVAL, "a rank's identity has 32 bytes");
+    if (epoch->has_launch_ended || epoch->is_killed)
+        return belay_error_set(err, ESTALE, "job \"%s\": this launch is over", job);
+    if (epoch->refused[0])
+        return belay_error_set(err, EPERM, "%s", epoch->refused);
+    if (epoch->ranks && epoch->ranks != hello->ranks)
+        return belay_error_set(err, EINVAL, "job \"%s\" runs already, with %u ranks", job, epoch->ranks);
+    if (epoch->ranks && epoch->table[hello->rank])
+        return belay_error_set(err, EEXIST, "job \"%s\": rank %u is there already; two MPI programs need two "
+                               "names", job, hello->rank);
+    return 0;
+}
+
+static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
+                   struct belay_error *err)
+{
+    if (!epoch->table) {
+        epoch->table = calloc(hello->ranks, sizeof *epoch->table);
+        if (!epoch->table)
+            return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
+        epoch->ranks = epoch->job->ranks = hello->ranks;
+    }
+    struct rank *rank = rank_create(epoch->job->agent->loop, connection_pid(connection), hello->rank,
+                                    hello->ranks, epoch->number, &rank_ops, epoch, err);
+    if (!rank)
+        return -1;
+    if (rank_set_program(rank, hello->program, hello->identity.data, hello->layout_version) < 0) {
+        rank_destroy(rank);
+        return belay_error_set(err, ENOMEM, "no memory for a rank");
+    }
+    epoch->table[hello->rank] = rank;
+    epoch->joined++;
+    return 0;
+}
+
+/* One rank that must not continue ends the launch for all: their images belong together. */
+static void refuse(struct epoch *epoch, const char *reason)
+{
+    if (epoch->refused[0])
+        return;
+    snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
+    log_warning("%s", reason);
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i])
+            rank_kill(epoch->table[i]);
+}
+
+static void on_rank_changed(struct rank *rank, void *context)
+{
+    struct epoch *epoch = context;
+    if (!epoch->is_ready && is_every_rank_up(epoch))
+        become_ready(epoch);
+    if (!epoch->is_closing && rank_report(rank)->state == CONTROL_STATE_FINALIZED) {
+        epoch->is_closing = true;
+        if (epoch->is_ready)
+            line_close(epoch->job->line);
+    }
+    line_rank_changed(epoch->job->line, rank);
+}
+
+static bool is_every_rank_up(const struct epoch *epoch)
+{
+    if (epoch->ranks == 0 || epoch->joined < epoch->ranks || epoch->gone > 0)
+        return false;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (__atomic_load_n(&rank_control(epoch->table[i])->state, __ATOMIC_ACQUIRE) == CONTROL_STATE_NONE)
+            return false;
+    return true;
+}
+
+static void become_ready(struct epoch *epoch)
+{
+    struct job *job = epoch->job;
+    uint64_t restore_ns = 0;
+    epoch->is_ready = true;
+    job->state = JOB_STATE_RUNNING;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (rank_control(epoch->table[i])->restore_ns > restore_ns)
+            restore_ns = rank_control(epoch->table[i])->restore_ns;
+    if (epoch->restore_line) {
+        char text[64];
+        Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+        snprintf(text, sizeof text, "all ranks run again from line %llu",
+                 (unsigned long long)epoch->restore_line);
+        event.text = text;
+        event.restored = true;
+        event.restore_ms = restore_ns / 1e6;
+        event.line = epoch->restore_line;
+        job->history.epochs[job->history.epoch_count - 1].restore_ms = event.restore_ms;
+        job_tell(job, &event);
+    }
+    line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
+}
+
+static void on_rank_ended(struct rank *rank, void *context)
+{
+    struct epoch *epoch = context;
+    epoch->gone++;
+    note_end(epoch, rank);
+    end_if_over(epoch);
+}
+
+static void note_end(struct epoch *epoch, struct rank *rank)
+{
+    const struct rank_exit *end = rank_exit(rank);
+    char text[128];
+    if (end->kind != CONTROL_EXIT_NONE) {
+        epoch->is_closing = true;
+        if (epoch->is_ready)
+            line_close(epoch->job->line);
+        return;
+    }
+    snprintf(text, sizeof text, "rank %u (pid %d) was lost", rank_number(rank), (int)rank_pid(rank));
+    if (epoch->is_ready)
+        line_rank_lost(epoch->job->line, text);
+    if (end->is_killed_by_us || epoch->has_loss)
+        return;
+    epoch->has_loss = true;
+    log_info("job \"%s\": %s", epoch->job->name, text);
+    if (!epoch->has_launch_ended) {
+        job_tell_text(epoch->job, text);
+        timer_start(epoch->patience, PATIENCE_MS, 0);
+    }
+}
+
+/* Somebody has had time enough: ranks that wait for a lost one would wait for ever. */
+static void on_patience(void *context)
+{
+    struct epoch *epoch = context;
+    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
+        job_tell_text(epoch->job, "the launch does not end by itself after the loss: ending it");
+    if (epoch->job->has_arbiter && !epoch->has_launch_ended)
+        epoch_kill(epoch);
+    end_if_over(epoch); /* may free the epoch */
+}
+
+static void end_if_over(struct epoch *epoch)
+{
+    if (epoch->gone < epoch->joined)
+        return;
+    if (epoch->job->is_abandoned) {
+        if (is_launcher_gone(epoch))
+            job_end(epoch->job, JOB_STATE_LOST, true);
+    } else if (epoch->job->has_arbiter) {
+        if (epoch->has_launch_ended)
+            end_with_verdict(epoch);
+    } else if (epoch->joined == epoch->ranks && epoch->joined > 0) {
+        end_without_arbiter(epoch);
+    } else if (epoch->joined > 0) {
+        epoch->kills++; /* some never came: wait for them once */
+        if (epoch->kills == 1)
+            timer_start(epoch->patience, PATIENCE_MS, 0);
+        else
+            end_without_arbiter(epoch);
+    }
+}
+
+static void end_with_verdict(struct epoch *epoch)
+{
+    struct job *job = epoch->job;
+    struct connection *connection = epoch->verdict_to;
+    struct verdict verdict;
+    judge(epoch, &verdict);
+    job->last_loss = (struct verdict_loss){.rank = verdict.lost_rank, .signal = verdict.signal,
+                                           .newest_line = store_committed_line(job->store)};
+    snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
+    snprintf(job->message, sizeof job->message, "%s", verdict.reason);
+    if (verdict.kind == BELAY__WIRE__VERDICT_KIND__VERDICT_LOST)
+        job->state = JOB_STATE_RESTARTING;
+    log_info("job \"%s\": epoch %u has ended: %s", job->name, epoch->number, verdict.reason);
+    job->epoch = NULL;
+    epoch_destroy(epoch);
+    if (connection)
+        reply_verdict(connection, &verdict, store_committed_line(job->store));
+}
+
+static void end_without_arbiter(struct epoch *epoch)
+{
+    struct job *job = epoch->job;
+    struct verdict verdict;
+    judge(epoch, &verdict);
+    bool is_lost = verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED &&
+                   verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED;
+    snprintf(job->message, sizeof job->message, "%s", verdict.reason);
+    if (job->is_stopping)
+        job_end(job, JOB_STATE_STOPPED, false);
+    else
+        job_end(job, is_lost ? JOB_STATE_LOST : JOB_STATE_FINISHED, is_lost);
+}
+
+static void judge(const struct epoch *epoch, struct verdict *verdict)
+{
+    struct verdict_rank *ranks = calloc(epoch->joined + 1, sizeof *ranks);
+    struct verdict_case of = {
+        .ranks = ranks,
+        .wait_status = epoch->wait_status,
+        .is_stopped = epoch->job->is_stopping,
+        .refused = epoch->refused,
+        .newest_line = store_committed_line(epoch->job->store),
+        .before = epoch->job->last_loss,
+    };
+    for (uint32_t i = 0; ranks && i < epoch->ranks; i++) {
+        const struct rank *rank = epoch->table[i];
+        if (rank)
+            ranks[of.count++] = (struct verdict_rank){.rank = i, .pid = rank_pid(rank),
+                                                      .exit = *rank_exit(rank)};
+    }
+    verdict_judge(&of, verdict);
+    free(ranks);
+}

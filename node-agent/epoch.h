@@ -1,0 +1,52 @@
+/*
+ * epoch.h - one launch of a job: its ranks come, run, and go; then there is a verdict.
+ */
+#ifndef BELAY_NODE_AGENT_EPOCH_H
+#define BELAY_NODE_AGENT_EPOCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "node-agent/job.h"
+#include "node-agent/rank.h"
+
+struct epoch {
+    struct job *job;
+    uint32_t number;
+    uint64_t restore_line;    /* 0: from the start */
+    uint32_t ranks;           /* 0: no hello yet */
+    struct rank **table;      /* by number; NULL: not there yet */
+    uint32_t joined, gone;
+    bool is_ready;            /* all have joined and have left CONTROL_STATE_NONE */
+    bool is_closing;          /* a rank finalizes or has ended: no line any more */
+    bool is_killed;           /* the agent has killed the ranks */
+    bool has_loss;            /* a rank is gone without a word */
+    char refused[VERDICT_REASON_BYTES];
+    int launcher_pidfd;       /* -1: not known */
+    bool has_launch_ended;
+    int wait_status;          /* of the launcher */
+    struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
+    struct timer *patience;   /* for a launcher that does not end after a loss, and the like */
+    unsigned kills;           /* how often patience has run out */
+};
+
+/* Open the next epoch of a job, which has none. launcher_pid 0: not known. Returns 0 or -1 with err. */
+int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct belay_error *err);
+/* Accepts NULL. */
+void epoch_destroy(struct epoch *epoch);
+
+/* A rank said hello; answers the connection with its Welcome or an error. */
+void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello);
+
+/* The launcher has ended; the connection gets the verdict once all ranks are gone. */
+void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection);
+
+/* Kill all ranks, and the launcher if it does not end then. */
+void epoch_kill(struct epoch *epoch);
+
+/* The arbiter is gone: end the launch, and the job with it. The job may be freed. */
+void epoch_abandon(struct epoch *epoch);
+
+#endif

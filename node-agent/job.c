@@ -1,0 +1,323 @@
+#include "node-agent/job.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "node-agent/epoch.h"
+#include "node-agent/line.h"
+#include "node-agent/record.h"
+#include "node-agent/reply.h"
+
+static const char *const state_names[] = {
+    [JOB_STATE_NONE] = "none",         [JOB_STATE_STARTING] = "starting",
+    [JOB_STATE_RUNNING] = "running",   [JOB_STATE_RESTARTING] = "restarting",
+    [JOB_STATE_FINISHED] = "finished", [JOB_STATE_FAILED] = "failed",
+    [JOB_STATE_STOPPED] = "stopped",   [JOB_STATE_LOST] = "lost",
+};
+
+static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
+static int begin(struct job *job, struct belay_error *err);
+static void on_retention_over(void *context);
+static uint64_t retention_ms(const struct job *job);
+static void retain_in_keeper(struct agent *agent);
+static void answer_waiters(struct job *job);
+
+bool job_name_is_valid(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length >= JOB_NAME_BYTES || name[0] == '.')
+        return false;
+    for (const char *at = name; *at; at++)
+        if (!isascii(*at) || !(isalnum((unsigned char)*at) || strchr("._-", *at)))
+            return false;
+    return true;
+}
+
+struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                     struct belay_error *err)
+{
+    if (!job_name_is_valid(name)) {
+        belay_error_set(err, EINVAL, "\"%.80s\" cannot be a job's name: use up to 64 letters, digits, '.', '_' "
+                        "and '-', not beginning with '.'", name);
+        return NULL;
+    }
+    struct job *old = job_find(agent, name);
+    if (old && job_is_running(old)) {
+        belay_error_set(err, EEXIST, "a job \"%s\" is running already; choose another --name", name);
+        return NULL;
+    }
+    job_forget(old);
+    record_remove_status(agent, name);
+    struct job *job = job_new(agent, name, config, err);
+    if (!job)
+        return NULL;
+    job->store = store_create(agent->keeper, name, err);
+    if (!job->store || begin(job, err) < 0) {
+        job_forget(job);
+        return NULL;
+    }
+    job_add(job);
+    retain_in_keeper(agent);
+    return job;
+}
+
+int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
+{
+    Belay__Wire__JobOpen *copy = copy_config(config);
+    if (!copy)
+        return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+    if (copy->n_argv == 0) { /* nothing new is said of the launch: the recorded one counts */
+        Belay__Wire__JobOpen *old = job->config;
+        char **argv = copy->argv, **environment = copy->environment, *cwd = copy->cwd;
+        size_t environment_count = copy->n_environment;
+        copy->argv = old->argv, copy->n_argv = old->n_argv, copy->cwd = old->cwd;
+        copy->environment = old->environment, copy->n_environment = old->n_environment;
+        old->argv = argv, old->n_argv = 0, old->cwd = cwd;
+        old->environment = environment, old->n_environment = environment_count;
+        if (!copy->interval_ms)
+            copy->interval_ms = old->interval_ms;
+        if (!copy->memory_limit_bytes)
+            copy->memory_limit_bytes = old->memory_limit_bytes;
+    }
+    belay__wire__job_open__free_unpacked(job->config, NULL);
+    job->config = copy;
+    if (begin(job, err) < 0)
+        return -1;
+    timer_stop(job->retention);
+    record_remove_status(job->agent, job->name);
+    return 0;
+}
+
+struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                    struct belay_error *err)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job) {
+        belay_error_set(err, ENOMEM, "no memory for a job");
+        return NULL;
+    }
+    job->agent = agent;
+    job->record_fd = -1;
+    snprintf(job->name, sizeof job->name, "%s", name);
+    snprintf(job->last_reason, sizeof job->last_reason, "start");
+    job->config = copy_config(config);
+    job->retention = timer_new(agent->loop, on_retention_over, job);
+    if (!job->config || !job->retention) {
+        belay_error_set(err, ENOMEM, "no memory for job \"%s\"", name);
+        job_forget(job);
+        return NULL;
+    }
+    return job;
+}
+
+void job_add(struct job *job)
+{
+    HASH_ADD_STR(job->agent->jobs, name, job);
+}
+
+void job_forget(struct job *job)
+{
+    if (!job)
+        return;
+    int code = errno;
+    if (job_find(job->agent, job->name) == job)
+        HASH_DEL(job->agent->jobs, job);
+    epoch_destroy(job->epoch);
+    line_destroy(job->line);
+    record_drop(job);
+    store_destroy(job->store, true);
+    history_release(&job->history);
+    timer_destroy(job->retention);
+    belay__wire__job_open__free_unpacked(job->config, NULL);
+    free(job);
+    errno = code;
+}
+
+void job_end(struct job *job, enum job_state state, bool keep_images)
+{
+    struct agent *agent = job->agent;
+    struct epoch *epoch = job->epoch;
+    if (epoch)
+        epoch_kill(epoch);
+    job->epoch = NULL;
+    epoch_destroy(epoch);
+    line_destroy(job->line);
+    job->line = NULL;
+    job->state = state;
+    job->arbiter = NULL;
+    log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
+             job->message);
+    bool is_kept = keep_images && store_committed_line(job->store) > 0;
+    if (!is_kept)
+        store_drop_images(job->store);
+    record_write_status(job);
+    answer_waiters(job);
+    if (is_kept) {
+        record_save(job);
+        timer_start(job->retention, retention_ms(job), 0);
+    } else {
+        job_forget(job);
+    }
+    retain_in_keeper(agent);
+    agent->settle(agent);
+}
+
+struct job *job_find(struct agent *agent, const char *name)
+{
+    struct job *job;
+    HASH_FIND_STR(agent->jobs, name, job);
+    return job;
+}
+
+bool job_is_running(const struct job *job)
+{
+    return job->state < JOB_STATE_FINISHED;
+}
+
+struct job *job_only_running(struct agent *agent, struct belay_error *err)
+{
+    struct job *found = NULL;
+    for (struct job *job = agent->jobs; job; job = job->hh.next) {
+        if (!job_is_running(job))
+            continue;
+        if (found) {
+            belay_error_set(err, EINVAL, "several jobs are running: name one (belay list)");
+            return NULL;
+        }
+        found = job;
+    }
+    if (!found)
+        belay_error_set(err, ENOENT, "no job is running");
+    return found;
+}
+
+int job_wait(struct job *job, struct connection *connection)
+{
+    struct job_waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter)
+        return -1;
+    waiter->connection = connection;
+    waiter->next = job->waiters;
+    job->waiters = waiter;
+    return 0;
+}
+
+void job_forget_connection(struct job *job, struct connection *connection)
+{
+    for (struct job_waiter **at = &job->waiters; *at;) {
+        struct job_waiter *waiter = *at;
+        if (waiter->connection == connection) {
+            *at = waiter->next;
+            free(waiter);
+        } else {
+            at = &waiter->next;
+        }
+    }
+    if (job->line)
+        line_forget_connection(job->line, connection);
+    if (job->epoch && job->epoch->verdict_to == connection)
+        job->epoch->verdict_to = NULL;
+    if (job->arbiter != connection)
+        return;
+    job->arbiter = NULL;
+    job->is_abandoned = true;
+    snprintf(job->message, sizeof job->message, "belay run was killed");
+    log_info("job \"%s\": its arbiter is gone", job->name);
+    if (job->epoch)
+        epoch_abandon(job->epoch);
+    else
+        job_end(job, JOB_STATE_LOST, true);
+}
+
+void job_tell(struct job *job, const Belay__Wire__Event *event)
+{
+    if (job->arbiter)
+        connection_send_event(job->arbiter, event);
+}
+
+void job_tell_text(struct job *job, const char *text)
+{
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    event.text = (char *)text;
+    job_tell(job, &event);
+}
+
+const char *job_state_name(enum job_state state)
+{
+    return state_names[state];
+}
+
+enum job_state job_state_parse(const char *name)
+{
+    for (int i = JOB_STATE_STARTING; i <= JOB_STATE_LOST; i++)
+        if (!strcmp(name, state_names[i]))
+            return (enum job_state)i;
+    return JOB_STATE_NONE;
+}
+
+static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config)
+{
+    size_t count = belay__wire__job_open__get_packed_size(config);
+    uint8_t *bytes = malloc(count ? count : 1);
+    if (!bytes)
+        return NULL;
+    belay__wire__job_open__pack(config, bytes);
+    Belay__Wire__JobOpen *copy = belay__wire__job_open__unpack(NULL, count, bytes);
+    free(bytes);
+    return copy;
+}
+
+/* What begins anew with each run of a job. */
+static int begin(struct job *job, struct belay_error *err)
+{
+    job->line = line_create(job, err);
+    if (!job->line)
+        return -1;
+    job->state = job->history.epoch_count ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    job->is_stopping = job->is_abandoned = false;
+    job->last_loss = (struct verdict_loss){0};
+    job->message[0] = '\0';
+    return 0;
+}
+
+static void on_retention_over(void *context)
+{
+    struct job *job = context;
+    struct agent *agent = job->agent;
+    log_info("job \"%s\": its images were kept long enough", job->name);
+    store_drop_images(job->store);
+    record_write_status(job);
+    job_forget(job);
+    agent->settle(agent);
+}
+
+static uint64_t retention_ms(const struct job *job)
+{
+    return job->config->retention_ms ? job->config->retention_ms : JOB_RETENTION_MS;
+}
+
+/* If the agent is killed, the keeper keeps everything as long as the longest retention asks for. */
+static void retain_in_keeper(struct agent *agent)
+{
+    struct belay_error err;
+    uint64_t longest = 0;
+    for (struct job *job = agent->jobs; job; job = job->hh.next)
+        if (retention_ms(job) > longest)
+            longest = retention_ms(job);
+    if (longest && keeper_retain(agent->keeper, longest, &err) < 0)
+        log_warning("%s", err.text);
+}
+
+static void answer_waiters(struct job *job)
+{
+    while (job->waiters) {
+        struct job_waiter *waiter = job->waiters;
+        job->waiters = waiter->next;
+        reply_done(waiter->connection, 1, job->message);
+        free(waiter);
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * job.h - one job: who launched it, its epochs one after the other, its lines and its images.
+ *
+ * A job is running from its opening until job_end(). An ended job stays in the table only as long as its
+ * images are kept; what is to be known of it is in its record file as well (see record.h).
+ */
+#ifndef BELAY_NODE_AGENT_JOB_H
+#define BELAY_NODE_AGENT_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+#include "node-agent/agent.h"
+#include "node-agent/history.h"
+#include "node-agent/store/store.h"
+#include "node-agent/timer.h"
+#include "node-agent/verdict.h"
+
+#define JOB_NAME_BYTES 65
+#define JOB_MESSAGE_BYTES 512
+#define JOB_RETENTION_MS 3600000u
+
+struct epoch;
+struct line;
+
+enum job_state {
+    JOB_STATE_NONE = 0,
+    JOB_STATE_STARTING,   /* ranks are not all there yet */
+    JOB_STATE_RUNNING,
+    JOB_STATE_RESTARTING, /* between a loss and the next epoch's ranks */
+    JOB_STATE_FINISHED,   /* from here on: ended */
+    JOB_STATE_FAILED,
+    JOB_STATE_STOPPED,
+    JOB_STATE_LOST,
+};
+
+/* A client that waits for the end of the job. */
+struct job_waiter {
+    struct job_waiter *next;
+    struct connection *connection;
+};
+
+struct job {
+    UT_hash_handle hh;
+    struct agent *agent;
+    char name[JOB_NAME_BYTES];
+    enum job_state state;
+    Belay__Wire__JobOpen *config;   /* the launch line, interval, limits; owned */
+    struct connection *arbiter;     /* NULL: none (any more) */
+    bool has_arbiter;               /* it was opened by one */
+    bool is_stopping;               /* belay stop */
+    bool is_abandoned;              /* the arbiter went without closing the job */
+    uint32_t epoch_number;          /* of the newest epoch */
+    uint32_t ranks;                 /* 0: not known yet */
+    struct epoch *epoch;            /* NULL: between epochs */
+    struct line *line;
+    struct store *store;
+    struct history history;
+    struct verdict_loss last_loss;
+    char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
+    uint32_t restarts, restarts_from_start;
+    uint64_t last_line;             /* largest number used */
+    int exit_status;
+    char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
+    int record_fd;                   /* its record in the keeper, -1: none */
+    struct job_waiter *waiters;
+    struct timer *retention;        /* runs while an ended job's images are kept */
+};
+
+/* Whether a name is allowed: [A-Za-z0-9._-], at most 64 characters, no leading '.'. */
+bool job_name_is_valid(const char *name);
+
+/*
+ * Open a new job; an ended one of that name is forgotten with its images. config is copied. NULL with err
+ * (EEXIST: one of that name is running).
+ */
+struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                     struct belay_error *err);
+
+/* Make an ended job with a committed line run again. Returns 0 or -1 with err. */
+int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err);
+
+/* A bare job for adoption from a record, not in the table yet. NULL with err. */
+struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                    struct belay_error *err);
+void job_add(struct job *job);
+
+/* Forget a job and its images, not its record file. */
+void job_forget(struct job *job);
+
+/*
+ * The job has ended: answer everybody who waits, write its record, and keep its images for the retention
+ * time or drop them. The job may be freed.
+ */
+void job_end(struct job *job, enum job_state state, bool keep_images);
+
+struct job *job_find(struct agent *agent, const char *name);
+bool job_is_running(const struct job *job);
+/* The only running job, or NULL with err. */
+struct job *job_only_running(struct agent *agent, struct belay_error *err);
+
+/* Have a client told (Done) when the job has ended. Returns 0 or -1 with ENOMEM. */
+int job_wait(struct job *job, struct connection *connection);
+/* A client or arbiter is gone. */
+void job_forget_connection(struct job *job, struct connection *connection);
+
+/* Tell the arbiter, if there is one. */
+void job_tell(struct job *job, const Belay__Wire__Event *event);
+void job_tell_text(struct job *job, const char *text);
+
+const char *job_state_name(enum job_state state);
+enum job_state job_state_parse(const char *name); /* NONE: unknown */
+
+#endif

@@ -1,0 +1,206 @@
+#include "node-agent/line_capture.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node-agent/capture/capture.h"
+
+/* One rank's part, which a pool thread works on. */
+struct part {
+    uv_work_t work;
+    struct line_capture *whole;
+    struct rank *rank; /* used from the loop only, and not after a cancellation */
+    uint32_t number;
+    struct capture *capture;
+    int rc;
+    struct belay_error err;
+};
+
+struct line_capture {
+    struct line_capture_request request;
+    const struct line_capture_ops *ops;
+    void *context;
+    struct part *parts;
+    uint32_t busy; /* parts in the thread pool */
+    bool is_cancelled, is_failed;
+    uint64_t captured_bytes;
+    struct belay_error err; /* the first failure */
+};
+
+static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err);
+static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after);
+static void do_plan(uv_work_t *work);
+static void after_plan(uv_work_t *work, int status);
+static void do_copy(uv_work_t *work);
+static void after_copy(uv_work_t *work, int status);
+static void begin_copy(struct line_capture *whole);
+static void stage(struct part *part);
+static void note_failure(struct line_capture *whole, const struct part *part);
+static void finish(struct line_capture *whole);
+static void destroy(struct line_capture *whole);
+
+struct line_capture *line_capture_start(const struct line_capture_request *request,
+                                        const struct line_capture_ops *ops, void *context,
+                                        struct belay_error *err)
+{
+    struct line_capture *whole = calloc(1, sizeof *whole);
+    if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts))) {
+        belay_error_set(err, ENOMEM, "no memory to begin a capture");
+        free(whole);
+        return NULL;
+    }
+    whole->request = *request;
+    whole->ops = ops;
+    whole->context = context;
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (make_part(whole, i, err) < 0) {
+            destroy(whole);
+            return NULL;
+        }
+    }
+    if (queue_all(whole, do_plan, after_plan) < 0) {
+        belay_error_set(err, ENOMEM, "cannot start a thread for the capture");
+        line_capture_cancel(whole);
+        return NULL;
+    }
+    return whole;
+}
+
+void line_capture_cancel(struct line_capture *whole)
+{
+    if (!whole)
+        return;
+    whole->is_cancelled = true;
+    if (whole->busy == 0)
+        destroy(whole);
+}
+
+static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err)
+{
+    struct rank *rank = whole->request.ranks[index];
+    struct capture_subject subject = {
+        .pid = rank_pid(rank),
+        .program = rank_program(rank),
+        .header = {.line = whole->request.line,
+                   .rank = rank_number(rank),
+                   .ranks = whole->request.count,
+                   .resume_context = rank_control(rank)->resume_context,
+                   .layout_version = rank_layout_version(rank)},
+    };
+    memcpy(subject.header.identity, rank_identity(rank), sizeof subject.header.identity);
+    struct part *part = &whole->parts[index];
+    part->work.data = part;
+    part->whole = whole;
+    part->rank = rank;
+    part->number = rank_number(rank);
+    part->capture = capture_create(&subject, &tracker_full);
+    return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
+}
+
+static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        if (uv_queue_work(whole->request.loop, &whole->parts[i].work, work, after) != 0)
+            return -1;
+        whole->busy++;
+    }
+    return 0;
+}
+
+static void do_plan(uv_work_t *work)
+{
+    struct part *part = work->data;
+    part->rc = capture_plan(part->capture, &part->err);
+}
+
+static void after_plan(uv_work_t *work, int status)
+{
+    struct part *part = work->data;
+    struct line_capture *whole = part->whole;
+    (void)status;
+    whole->busy--;
+    if (part->rc < 0)
+        note_failure(whole, part);
+    if (whole->busy > 0)
+        return;
+    if (whole->is_cancelled)
+        destroy(whole);
+    else if (whole->is_failed)
+        finish(whole);
+    else
+        begin_copy(whole);
+}
+
+/* Every need is known now: nothing is copied that memory cannot hold. */
+static void begin_copy(struct line_capture *whole)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        need += capture_image_bytes(whole->parts[i].capture);
+    whole->is_failed =
+        store_check_room(whole->request.store, need, whole->request.memory_limit_bytes, &whole->err) < 0;
+    if (!whole->is_failed && queue_all(whole, do_copy, after_copy) < 0) {
+        belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
+        whole->is_failed = true;
+    }
+    if (whole->is_failed && whole->busy == 0)
+        finish(whole);
+}
+
+static void do_copy(uv_work_t *work)
+{
+    struct part *part = work->data;
+    part->rc = capture_copy(part->capture, &part->err);
+}
+
+static void after_copy(uv_work_t *work, int status)
+{
+    struct part *part = work->data;
+    struct line_capture *whole = part->whole;
+    (void)status;
+    whole->busy--;
+    if (whole->is_cancelled) {
+        if (whole->busy == 0)
+            destroy(whole);
+        return;
+    }
+    if (part->rc == 0 && !whole->is_failed)
+        stage(part);
+    if (part->rc < 0)
+        note_failure(whole, part);
+    if (whole->busy == 0)
+        finish(whole);
+}
+
+static void stage(struct part *part)
+{
+    struct line_capture *whole = part->whole;
+    whole->ops->captured_rank(part->rank, whole->context);
+    whole->captured_bytes += capture_data_bytes(part->capture);
+    part->rc = store_stage(whole->request.store, whole->request.line, part->number, whole->request.count,
+                           capture_take_image(part->capture), capture_image_bytes(part->capture), &part->err);
+}
+
+static void note_failure(struct line_capture *whole, const struct part *part)
+{
+    if (whole->is_failed)
+        return;
+    whole->is_failed = true;
+    belay_error_set(&whole->err, part->err.code, "rank %u: %.480s", part->number, part->err.text);
+}
+
+static void finish(struct line_capture *whole)
+{
+    whole->ops->done(whole->captured_bytes, whole->is_failed ? whole->err.text : NULL, whole->context);
+    destroy(whole);
+}
+
+static void destroy(struct line_capture *whole)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        capture_destroy(whole->parts[i].capture);
+    free(whole->parts);
+    free(whole);
+}

@@ -1,0 +1,40 @@
+/*
+ * line_capture.h - the capture step of a line: all ranks of this node at once, in the thread pool.
+ */
+#ifndef BELAY_NODE_AGENT_LINE_CAPTURE_H
+#define BELAY_NODE_AGENT_LINE_CAPTURE_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "node-agent/rank.h"
+#include "node-agent/store/store.h"
+
+struct line_capture;
+
+struct line_capture_request {
+    uv_loop_t *loop;
+    struct store *store;
+    uint64_t line;
+    struct rank *const *ranks;
+    uint32_t count; /* of ranks here and, for now, in the world */
+    uint64_t memory_limit_bytes; /* 0: none */
+};
+
+struct line_capture_ops {
+    /* This rank's memory is copied: it may run. */
+    void (*captured_rank)(struct rank *rank, void *context);
+    /* All are staged (reason NULL; image data copied: captured_bytes), or it failed. Called once. */
+    void (*done)(uint64_t captured_bytes, const char *reason, void *context);
+};
+
+/* Begin; ops are called from the loop, later. NULL with err. */
+struct line_capture *line_capture_start(const struct line_capture_request *request,
+                                        const struct line_capture_ops *ops, void *context,
+                                        struct belay_error *err);
+
+/* No ops any more; what is in progress is thrown away. For a capture that is not done yet. Accepts NULL. */
+void line_capture_cancel(struct line_capture *capture);
+
+#endif

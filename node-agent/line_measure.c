@@ -1,0 +1,72 @@
+#include "node-agent/line_measure.h"
+
+#include <stdlib.h>
+
+void measure_begin(struct line_measure *measure, uint64_t line)
+{
+    measure_release(measure);
+    measure->line = line;
+    measure->strobe_ns = monotonic_ns();
+}
+
+void measure_release(struct line_measure *measure)
+{
+    free(measure->stopped_ns);
+    *measure = (struct line_measure){0};
+}
+
+void measure_parked(struct line_measure *measure, struct rank *const *ranks, uint32_t count)
+{
+    measure->stopped_ns = calloc(count, sizeof *measure->stopped_ns);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct control *control = rank_control(ranks[i]);
+        if (control->drain_ns > measure->drain_ns)
+            measure->drain_ns = control->drain_ns;
+        if (measure->stopped_ns)
+            measure->stopped_ns[i] = control->parked_ns - control->drain_ns;
+    }
+}
+
+static uint64_t between(uint64_t from_ns, uint64_t to_ns)
+{
+    return from_ns && to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+void measure_end(struct line_measure *measure, struct commit_entry *record)
+{
+    measure->end_ns = monotonic_ns();
+    record->captured_bytes = measure->captured_bytes;
+    record->converge_ns = between(measure->strobe_ns, measure->converged_ns);
+    record->drain_ns = measure->drain_ns;
+    record->total_ns = between(measure->strobe_ns, measure->end_ns);
+}
+
+static bool has_resumed(const struct line_measure *measure, struct rank *rank)
+{
+    return __atomic_load_n(&rank_control(rank)->resumed_line, __ATOMIC_ACQUIRE) >= measure->line;
+}
+
+bool measure_is_complete(const struct line_measure *measure, struct rank *const *ranks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!has_resumed(measure, ranks[i]) && !rank_is_gone(ranks[i]))
+            return false;
+    return true;
+}
+
+void measure_fill(const struct line_measure *measure, struct rank *const *ranks, uint32_t count,
+                  struct history_line *entry)
+{
+    uint64_t pause_ns = 0;
+    for (uint32_t i = 0; measure->stopped_ns && i < count; i++) {
+        uint64_t stood_ns = between(measure->stopped_ns[i], rank_control(ranks[i])->resumed_ns);
+        if (has_resumed(measure, ranks[i]) && stood_ns > pause_ns)
+            pause_ns = stood_ns;
+    }
+    entry->captured_bytes = measure->captured_bytes;
+    entry->dirty_bytes = measure->captured_bytes;
+    entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
+    entry->drain_ms = measure->drain_ns / 1e6;
+    entry->pause_ms = pause_ns / 1e6;
+    entry->total_ms = between(measure->strobe_ns, measure->end_ns) / 1e6;
+}

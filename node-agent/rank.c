@@ -1,0 +1,366 @@
+#include "node-agent/rank.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "coord/coord.h"
+
+#define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
+
+struct rank {
+    uint32_t number;
+    pid_t pid;
+    int pidfd, event_fd, control_fd;
+    struct control *control;
+    struct rank_report report;
+    uint32_t clock_room;
+    struct rank_exit exit;
+    bool is_gone;
+    char *program;
+    uint8_t identity[32];
+    uint64_t layout_version;
+    const struct rank_ops *ops;
+    void *context;
+    uv_poll_t event_watch, exit_watch;
+    int open_handles;
+};
+
+static int open_channels(struct rank *rank, uint32_t ranks, uint32_t epoch, struct belay_error *err);
+static int watch(uv_loop_t *loop, struct rank *rank, struct belay_error *err);
+static void on_event(uv_poll_t *handle, int status, int events);
+static void on_exit_seen(uv_poll_t *handle, int status, int events);
+static void on_handle_closed(uv_handle_t *handle);
+static void rank_free(struct rank *rank);
+static bool read_once(struct rank *rank, struct rank_report *report);
+static int make_clock_room(struct rank *rank, uint32_t count);
+static void bump(struct rank *rank);
+
+struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t number, uint32_t ranks, uint32_t epoch,
+                         const struct rank_ops *ops, void *context, struct belay_error *err)
+{
+    struct rank *rank = calloc(1, sizeof *rank);
+    if (!rank) {
+        belay_error_errno(err, "cannot take in a rank");
+        return NULL;
+    }
+    *rank = (struct rank){.number = number, .pid = pid, .pidfd = -1, .event_fd = -1, .control_fd = -1,
+                          .control = MAP_FAILED, .ops = ops, .context = context};
+    if (open_channels(rank, ranks, epoch, err) < 0) {
+        rank_free(rank);
+        return NULL;
+    }
+    if (watch(loop, rank, err) < 0) {
+        rank_destroy(rank);
+        return NULL;
+    }
+    return rank;
+}
+
+void rank_destroy(struct rank *rank)
+{
+    if (!rank)
+        return;
+    rank->ops = NULL;
+    if (rank->open_handles == 0) {
+        rank_free(rank);
+        return;
+    }
+    uv_close((uv_handle_t *)&rank->event_watch, on_handle_closed);
+    if (rank->open_handles == 2)
+        uv_close((uv_handle_t *)&rank->exit_watch, on_handle_closed);
+}
+
+int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
+                     uint64_t layout_version)
+{
+    char *copy = strdup(program);
+    if (!copy)
+        return -1;
+    free(rank->program);
+    rank->program = copy;
+    memcpy(rank->identity, identity, sizeof rank->identity);
+    rank->layout_version = layout_version;
+    return 0;
+}
+
+const char *rank_program(const struct rank *rank)
+{
+    return rank->program ? rank->program : "";
+}
+
+const uint8_t *rank_identity(const struct rank *rank)
+{
+    return rank->identity;
+}
+
+uint64_t rank_layout_version(const struct rank *rank)
+{
+    return rank->layout_version;
+}
+
+uint32_t rank_number(const struct rank *rank)
+{
+    return rank->number;
+}
+
+pid_t rank_pid(const struct rank *rank)
+{
+    return rank->pid;
+}
+
+int rank_control_fd(const struct rank *rank)
+{
+    return rank->control_fd;
+}
+
+int rank_event_fd(const struct rank *rank)
+{
+    return rank->event_fd;
+}
+
+const struct control *rank_control(const struct rank *rank)
+{
+    return rank->control;
+}
+
+bool rank_read(struct rank *rank)
+{
+    uint32_t slots = __atomic_load_n(&rank->control->slots, __ATOMIC_ACQUIRE);
+    if (slots > MAX_SLOTS)
+        slots = MAX_SLOTS;
+    if (make_clock_room(rank, slots) < 0)
+        return false;
+    for (int attempt = 0; attempt < 64; attempt++)
+        if (read_once(rank, &rank->report))
+            return true;
+    return false;
+}
+
+const struct rank_report *rank_report(const struct rank *rank)
+{
+    return &rank->report;
+}
+
+void rank_order(struct rank *rank, enum control_command command, uint64_t line)
+{
+    __atomic_store_n(&rank->control->line, line, __ATOMIC_RELAXED);
+    __atomic_store_n(&rank->control->command, (uint32_t)command, __ATOMIC_RELEASE);
+    bump(rank);
+}
+
+void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct coord_clock *targets,
+                        uint32_t count)
+{
+    struct control *control = rank->control;
+    uint32_t slots = __atomic_load_n(&control->slots, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < slots && i < MAX_SLOTS; i++) {
+        struct control_clock *clock = &control->clocks[i];
+        uint64_t comm = __atomic_load_n(&clock->comm, __ATOMIC_RELAXED), target = 0;
+        for (uint32_t j = 0; j < count; j++)
+            if (targets[j].comm == comm)
+                target = targets[j].seq;
+        /* A rank that compares target_comm first never takes one communicator's target for another's. */
+        if (__atomic_load_n(&clock->target_comm, __ATOMIC_RELAXED) != comm) {
+            __atomic_store_n(&clock->target_comm, 0, __ATOMIC_RELEASE);
+            __atomic_store_n(&clock->target, target, __ATOMIC_RELEASE);
+            __atomic_store_n(&clock->target_comm, comm, __ATOMIC_RELEASE);
+        } else {
+            __atomic_store_n(&clock->target, target, __ATOMIC_RELEASE);
+        }
+    }
+    __atomic_store_n(&control->targets_line, line, __ATOMIC_RELEASE);
+    __atomic_store_n(&control->targets_version, version, __ATOMIC_RELEASE);
+    bump(rank);
+}
+
+void rank_signal(struct rank *rank)
+{
+    uint32_t tid = __atomic_load_n(&rank->control->leader_tid, __ATOMIC_ACQUIRE);
+    if (tid && !rank->is_gone)
+        syscall(SYS_tgkill, rank->pid, (pid_t)tid, CONTROL_SIGNAL);
+}
+
+void order_fence(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+void rank_kill(struct rank *rank)
+{
+    struct pollfd gone = {.fd = rank->pidfd, .events = POLLIN};
+    if (rank->is_gone || poll(&gone, 1, 0) > 0) /* dead already, though the loop has not seen it yet */
+        return;
+    rank->exit.is_killed_by_us = true;
+    pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
+}
+
+bool rank_is_gone(const struct rank *rank)
+{
+    return rank->is_gone;
+}
+
+const struct rank_exit *rank_exit(const struct rank *rank)
+{
+    return &rank->exit;
+}
+
+uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static int open_channels(struct rank *rank, uint32_t ranks, uint32_t epoch, struct belay_error *err)
+{
+    rank->pidfd = pidfd_open(rank->pid, 0);
+    if (rank->pidfd < 0)
+        return belay_error_errno(err, "cannot watch process %d", (int)rank->pid);
+    rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rank->control_fd = memfd_create("belay-control", MFD_CLOEXEC);
+    if (rank->event_fd < 0 || rank->control_fd < 0 || ftruncate(rank->control_fd, CONTROL_BYTES) < 0)
+        return belay_error_errno(err, "cannot make a control page");
+    rank->control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rank->control_fd, 0);
+    if (rank->control == MAP_FAILED)
+        return belay_error_errno(err, "cannot map a control page");
+    rank->control->version_of_layout = CONTROL_VERSION;
+    rank->control->rank = rank->number;
+    rank->control->ranks = ranks;
+    rank->control->epoch = epoch;
+    rank->control->bytes = CONTROL_BYTES;
+    rank->control->magic = CONTROL_MAGIC;
+    return 0;
+}
+
+static int watch(uv_loop_t *loop, struct rank *rank, struct belay_error *err)
+{
+    int rc = uv_poll_init(loop, &rank->event_watch, rank->event_fd);
+    if (rc == 0) {
+        rank->open_handles++;
+        rank->event_watch.data = rank;
+        rc = uv_poll_init(loop, &rank->exit_watch, rank->pidfd);
+    }
+    if (rc == 0) {
+        rank->open_handles++;
+        rank->exit_watch.data = rank;
+        rc = uv_poll_start(&rank->event_watch, UV_READABLE, on_event);
+    }
+    if (rc == 0)
+        rc = uv_poll_start(&rank->exit_watch, UV_READABLE, on_exit_seen);
+    return rc == 0 ? 0 : belay_error_set(err, -rc, "cannot watch a rank: %s", uv_strerror(rc));
+}
+
+static void on_event(uv_poll_t *handle, int status, int events)
+{
+    struct rank *rank = handle->data;
+    uint64_t count;
+    (void)status, (void)events;
+    ssize_t ignored = read(rank->event_fd, &count, sizeof count);
+    (void)ignored;
+    if (rank->ops && rank_read(rank))
+        rank->ops->changed(rank, rank->context);
+}
+
+static void on_exit_seen(uv_poll_t *handle, int status, int events)
+{
+    struct rank *rank = handle->data;
+    (void)status, (void)events;
+    uv_poll_stop(&rank->exit_watch);
+    rank->is_gone = true;
+    rank->exit.seen_ns = monotonic_ns();
+    rank->exit.kind = (enum control_exit)__atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE);
+    rank->exit.status = rank->control->exit_status;
+    rank->exit.announced_ns = rank->control->exit_ns;
+    if (rank->ops)
+        rank->ops->ended(rank, rank->context);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct rank *rank = handle->data;
+    if (--rank->open_handles == 0)
+        rank_free(rank);
+}
+
+static void rank_free(struct rank *rank)
+{
+    int code = errno;
+    if (rank->control != MAP_FAILED)
+        munmap(rank->control, CONTROL_BYTES);
+    if (rank->control_fd >= 0)
+        close(rank->control_fd);
+    if (rank->event_fd >= 0)
+        close(rank->event_fd);
+    if (rank->pidfd >= 0)
+        close(rank->pidfd);
+    free(rank->report.clocks);
+    free(rank->program);
+    free(rank);
+    errno = code;
+}
+
+static int make_clock_room(struct rank *rank, uint32_t count)
+{
+    if (count <= rank->clock_room)
+        return 0;
+    uint32_t room = count * 2;
+    void *larger = realloc(rank->report.clocks, room * sizeof *rank->report.clocks);
+    if (!larger)
+        return -1;
+    rank->report.clocks = larger;
+    rank->clock_room = room;
+    return 0;
+}
+
+/* The rank may write at any moment: everything is copied once, and judged only if nothing moved. */
+static bool read_once(struct rank *rank, struct rank_report *report)
+{
+    const volatile struct control *control = rank->control;
+    uint32_t version = __atomic_load_n(&rank->control->version, __ATOMIC_ACQUIRE);
+    if (version & 1)
+        return false;
+    uint32_t slots = control->slots, clocks = 0;
+    if (slots > rank->clock_room)
+        return false;
+    report->state = (enum control_state)control->state;
+    report->comm = control->comm;
+    report->seq = control->seq;
+    report->peer_count = control->peer_count;
+    if (report->peer_count > CONTROL_MAX_PEERS)
+        report->peer_count = 0; /* too many to name: anybody */
+    for (uint32_t i = 0; i < report->peer_count; i++)
+        report->peers[i] = control->peers[i];
+    report->seen_command_seq = control->seen_command_seq;
+    for (uint32_t i = 0; i < slots; i++) {
+        uint64_t comm = control->clocks[i].comm;
+        if (comm == 0)
+            continue;
+        report->clocks[clocks].comm = comm;
+        report->clocks[clocks].seq = control->clocks[i].seq;
+        report->clocks[clocks].target = control->clocks[i].target_comm == comm ? control->clocks[i].target : 0;
+        clocks++;
+    }
+    report->clock_count = clocks;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(&rank->control->version, __ATOMIC_RELAXED) == version;
+}
+
+static void bump(struct rank *rank)
+{
+    __atomic_add_fetch(&rank->control->command_seq, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &rank->control->command_seq, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,96 @@
+/*
+ * rank.h - one rank on this node: its control page, its eventfd, its process.
+ */
+#ifndef BELAY_NODE_AGENT_RANK_H
+#define BELAY_NODE_AGENT_RANK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "common/wire/control.h"
+
+struct rank;
+struct connection;
+
+/* What a rank published, read consistently. */
+struct rank_report {
+    enum control_state state;
+    uint64_t comm, seq;
+    uint32_t peer_count;
+    int32_t peers[CONTROL_MAX_PEERS];
+    uint32_t seen_command_seq;
+    uint32_t clock_count;
+    struct {
+        uint64_t comm, seq, target;
+    } *clocks; /* slots in use; target counts as 0 if none was named for the communicator */
+};
+
+/* How a process ended. */
+struct rank_exit {
+    enum control_exit kind; /* NONE: not announced, so it was killed */
+    int status;
+    uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
+    bool is_killed_by_us;
+};
+
+struct rank_ops {
+    void (*changed)(struct rank *rank, void *context); /* it published something; rank_report() is fresh */
+    void (*ended)(struct rank *rank, void *context);   /* its process is gone; rank_exit() says how */
+};
+
+/*
+ * Watch the process `pid` as world rank `rank` of `ranks`; makes the control page. The program, identity
+ * and so on are copied. NULL with err. Callbacks come from the loop, never from within these functions.
+ */
+struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t rank, uint32_t ranks, uint32_t epoch,
+                         const struct rank_ops *ops, void *context, struct belay_error *err);
+
+/* Stop watching and free, later: handles close asynchronously. Accepts NULL. */
+void rank_destroy(struct rank *rank);
+
+/* What it said of itself in its Hello. Returns 0 or -1 with ENOMEM. */
+int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
+                     uint64_t layout_version);
+const char *rank_program(const struct rank *rank);
+const uint8_t *rank_identity(const struct rank *rank);
+uint64_t rank_layout_version(const struct rank *rank);
+
+uint32_t rank_number(const struct rank *rank);
+pid_t rank_pid(const struct rank *rank);
+int rank_control_fd(const struct rank *rank); /* borrowed */
+int rank_event_fd(const struct rank *rank);   /* borrowed */
+const struct control *rank_control(const struct rank *rank);
+
+/*
+ * Read what the rank has published. Returns true, or false if it was changing it just now: the next
+ * event will bring it. rank_report() is what was read last.
+ */
+bool rank_read(struct rank *rank);
+const struct rank_report *rank_report(const struct rank *rank);
+
+/* Give an order and wake the rank; order_fence() must follow before the rank's report is relied on. */
+void rank_order(struct rank *rank, enum control_command command, uint64_t line);
+
+/* The targets of a line, seq by communicator; those not named count as 0. order_fence() as above. */
+struct coord_clock;
+void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct coord_clock *targets,
+                        uint32_t count);
+
+/* Make the rank look at its orders although it computes. A rank that is gone is no error. */
+void rank_signal(struct rank *rank);
+
+/* A full barrier on every CPU that runs a rank: see common/wire/control.h. */
+void order_fence(void);
+
+/* SIGKILL; its end is then not counted as a loss. */
+void rank_kill(struct rank *rank);
+
+bool rank_is_gone(const struct rank *rank);
+const struct rank_exit *rank_exit(const struct rank *rank); /* valid once it is gone */
+
+uint64_t monotonic_ns(void);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * record.h - what outlives the agent: job records in the keeper, and the status files of ended jobs.
+ *
+ * In the keeper, under JOB/job: a memfd with a JobRecord, replaced at each change. In the run directory,
+ * jobs/JOB.status: a JobStatus of an ended job, for tools that ask when no agent runs.
+ */
+#ifndef BELAY_NODE_AGENT_RECORD_H
+#define BELAY_NODE_AGENT_RECORD_H
+
+#include <stdbool.h>
+
+#include "common/wire/belay.pb-c.h"
+#include "node-agent/agent.h"
+#include "node-agent/job.h"
+
+/* Have the job's record held by the keeper. Failure is logged: the job then cannot outlive the agent. */
+void record_save(struct job *job);
+void record_drop(struct job *job);
+
+/*
+ * Take up what a former agent left with the keeper: jobs that have a committed line become ended jobs in
+ * the table, in state "lost"; everything else is dropped. Returns 0 or -1 with err.
+ */
+int record_adopt(struct agent *agent, struct belay_error *err);
+
+/* Write the status file of an ended job. Failure is logged. */
+void record_write_status(const struct job *job);
+
+/* The status file's content; belay__wire__job_status__free_unpacked() it. NULL with errno (ENOENT). */
+Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char *job);
+
+/* Returns whether there was one. */
+bool record_remove_status(const struct agent *agent, const char *job);
+
+/* Call each() with the name of every job that has a status file. */
+void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job), void *context);
+
+#endif

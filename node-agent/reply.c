@@ -1,0 +1,69 @@
+#include "node-agent/reply.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "node-agent/status.h"
+
+void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch, uint64_t restore_line,
+                   const int *fds, unsigned fd_count)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__RankWelcome welcome = BELAY__WIRE__RANK_WELCOME__INIT;
+    welcome.job = (char *)job->name;
+    welcome.epoch = epoch;
+    welcome.restore_line = restore_line;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
+    reply.rank_welcome = &welcome;
+    connection_reply(connection, &reply, fds, fd_count);
+}
+
+void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Verdict body = BELAY__WIRE__VERDICT__INIT;
+    body.kind = verdict->kind;
+    body.reason = (char *)verdict->reason;
+    body.newest_line = newest_line;
+    body.lost_rank = verdict->lost_rank == VERDICT_NO_RANK ? 0 : verdict->lost_rank;
+    body.signal = verdict->signal;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
+    reply.verdict = &body;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void reply_done(struct connection *connection, uint32_t count, const char *text)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
+    done.count = count;
+    done.text = (char *)text;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_DONE;
+    reply.done = &done;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void reply_line_done(struct connection *connection, struct job *job, uint64_t line, const char *reason)
+{
+    char text[HISTORY_REASON_BYTES + 64];
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__LineDone done = BELAY__WIRE__LINE_DONE__INIT;
+    Belay__Wire__LineStatus status = BELAY__WIRE__LINE_STATUS__INIT;
+    const struct history_line *entry = history_line(&job->history, line);
+    if (entry)
+        status_fill_line(entry, &status);
+    status.line = line;
+    if (reason && line)
+        snprintf(text, sizeof text, "line %llu was aborted: %s", (unsigned long long)line, reason);
+    else if (reason)
+        snprintf(text, sizeof text, "no line was taken: %s", reason);
+    if (reason) {
+        reply.error = text;
+        reply.error_code = ECANCELED;
+    }
+    done.line = &status;
+    done.job = job->name;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_LINE_DONE;
+    reply.line_done = &done;
+    connection_reply(connection, &reply, NULL, 0);
+}

@@ -1,0 +1,228 @@
+#include "node-agent/test/fake_rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/image/image.h"
+#include "common/image/layout.h"
+#include "common/wire/client.h"
+#include "common/wire/control.h"
+#include "node-agent/rank.h"
+
+#define COMM 1u
+#define WAIT_MS 10000
+
+static struct control *control; /* the child's */
+static int event_fd;
+
+static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
+static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count);
+static bool is_image_right(const struct fake_rank_plan *plan, int fd);
+static void make_memory(const struct fake_rank_plan *plan);
+static void obey(void);
+static void publish(enum control_state state);
+static void leave(int status);
+
+struct fake_rank fake_rank_start(const struct fake_rank_plan *plan)
+{
+    int words[2], orders[2];
+    if (pipe2(words, O_CLOEXEC) < 0 || pipe2(orders, O_CLOEXEC | O_NONBLOCK) < 0)
+        abort();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* As after an exec: of the test's descriptors, its connections among them, only two are kept. */
+        int word_end = fcntl(words[1], F_DUPFD, 100), order_end = fcntl(orders[0], F_DUPFD, 102);
+        close_range(3, 99, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        be_rank(plan, word_end, order_end);
+        _exit(99);
+    }
+    close(words[1]);
+    close(orders[0]);
+    return (struct fake_rank){.pid = pid, .words = words[0], .orders = orders[1]};
+}
+
+char fake_rank_wait(struct fake_rank *rank)
+{
+    char word = 0;
+    struct pollfd ready = {.fd = rank->words, .events = POLLIN};
+    if (poll(&ready, 1, WAIT_MS) <= 0 || read(rank->words, &word, 1) != 1)
+        return 0;
+    return word;
+}
+
+void fake_rank_exit(struct fake_rank *rank, int status)
+{
+    uint8_t byte = (uint8_t)status;
+    if (write(rank->orders, &byte, 1) != 1)
+        abort();
+}
+
+void fake_rank_kill(struct fake_rank *rank)
+{
+    kill(rank->pid, SIGKILL);
+}
+
+int fake_rank_reap(struct fake_rank *rank)
+{
+    int status = 0, pidfd = (int)syscall(SYS_pidfd_open, rank->pid, 0);
+    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
+    if (poll(&gone, 1, WAIT_MS) != 1 || waitpid(rank->pid, &status, 0) != rank->pid)
+        abort();
+    close(pidfd);
+    close(rank->words);
+    close(rank->orders);
+    return status;
+}
+
+static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
+{
+    int fds[3];
+    unsigned count = 3;
+    uint8_t status;
+    signal(CONTROL_SIGNAL, SIG_IGN);
+    if (say_hello(plan, fds, &count) < 0) {
+        write(words, "x", 1);
+        _exit(1);
+    }
+    control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    event_fd = fds[1];
+    if (control == MAP_FAILED || control->magic != CONTROL_MAGIC || control->rank != plan->rank ||
+        (plan->expect_line > 0) != (count == 3) || (count == 3 && !is_image_right(plan, fds[2]))) {
+        write(words, "i", 1);
+        _exit(1);
+    }
+    control->needs_fence =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
+    control->leader_tid = (uint32_t)getpid();
+    control->restored_line = plan->expect_line;
+    control->restore_ns = plan->expect_line ? 1000000 : 0;
+    make_memory(plan);
+    control->clocks[0].seq = 5;
+    control->clocks[0].comm = COMM;
+    control->slots = 1;
+    publish(CONTROL_STATE_RUNNING);
+    write(words, "r", 1);
+    for (;;) {
+        struct timespec step = {.tv_nsec = 10000000};
+        uint32_t seen = __atomic_load_n(&control->command_seq, __ATOMIC_SEQ_CST);
+        obey();
+        if (read(orders, &status, 1) == 1)
+            leave(status);
+        syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
+    }
+}
+
+static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
+    struct belay_error err;
+    uint8_t identity[32];
+    memset(identity, plan->identity, sizeof identity);
+    hello.job = (char *)plan->job;
+    hello.rank = plan->rank;
+    hello.ranks = plan->ranks;
+    hello.pid = (uint32_t)getpid();
+    hello.epoch = plan->epoch;
+    hello.program = (char *)(plan->program ? plan->program : "/usr/bin/fake");
+    hello.identity = (ProtobufCBinaryData){.len = sizeof identity, .data = identity};
+    hello.identity_text = "/usr/bin/fake (build-id 1234)";
+    hello.layout_version = plan->layout_version;
+    hello.interval_ms = plan->interval_ms;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
+    request.rank_hello = &hello;
+    int sock = agent_connect(plan->rundir, NULL, &err); /* stays open for life */
+    if (sock < 0 || !agent_call(sock, &request, fds, count, NULL, NULL, &err)) {
+        fprintf(stderr, "# rank %u: %s\n", plan->rank, err.text);
+        return -1;
+    }
+    return 0;
+}
+
+static bool is_image_right(const struct fake_rank_plan *plan, int fd)
+{
+    struct image_view view;
+    struct stat st;
+    uint64_t found = 0;
+    fstat(fd, &st);
+    char *image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (image == MAP_FAILED || image_open(image, (size_t)st.st_size, &view, NULL) < 0 ||
+        view.header->line != plan->expect_line || view.header->resume_context != 4711)
+        return false;
+    for (uint64_t i = 0; i < view.header->run_count; i++) {
+        const struct image_run *run = &view.runs[i];
+        for (uint64_t at = 0; at < run->bytes; at += IMAGE_PAGE_BYTES, found++) {
+            const char *page = image + run->data_offset + at;
+            uint64_t number = (run->address + at - UPPER_BASE) / IMAGE_PAGE_BYTES;
+            if ((uint8_t)page[0] != plan->content || (uint8_t)page[1] != (uint8_t)number)
+                return false;
+        }
+    }
+    return found == (plan->pages ? plan->pages : FAKE_MEMORY_PAGES);
+}
+
+static void make_memory(const struct fake_rank_plan *plan)
+{
+    uint64_t pages = plan->pages ? plan->pages : FAKE_MEMORY_PAGES;
+    char *memory = mmap((void *)UPPER_BASE, pages * IMAGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (memory == MAP_FAILED)
+        _exit(98);
+    for (uint64_t i = 0; i < pages; i++) {
+        memory[i * IMAGE_PAGE_BYTES] = (char)plan->content;
+        memory[i * IMAGE_PAGE_BYTES + 1] = (char)i;
+    }
+}
+
+static void obey(void)
+{
+    uint32_t command = __atomic_load_n(&control->command, __ATOMIC_SEQ_CST);
+    if (command == CONTROL_CONVERGE) {
+        publish(CONTROL_STATE_RUNNING);
+    } else if (command == CONTROL_STOP && control->parked_line != control->line) {
+        control->drain_ns = 1000;
+        control->parked_ns = monotonic_ns();
+        control->resume_context = 4711;
+        control->parked_line = control->line;
+        publish(CONTROL_STATE_PARKED);
+    } else if (command == CONTROL_RUN && control->state == CONTROL_STATE_PARKED) {
+        control->resumed_ns = monotonic_ns();
+        control->resumed_line = control->parked_line;
+        publish(CONTROL_STATE_RUNNING);
+    } else if (command == CONTROL_EXIT) {
+        leave(0);
+    }
+}
+
+static void publish(enum control_state state)
+{
+    uint64_t one = 1;
+    __atomic_store_n(&control->version, control->version + 1, __ATOMIC_SEQ_CST);
+    control->state = (uint32_t)state;
+    control->seen_command_seq = control->command_seq;
+    __atomic_store_n(&control->version, control->version + 1, __ATOMIC_SEQ_CST);
+    write(event_fd, &one, sizeof one);
+}
+
+static void leave(int status)
+{
+    control->exit_ns = monotonic_ns();
+    control->exit_status = status;
+    __atomic_store_n(&control->exit_kind, CONTROL_EXIT_STATUS, __ATOMIC_RELEASE);
+    _exit(status);
+}

@@ -1,0 +1,43 @@
+/*
+ * fake_rank.h - a process that speaks the rank protocol with a real agent, for tests.
+ */
+#ifndef BELAY_NODE_AGENT_TEST_FAKE_RANK_H
+#define BELAY_NODE_AGENT_TEST_FAKE_RANK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FAKE_MEMORY_PAGES 64
+
+struct fake_rank_plan {
+    const char *rundir, *job, *program;
+    uint32_t rank, ranks, epoch;
+    uint8_t identity;        /* all 32 bytes of it */
+    uint64_t layout_version;
+    uint64_t interval_ms;
+    uint8_t content;         /* written to each page of its memory, with the page's number */
+    uint64_t pages;          /* of memory, 0: FAKE_MEMORY_PAGES */
+    uint64_t expect_line;    /* the image it wants to be given, 0: none; its content must be `content` */
+};
+
+struct fake_rank {
+    pid_t pid;
+    int words; /* what it says, one letter each: see fake_rank_wait() */
+    int orders;
+};
+
+/* Start one. It says 'r' when it runs, 'x' + its reason on the error stream when it was refused. */
+struct fake_rank fake_rank_start(const struct fake_rank_plan *plan);
+
+/* Its next word, 0 if none came within 10 s or it has ended: 'r' runs, 'x' refused, 'i' wrong image. */
+char fake_rank_wait(struct fake_rank *rank);
+
+/* Let it announce an exit and end. */
+void fake_rank_exit(struct fake_rank *rank, int status);
+/* SIGKILL. */
+void fake_rank_kill(struct fake_rank *rank);
+/* Wait for its end; returns the wait status. Fails the test after 10 s. */
+int fake_rank_reap(struct fake_rank *rank);
+
+#endif
