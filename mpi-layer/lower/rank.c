@@ -1,6 +1,7 @@
 /* rank.c - see rank.h. */
 #include "mpi-layer/lower/rank.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -67,13 +68,32 @@ static int move_high(int fd)
     return high;
 }
 
+/*
+ * A name for a job that nobody has named, the same on all ranks: the program's name and the launch's id
+ * (of PMIx or Slurm; a program started without a launcher has its own process id).
+ */
+static void make_name(const char *program, char *name, size_t bytes)
+{
+    const char *launch = getenv("PMIX_NAMESPACE"), *base = strrchr(program, '/');
+    char own[32];
+    snprintf(own, sizeof own, "%d", (int)getpid());
+    if (!launch)
+        launch = getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : own;
+    snprintf(name, bytes, "%.30s-%.30s", base ? base + 1 : program, launch);
+    for (char *at = name; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
+            *at = '_';
+    if (name[0] == '.')
+        name[0] = '_';
+}
+
 /* What only the environment says when no arbiter has opened the job. */
-static int settings_from_environment(Belay__Wire__RankHello *hello, struct belay_error *err)
+static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
     const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"), *epoch = getenv("BELAY_EPOCH");
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
-        hello->job = "";
+        hello->job = name;
     if (epoch && parse_number("BELAY_EPOCH", epoch, &hello->epoch, err))
         return -1;
     if (interval && duration_parse(interval, &hello->interval_ms, err))
@@ -130,11 +150,12 @@ static int map_control(struct rank *rank, int fd, struct belay_error *err)
 int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err)
 {
     uint8_t digest[IDENTITY_BYTES];
-    char text[2 * PATH_MAX + 256];
+    char text[2 * PATH_MAX + 256], name[64];
     int fds[3] = {-1, -1, -1};
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     rank->image_fd = -1;
-    if (identity_of(program, digest, text, sizeof text, err) || settings_from_environment(&hello, err))
+    make_name(program, name, sizeof name);
+    if (identity_of(program, digest, text, sizeof text, err) || settings_from_environment(&hello, name, err))
         return -1;
     hello.rank = rank->rank;
     hello.ranks = rank->ranks;
