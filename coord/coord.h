@@ -132,10 +132,11 @@ void coord_destroy(struct coord *coord);
 /*
  * Take one event. Events that do not fit (another epoch or line, a phase that is over, an agent that has
  * said it already) are ignored: messages may be late, repeated, or reordered between agents; those of one
- * agent come in the order in which it sent them (CLOCKS before the REPORT that relies on them). A REQUEST while a line runs
- * is remembered and answered by the next line (several requests share one); a REQUEST while no epoch is
- * open or after LOST or CLOSE is answered at once with LINE_DONE (aborted, reason). Returns 0, or -1 with
- * ENOMEM (then the line in progress is aborted) or EINVAL (an agent or rank out of range).
+ * agent come in the order in which it sent them (CLOCKS before the REPORT that relies on them). A REQUEST
+ * while a line runs is remembered and answered by the next line (several requests share one); a REQUEST
+ * while no epoch is open or after LOST or CLOSE is answered at once with LINE_DONE (aborted, reason).
+ * Returns 0, or -1 with ENOMEM (then the line in progress is aborted) or EINVAL (an agent or rank out of
+ * range).
  */
 int coord_step(struct coord *coord, const struct coord_event *event);
 

@@ -233,6 +233,7 @@ static void begin_capture(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
 
     agent->to_capture = agent->local;
+    world->nodes[node].keeper.protected_line = 0; /* its staging is about to be written over */
     if (agent->local == 0)
         agent_say(world, node, COORD_EVENT_CAPTURED);
     for (uint32_t i = 0; i < world->program.ranks; i++)
@@ -274,7 +275,10 @@ static void commit(struct world *world, uint32_t node)
     push(world, node, EVENT_APPLY, 0, 300);
 }
 
-/* Capturing has re-armed the tracker, so the dirty set of what was captured is due again. */
+/*
+ * Capturing has re-armed the tracker, so the dirty set of what was captured is due again. The data stay
+ * until the next capture: on the other side of a partition the arbiter may be rolling forward to them.
+ */
 static void abort_line(struct world *world, uint32_t node)
 {
     struct agent *agent = &world->nodes[node].agent;
@@ -287,11 +291,7 @@ static void abort_line(struct world *world, uint32_t node)
             rank_resume(world, world_run_of(world, agent->epoch), i);
         if ((agent->captured >> i & 1) && world->mutation != MUTATION_FORGET_DIRTY)
             agent->folded[i] |= keeper->staging[i].mask;
-        if (keeper->staging[i].line == agent->line)
-            keeper->staging[i].line = 0;
     }
-    if (keeper->protected_line == agent->line)
-        keeper->protected_line = 0;
     agent->line = 0;
     agent->is_converging = agent->is_stopping = false;
     agent->to_capture = agent->to_protect = agent->captured = 0;
