@@ -18,7 +18,6 @@ static bool is_special(const char *path);
 static bool find_file(const char *root, const char *path, uint64_t inode, struct stat *st);
 static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st);
 static int add(struct maps *maps, struct mapping *mapping);
-static bool is_same_memory(const struct mapping *a, const struct mapping *b);
 
 int maps_read(pid_t pid, struct maps *maps, struct belay_error *err)
 {
@@ -164,18 +163,9 @@ static void classify(struct mapping *mapping, bool is_shared, bool has_file, con
     }
 }
 
-/*
- * Add a mapping, or extend the last one by it: what a restart maps in pieces (from the image and anonymous
- * between) becomes one region again, or the number of regions would grow with each restart.
- */
+/* Takes over the mapping's path, also when it fails. */
 static int add(struct maps *maps, struct mapping *mapping)
 {
-    struct mapping *last = maps->count ? &maps->mappings[maps->count - 1] : NULL;
-    if (last && is_same_memory(last, mapping)) {
-        last->region.end = mapping->region.end;
-        free(mapping->path);
-        return 0;
-    }
     if (maps->count == maps->room) {
         size_t room = maps->room ? maps->room * 2 : 64;
         struct mapping *larger = realloc(maps->mappings, room * sizeof *larger);
@@ -188,10 +178,4 @@ static int add(struct maps *maps, struct mapping *mapping)
     }
     maps->mappings[maps->count++] = *mapping;
     return 0;
-}
-
-static bool is_same_memory(const struct mapping *a, const struct mapping *b)
-{
-    return a->region.kind == IMAGE_REGION_ANON && b->region.kind == IMAGE_REGION_ANON &&
-           a->content == b->content && a->region.end == b->region.start && a->region.prot == b->region.prot;
 }

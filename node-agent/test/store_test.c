@@ -1,0 +1,244 @@
+/* store_test.c - staging becomes the images at once or not at all, and the record says which. */
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "node-agent/store/store.h"
+
+#define BYTES 8192u
+
+static char base[64], rundir[80];
+static struct keeper *keeper;
+
+static int setup(void **state)
+{
+    (void)state;
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 32);
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    strcpy(strrchr(program, '/'), "/belay-keeper");
+    strcpy(base, "/tmp/belay-store-XXXXXX");
+    assert_non_null(mkdtemp(base));
+    snprintf(rundir, sizeof rundir, "%s/run", base);
+    assert_int_equal(mkdir(rundir, 0700), 0);
+    keeper = keeper_open(rundir, program, NULL);
+    return keeper ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    keeper_close(keeper);
+    return rmdir(base);
+}
+
+static int make_image(uint64_t line, uint32_t rank)
+{
+    struct image_header header = {.magic = IMAGE_MAGIC, .line = line, .rank = rank, .ranks = 2,
+                                  .total_bytes = BYTES};
+    int fd = store_make_image(BYTES, NULL);
+    assert_int_equal(pwrite(fd, &header, sizeof header, 0), (ssize_t)sizeof header);
+    return fd;
+}
+
+static void stage(struct store *store, uint64_t line, uint32_t rank)
+{
+    assert_int_equal(store_stage(store, line, rank, 2, make_image(line, rank), BYTES, NULL), 0);
+}
+
+static void commit(struct store *store, uint64_t line)
+{
+    struct commit_entry entry = {.line = line};
+    stage(store, line, 0);
+    stage(store, line, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(entry.image_bytes, 2 * BYTES);
+}
+
+static uint64_t line_of(int fd)
+{
+    struct image_header header;
+    assert_int_equal(pread(fd, &header, sizeof header, 0), (ssize_t)sizeof header);
+    return header.line;
+}
+
+static void count_one(void *context, const char *name, int fd)
+{
+    (void)name;
+    close(fd);
+    ++*(unsigned *)context;
+}
+
+static unsigned count_held(void)
+{
+    unsigned count = 0;
+    assert_int_equal(keeper_list(keeper, count_one, &count, NULL), 0);
+    return count;
+}
+
+static void test_commit_and_abort(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 3};
+    struct store *store = store_create(keeper, "job", NULL);
+    assert_int_equal(store_committed_line(store), 0);
+    assert_int_equal(store_image(store, 0), -1);
+    commit(store, 1);
+    commit(store, 2);
+    assert_int_equal(store_committed_line(store), 2);
+    assert_int_equal(line_of(store_image(store, 1)), 2);
+    assert_int_equal(count_held(), 3); /* two images and the record: line 1 is forgotten */
+    stage(store, 3, 0);
+    assert_int_equal(store_held_bytes(store), 3 * BYTES);
+    assert_int_equal(store_commit(store, &entry, NULL), -1); /* rank 1's image is missing */
+    assert_int_equal(store_committed_line(store), 2);
+    strcpy(entry.reason, "for a test");
+    store_abort(store, &entry);
+    assert_int_equal(store_held_bytes(store), 2 * BYTES);
+    assert_int_equal(count_held(), 3);
+    size_t count;
+    const struct commit_entry *entries = commits_entries(store_commits(store), &count);
+    assert_int_equal(count, 3);
+    assert_false(entries[2].is_committed);
+    assert_string_equal(entries[2].reason, "for a test");
+    store_destroy(store, true);
+    assert_int_equal(count_held(), 0);
+}
+
+static void test_room(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    assert_int_equal(store_check_room(store, 2 * BYTES, 4 * BYTES, NULL), 0);
+    assert_int_equal(store_check_room(store, 2 * BYTES + 1, 4 * BYTES, &err), -1);
+    assert_int_equal(err.code, ENOMEM);
+    assert_non_null(strstr(err.text, "--memory"));
+    assert_int_equal(store_check_room(store, 1ull << 60, 0, &err), -1);
+    assert_non_null(strstr(err.text, "node's memory"));
+    store_destroy(store, true);
+}
+
+/* What the keeper holds. */
+struct held {
+    char names[8][KEEPER_NAME_BYTES];
+    int fds[8];
+    unsigned count;
+};
+
+static void collect(void *context, const char *name, int fd)
+{
+    struct held *held = context;
+    assert_true(held->count < 8);
+    strcpy(held->names[held->count], name);
+    held->fds[held->count++] = fd;
+}
+
+/* As record_adopt() does, for one job. */
+static struct store *adopt(uint64_t lines_expected)
+{
+    struct held held = {.count = 0};
+    struct store *store = NULL;
+    uint64_t lines = 0;
+    unsigned long long line;
+    unsigned rank;
+    assert_int_equal(keeper_list(keeper, collect, &held, NULL), 0);
+    for (unsigned i = 0; i < held.count; i++)
+        if (!strcmp(held.names[i], "job/commits"))
+            store = store_adopt(keeper, "job", held.fds[i], NULL);
+    assert_non_null(store);
+    for (unsigned i = 0; i < held.count; i++) {
+        if (sscanf(held.names[i], "job/image/%llu/%u", &line, &rank) != 2)
+            continue;
+        assert_int_equal(store_adopt_image(store, line, rank, held.fds[i], NULL), 0);
+        lines |= 1ull << line;
+    }
+    assert_int_equal(lines, lines_expected);
+    return store;
+}
+
+static void test_adoption(void **state)
+{
+    (void)state;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage(store, 2, 0); /* an agent that is killed here leaves a staged image of line 2 */
+    stage(store, 2, 1);
+    store_destroy(store, false);
+    store = adopt(1 << 1 | 1 << 2);
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    assert_int_equal(store_committed_line(store), 1);
+    assert_int_equal(store_ranks(store), 2);
+    assert_int_equal(line_of(store_image(store, 0)), 1);
+    assert_int_equal(count_held(), 3);
+    commit(store, 5); /* and life goes on */
+    assert_int_equal(store_committed_line(store), 5);
+    keeper_drop(keeper, "job/image/5/1", NULL);
+    store_destroy(store, false);
+    store = adopt(1 << 5); /* not whole: nothing of it counts */
+    assert_int_equal(store_adopt_done(store, NULL), -1);
+    assert_int_equal(store_committed_line(store), 0);
+    store_destroy(store, true);
+    assert_int_equal(count_held(), 0);
+}
+
+static void test_torn_record(void **state)
+{
+    (void)state;
+    int fd = memfd_create("record", MFD_CLOEXEC);
+    struct commits *commits = commits_create(keeper, "job/commits", NULL);
+    struct commit_entry entry = {.line = 1, .is_committed = 1, .ranks = 2};
+    size_t count;
+    assert_int_equal(commits_append(commits, &entry, NULL), 0);
+    assert_int_equal(pwrite(fd, commits_entries(commits, &count), sizeof entry, 0), (ssize_t)sizeof entry);
+    entry.line = 2;
+    entry.checksum++; /* an entry that was being written */
+    assert_int_equal(pwrite(fd, &entry, sizeof entry, sizeof entry), (ssize_t)sizeof entry);
+    struct commits *again = commits_adopt(keeper, "job/commits", fd, NULL);
+    assert_non_null(again);
+    commits_entries(again, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(commits_newest(again)->line, 1);
+    commits_destroy(commits, false);
+    commits_destroy(again, true);
+}
+
+static void test_long_record_is_shortened(void **state)
+{
+    (void)state;
+    struct commits *commits = commits_create(keeper, "job/commits", NULL);
+    size_t count;
+    for (uint64_t line = 1; line <= COMMITS_MAX + 10; line++) {
+        struct commit_entry entry = {.line = line, .is_committed = line == 7, .ranks = 1};
+        assert_int_equal(commits_append(commits, &entry, NULL), 0);
+    }
+    const struct commit_entry *entries = commits_entries(commits, &count);
+    assert_int_equal(count, COMMITS_KEPT + 10);
+    assert_int_equal(entries[count - 1].line, COMMITS_MAX + 10);
+    assert_int_equal(commits_newest(commits)->line, 7); /* however old */
+    commits_destroy(commits, true);
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(test_commit_and_abort), EACH(test_room),          EACH(test_adoption),
+        EACH(test_torn_record),      EACH(test_long_record_is_shortened),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

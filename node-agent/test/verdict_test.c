@@ -1,0 +1,133 @@
+/* verdict_test.c - how a launch ended, for each way in which its processes can. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "node-agent/verdict.h"
+
+#define EXITED(status) ((status) << 8)
+#define KIND(name) BELAY__WIRE__VERDICT_KIND__VERDICT_##name
+
+static struct verdict_rank ended(uint32_t rank, enum control_exit kind, int status, uint64_t ns)
+{
+    return (struct verdict_rank){.rank = rank, .pid = 100 + (pid_t)rank,
+                                 .exit = {.kind = kind, .status = status, .announced_ns = ns, .seen_ns = ns + 1}};
+}
+
+static struct verdict_rank killed(uint32_t rank, uint64_t ns, bool by_us)
+{
+    return (struct verdict_rank){.rank = rank, .pid = 100 + (pid_t)rank,
+                                 .exit = {.seen_ns = ns, .is_killed_by_us = by_us}};
+}
+
+static struct verdict judge(struct verdict_rank a, struct verdict_rank b, int wait_status)
+{
+    struct verdict_rank ranks[] = {a, b};
+    struct verdict_case of = {.ranks = ranks, .count = 2, .wait_status = wait_status, .newest_line = 3};
+    struct verdict verdict;
+    verdict_judge(&of, &verdict);
+    return verdict;
+}
+
+static void test_good_end(void **state)
+{
+    (void)state;
+    struct verdict verdict = judge(ended(0, CONTROL_EXIT_STATUS, 0, 5), ended(1, CONTROL_EXIT_STATUS, 0, 6), 0);
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    assert_int_equal(verdict.lost_rank, VERDICT_NO_RANK);
+}
+
+static void test_own_status(void **state)
+{
+    (void)state;
+    struct verdict verdict = judge(killed(0, 20, false), ended(1, CONTROL_EXIT_STATUS, 4, 10), EXITED(4));
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    verdict = judge(killed(0, 20, false), ended(1, CONTROL_EXIT_ABORT, 1, 10), EXITED(1));
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    verdict = judge(killed(0, 5, false), ended(1, CONTROL_EXIT_ABORT, 1, 10), EXITED(137));
+    assert_int_equal(verdict.kind, KIND(LOST)); /* it aborted because of the loss */
+}
+
+static void test_first_loss_counts(void **state)
+{
+    (void)state;
+    struct verdict verdict = judge(killed(0, 20, false), killed(1, 10, false), EXITED(128 + SIGSEGV));
+    assert_int_equal(verdict.kind, KIND(LOST));
+    assert_int_equal(verdict.lost_rank, 1);
+    assert_int_equal(verdict.signal, SIGSEGV);
+    assert_string_equal(verdict.reason, "rank 1 (pid 101) was killed by signal 11");
+    verdict = judge(killed(0, 5, true), killed(1, 10, false), EXITED(1));
+    assert_int_equal(verdict.lost_rank, 1); /* what we killed is no loss */
+    assert_int_equal(verdict.signal, 0);
+    verdict = judge(ended(0, CONTROL_EXIT_STATUS, 0, 1), killed(1, 10, false), EXITED(137));
+    assert_int_equal(verdict.kind, KIND(LOST)); /* a good end of one is not the end of all */
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    struct verdict verdict = judge(killed(0, 5, false), killed(1, 6, true), SIGKILL);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    assert_string_equal(verdict.reason, "the launcher was killed by signal 9");
+    verdict = judge(killed(0, 5, true), killed(1, 6, true), EXITED(1));
+    assert_int_equal(verdict.kind, KIND(LOST));
+    assert_non_null(strstr(verdict.reason, "aborted"));
+    verdict = judge(killed(0, 5, true), ended(1, CONTROL_EXIT_STATUS, 0, 3), 0);
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+}
+
+static void test_crash_loop(void **state)
+{
+    (void)state;
+    struct verdict_rank ranks[] = {killed(1, 5, false)};
+    struct verdict_case of = {.ranks = ranks, .count = 1, .wait_status = EXITED(139), .newest_line = 3,
+                              .before = {.rank = 1, .signal = 11, .newest_line = 3}};
+    struct verdict verdict;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(CRASH_LOOP));
+    of.newest_line = 4; /* a line was committed in between */
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    of.newest_line = 3;
+    of.before.rank = 0;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    of.before = (struct verdict_loss){.rank = 1, .signal = 9, .newest_line = 3};
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(LOST));
+}
+
+static void test_special_ends(void **state)
+{
+    (void)state;
+    struct verdict_rank ranks[] = {ended(0, CONTROL_EXIT_REFUSED, 97, 0)};
+    struct verdict_case of = {0};
+    struct verdict verdict;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(UNPROTECTED));
+    of.refused = "another program";
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(REFUSED));
+    assert_string_equal(verdict.reason, "another program");
+    of.is_stopped = true;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(STOPPED));
+    of = (struct verdict_case){.ranks = ranks, .count = 1, .wait_status = EXITED(97)};
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(REFUSED));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_end),          cmocka_unit_test(test_own_status),
+        cmocka_unit_test(test_first_loss_counts), cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_crash_loop),        cmocka_unit_test(test_special_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
