@@ -41,7 +41,8 @@ int record_adopt(struct agent *agent, struct belay_error *err)
         size_t length = strlen(all.items[i].name);
         bool is_record = length > 4 && !strcmp(all.items[i].name + length - 4, "/job");
         if (is_record && take_job(agent, &all, &all.items[i], &why) < 0)
-            log_warning("nothing of %.*s could be taken up: %s", (int)(length - 4), all.items[i].name, why.text);
+            log_warning("nothing of %.*s could be taken up: %s", (int)(length - 4), all.items[i].name,
+                        why.text);
     }
     for (size_t i = 0; i < all.count; i++) {
         if (all.items[i].fd < 0)

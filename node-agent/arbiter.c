@@ -149,9 +149,32 @@ static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, cha
 static const char *program_of(const Belay__Wire__JobOpen *open)
 {
     static const char *const with_values[] = {
-        "-n", "-np", "-c", "-N", "-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile",
-        "--machinefile", "-x", "-wdir", "--wdir", "-wd", "--map-by", "-map-by", "--bind-to", "-bind-to",
-        "--rank-by", "-rank-by", "--prefix", "-p", "-t", "-w", "-J",
+        "-n",
+        "-np",
+        "-c",
+        "-N",
+        "-H",
+        "-host",
+        "--host",
+        "-hostfile",
+        "--hostfile",
+        "-machinefile",
+        "--machinefile",
+        "-x",
+        "-wdir",
+        "--wdir",
+        "-wd",
+        "--map-by",
+        "-map-by",
+        "--bind-to",
+        "-bind-to",
+        "--rank-by",
+        "-rank-by",
+        "--prefix",
+        "-p",
+        "-t",
+        "-w",
+        "-J",
     };
     for (size_t i = 1; i < open->n_argv; i++) {
         const char *word = open->argv[i];

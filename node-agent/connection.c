@@ -256,9 +256,9 @@ static int send_output(struct connection *connection)
 {
     while (connection->first) {
         struct output *output = connection->first;
-        ssize_t sent = message_sendmsg(connection->sock, output->bytes + output->sent,
-                                       output->count - output->sent, output->fds,
-                                       output->sent == 0 ? output->fd_count : 0);
+        ssize_t sent =
+            message_sendmsg(connection->sock, output->bytes + output->sent, output->count - output->sent,
+                            output->fds, output->sent == 0 ? output->fd_count : 0);
         if (sent < 0)
             return errno == EAGAIN ? 0 : -1;
         output->sent += (size_t)sent;

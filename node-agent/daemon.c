@@ -22,8 +22,8 @@
 #include "node-agent/record.h"
 #include "node-agent/timer.h"
 
-#define GRACE_MS 1000        /* how long an idle agent waits for more work */
-#define LOCK_WAIT_MS 10000   /* for another agent that is starting or leaving */
+#define GRACE_MS 1000      /* how long an idle agent waits for more work */
+#define LOCK_WAIT_MS 10000 /* for another agent that is starting or leaving */
 #define LOCK_STEP_MS 5
 
 struct daemon {
@@ -103,7 +103,7 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon->is_told_to_end)
         keeper_detach(daemon->agent.keeper);
     HASH_ITER(hh, daemon->agent.jobs, job, next)
-        job_forget(job);
+    job_forget(job);
     keeper_close(daemon->agent.keeper);
     timer_destroy(daemon->grace);
     if (daemon->has_loop) {
@@ -135,7 +135,8 @@ static int take_lock(struct daemon *daemon, struct belay_error *err)
             return belay_error_set(err, EBUSY, "an agent serves %s already", daemon->agent.rundir);
         usleep(LOCK_STEP_MS * 1000);
     }
-    return belay_error_set(err, ETIMEDOUT, "another agent holds %s but does not answer", daemon->agent.rundir);
+    return belay_error_set(err, ETIMEDOUT, "another agent holds %s but does not answer",
+                           daemon->agent.rundir);
 }
 
 /* A lock on a file that its last holder has removed meanwhile is none: the directory's is another. */

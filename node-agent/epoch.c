@@ -25,8 +25,8 @@
 static bool is_launcher_gone(const struct epoch *epoch);
 static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
                        struct belay_error *err);
-static int take_in(struct epoch *epoch, struct connection *connection,
-                   const Belay__Wire__RankHello *hello, struct belay_error *err);
+static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
+                   struct belay_error *err);
 static void refuse(struct epoch *epoch, const char *reason);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
@@ -145,7 +145,8 @@ static bool is_launcher_gone(const struct epoch *epoch)
     return epoch->has_launch_ended || epoch->launcher_pidfd < 0 || poll(&gone, 1, 0) > 0;
 }
 
-static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello, struct belay_error *err)
+static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
+                       struct belay_error *err)
 {
     const char *job = epoch->job->name;
     if (hello->ranks == 0 || hello->ranks > MAX_RANKS || hello->rank >= hello->ranks)
@@ -159,8 +160,10 @@ static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *
     if (epoch->ranks && epoch->ranks != hello->ranks)
         return belay_error_set(err, EINVAL, "job \"%s\" runs already, with %u ranks", job, epoch->ranks);
     if (epoch->ranks && epoch->table[hello->rank])
-        return belay_error_set(err, EEXIST, "job \"%s\": rank %u is there already; two MPI programs need two "
-                               "names", job, hello->rank);
+        return belay_error_set(err, EEXIST,
+                               "job \"%s\": rank %u is there already; two MPI programs need two "
+                               "names",
+                               job, hello->rank);
     return 0;
 }
 
@@ -314,8 +317,8 @@ static void end_with_verdict(struct epoch *epoch)
     struct connection *connection = epoch->verdict_to;
     struct verdict verdict;
     judge(epoch, &verdict);
-    job->last_loss = (struct verdict_loss){.rank = verdict.lost_rank, .signal = verdict.signal,
-                                           .newest_line = store_committed_line(job->store)};
+    job->last_loss = (struct verdict_loss){
+        .rank = verdict.lost_rank, .signal = verdict.signal, .newest_line = store_committed_line(job->store)};
     snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
     snprintf(job->message, sizeof job->message, "%s", verdict.reason);
     if (verdict.kind == BELAY__WIRE__VERDICT_KIND__VERDICT_LOST)
@@ -355,8 +358,8 @@ static void judge(const struct epoch *epoch, struct verdict *verdict)
     for (uint32_t i = 0; ranks && i < epoch->ranks; i++) {
         const struct rank *rank = epoch->table[i];
         if (rank)
-            ranks[of.count++] = (struct verdict_rank){.rank = i, .pid = rank_pid(rank),
-                                                      .exit = *rank_exit(rank)};
+            ranks[of.count++] =
+                (struct verdict_rank){.rank = i, .pid = rank_pid(rank), .exit = *rank_exit(rank)};
     }
     verdict_judge(&of, verdict);
     free(ranks);

@@ -15,21 +15,21 @@
 struct epoch {
     struct job *job;
     uint32_t number;
-    uint64_t restore_line;    /* 0: from the start */
-    uint32_t ranks;           /* 0: no hello yet */
-    struct rank **table;      /* by number; NULL: not there yet */
+    uint64_t restore_line; /* 0: from the start */
+    uint32_t ranks;        /* 0: no hello yet */
+    struct rank **table;   /* by number; NULL: not there yet */
     uint32_t joined, gone;
-    bool is_ready;            /* all have joined and have left CONTROL_STATE_NONE */
-    bool is_closing;          /* a rank finalizes or has ended: no line any more */
-    bool is_killed;           /* the agent has killed the ranks */
-    bool has_loss;            /* a rank is gone without a word */
+    bool is_ready;   /* all have joined and have left CONTROL_STATE_NONE */
+    bool is_closing; /* a rank finalizes or has ended: no line any more */
+    bool is_killed;  /* the agent has killed the ranks */
+    bool has_loss;   /* a rank is gone without a word */
     char refused[VERDICT_REASON_BYTES];
-    int launcher_pidfd;       /* -1: not known */
+    int launcher_pidfd; /* -1: not known */
     bool has_launch_ended;
-    int wait_status;          /* of the launcher */
+    int wait_status;               /* of the launcher */
     struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
-    struct timer *patience;   /* for a launcher that does not end after a loss, and the like */
-    unsigned kills;           /* how often patience has run out */
+    struct timer *patience;        /* for a launcher that does not end after a loss, and the like */
+    unsigned kills;                /* how often patience has run out */
 };
 
 /* Open the next epoch of a job, which has none. launcher_pid 0: not known. Returns 0 or -1 with err. */

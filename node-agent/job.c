@@ -41,8 +41,10 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
                      struct belay_error *err)
 {
     if (!job_name_is_valid(name)) {
-        belay_error_set(err, EINVAL, "\"%.80s\" cannot be a job's name: use up to 64 letters, digits, '.', '_' "
-                        "and '-', not beginning with '.'", name);
+        belay_error_set(err, EINVAL,
+                        "\"%.80s\" cannot be a job's name: use up to 64 letters, digits, '.', '_' "
+                        "and '-', not beginning with '.'",
+                        name);
         return NULL;
     }
     struct job *old = job_find(agent, name);

@@ -28,7 +28,7 @@ struct line;
 
 enum job_state {
     JOB_STATE_NONE = 0,
-    JOB_STATE_STARTING,   /* ranks are not all there yet */
+    JOB_STATE_STARTING, /* ranks are not all there yet */
     JOB_STATE_RUNNING,
     JOB_STATE_RESTARTING, /* between a loss and the next epoch's ranks */
     JOB_STATE_FINISHED,   /* from here on: ended */
@@ -48,26 +48,26 @@ struct job {
     struct agent *agent;
     char name[JOB_NAME_BYTES];
     enum job_state state;
-    Belay__Wire__JobOpen *config;   /* the launch line, interval, limits; owned */
-    struct connection *arbiter;     /* NULL: none (any more) */
-    bool has_arbiter;               /* it was opened by one */
-    bool is_stopping;               /* belay stop */
-    bool is_abandoned;              /* the arbiter went without closing the job */
-    uint32_t epoch_number;          /* of the newest epoch */
-    uint32_t ranks;                 /* 0: not known yet */
-    struct epoch *epoch;            /* NULL: between epochs */
+    Belay__Wire__JobOpen *config; /* the launch line, interval, limits; owned */
+    struct connection *arbiter;   /* NULL: none (any more) */
+    bool has_arbiter;             /* it was opened by one */
+    bool is_stopping;             /* belay stop */
+    bool is_abandoned;            /* the arbiter went without closing the job */
+    uint32_t epoch_number;        /* of the newest epoch */
+    uint32_t ranks;               /* 0: not known yet */
+    struct epoch *epoch;          /* NULL: between epochs */
     struct line *line;
     struct store *store;
     struct history history;
     struct verdict_loss last_loss;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     uint32_t restarts, restarts_from_start;
-    uint64_t last_line;             /* largest number used */
+    uint64_t last_line; /* largest number used */
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     int record_fd;                   /* its record in the keeper, -1: none */
     struct job_waiter *waiters;
-    struct timer *retention;        /* runs while an ended job's images are kept */
+    struct timer *retention; /* runs while an ended job's images are kept */
 };
 
 /* Whether a name is allowed: [A-Za-z0-9._-], at most 64 characters, no leading '.'. */

@@ -8,34 +8,20 @@
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "coord/coord.h"
+#include "node-agent/line_actions.h"
 #include "node-agent/line_capture.h"
 #include "node-agent/line_measure.h"
 #include "node-agent/line_report.h"
-#include "node-agent/reply.h"
+#include "node-agent/line_requests.h"
 
 #define OWN_AGENT 0u /* of the coordinator's agents: there is one node */
 #define SETTLE_MS 1000
 
-/* An action of the coordinator that waits to be carried out: coord_step() must not be called from emit. */
-struct action {
-    struct action *next;
-    struct coord_action of; /* clocks and reason point into the allocation */
-    struct coord_clock clocks[];
-};
-
-/* A client that waits for a line. */
-struct request {
-    struct request *next;
-    uint64_t token;
-    struct connection *connection;
-    uint64_t line; /* that has committed for it, and is being measured; 0: none yet */
-};
-
 /* What is known of a rank in the line in progress. */
 struct member {
     struct rank *rank;
-    bool is_read;   /* its report was read after the strobe */
-    bool has_sent;  /* sent is valid */
+    bool is_read;  /* its report was read after the strobe */
+    bool has_sent; /* sent is valid */
     struct coord_report sent;
     int32_t sent_peers[CONTROL_MAX_PEERS];
     bool is_parked;
@@ -48,15 +34,14 @@ struct line {
     struct rank *const *ranks; /* of the epoch; NULL: no epoch is open */
     struct member *members;
     uint32_t count;
-    uint64_t number;         /* of the line in progress, 0: none */
+    uint64_t number;          /* of the line in progress, 0: none */
     uint32_t targets_version; /* newest, 0: none yet */
     uint32_t parked;
     struct clock_table clocks;
     struct line_capture *capture;
-    struct action *first, *last;
+    struct line_actions actions;
     bool is_acting; /* the actions are being carried out */
-    struct request *requests;
-    uint64_t last_token;
+    struct line_requests requests;
     struct timer *interval;
     struct line_measure measure;  /* of the line in progress */
     struct line_measure settling; /* of the committed line whose ranks do not all run again yet */
@@ -82,8 +67,7 @@ static void note_parked(struct line *line, struct member *member);
 static void on_rank_captured(struct rank *rank, void *context);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void on_interval(void *context);
-static void ask(struct line *line, struct request *request);
-static void answer_request(struct line *line, uint64_t token, uint64_t number, const char *reason);
+static void ask(struct line *line, struct line_request *request);
 static void settle(struct line *line);
 static void settle_if_resumed(struct line *line);
 static void on_settle_limit(void *context);
@@ -115,8 +99,7 @@ void line_destroy(struct line *line)
     if (!line)
         return;
     line_close_epoch(line);
-    while (line->requests)
-        answer_request(line, line->requests->token, 0, "the job has ended");
+    requests_answer_all(&line->requests, line->job, 0, "the job has ended");
     timer_destroy(line->interval);
     timer_destroy(line->settle_limit);
     measure_release(&line->measure);
@@ -138,14 +121,16 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     line->ranks = ranks;
     line->count = count;
     line->epoch = epoch;
-    step(line, (struct coord_event){.type = COORD_EVENT_EPOCH, .epoch = epoch, .agent_count = 1,
+    step(line, (struct coord_event){.type = COORD_EVENT_EPOCH,
+                                    .epoch = epoch,
+                                    .agent_count = 1,
                                     .rank_count = count,
                                     .committed_line = store_committed_line(line->job->store),
                                     .last_line = line->job->last_line});
     uint64_t interval_ms = line->job->config->interval_ms;
     if (interval_ms)
         timer_start(line->interval, interval_ms, interval_ms);
-    for (struct request *request = line->requests, *next; request; request = next) {
+    for (struct line_request *request = line->requests.first, *next; request; request = next) {
         next = request->next;
         ask(line, request);
     }
@@ -168,30 +153,16 @@ void line_close_epoch(struct line *line)
 
 void line_request(struct line *line, struct connection *connection)
 {
-    struct request *request = calloc(1, sizeof *request);
-    if (!request) {
+    struct line_request *request = requests_add(&line->requests, connection);
+    if (!request)
         connection_reply_error(connection, ENOMEM, "the agent is out of memory");
-        return;
-    }
-    request->token = ++line->last_token;
-    request->connection = connection;
-    request->next = line->requests;
-    line->requests = request;
-    if (line->ranks)
+    else if (line->ranks)
         ask(line, request);
 }
 
 void line_forget_connection(struct line *line, struct connection *connection)
 {
-    for (struct request **at = &line->requests; *at;) {
-        struct request *request = *at;
-        if (request->connection == connection) {
-            *at = request->next;
-            free(request);
-        } else {
-            at = &request->next;
-        }
-    }
+    requests_forget(&line->requests, connection);
 }
 
 void line_rank_changed(struct line *line, struct rank *rank)
@@ -202,8 +173,8 @@ void line_rank_changed(struct line *line, struct rank *rank)
 
 void line_rank_lost(struct line *line, const char *reason)
 {
-    step(line, (struct coord_event){.type = COORD_EVENT_LOST, .epoch = line->epoch, .agent = OWN_AGENT,
-                                    .reason = reason});
+    step(line, (struct coord_event){
+                   .type = COORD_EVENT_LOST, .epoch = line->epoch, .agent = OWN_AGENT, .reason = reason});
     settle(line);
 }
 
@@ -220,11 +191,7 @@ static void step(struct line *line, struct coord_event event)
     if (line->is_acting)
         return;
     line->is_acting = true;
-    while (line->first) {
-        struct action *action = line->first;
-        line->first = action->next;
-        if (!line->first)
-            line->last = NULL;
+    for (struct line_action *action; (action = actions_pop(&line->actions));) {
         act(line, &action->of);
         free(action);
     }
@@ -234,24 +201,8 @@ static void step(struct line *line, struct coord_event event)
 static void emit(void *context, const struct coord_action *action)
 {
     struct line *line = context;
-    size_t clocks = action->clock_count * sizeof *action->clocks;
-    size_t text = action->reason ? strlen(action->reason) + 1 : 0;
-    struct action *copy = calloc(1, sizeof *copy + clocks + text);
-    if (!copy) { /* the line then stands still until a rank is lost or the job ends */
+    if (actions_push(&line->actions, action) < 0) /* the line then stands still until the epoch ends */
         log_error("job \"%s\": no memory to carry out a step of a line", line->job->name);
-        return;
-    }
-    copy->of = *action;
-    if (clocks)
-        memcpy(copy->clocks, action->clocks, clocks);
-    copy->of.clocks = copy->clocks;
-    if (text)
-        copy->of.reason = memcpy((char *)copy->clocks + clocks, action->reason, text);
-    if (line->last)
-        line->last->next = copy;
-    else
-        line->first = copy;
-    line->last = copy;
 }
 
 static void act(struct line *line, const struct coord_action *action)
@@ -354,8 +305,7 @@ static void do_commit(struct line *line)
     if (store_commit(line->job->store, &record, &err) < 0) {
         log_error("job \"%s\": line %llu: %s", line->job->name, (unsigned long long)line->number, err.text);
         line_rank_lost(line, err.text);
-        while (line->requests)
-            answer_request(line, line->requests->token, record.line, err.text);
+        requests_answer_all(&line->requests, line->job, record.line, err.text);
         return;
     }
     if (entry) {
@@ -367,8 +317,8 @@ static void do_commit(struct line *line)
     line->settling = line->measure;
     line->measure = (struct line_measure){0};
     timer_start(line->settle_limit, SETTLE_MS, 0);
-    step(line, (struct coord_event){.type = COORD_EVENT_COMMITTED, .epoch = line->epoch, .agent = OWN_AGENT,
-                                    .line = number});
+    step(line, (struct coord_event){
+                   .type = COORD_EVENT_COMMITTED, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
 }
 
 static void do_abort(struct line *line, const struct coord_action *action)
@@ -394,18 +344,19 @@ static void do_abort(struct line *line, const struct coord_action *action)
 static void do_line_done(struct line *line, const struct coord_action *action)
 {
     bool is_measured = action->is_committed && line->settling.line == action->line;
-    for (struct request *request = line->requests; is_measured && request; request = request->next)
-        if (request->token == action->token)
-            request->line = action->line;
-    if (!is_measured)
-        answer_request(line, action->token, action->line, action->is_committed ? NULL : action->reason);
+    if (is_measured)
+        requests_mark(&line->requests, action->token, action->line);
+    else
+        requests_answer(&line->requests, line->job, action->token, action->line,
+                        action->is_committed ? NULL : action->reason);
     settle_if_resumed(line);
 }
 
 static void say(struct line *line, enum coord_event_type type, const char *reason)
 {
-    step(line, (struct coord_event){.type = type, .epoch = line->epoch, .agent = OWN_AGENT,
-                                    .line = line->number, .reason = reason});
+    step(line,
+         (struct coord_event){
+             .type = type, .epoch = line->epoch, .agent = OWN_AGENT, .line = line->number, .reason = reason});
 }
 
 static void order_all(struct line *line, enum control_command command)
@@ -444,8 +395,11 @@ static void send_clocks(struct line *line)
             return;
         }
     }
-    step(line, (struct coord_event){.type = COORD_EVENT_CLOCKS, .epoch = line->epoch, .agent = OWN_AGENT,
-                                    .line = line->number, .clocks = line->clocks.clocks,
+    step(line, (struct coord_event){.type = COORD_EVENT_CLOCKS,
+                                    .epoch = line->epoch,
+                                    .agent = OWN_AGENT,
+                                    .line = line->number,
+                                    .clocks = line->clocks.clocks,
                                     .clock_count = line->clocks.count});
 }
 
@@ -461,8 +415,11 @@ static void send_report(struct line *line, struct member *member)
         memcpy(member->sent_peers, made.peers, made.peer_count * sizeof *made.peers);
         member->sent.peers = member->sent_peers;
     }
-    step(line, (struct coord_event){.type = COORD_EVENT_REPORT, .epoch = line->epoch, .agent = OWN_AGENT,
-                                    .line = line->number, .report = made});
+    step(line, (struct coord_event){.type = COORD_EVENT_REPORT,
+                                    .epoch = line->epoch,
+                                    .agent = OWN_AGENT,
+                                    .line = line->number,
+                                    .report = made});
 }
 
 static void note_parked(struct line *line, struct member *member)
@@ -507,28 +464,13 @@ static void on_interval(void *context)
         step(line, (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch});
 }
 
-static void ask(struct line *line, struct request *request)
+static void ask(struct line *line, struct line_request *request)
 {
     uint64_t interval_ms = line->job->config->interval_ms;
     if (interval_ms) /* the interval is measured from the last request */
         timer_start(line->interval, interval_ms, interval_ms);
-    step(line, (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch,
-                                    .token = request->token});
-}
-
-/* The reason is NULL if the line has committed. Unknown tokens (0: the strobe's) wait for nothing. */
-static void answer_request(struct line *line, uint64_t token, uint64_t number, const char *reason)
-{
-    for (struct request **at = &line->requests; *at; at = &(*at)->next) {
-        struct request *request = *at;
-        if (request->token != token)
-            continue;
-        *at = request->next;
-        if (request->connection)
-            reply_line_done(request->connection, line->job, number, reason);
-        free(request);
-        return;
-    }
+    step(line,
+         (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch, .token = request->token});
 }
 
 static void settle_if_resumed(struct line *line)
@@ -555,12 +497,7 @@ static void settle(struct line *line)
         measure_fill(&measure, line->ranks, line->count, entry);
         tell_line(line, entry);
     }
-    for (struct request *request = line->requests; request;) {
-        bool is_for_it = request->line == measure.line;
-        if (is_for_it)
-            answer_request(line, request->token, measure.line, NULL);
-        request = is_for_it ? line->requests : request->next;
-    }
+    requests_answer_marked(&line->requests, line->job, measure.line);
     measure_release(&measure);
 }
 

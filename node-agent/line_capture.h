@@ -18,7 +18,7 @@ struct line_capture_request {
     struct store *store;
     uint64_t line;
     struct rank *const *ranks;
-    uint32_t count; /* of ranks here and, for now, in the world */
+    uint32_t count;              /* of ranks here and, for now, in the world */
     uint64_t memory_limit_bytes; /* 0: none */
 };
 

@@ -12,7 +12,7 @@
 #include "node-agent/store/commits.h"
 
 struct line_measure {
-    uint64_t line; /* 0: none */
+    uint64_t line;                            /* 0: none */
     uint64_t strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
     uint64_t drain_ns;                        /* the slowest rank's */
     uint64_t captured_bytes;

@@ -55,8 +55,14 @@ struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t number, uint32_t r
         belay_error_errno(err, "cannot take in a rank");
         return NULL;
     }
-    *rank = (struct rank){.number = number, .pid = pid, .pidfd = -1, .event_fd = -1, .control_fd = -1,
-                          .control = MAP_FAILED, .ops = ops, .context = context};
+    *rank = (struct rank){.number = number,
+                          .pid = pid,
+                          .pidfd = -1,
+                          .event_fd = -1,
+                          .control_fd = -1,
+                          .control = MAP_FAILED,
+                          .ops = ops,
+                          .context = context};
     if (open_channels(rank, ranks, epoch, err) < 0) {
         rank_free(rank);
         return NULL;
@@ -351,7 +357,8 @@ static bool read_once(struct rank *rank, struct rank_report *report)
             continue;
         report->clocks[clocks].comm = comm;
         report->clocks[clocks].seq = control->clocks[i].seq;
-        report->clocks[clocks].target = control->clocks[i].target_comm == comm ? control->clocks[i].target : 0;
+        report->clocks[clocks].target =
+            control->clocks[i].target_comm == comm ? control->clocks[i].target : 0;
         clocks++;
     }
     report->clock_count = clocks;

@@ -25,7 +25,7 @@ struct rank_report {
     uint32_t clock_count;
     struct {
         uint64_t comm, seq, target;
-    } *clocks; /* slots in use; target counts as 0 if none was named for the communicator */
+    } * clocks; /* slots in use; target counts as 0 if none was named for the communicator */
 };
 
 /* How a process ended. */

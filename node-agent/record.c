@@ -99,7 +99,8 @@ static uint8_t *read_all(int fd, size_t *count)
     return bytes;
 }
 
-static void status_path(const struct agent *agent, const char *job, const char *suffix, char *path, size_t room)
+static void status_path(const struct agent *agent, const char *job, const char *suffix, char *path,
+                        size_t room)
 {
     snprintf(path, room, "%s/jobs/%s.status%s", agent->rundir, job, suffix);
 }
@@ -162,7 +163,8 @@ bool record_remove_status(const struct agent *agent, const char *job)
     return was_there;
 }
 
-void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job), void *context)
+void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),
+                        void *context)
 {
     static const char suffix[] = ".status";
     char path[PATH_BYTES];

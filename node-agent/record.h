@@ -33,6 +33,7 @@ Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char
 bool record_remove_status(const struct agent *agent, const char *job);
 
 /* Call each() with the name of every job that has a status file. */
-void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job), void *context);
+void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),
+                        void *context);
 
 #endif

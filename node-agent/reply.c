@@ -5,8 +5,8 @@
 
 #include "node-agent/status.h"
 
-void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch, uint64_t restore_line,
-                   const int *fds, unsigned fd_count)
+void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
+                   uint64_t restore_line, const int *fds, unsigned fd_count)
 {
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__RankWelcome welcome = BELAY__WIRE__RANK_WELCOME__INIT;

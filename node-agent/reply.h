@@ -10,8 +10,8 @@
 #include "node-agent/job.h"
 #include "node-agent/verdict.h"
 
-void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch, uint64_t restore_line,
-                   const int *fds, unsigned fd_count);
+void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
+                   uint64_t restore_line, const int *fds, unsigned fd_count);
 void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line);
 void reply_done(struct connection *connection, uint32_t count, const char *text);
 

@@ -48,7 +48,8 @@ static void on_request(struct connection *connection, const Belay__Wire__Request
         take_ping(agent, connection);
         break;
     default:
-        connection_reply_error(connection, ENOSYS, "this agent does not know the request: is it older than you?");
+        connection_reply_error(connection, ENOSYS,
+                               "this agent does not know the request: is it older than you?");
         break;
     }
 }
@@ -60,7 +61,7 @@ static void on_closed(struct connection *connection, void *context)
     struct job *job, *next;
     agent->connection_count--;
     HASH_ITER(hh, agent->jobs, job, next)
-        job_forget_connection(job, connection);
+    job_forget_connection(job, connection);
     agent->settle(agent);
 }
 

@@ -18,9 +18,11 @@ int restore_check(const struct job *job, uint64_t line, const Belay__Wire__RankH
     if (line == 0)
         return 0;
     if (store_ranks(job->store) != hello->ranks)
-        return belay_error_set(err, EPERM, "job \"%s\": line %llu was taken with %u ranks, this launch has %u; "
-                               "use the same number or 'belay clean %s'", job->name, (unsigned long long)line,
-                               store_ranks(job->store), hello->ranks, job->name);
+        return belay_error_set(err, EPERM,
+                               "job \"%s\": line %llu was taken with %u ranks, this launch has %u; "
+                               "use the same number or 'belay clean %s'",
+                               job->name, (unsigned long long)line, store_ranks(job->store), hello->ranks,
+                               job->name);
     int fd = store_image(job->store, hello->rank);
     if (fd < 0 || fstat(fd, &st) < 0)
         return belay_error_set(err, EIO, "job \"%s\": the image of rank %u is not there", job->name,
@@ -45,16 +47,20 @@ static int check_image(const struct job *job, const struct image_view *view, uin
         return belay_error_set(err, EIO, "job \"%s\": the image of rank %u is not of line %llu", job->name,
                                hello->rank, (unsigned long long)line);
     if (!is_same && strcmp(program, hello->program))
-        return belay_error_set(err, EPERM, "job \"%s\": line %llu was taken of %.100s, this is %.160s; use the "
-                               "same program or 'belay clean %s'", job->name, (unsigned long long)line, program,
-                               hello->program, job->name);
+        return belay_error_set(err, EPERM,
+                               "job \"%s\": line %llu was taken of %.100s, this is %.160s; use the "
+                               "same program or 'belay clean %s'",
+                               job->name, (unsigned long long)line, program, hello->program, job->name);
     if (!is_same)
-        return belay_error_set(err, EPERM, "job \"%s\": line %llu was taken of another build of the program or "
-                               "its libc than this: %.160s; use the same or 'belay clean %s'", job->name,
-                               (unsigned long long)line,
+        return belay_error_set(err, EPERM,
+                               "job \"%s\": line %llu was taken of another build of the program or "
+                               "its libc than this: %.160s; use the same or 'belay clean %s'",
+                               job->name, (unsigned long long)line,
                                hello->identity_text[0] ? hello->identity_text : hello->program, job->name);
     if (header->layout_version != hello->layout_version)
-        return belay_error_set(err, EPERM, "job \"%s\": line %llu was taken by another version of Belay; use "
-                               "that one or 'belay clean %s'", job->name, (unsigned long long)line, job->name);
+        return belay_error_set(err, EPERM,
+                               "job \"%s\": line %llu was taken by another version of Belay; use "
+                               "that one or 'belay clean %s'",
+                               job->name, (unsigned long long)line, job->name);
     return 0;
 }

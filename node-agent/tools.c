@@ -113,7 +113,8 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
     if (clean->job[0]) {
         job = job_find(agent, clean->job);
         if (job && job_is_running(job))
-            belay_error_set(&err, EBUSY, "job \"%s\" is running; 'belay stop %s' ends it", job->name, job->name);
+            belay_error_set(&err, EBUSY, "job \"%s\" is running; 'belay stop %s' ends it", job->name,
+                            job->name);
         else if (clean_one(agent, clean->job))
             count = 1;
         else
@@ -124,8 +125,8 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         }
     } else {
         HASH_ITER(hh, agent->jobs, job, next)
-            if (!job_is_running(job))
-                count += clean_one(agent, job->name);
+        if (!job_is_running(job))
+            count += clean_one(agent, job->name);
         record_each_status(agent, clean_recorded, &names);
         count += (uint32_t)names.count;
     }

@@ -70,10 +70,10 @@ static void judge_loss(const struct verdict_case *of, const struct verdict_rank 
     else
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u (pid %d) was killed", lost->rank,
                  (int)lost->pid);
-    bool is_again = of->before.signal != 0 && of->before.signal == signal &&
-                    of->before.rank == lost->rank && of->before.newest_line == of->newest_line;
-    verdict->kind = is_again ? BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP
-                             : BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+    bool is_again = of->before.signal != 0 && of->before.signal == signal && of->before.rank == lost->rank &&
+                    of->before.newest_line == of->newest_line;
+    verdict->kind =
+        is_again ? BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP : BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
 }
 
 /* The launcher gave up while ranks were still running. */

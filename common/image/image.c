@@ -177,16 +177,15 @@ static int check_header(const struct image_header *header, size_t bytes, struct 
         return belay_error_set(err, EINVAL, "image of format %u; this Belay reads format %u", header->version,
                                IMAGE_VERSION);
     uint64_t head = header->data_offset < bytes ? header->data_offset : bytes;
-    bool is_sound = header->data_offset <= bytes && header->data_offset % IMAGE_PAGE_BYTES == 0 &&
-                    header->data_bytes % IMAGE_PAGE_BYTES == 0 &&
-                    header->data_bytes <= UINT64_MAX - header->data_offset &&
-                    header->total_bytes == header->data_offset + header->data_bytes &&
-                    header->rank < header->ranks && header->strings_bytes > 0 &&
-                    header->strings_bytes <= UINT32_MAX &&
-                    is_table(header->region_offset, header->region_count, sizeof(struct image_region),
-                             head) &&
-                    is_table(header->run_offset, header->run_count, sizeof(struct image_run), head) &&
-                    is_table(header->strings_offset, header->strings_bytes, 1, head);
+    bool is_sound =
+        header->data_offset <= bytes && header->data_offset % IMAGE_PAGE_BYTES == 0 &&
+        header->data_bytes % IMAGE_PAGE_BYTES == 0 &&
+        header->data_bytes <= UINT64_MAX - header->data_offset &&
+        header->total_bytes == header->data_offset + header->data_bytes && header->rank < header->ranks &&
+        header->strings_bytes > 0 && header->strings_bytes <= UINT32_MAX &&
+        is_table(header->region_offset, header->region_count, sizeof(struct image_region), head) &&
+        is_table(header->run_offset, header->run_count, sizeof(struct image_run), head) &&
+        is_table(header->strings_offset, header->strings_bytes, 1, head);
     return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its header is out of bounds");
 }
 

@@ -203,8 +203,7 @@ static void read_complaint(int fd, char *text, size_t text_bytes)
     char extra[256];
     for (;;) {
         bool is_full = used + 1 >= text_bytes;
-        ssize_t got = is_full ? read(fd, extra, sizeof extra)
-                              : read(fd, text + used, text_bytes - 1 - used);
+        ssize_t got = is_full ? read(fd, extra, sizeof extra) : read(fd, text + used, text_bytes - 1 - used);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)

@@ -114,8 +114,8 @@ ssize_t message_receive(int sock, uint8_t **bytes, int *fds, unsigned *fd_count,
     errno = EBADMSG;
     return -1;
 fail:
-    belay_error_errno(err, errno == EBADMSG ? "the peer sent a malformed message"
-                                            : "cannot receive a message");
+    belay_error_errno(err,
+                      errno == EBADMSG ? "the peer sent a malformed message" : "cannot receive a message");
     int code = errno;
     for (unsigned i = 0; i < came_count; i++)
         close(came[i]);
@@ -180,7 +180,9 @@ static ssize_t receive_header(int sock, uint8_t *header, int *fds, unsigned *fd_
         char bytes[CMSG_SPACE(MESSAGE_MAX_FDS * sizeof(int))];
     } control;
     struct iovec part = {.iov_base = header, .iov_len = MESSAGE_HEADER_BYTES};
-    struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
                          .msg_controllen = sizeof control.bytes};
     ssize_t got;
     do {

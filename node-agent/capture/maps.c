@@ -81,7 +81,8 @@ int maps_parse_line(char *line, const char *root, struct mapping *mapping)
 
     line[strcspn(line, "\n")] = '\0';
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end, perms,
-               &offset, &inode, &path_at) < 5 || path_at == 0 || start >= end || strlen(perms) != 4) {
+               &offset, &inode, &path_at) < 5 ||
+        path_at == 0 || start >= end || strlen(perms) != 4) {
         errno = EINVAL;
         return -1;
     }

@@ -32,10 +32,10 @@ struct held {
     char name[KEEPER_NAME_BYTES];
 };
 
-static struct held *all;                 /* everything held */
-static int clients[MAX_CLIENTS];         /* connected agents (one, two for a moment), -1: free */
-static uint64_t retain_ms = 3600000;     /* how long things are held without an agent */
-static uint64_t deadline_ms;             /* leave then, unless a client comes; valid without clients */
+static struct held *all;             /* everything held */
+static int clients[MAX_CLIENTS];     /* connected agents (one, two for a moment), -1: free */
+static uint64_t retain_ms = 3600000; /* how long things are held without an agent */
+static uint64_t deadline_ms;         /* leave then, unless a client comes; valid without clients */
 
 static int parse_arguments(int argc, char **argv, const char **rundir);
 static void serve(void);

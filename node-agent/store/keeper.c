@@ -64,7 +64,8 @@ void keeper_close(struct keeper *keeper)
     char text[KEEPER_MESSAGE_BYTES];
     int fd, is_empty = !keeper->items;
     struct item *item, *next;
-    HASH_ITER(hh, keeper->items, item, next) {
+    HASH_ITER(hh, keeper->items, item, next)
+    {
         HASH_DEL(keeper->items, item);
         free(item);
     }

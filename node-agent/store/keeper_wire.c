@@ -19,7 +19,9 @@ ssize_t keeper_receive(int sock, char *text, int *fd)
         char bytes[CMSG_SPACE(MESSAGE_MAX_FDS * sizeof(int))];
     } control;
     struct iovec part = {.iov_base = text, .iov_len = KEEPER_MESSAGE_BYTES - 1};
-    struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
                          .msg_controllen = sizeof control.bytes};
     int fds[MESSAGE_MAX_FDS];
     ssize_t got;

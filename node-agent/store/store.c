@@ -123,14 +123,16 @@ int store_check_room(const struct store *store, uint64_t need_bytes, uint64_t li
     const double mib = 1 << 20;
     uint64_t held = set_bytes(&store->images) + set_bytes(&store->staging);
     if (limit_bytes && held + need_bytes > limit_bytes)
-        return belay_error_set(err, ENOMEM, "the memory limit of %.1f MiB does not hold the line: %.1f MiB "
-                               "are held and %.1f MiB more are needed; raise --memory", limit_bytes / mib,
-                               held / mib, need_bytes / mib);
+        return belay_error_set(err, ENOMEM,
+                               "the memory limit of %.1f MiB does not hold the line: %.1f MiB "
+                               "are held and %.1f MiB more are needed; raise --memory",
+                               limit_bytes / mib, held / mib, need_bytes / mib);
     uint64_t available = available_bytes();
     if (need_bytes + SPARE_BYTES > available)
-        return belay_error_set(err, ENOMEM, "this node's memory does not hold the line: %.1f MiB are needed "
-                               "and %.1f MiB are available; use fewer ranks a node", need_bytes / mib,
-                               available / mib);
+        return belay_error_set(err, ENOMEM,
+                               "this node's memory does not hold the line: %.1f MiB are needed "
+                               "and %.1f MiB are available; use fewer ranks a node",
+                               need_bytes / mib, available / mib);
     return 0;
 }
 
@@ -143,8 +145,8 @@ int store_make_image(uint64_t bytes, struct belay_error *err)
     if (code == 0)
         return fd;
     close(fd);
-    return belay_error_set(err, code, "cannot reserve %.1f MiB for an image: %s",
-                           bytes / (double)(1 << 20), strerror(code));
+    return belay_error_set(err, code, "cannot reserve %.1f MiB for an image: %s", bytes / (double)(1 << 20),
+                           strerror(code));
 }
 
 int store_stage(struct store *store, uint64_t line, uint32_t rank, uint32_t ranks, int fd, uint64_t bytes,

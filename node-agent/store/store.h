@@ -24,8 +24,8 @@ struct store *store_create(struct keeper *keeper, const char *job, struct belay_
 
 /*
  * Take up what a former agent left of a job: its commit record (taken over) and the images that
- * store_adopt_image() brings. store_adopt_done() checks that the newest committed line is whole, and drops the
- * rest. NULL, or -1, with err.
+ * store_adopt_image() brings. store_adopt_done() checks that the newest committed line is whole, and drops
+ * the rest. NULL, or -1, with err.
  */
 struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, struct belay_error *err);
 int store_adopt_image(struct store *store, uint64_t line, uint32_t rank, int fd, struct belay_error *err);

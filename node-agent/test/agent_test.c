@@ -37,8 +37,8 @@ static void on_event(const Belay__Wire__Event *event, void *context)
 {
     (void)context;
     size_t used = strlen(events);
-    snprintf(events + used, sizeof events - used, "%s%s%s\n", event->text, event->stop_requested ? " STOP" : "",
-             event->restored ? " RESTORED" : "");
+    snprintf(events + used, sizeof events - used, "%s%s%s\n", event->text,
+             event->stop_requested ? " STOP" : "", event->restored ? " RESTORED" : "");
 }
 
 static Belay__Wire__Reply *call(int sock, Belay__Wire__Request__BodyCase kind, void *body,
@@ -115,13 +115,14 @@ static int setup(void **state)
     ssize_t length = readlink("/proc/self/exe", belayd, sizeof belayd - 32);
     assert_true(length > 0);
     belayd[length] = '\0';
-    *strrchr(belayd, '/') = '\0';              /* .../node-agent/test */
-    strcpy(strrchr(belayd, '/'), "/belayd");   /* .../node-agent/belayd */
+    *strrchr(belayd, '/') = '\0';            /* .../node-agent/test */
+    strcpy(strrchr(belayd, '/'), "/belayd"); /* .../node-agent/belayd */
     strcpy(base, "/tmp/belay-agent-XXXXXX");
     assert_non_null(mkdtemp(base));
     snprintf(rundir, sizeof rundir, "%s/run", base);
     assert_int_equal(mkdir(rundir, 0700), 0);
-    plan = (struct fake_rank_plan){.rundir = rundir, .job = "job", .ranks = RANKS, .identity = 7, .content = 1};
+    plan =
+        (struct fake_rank_plan){.rundir = rundir, .job = "job", .ranks = RANKS, .identity = 7, .content = 1};
     events[0] = '\0';
     connect_agent();
     return 0;

@@ -21,7 +21,7 @@
 #include "node-agent/capture/capture.h"
 
 #define PAGE IMAGE_PAGE_BYTES
-#define AT(page) ((char *)(UPPER_BASE + (page) * PAGE))
+#define AT(page) ((char *)(UPPER_BASE + (page)*PAGE))
 #define SCATTERED 3000u /* every other page: more runs than one call takes */
 
 /* The child's memory, by pages from UPPER_BASE. */
@@ -174,7 +174,8 @@ static void test_every_page(void **state)
     int fd = make_file(file_name, 3);
     close(fd);
     pid_t pid = start_child();
-    struct capture_subject subject = {.pid = pid, .program = "/usr/bin/app",
+    struct capture_subject subject = {.pid = pid,
+                                      .program = "/usr/bin/app",
                                       .header = {.line = 9, .rank = 1, .ranks = 2, .resume_context = 42}};
     struct capture *capture = capture_create(&subject, &tracker_full);
     assert_non_null(capture);
@@ -234,10 +235,12 @@ static void test_maps_lines(void **state)
     assert_int_equal(mapping.content, MAPPING_CONTENT_OWN);
     assert_int_equal(parse("00400000-00401000 rw-p 00000000 00:00 0 [heap]", &mapping), 1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);
-    assert_int_equal(parse("120000000000-120000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping), 1);
+    assert_int_equal(parse("120000000000-120000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
+                     1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED_ANON);
     assert_null(mapping.path);
-    assert_int_equal(parse("120000000000-120000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping), 1);
+    assert_int_equal(parse("120000000000-120000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping),
+                     1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);
     assert_int_equal(mapping.content, MAPPING_CONTENT_ALL);
     assert_int_equal(parse("120000000000-120000002000 r--p 00003000 08:01 9 /proc/self/maps", &mapping), 1);

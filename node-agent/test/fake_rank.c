@@ -106,8 +106,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
         write(words, "i", 1);
         _exit(1);
     }
-    control->needs_fence =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
+    control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     control->leader_tid = (uint32_t)getpid();
     control->restored_line = plan->expect_line;
     control->restore_ns = plan->expect_line ? 1000000 : 0;

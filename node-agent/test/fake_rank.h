@@ -13,12 +13,12 @@
 struct fake_rank_plan {
     const char *rundir, *job, *program;
     uint32_t rank, ranks, epoch;
-    uint8_t identity;        /* all 32 bytes of it */
+    uint8_t identity; /* all 32 bytes of it */
     uint64_t layout_version;
     uint64_t interval_ms;
-    uint8_t content;         /* written to each page of its memory, with the page's number */
-    uint64_t pages;          /* of memory, 0: FAKE_MEMORY_PAGES */
-    uint64_t expect_line;    /* the image it wants to be given, 0: none; its content must be `content` */
+    uint8_t content;      /* written to each page of its memory, with the page's number */
+    uint64_t pages;       /* of memory, 0: FAKE_MEMORY_PAGES */
+    uint64_t expect_line; /* the image it wants to be given, 0: none; its content must be `content` */
 };
 
 struct fake_rank {

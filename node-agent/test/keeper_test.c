@@ -39,7 +39,7 @@ static int teardown(void **state)
 {
     (void)state;
     while (waitpid(-1, NULL, 0) > 0)
-        continue; /* keepers that we started: the next test finds its own by being the only child */
+        continue;       /* keepers that we started: the next test finds its own by being the only child */
     return rmdir(base); /* the keeper has removed its own things */
 }
 
@@ -180,11 +180,8 @@ static void test_bad_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_put_list_drop),
-        EACH(test_survives_the_agent),
-        EACH(test_killed_keeper_is_replaced),
-        EACH(test_retention_ends),
-        EACH(test_bad_names),
+        EACH(test_put_list_drop),  EACH(test_survives_the_agent), EACH(test_killed_keeper_is_replaced),
+        EACH(test_retention_ends), EACH(test_bad_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,8 +46,8 @@ static int teardown(void **state)
 
 static int make_image(uint64_t line, uint32_t rank)
 {
-    struct image_header header = {.magic = IMAGE_MAGIC, .line = line, .rank = rank, .ranks = 2,
-                                  .total_bytes = BYTES};
+    struct image_header header = {
+        .magic = IMAGE_MAGIC, .line = line, .rank = rank, .ranks = 2, .total_bytes = BYTES};
     int fd = store_make_image(BYTES, NULL);
     assert_int_equal(pwrite(fd, &header, sizeof header, 0), (ssize_t)sizeof header);
     return fd;
@@ -237,8 +237,8 @@ static void test_long_record_is_shortened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_commit_and_abort), EACH(test_room),          EACH(test_adoption),
-        EACH(test_torn_record),      EACH(test_long_record_is_shortened),
+        EACH(test_commit_and_abort),         EACH(test_room), EACH(test_adoption), EACH(test_torn_record),
+        EACH(test_long_record_is_shortened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,14 +15,16 @@
 
 static struct verdict_rank ended(uint32_t rank, enum control_exit kind, int status, uint64_t ns)
 {
-    return (struct verdict_rank){.rank = rank, .pid = 100 + (pid_t)rank,
-                                 .exit = {.kind = kind, .status = status, .announced_ns = ns, .seen_ns = ns + 1}};
+    return (struct verdict_rank){
+        .rank = rank,
+        .pid = 100 + (pid_t)rank,
+        .exit = {.kind = kind, .status = status, .announced_ns = ns, .seen_ns = ns + 1}};
 }
 
 static struct verdict_rank killed(uint32_t rank, uint64_t ns, bool by_us)
 {
-    return (struct verdict_rank){.rank = rank, .pid = 100 + (pid_t)rank,
-                                 .exit = {.seen_ns = ns, .is_killed_by_us = by_us}};
+    return (struct verdict_rank){
+        .rank = rank, .pid = 100 + (pid_t)rank, .exit = {.seen_ns = ns, .is_killed_by_us = by_us}};
 }
 
 static struct verdict judge(struct verdict_rank a, struct verdict_rank b, int wait_status)
@@ -37,7 +39,8 @@ static struct verdict judge(struct verdict_rank a, struct verdict_rank b, int wa
 static void test_good_end(void **state)
 {
     (void)state;
-    struct verdict verdict = judge(ended(0, CONTROL_EXIT_STATUS, 0, 5), ended(1, CONTROL_EXIT_STATUS, 0, 6), 0);
+    struct verdict verdict =
+        judge(ended(0, CONTROL_EXIT_STATUS, 0, 5), ended(1, CONTROL_EXIT_STATUS, 0, 6), 0);
     assert_int_equal(verdict.kind, KIND(FINISHED));
     assert_int_equal(verdict.lost_rank, VERDICT_NO_RANK);
 }
@@ -85,7 +88,10 @@ static void test_crash_loop(void **state)
 {
     (void)state;
     struct verdict_rank ranks[] = {killed(1, 5, false)};
-    struct verdict_case of = {.ranks = ranks, .count = 1, .wait_status = EXITED(139), .newest_line = 3,
+    struct verdict_case of = {.ranks = ranks,
+                              .count = 1,
+                              .wait_status = EXITED(139),
+                              .newest_line = 3,
                               .before = {.rank = 1, .signal = 11, .newest_line = 3}};
     struct verdict verdict;
     verdict_judge(&of, &verdict);

@@ -20,8 +20,13 @@ static struct image_writer *make_writer(void)
 {
     struct image_writer *writer = image_writer_create();
     assert_non_null(writer);
-    struct image_region code = {.start = BASE, .end = BASE + 4 * PAGE, .kind = IMAGE_REGION_FILE, .prot = 5,
-                                .file_offset = PAGE, .file_bytes = 12345, .file_mtime_ns = 99};
+    struct image_region code = {.start = BASE,
+                                .end = BASE + 4 * PAGE,
+                                .kind = IMAGE_REGION_FILE,
+                                .prot = 5,
+                                .file_offset = PAGE,
+                                .file_bytes = 12345,
+                                .file_mtime_ns = 99};
     struct image_region data = {.start = BASE + 4 * PAGE, .end = BASE + 8 * PAGE, .kind = IMAGE_REGION_FILE};
     struct image_region heap = {
         .start = BASE + 16 * PAGE, .end = BASE + 32 * PAGE, .kind = IMAGE_REGION_ANON};
@@ -38,8 +43,12 @@ static struct image_writer *make_writer(void)
 static char *make_image(size_t *bytes)
 {
     struct image_writer *writer = make_writer();
-    struct image_header header = {.line = 7, .rank = 2, .ranks = 4, .resume_context = BASE + 64,
-                                  .layout_version = 3, .identity = {1, 2, 3}};
+    struct image_header header = {.line = 7,
+                                  .rank = 2,
+                                  .ranks = 4,
+                                  .resume_context = BASE + 64,
+                                  .layout_version = 3,
+                                  .identity = {1, 2, 3}};
     int fd = memfd_create("image", MFD_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(image_writer_finish(writer, &header, fd, NULL), 0);
@@ -91,7 +100,7 @@ static void refuse(size_t offset, uint64_t value, size_t width)
     free(image);
 }
 
-#define REFUSE(field, value) \
+#define REFUSE(field, value)                                                                                 \
     refuse(offsetof(struct image_header, field), value, sizeof((struct image_header){0}.field))
 
 static void test_damage_is_refused(void **state)

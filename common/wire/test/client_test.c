@@ -101,10 +101,8 @@ static void test_no_agent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_made_private),
-        EACH(test_shared_directory_is_refused),
-        EACH(test_link_is_refused),
-        EACH(test_long_path_is_refused),
+        EACH(test_made_private),    EACH(test_shared_directory_is_refused),
+        EACH(test_link_is_refused), EACH(test_long_path_is_refused),
         EACH(test_no_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,12 +150,9 @@ static void test_end_inside_the_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_round_trip),
-        EACH(test_unwanted_descriptors_are_closed),
-        EACH(test_huge_length),
-        EACH(test_length_just_beyond),
-        EACH(test_zero_length),
-        EACH(test_end_inside_the_header),
+        EACH(test_round_trip),          EACH(test_unwanted_descriptors_are_closed),
+        EACH(test_huge_length),         EACH(test_length_just_beyond),
+        EACH(test_zero_length),         EACH(test_end_inside_the_header),
         EACH(test_end_inside_the_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
