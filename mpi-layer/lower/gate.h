@@ -29,6 +29,15 @@ struct context {
     uint16_t x87_control;
 };
 
+/* A timed wait in progress: what the kernel reads and writes instead of the caller's arguments. */
+struct wait {
+    int64_t nr;
+    uint64_t start_ns; /* CLOCK_MONOTONIC */
+    uint64_t time[2], remaining[2]; /* struct timespec */
+    uint64_t mask;
+    uint64_t pselect[2]; /* address and size of a mask */
+};
+
 enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE };
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
 
@@ -51,6 +60,7 @@ struct thread {
     uint64_t signal_mask;  /* as of parking */
     uint64_t pending_signals;
     struct context context;
+    struct wait wait;
     /* For the start of a new thread. */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
@@ -118,7 +128,7 @@ struct vk {
 struct gate {
     uint64_t vdso[8]; /* 0: the kernel's clock_gettime, gettimeofday, time, getcpu, clock_getres */
     void (*trampoline_entry)(void); /* 64: system calls of patched sites */
-    uint64_t reserved0;             /* 72 */
+    void (*wait_interrupted)(void *ucontext); /* 72: [any] the signal may have cut a timed wait short */
     /* Is this a moment for a safe point? [any] 1 yes, 0 deferred or not ours. */
     int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
     uint64_t generation; /* 1, 2, ...: the epoch */
@@ -149,6 +159,7 @@ struct gate {
 #define GATE ((struct gate *)GATE_ADDRESS)
 
 _Static_assert(offsetof(struct gate, trampoline_entry) == 64, "vdso.S, trampolines");
+_Static_assert(offsetof(struct gate, wait_interrupted) == 72, "vdso.S");
 _Static_assert(offsetof(struct gate, signal_is_safe) == 80, "vdso.S");
 _Static_assert(offsetof(struct thread, upper_fs) == 16, "vdso.S");
 _Static_assert(offsetof(struct thread, in_vk) == 32, "trap.S");

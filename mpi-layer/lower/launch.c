@@ -166,7 +166,8 @@ static int map_vdso(const char *path, struct belay_error *err)
     vk_signal_address = vdso_symbol("__vdso_belay_signal");
     vk_restorer_address = vdso_symbol("__vdso_belay_restorer");
     vk_resignal_address = vdso_symbol("__vdso_belay_resignal");
-    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address)
+    vk_wait_address = vdso_symbol("__vdso_belay_wait");
+    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address || !vk_wait_address)
         return belay_error_set(err, ENOEXEC, "%s is damaged", path);
     return 0;
 }
@@ -193,6 +194,7 @@ static void fill_gate(void)
     struct gate *gate = GATE;
     gate->trampoline_entry = vk_trampoline_entry;
     gate->signal_is_safe = vk_signal_is_safe;
+    gate->wait_interrupted = vk_wait_interrupted;
     gate->generation = rank.epoch;
     gate->control = rank.control;
     gate->notify = gate_notify;

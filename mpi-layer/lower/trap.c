@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
@@ -18,7 +19,17 @@
 #define SA_RESTORER 0x04000000
 #endif
 
-#define MAX_INSTRUCTIONS 128
+#define MAX_INSTRUCTIONS 192
+
+/* Timed waits (vk_wait.c). With the argument `timeout` zero (a poll without waiting) they are not trapped. */
+static const struct {
+    int nr;
+    int timeout; /* -1: always trapped */
+} waits[] = {
+    {SYS_nanosleep, -1},     {SYS_clock_nanosleep, -1}, {SYS_poll, 2},     {SYS_ppoll, -1},
+    {SYS_select, -1},        {SYS_pselect6, -1},        {SYS_epoll_wait, 3}, {SYS_epoll_pwait, -1},
+    {SYS_rt_sigsuspend, -1}, {SYS_rt_sigtimedwait, -1}, {SYS_pause, -1},   {SYS_futex, 3},
+};
 
 static uint64_t frame_mask(const ucontext_t *uc)
 {
@@ -96,6 +107,14 @@ static long serve_accept(ucontext_t *uc, long nr)
     return vk_fd_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], 0, 0);
 }
 
+static bool is_wait(long nr)
+{
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+        if (waits[i].nr == nr)
+            return true;
+    return false;
+}
+
 static void on_sigsys(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -113,6 +132,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         thread_exit();
     else if (nr == SYS_accept || nr == SYS_accept4)
         g[REG_RAX] = serve_accept(uc, nr);
+    else if (is_wait(nr))
+        vk_wait_start(nr, g);
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
@@ -151,6 +172,33 @@ static void emit(struct program *p, unsigned short code, unsigned k, unsigned ch
     p->code[p->length++] = (struct sock_filter){code, yes, no, k};
 }
 
+static void emit_load_argument(struct program *p, int argument)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument, 0, 0);
+}
+
+/* Trap timed waits that wait. The number is in the accumulator before and, if none matched, after. */
+static void emit_waits(struct program *p)
+{
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+        bool is_futex = waits[i].nr == SYS_futex;
+        unsigned char skip = waits[i].timeout < 0 ? 1 : is_futex ? 8 : 4;
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)waits[i].nr, 0, skip);
+        if (is_futex) { /* FUTEX_WAIT and FUTEX_WAIT_BITSET; elsewhere this argument is no timeout */
+            emit_load_argument(p, 1);
+            emit(p, BPF_ALU | BPF_AND | BPF_K, FUTEX_CMD_MASK & 0x7f, 0, 0);
+            emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 1, 0);
+            emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET, 0, 2);
+        }
+        if (waits[i].timeout >= 0) {
+            emit_load_argument(p, waits[i].timeout);
+            emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+            emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+        }
+        emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    }
+}
+
 /*
  * Allow unless the instruction pointer's high word is 0 (below 4 GiB) or in the upper range; then trap the
  * numbers served, and clone unless it makes a vfork()ed child.
@@ -168,6 +216,7 @@ static void build_filter(struct program *p)
         emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)*nr, 0, 1);
         emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
     }
+    emit_waits(p);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]), 0, 0);
     emit(p, BPF_ALU | BPF_AND | BPF_K, CLONE_THREAD | CLONE_VM, 0, 0);

@@ -43,6 +43,7 @@ __vdso_belay_restorer:
     .type __vdso_belay_signal, @function
 __vdso_belay_signal:
     push %rbx                       /* also aligns the stack */
+    mov %rdx, %rbx
     movabs (GATE + 80), %rax
     call *%rax                      /* signal_is_safe(signal, info, ucontext) */
     test %eax, %eax
@@ -50,7 +51,10 @@ __vdso_belay_signal:
     mov %gs:0, %rdi
     movabs $(VK + 16), %rax
     call *(%rax)                    /* vk->safepoint(thread) */
-1:  pop %rbx
+1:  mov %rbx, %rdi
+    movabs (GATE + 72), %rax
+    call *%rax                      /* wait_interrupted(ucontext) */
+    pop %rbx
     ret
     .size __vdso_belay_signal, . - __vdso_belay_signal
 
@@ -109,4 +113,12 @@ __vdso_belay_resignal:
     pop %rax
     ret $128
     .size __vdso_belay_resignal, . - __vdso_belay_resignal
+
+/* Where timed waits are made (vk_wait.c). The return address lies below the caller's red zone. */
+    .globl __vdso_belay_wait
+    .type __vdso_belay_wait, @function
+__vdso_belay_wait:
+    syscall
+    ret $128
+    .size __vdso_belay_wait, . - __vdso_belay_wait
     .section .note.GNU-stack, "", @progbits

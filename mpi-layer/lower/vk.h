@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/rawsys.h"
@@ -58,6 +59,12 @@ long vk_sigaltstack(const uint64_t *stack, uint64_t *old);
 /* Install every recorded handler again. */
 void vk_signals_restore(void);
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
+
+/* Timed waits (vk_wait.c). Trapped call: let the thread make it at vk_wait_address. */
+void vk_wait_start(long nr, greg_t *registers);
+/* After CONTROL_SIGNAL, before its handler returns: go on waiting if that was what it interrupted. */
+void vk_wait_interrupted(void *ucontext);
+extern uint64_t vk_wait_address;
 
 /* Threads (vk_thread.c). */
 struct thread *vk_thread_create(void);
