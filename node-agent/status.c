@@ -19,13 +19,15 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     Belay__Wire__JobStatus *status = malloc(sizeof *status);
     if (!status)
         return NULL;
+    /* Of an ended job as well, when its images are gone: held_bytes tells whether they are. */
+    const struct commit_entry *newest = commits_newest(store_commits(job->store));
     belay__wire__job_status__init(status);
     status->epoch = job->epoch_number;
     status->ranks = job->ranks;
     status->restarts = job->restarts;
     status->restarts_from_start = job->restarts_from_start;
     status->interval_ms = job->config->interval_ms;
-    status->newest_line = store_committed_line(job->store);
+    status->newest_line = newest ? newest->line : 0;
     status->held_bytes = store_held_bytes(job->store);
     status->exit_status = job->exit_status;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||

@@ -305,6 +305,10 @@ static void test_line_loss_and_restore(void **state)
     assert_non_null(strstr(events, "RESTORED"));
     close_job("finished", false);
     check_state("finished");
+    reply = status();
+    assert_int_equal(reply->status->newest_line, 3);
+    assert_int_equal(reply->status->held_bytes, 0);
+    done_with(reply);
 }
 
 static void test_line_waits_for_all_ranks(void **state)
