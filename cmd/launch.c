@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -62,6 +61,8 @@ static void run_child(const struct launch_spec *spec, pid_t parent, int go_fd, i
 {
     uint32_t epoch;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (spec->is_own_group)
+        setpgid(0, 0);
     if (getppid() != parent || !read_whole(go_fd, &epoch, sizeof epoch))
         _exit(EXIT_FAILURE);
     execute(spec, epoch);

@@ -3,13 +3,15 @@
  *
  * It is made in two steps, because the agent names the epoch only when it knows the launcher's pid, and the
  * epoch is part of the launch line: launch_fork() makes a child that waits, launch_go() lets it execute.
- * The child stays in belay's process group and keeps its standard streams, so a terminal's stdin, Ctrl-C
- * and Ctrl-Z work as without belay. It gets SIGTERM when belay dies.
+ * The child keeps belay's standard streams. With a terminal it stays in belay's process group, so that stdin,
+ * Ctrl-C and Ctrl-Z work as without belay. Without one it gets a group of its own: a signal to belay's whole
+ * group (timeout(1), a batch system) then reaches it once, from belay. It gets SIGTERM when belay dies.
  */
 #ifndef BELAY_CMD_LAUNCH_H
 #define BELAY_CMD_LAUNCH_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -23,6 +25,7 @@ struct launch_spec {
     const char *rundir;
     const char *preload;
     int out_fd, err_fd;          /* for its standard output and error; -1: as ours */
+    bool is_own_group;           /* give it a process group of its own */
     const sigset_t *signal_mask; /* the mask it starts with */
 };
 

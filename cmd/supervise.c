@@ -1,6 +1,7 @@
 #include "cmd/supervise.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -120,6 +121,14 @@ int supervise(const struct job_plan *plan)
 
 /* ---- before the first launch ---- */
 
+static bool has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static int prepare(struct supervisor *s, struct belay_error *err)
 {
     char given[PATH_MAX];
@@ -129,6 +138,7 @@ static int prepare(struct supervisor *s, struct belay_error *err)
         return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
         return -1;
+    s->watch.is_own_group = !has_terminal();
     return realpath(given, s->rundir) ? 0 : belay_error_errno(err, "cannot use the run directory %s", given);
 }
 
@@ -154,21 +164,28 @@ static struct caller caller(struct supervisor *s)
     return (struct caller){.sock = s->watch.sock, .on_event = watch_take_event, .context = &s->watch};
 }
 
+/*
+ * A restart says nothing of the launch, also if it uses another line: what the agent has recorded stays, so
+ * that a line that is refused does not replace the one that works.
+ */
 static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd)
 {
     const struct job_plan *plan = s->plan;
-    char *const *argv = s->argv ? s->argv : plan->argv;
-    open->job = s->name ? s->name : plan->name ? (char *)plan->name : open->job;
-    open->argv = (char **)argv;
-    open->n_argv = string_list_count(argv);
-    open->cwd = cwd;
+    const char *name = s->name ? s->name : plan->name;
+    if (name)
+        open->job = (char *)name; /* only read */
     open->interval_ms = plan->interval_ms;
     open->max_restarts = plan->max_restarts;
     open->memory_limit_bytes = plan->memory_bytes;
     open->retention_ms = plan->retention_ms;
     open->arbiter_pid = (uint32_t)getpid();
-    open->environment = s->environment ? s->environment : environ;
-    open->n_environment = string_list_count(open->environment);
+    if (plan->is_restart)
+        return;
+    open->argv = (char **)plan->argv;
+    open->n_argv = string_list_count(plan->argv);
+    open->cwd = cwd;
+    open->environment = environ;
+    open->n_environment = string_list_count(environ);
 }
 
 /* Keep what the agent says of the job: its name, and for a restart the recorded launch. */
@@ -241,6 +258,7 @@ static int run_epoch(struct supervisor *s, struct belay_error *err)
         .rundir = s->rundir,
         .preload = s->layout.preload,
         .signal_mask = &s->signals.original,
+        .is_own_group = s->watch.is_own_group,
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
         return EXIT_CANNOT_RUN;

@@ -73,13 +73,18 @@ static void send_signal(struct watch *watch, int number)
         kill(watch->pid, number);
 }
 
-/* Ask the launch to end; it is killed if it has not within the patience. */
+/*
+ * Ask the launch to end; it is killed if it has not within the patience. It is asked once: mpirun takes a
+ * second SIGTERM within five seconds as the order to leave at once, and then leaves shared memory behind.
+ * number 0: it knows already.
+ */
 static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 {
-    if (number)
+    long long kill_at_ms = now_ms() + patience_ms;
+    if (watch->kill_at_ms == 0 && number)
         send_signal(watch, number);
-    if (watch->kill_at_ms == 0)
-        watch->kill_at_ms = now_ms() + patience_ms;
+    if (watch->kill_at_ms == 0 || kill_at_ms < watch->kill_at_ms)
+        watch->kill_at_ms = kill_at_ms;
 }
 
 void watch_take_event(const Belay__Wire__Event *event, void *context)
@@ -120,11 +125,11 @@ static void read_agent(struct watch *watch)
 static void take_ending_signal(struct watch *watch, const struct signalfd_siginfo *info)
 {
     int number = (int)info->ssi_signo;
-    bool is_from_terminal = info->ssi_code == SI_KERNEL; /* the whole foreground group has got it */
+    bool has_launch_got_it = !watch->is_own_group && info->ssi_code == SI_KERNEL; /* from the terminal */
     if (watch->end_signal == 0) {
         watch->end_signal = number;
         watch->ended_at_ms = now_ms();
-        ask_to_end(watch, is_from_terminal ? 0 : number, PATIENCE_MS);
+        ask_to_end(watch, has_launch_got_it ? 0 : number, PATIENCE_MS);
     } else if (now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
         send_signal(watch, SIGKILL);
     }

@@ -28,7 +28,8 @@ struct watch {
     /* Set by the caller. */
     int sock; /* to the agent; -1: none */
     int signal_fd;
-    pid_t pid; /* the launcher; 0: none */
+    pid_t pid;         /* the launcher; 0: none */
+    bool is_own_group; /* it has a process group of its own */
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */

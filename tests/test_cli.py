@@ -77,7 +77,8 @@ import signal
 hits = []
 signal.signal(signal.SIGINT, lambda *_: hits.append(1))
 print("ready", flush=True)
-print(f"{len(hits)} interrupts, then {input()}", flush=True)
+line = input()
+print(f"{len(hits)} interrupts, then {line}", flush=True)
 """
 
 
