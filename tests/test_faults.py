@@ -8,7 +8,7 @@ import pytest
 
 from belaytest import assert_restored, assert_same_result, newest_line
 
-RANK_POINTS = ["rank.strobe", "rank.converge", "rank.drain", "rank.park", "rank.resume"]
+RANK_POINTS = ["rank.drain", "rank.park", "rank.resume"]
 # Killed at the second line: the line that must be restored.
 AGENT_POINTS = {
     "agent.strobe": 1,
@@ -47,7 +47,7 @@ def test_rank_dies_at_the_second_line(sandbox, programs, belay, point):
     assert_restored(job, 1)
 
 
-@pytest.mark.parametrize("point", ["rank.strobe", "rank.park"])
+@pytest.mark.parametrize("point", ["rank.drain", "rank.park"])
 def test_rank_dies_at_the_first_line(sandbox, programs, belay, point):
     job = sandbox.run(ring(programs), interval=None, BELAY_FAULT=f"{point}@2#1=kill")
     job.wait_epoch(1)
@@ -81,7 +81,7 @@ def test_agent_dies_at_the_second_line(sandbox, programs, belay, point):
     assert_restored(job, 1)
 
 
-@pytest.mark.parametrize("point", ["agent.capture", "agent.captured", "agent.commit.before"])
+@pytest.mark.parametrize("point", ["agent.strobe", "agent.capture", "agent.captured"])
 def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
     sandbox.start_agent(BELAY_FAULT=f"{point}#2=error")
     job = sandbox.run(ring(programs), interval=None)

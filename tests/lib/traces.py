@@ -1,9 +1,7 @@
-"""What a test leaves behind: processes that belong to its run directory, files, shared memory."""
+"""What a test leaves behind: processes that belong to its run directory, and files."""
 
 import os
 import signal
-
-SHARED_MEMORY = "/dev/shm"
 
 
 def _read(path):
@@ -44,26 +42,3 @@ def is_alive(pid):
 
 def files_under(folder):
     return sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names)
-
-
-def shared_memory():
-    """Names in /dev/shm."""
-    return set(os.listdir(SHARED_MEMORY))
-
-
-def _is_ours(name):
-    try:
-        return os.stat(os.path.join(SHARED_MEMORY, name)).st_uid == os.geteuid()
-    except FileNotFoundError:
-        return False
-
-
-def abandoned_shared_memory(before):
-    """Names in /dev/shm that were not there before and that no live process maps (other jobs may run).
-
-    Of other users' files only root can tell who maps them."""
-    new = {name for name in shared_memory() - before if os.geteuid() == 0 or _is_ours(name)}
-    if not new:
-        return set()
-    mapped = b"".join(_read(f"/proc/{pid}/maps") for pid in _pids())
-    return {name for name in new if os.fsencode(os.path.join(SHARED_MEMORY, name)) not in mapped}
