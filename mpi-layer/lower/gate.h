@@ -77,7 +77,7 @@ struct vk_action { /* struct kernel_sigaction as the application gave it */
     uint64_t mask;
 };
 
-enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_OTHER };
+enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_TIMER, FD_OTHER };
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
     int32_t fd;
@@ -88,6 +88,8 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     int32_t reserved;
     int64_t offset;
     int64_t bytes; /* length of a regular file */
+    uint64_t text; /* where in struct vk's fd_text its details begin: fdinfo, or what a pipe held */
+    uint64_t text_bytes;
     char path[4096];
 };
 
@@ -117,6 +119,8 @@ struct vk {
     uint32_t is_patching;     /* 0: call sites are left alone (BELAY_NO_PATCH) */
     struct fd_record *fds;    /* noted by the lower half at parking */
     uint64_t fd_count, fd_capacity;
+    char *fd_text;
+    uint64_t fd_text_bytes, fd_text_capacity;
     int64_t itimers[3][4]; /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */

@@ -14,6 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
 typedef void fd_visit_f(int fd);
@@ -51,6 +52,8 @@ static enum fd_kind kind_of(const struct stat *st, const char *path)
         return FD_EVENT;
     if (!strcmp(path, "anon_inode:[eventpoll]"))
         return FD_EPOLL;
+    if (!strcmp(path, "anon_inode:[timerfd]"))
+        return FD_TIMER;
     return FD_OTHER;
 }
 
@@ -96,11 +99,13 @@ static void note_fd(int fd)
     record->same_as = same_description(fd, VK->fd_count - 1);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
     record->bytes = S_ISREG(st.st_mode) ? st.st_size : -1;
+    if (record->same_as < 0)
+        special_note(record);
 }
 
 void process_note(void)
 {
-    VK->fd_count = 0;
+    VK->fd_count = VK->fd_text_bytes = 0;
     for_each_fd(note_fd);
     for (int which = 0; which < 3; which++)
         getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);
@@ -110,17 +115,6 @@ void process_note(void)
     umask((mode_t)VK->umask);
 }
 
-static int place_fd(int fd, const struct fd_record *record)
-{
-    if (fd != record->fd) {
-        int moved = dup2(fd, record->fd);
-        close(fd);
-        if (moved < 0)
-            return -1;
-    }
-    return fcntl(record->fd, F_SETFD, record->fd_flags);
-}
-
 static int reopen(const struct fd_record *record, struct belay_error *err)
 {
     int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY);
@@ -128,7 +122,7 @@ static int reopen(const struct fd_record *record, struct belay_error *err)
     if (fd < 0)
         return belay_error_errno(err, "the program had %s open (descriptor %d), which cannot be opened again",
                                  record->path, record->fd);
-    if (place_fd(fd, record) < 0)
+    if (special_place(fd, record) < 0)
         return belay_error_errno(err, "cannot give %s its descriptor %d again", record->path, record->fd);
     if (record->offset > 0)
         lseek(record->fd, record->offset, SEEK_SET);
@@ -147,10 +141,12 @@ static int restore_fd(const struct fd_record *record, struct belay_error *err)
         return 0;
     if (record->same_as >= 0 && vk_fd_is_upper(record->same_as)) {
         int fd = fcntl(record->same_as, F_DUPFD_CLOEXEC, record->fd);
-        return fd < 0 || place_fd(fd, record) < 0 ? belay_error_errno(err, "descriptor %d", record->fd) : 0;
+        return fd < 0 || special_place(fd, record) < 0 ? belay_error_errno(err, "descriptor %d", record->fd) : 0;
     }
     if (record->kind == FD_FILE)
         return reopen(record, err);
+    if (special_restore(record))
+        return 0;
     fprintf(stderr, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, record->path);
     vk_fd_drop(record->fd);
     return 0;
@@ -164,6 +160,7 @@ int process_restore_fds(struct belay_error *err)
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (restore_fd(&VK->fds[i], err))
             return -1;
+    special_restore_epoll();
     return 0;
 }
 

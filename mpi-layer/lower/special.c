@@ -1,0 +1,220 @@
+/* special.c - see special.h. */
+#include "mpi-layer/lower/special.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "mpi-layer/lower/vk.h"
+
+int special_place(int fd, const struct fd_record *record)
+{
+    if (fd != record->fd) {
+        int moved = dup2(fd, record->fd);
+        close(fd);
+        if (moved < 0)
+            return -1;
+    }
+    return fcntl(record->fd, F_SETFD, record->fd_flags);
+}
+
+/* Room for `bytes` more behind the noted details, in saved memory. NULL: out of memory. */
+static char *text_reserve(size_t bytes)
+{
+    if (VK->fd_text_bytes + bytes > VK->fd_text_capacity) {
+        uint64_t capacity = 2 * (VK->fd_text_bytes + bytes);
+        char *larger = vk_alloc(capacity);
+        if (!larger)
+            return NULL;
+        if (VK->fd_text)
+            memcpy(larger, VK->fd_text, VK->fd_text_bytes);
+        VK->fd_text = larger;
+        VK->fd_text_capacity = capacity;
+    }
+    return VK->fd_text + VK->fd_text_bytes;
+}
+
+static void text_commit(struct fd_record *record, size_t bytes)
+{
+    record->text = VK->fd_text_bytes;
+    record->text_bytes = bytes;
+    VK->fd_text_bytes += bytes;
+}
+
+/* Read a file of /proc into `text`. Returns its length, or `room` if there is more. */
+static size_t read_text(const char *path, char *text, size_t room)
+{
+    size_t used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && used < room) {
+        ssize_t got = read(fd, text + used, room - used);
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+    }
+    if (fd >= 0)
+        close(fd);
+    return used;
+}
+
+static void note_fdinfo(struct fd_record *record)
+{
+    char path[64], *text;
+    size_t room = 4096, used = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
+    while ((text = text_reserve(room)) && (used = read_text(path, text, room)) == room)
+        room *= 2;
+    if (text) {
+        text[used] = 0;
+        text_commit(record, used + 1);
+    }
+}
+
+/* What a pipe holds, without taking it out: tee(2) copies it to a pipe of ours. */
+static void note_pipe(struct fd_record *record)
+{
+    int copy[2], bytes = 0;
+    if ((record->status_flags & O_ACCMODE) != O_RDONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
+        return;
+    char *text = text_reserve((size_t)bytes);
+    if (!text || pipe2(copy, O_CLOEXEC | O_NONBLOCK))
+        return;
+    fcntl(copy[1], F_SETPIPE_SZ, fcntl(record->fd, F_GETPIPE_SZ));
+    ssize_t copied = tee(record->fd, copy[1], (size_t)bytes, SPLICE_F_NONBLOCK);
+    ssize_t got = copied > 0 ? read(copy[0], text, (size_t)copied) : 0;
+    close(copy[0]);
+    close(copy[1]);
+    text_commit(record, got > 0 ? (size_t)got : 0);
+}
+
+void special_note(struct fd_record *record)
+{
+    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER)
+        note_fdinfo(record);
+    else if (record->kind == FD_PIPE)
+        note_pipe(record);
+}
+
+static const char *details(const struct fd_record *record)
+{
+    return record->text_bytes ? VK->fd_text + record->text : "";
+}
+
+/* The value behind "name:" in fdinfo, NULL if it is not there. */
+static const char *field(const struct fd_record *record, const char *name)
+{
+    const char *at = strstr(details(record), name);
+    return at ? at + strlen(name) : NULL;
+}
+
+static bool restore_event(const struct fd_record *record)
+{
+    const char *count = field(record, "eventfd-count:"), *semaphore = field(record, "eventfd-semaphore:");
+    int flags = (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
+                (semaphore && atoi(semaphore) ? EFD_SEMAPHORE : 0);
+    int fd = eventfd(0, flags);
+    uint64_t value = count ? strtoull(count, NULL, 16) : 0;
+    if (fd < 0 || special_place(fd, record) < 0)
+        return false;
+    return !value || write(record->fd, &value, sizeof value) == sizeof value;
+}
+
+static bool restore_timer(const struct fd_record *record)
+{
+    struct itimerspec timer = {{0, 0}, {0, 0}};
+    const char *clock = field(record, "clockid:"), *value = field(record, "it_value:"),
+               *interval = field(record, "it_interval:");
+    if (!clock || !value || !interval ||
+        sscanf(value, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_value.tv_sec,
+               (int64_t *)&timer.it_value.tv_nsec) != 2 ||
+        sscanf(interval, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_interval.tv_sec,
+               (int64_t *)&timer.it_interval.tv_nsec) != 2)
+        return false;
+    int fd = timerfd_create(atoi(clock), record->status_flags & O_NONBLOCK ? TFD_NONBLOCK : 0);
+    return fd >= 0 && special_place(fd, record) >= 0 && timerfd_settime(record->fd, 0, &timer, NULL) == 0;
+}
+
+static bool restore_epoll(const struct fd_record *record)
+{
+    int fd = epoll_create1(0);
+    return fd >= 0 && special_place(fd, record) >= 0;
+}
+
+/* The other end of the same pipe among the noted descriptors. */
+static const struct fd_record *other_end(const struct fd_record *record)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++) {
+        const struct fd_record *other = &VK->fds[i];
+        if (other != record && other->kind == FD_PIPE && other->same_as < 0 && !strcmp(other->path, record->path) &&
+            (other->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
+            return other;
+    }
+    return NULL;
+}
+
+static bool restore_pipe(const struct fd_record *record)
+{
+    const struct fd_record *other = other_end(record);
+    bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
+    int ends[2];
+    if (!other)
+        return false;
+    if (other < record) /* made with its other end */
+        return true;
+    const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
+    if (pipe2(ends, O_CLOEXEC))
+        return false;
+    /* Neither end may sit on a number that the other one needs. */
+    int high = fcntl(ends[1], F_DUPFD_CLOEXEC, (reader->fd > writer->fd ? reader->fd : writer->fd) + 1);
+    close(ends[1]);
+    if (high < 0 || special_place(ends[0], reader) < 0 || special_place(high, writer) < 0)
+        return false;
+    size_t bytes = reader->text_bytes;
+    bool is_filled = !bytes || write(writer->fd, details(reader), bytes) == (ssize_t)bytes;
+    fcntl(reader->fd, F_SETFL, reader->status_flags);
+    fcntl(writer->fd, F_SETFL, writer->status_flags);
+    return is_filled;
+}
+
+bool special_restore(const struct fd_record *record)
+{
+    switch (record->kind) {
+    case FD_EVENT:
+        return restore_event(record);
+    case FD_TIMER:
+        return restore_timer(record);
+    case FD_EPOLL:
+        return restore_epoll(record);
+    case FD_PIPE:
+        return restore_pipe(record);
+    }
+    return false;
+}
+
+/* Lines of fdinfo: "tfd: 5 events: 19 data: ffffffff00000005 ..." (events and data in hex). */
+static void watch_all(const struct fd_record *record)
+{
+    for (const char *at = details(record); (at = strstr(at, "tfd:")); at += 4) {
+        int fd;
+        struct epoll_event event;
+        if (sscanf(at, "tfd: %d events: %x data: %" SCNx64, &fd, &event.events, &event.data.u64) == 3 &&
+            epoll_ctl(record->fd, EPOLL_CTL_ADD, fd, &event))
+            fprintf(stderr, "belay: descriptor %d is no longer watched by epoll descriptor %d: %s\n", fd, record->fd,
+                    strerror(errno));
+    }
+}
+
+void special_restore_epoll(void)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
+            watch_all(&VK->fds[i]);
+}

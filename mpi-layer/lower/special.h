@@ -1,0 +1,24 @@
+/*
+ * special.h - descriptors that are no files: eventfd, timerfd, epoll, and pipes with both ends in the
+ * program. Their state is noted as the kernel tells it (proc(5), fdinfo).
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_SPECIAL_H
+#define BELAY_MPI_LAYER_LOWER_SPECIAL_H
+
+#include <stdbool.h>
+
+#include "mpi-layer/lower/gate.h"
+
+/* Note what a restart needs of the record's descriptor. The kinds that have nothing are left alone. */
+void special_note(struct fd_record *record);
+
+/* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
+bool special_restore(const struct fd_record *record);
+
+/* Last: tell every epoll descriptor what it watches. */
+void special_restore_epoll(void);
+
+/* Move a new descriptor to the record's number and give it the record's descriptor flags. -1 with errno. */
+int special_place(int fd, const struct fd_record *record);
+
+#endif
