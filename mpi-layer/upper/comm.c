@@ -12,9 +12,11 @@
 
 #define WORLD_ID 1
 #define SELF_ID 2
+#define ACKS_ID 3
 
 static struct comm *first, **end = &first; /* all communicators */
 static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
+static MPI_Comm acks;
 static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
 static uint32_t free_slot_count;
 
@@ -36,6 +38,11 @@ void *comm_private_world(void)
 void *comm_private_self(void)
 {
     return private_self;
+}
+
+MPI_Comm comm_acks(void)
+{
+    return acks;
 }
 
 void *comm_private_end(void)
@@ -64,7 +71,7 @@ static uint64_t mix(uint64_t x)
 static uint64_t make_id(uint64_t parent, uint64_t creation, uint64_t leader)
 {
     uint64_t id = mix(mix(mix(parent) + creation) + leader);
-    return id > SELF_ID ? id : id + 3;
+    return id > ACKS_ID ? id : id + ACKS_ID + 1;
 }
 
 static void take_slot(struct comm *c)
@@ -146,6 +153,19 @@ static void make_private(void)
     lower_MPI_Comm_set_errhandler(private_self, errors_return);
 }
 
+static int start_acks(void)
+{
+    void *real = NULL;
+    lower_MPI_Comm_dup(api_real(MPI_COMM_WORLD), &real);
+    struct comm *c = record_new(real);
+    struct handle *handle = c ? handle_new(HANDLE_COMM, real) : NULL;
+    if (!handle)
+        return -1;
+    enlist(c, handle, ACKS_ID);
+    acks = (MPI_Comm)(void *)handle;
+    return 0;
+}
+
 int comm_start(void)
 {
     struct comm *world = record_new(api_real(MPI_COMM_WORLD)), *self = record_new(api_real(MPI_COMM_SELF));
@@ -154,7 +174,7 @@ int comm_start(void)
     enlist(world, (struct handle *)(void *)MPI_COMM_WORLD, WORLD_ID);
     enlist(self, (struct handle *)(void *)MPI_COMM_SELF, make_id(SELF_ID, 0, (uint64_t)world->rank));
     make_private();
-    return 0;
+    return start_acks();
 }
 
 MPI_Comm comm_register(void *real, struct comm *parent)

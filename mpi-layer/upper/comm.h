@@ -19,6 +19,7 @@ struct message {
     struct message *next;
     int source, tag; /* source: rank in the communicator */
     uint64_t bytes;
+    uint64_t ack; /* of a synchronous send: the sender's request, which waits for this receive; else 0 */
     char data[];
 };
 
@@ -27,6 +28,7 @@ struct peer { /* per rank of the communicator (of the remote group, if there are
     uint64_t told;     /* of those, how many it was told of at the last line */
     uint64_t received; /* messages taken from the library */
     uint64_t expected; /* what it said to have sent, at the last line */
+    uint32_t pending_sync; /* synchronous sends to it that are not complete */
 };
 
 struct attribute;
@@ -69,6 +71,9 @@ MPI_Comm comm_register(void *real, struct comm *parent);
 void comm_rebuild_all(void);
 /* Before parking: names and error handlers. */
 void comm_note_all(void);
+
+/* For acknowledgements of drained synchronous sends: all ranks, counted and drained like the application's. */
+MPI_Comm comm_acks(void);
 
 /* Our own communicators in the lower half (real handles): for the drain, for delivery to this rank alone,
  * and for the barrier before MPI_Finalize. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 
 static struct message **find(struct comm *comm, int source, int tag)
@@ -46,7 +47,7 @@ void deliver_status(const struct message *message, MPI_Status *status)
  * The library itself copies the bytes into the datatype: the message is sent to ourselves. So partial
  * elements, gaps and truncation are what they would have been.
  */
-int deliver(struct message *message, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int deliver(struct comm *comm, struct message *message, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
     MPI_Status self_status;
     int code = lower_MPI_Sendrecv(message->data, (int)message->bytes, api_real(MPI_BYTE), 0, 0, buffer, count,
@@ -63,6 +64,8 @@ int deliver(struct message *message, void *buffer, int count, MPI_Datatype type,
         status->MPI_TAG = message->tag;
         status->MPI_ERROR = error;
     }
+    if (UNLIKELY(message->ack))
+        ack_send(comm->world[message->source], message->ack);
     arena_free(message);
     return class;
 }

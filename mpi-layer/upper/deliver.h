@@ -16,7 +16,8 @@ struct message *deliver_take(struct comm *comm, int source, int tag);
  * Put a taken message into a receive buffer through the receiver's datatype, fill status, free the
  * message. Returns MPI_SUCCESS or MPI_ERR_TRUNCATE.
  */
-int deliver(struct message *message, void *buffer, int count, MPI_Datatype type, MPI_Status *status);
+int deliver(struct comm *comm, struct message *message, void *buffer, int count, MPI_Datatype type,
+            MPI_Status *status);
 
 /* Status of a message that is not taken (probe). */
 void deliver_status(const struct message *message, MPI_Status *status);

@@ -4,17 +4,28 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/request.h"
 
 #define COUNT_TAG 1
 
-/* "On communicator `comm`, I, rank `source` there, have sent you `sent` messages so far." */
+/*
+ * "On communicator `comm`, I, rank `source` there, have sent you `count` messages so far", or, if there is
+ * a request: "my synchronous send `request` with this tag was not complete when I stopped; `count` more
+ * messages with the tag came after it".
+ */
 struct told {
     uint64_t comm;
-    uint64_t source;
-    uint64_t sent;
+    uint64_t count;
+    uint64_t request;
+    int32_t source, tag;
+};
+
+struct told_sync { /* kept until the drain is over: then it is known whether we have the message */
+    struct told told;
+    struct told_sync *next;
 };
 
 struct outgoing { /* one message of counts on its way */
@@ -28,6 +39,7 @@ struct drain {
     struct outgoing *outgoing;
     struct outgoing **by_world_rank; /* the message being filled for each rank, NULL: none */
     void *barrier;                   /* NULL: not started */
+    struct told_sync *syncs;
 };
 
 static void add_told(struct drain *drain, int world_rank, struct told told)
@@ -53,9 +65,27 @@ static void collect_counts(struct drain *drain)
             struct peer *peer = &c->peers[i];
             if (peer->sent == peer->told)
                 continue;
-            add_told(drain, c->world[i], (struct told){c->id, (uint64_t)c->rank, peer->sent});
+            add_told(drain, c->world[i], (struct told){.comm = c->id, .count = peer->sent, .source = c->rank});
             peer->told = peer->sent;
         }
+}
+
+/* From here on such a send is done when the receiver says so, whatever the library says of it. */
+static void collect_syncs(struct drain *drain)
+{
+    for (struct request *r = request_first(); r; r = r->next) {
+        MPI_Status status;
+        int flag = 0;
+        if (!r->is_sync || r->is_done || r->is_held)
+            continue;
+        if (lower_MPI_Test(&r->real, &flag, &status) != MPI_SUCCESS || flag) {
+            request_complete(r, &status, MPI_SUCCESS);
+            continue;
+        }
+        r->is_held = true;
+        add_told(drain, r->comm->world[r->peer],
+                 (struct told){r->comm->id, r->later, (uint64_t)(uintptr_t)r, r->comm->rank, r->tag});
+    }
 }
 
 static void send_counts(struct drain *drain, int ranks)
@@ -71,14 +101,19 @@ static void send_counts(struct drain *drain, int ranks)
     }
 }
 
-static void note_told(const struct told *told)
+static void note_told(struct drain *drain, const struct told *told)
 {
     struct comm *c = comm_by_id(told->comm);
-    if (c && told->source < (uint64_t)c->size)
-        c->peers[told->source].expected = told->sent;
+    if (told->request) {
+        struct told_sync *sync = arena_alloc(sizeof *sync);
+        *sync = (struct told_sync){*told, drain->syncs};
+        drain->syncs = sync;
+    } else if (c && told->source < c->size) {
+        c->peers[told->source].expected = told->count;
+    }
 }
 
-static void receive_counts(void)
+static void receive_counts(struct drain *drain)
 {
     MPI_Status status;
     void *matched = NULL;
@@ -90,7 +125,7 @@ static void receive_counts(void)
     struct told *list = arena_alloc((size_t)bytes + 1);
     lower_MPI_Mrecv(list, bytes, api_real(MPI_BYTE), &matched, &status);
     for (size_t i = 0; i < (size_t)bytes / sizeof *list; i++)
-        note_told(&list[i]);
+        note_told(drain, &list[i]);
     arena_free(list);
 }
 
@@ -112,7 +147,7 @@ static bool outgoing_done(struct drain *drain)
 static bool counts_known(struct drain *drain)
 {
     int flag = 0;
-    receive_counts();
+    receive_counts(drain);
     if (!drain->barrier) {
         if (outgoing_done(drain))
             lower_MPI_Ibarrier(comm_private_world(), &drain->barrier);
@@ -160,10 +195,12 @@ static bool requests_in_flight(void)
     for (struct request *r = request_first(); r; r = r->next) {
         MPI_Status status;
         int flag = 0;
-        if (r->is_done)
+        if (r->is_done || !r->real)
             continue;
         int code = lower_MPI_Test(&r->real, &flag, &status);
-        if (flag || code != MPI_SUCCESS)
+        if (r->is_held && flag)
+            r->real = NULL;
+        else if (flag || code != MPI_SUCCESS)
             request_complete(r, &status, code);
         else
             in_flight |= r->kind != REQUEST_RECV; /* a receive may wait for a message to come after the line */
@@ -180,6 +217,35 @@ static bool messages_in_flight(void)
     return false;
 }
 
+/* Mark the drained message that a told send has left, or have it acknowledged after the line. */
+static void settle_sync(const struct told *told)
+{
+    struct comm *c = comm_by_id(told->comm);
+    struct message *message;
+    uint64_t waiting = 0, number = 0;
+    if (!c)
+        return;
+    for (message = c->drained; message; message = message->next)
+        waiting += message->source == told->source && message->tag == told->tag;
+    if (waiting <= told->count) { /* a receive has matched it */
+        ack_later(c->world[told->source], told->request);
+        return;
+    }
+    for (message = c->drained; message; message = message->next)
+        if (message->source == told->source && message->tag == told->tag && number++ == waiting - told->count - 1)
+            message->ack = told->request;
+}
+
+static void settle_syncs(struct drain *drain)
+{
+    while (drain->syncs) {
+        struct told_sync *sync = drain->syncs;
+        drain->syncs = sync->next;
+        settle_sync(&sync->told);
+        arena_free(sync);
+    }
+}
+
 void drain_run(void)
 {
     struct drain drain = {.outgoing = NULL};
@@ -187,6 +253,7 @@ void drain_run(void)
     half_control()->drained_messages = half_control()->drained_bytes = 0;
     drain.by_world_rank = arena_alloc((size_t)ranks * sizeof *drain.by_world_rank);
     collect_counts(&drain);
+    collect_syncs(&drain);
     send_counts(&drain, ranks);
     bool known = false;
     for (;;) {
@@ -197,5 +264,6 @@ void drain_run(void)
         if (known && !in_flight && !messages_in_flight())
             break;
     }
+    settle_syncs(&drain);
     arena_free(drain.by_world_rank);
 }

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/rebuild.h"
 
@@ -112,6 +113,7 @@ static void stop(void)
     rebuild_note();
     park(self, line, stop_seen_ns);
     GATE->release_threads();
+    ack_send_later();
     self->depth = depth;
 }
 

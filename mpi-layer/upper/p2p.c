@@ -23,11 +23,22 @@ static inline bool is_peer(const struct comm *c, int peer)
     return c && peer >= 0 && peer < c->size;
 }
 
-/* A message is on its way as soon as the call is made; one that is in error was not sent. */
-static inline void count_sent(struct comm *c, int peer, int code)
+/* Synchronous sends that are still pending must know how many messages of their kind came after them. */
+static void count_later(const struct comm *c, int peer, int tag)
 {
-    if (LIKELY(code == MPI_SUCCESS) && is_peer(c, peer))
-        c->peers[peer].sent++;
+    for (struct request *r = request_first(); r; r = r->next)
+        if (r->is_sync && !r->is_done && !r->is_held && r->comm == c && r->peer == peer && r->tag == tag)
+            r->later++;
+}
+
+/* A message is on its way as soon as the call is made; one that is in error was not sent. */
+static inline void count_sent(struct comm *c, int peer, int tag, int code)
+{
+    if (UNLIKELY(code != MPI_SUCCESS) || !is_peer(c, peer))
+        return;
+    c->peers[peer].sent++;
+    if (UNLIKELY(c->peers[peer].pending_sync))
+        count_later(c, peer, tag);
 }
 
 static inline int blocking_send(lower_send_f *send, const void *buf, int count, MPI_Datatype type, int dest, int tag,
@@ -36,7 +47,7 @@ static inline int blocking_send(lower_send_f *send, const void *buf, int count, 
     struct comm *c = comm_of(comm);
     wrapper_enter();
     if (is_peer(c, dest)) {
-        c->peers[dest].sent++; /* before it can arrive */
+        count_sent(c, dest, tag, MPI_SUCCESS); /* before it can arrive */
         line_publish_waiting_for(c->world[dest]);
     }
     int code = send(buf, count, api_real(type), dest, tag, api_real(comm));
@@ -73,7 +84,7 @@ static inline int start_send(lower_isend_f *isend, const void *buf, int count, M
         r->count = count;
         r->buffer = (void *)(uintptr_t)buf;
         code = isend(buf, count, api_real(type), dest, tag, api_real(comm), &r->real);
-        count_sent(r->comm, dest, code);
+        count_sent(r->comm, dest, tag, code);
         if (LIKELY(code == MPI_SUCCESS))
             *request = (MPI_Request)(void *)r;
         else
@@ -100,7 +111,16 @@ API_EXPORT(MPI_Irsend);
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
-    return start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
+    wrapper_enter();
+    int code = start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
+    struct comm *c = comm_of(comm);
+    if (code == MPI_SUCCESS && is_peer(c, dest)) {
+        request_of(*request)->is_sync = true;
+        request_of(*request)->later = 0;
+        c->peers[dest].pending_sync++;
+    }
+    wrapper_leave();
+    return code;
 }
 API_EXPORT(MPI_Issend);
 

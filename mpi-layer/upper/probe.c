@@ -183,7 +183,7 @@ static int receive_matched(void *buf, int count, MPI_Datatype type, struct match
 {
     int code;
     if (m->message)
-        code = deliver(m->message, buf, count, type, status);
+        code = deliver(m->comm, m->message, buf, count, type, status);
     else /* the sender has started: this ends without anybody's further doing */
         code = lower_MPI_Mrecv(buf, count, api_real(type), &m->real, status);
     matched_delete(m);

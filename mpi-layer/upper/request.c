@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/deliver.h"
 
@@ -26,7 +27,7 @@ struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype 
         return NULL;
     request->real = NULL;
     request->kind = kind;
-    request->is_done = request->is_orphan = false;
+    request->is_done = request->is_orphan = request->is_sync = request->is_held = false;
     request->error = MPI_SUCCESS;
     request->to_free = NULL;
     request->type = type;
@@ -58,6 +59,8 @@ void request_complete(struct request *request, const MPI_Status *status, int err
     request->is_done = true;
     request->error = error;
     request->status = *status;
+    if (UNLIKELY(request->is_sync) && request->comm)
+        request->comm->peers[request->peer].pending_sync--;
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)
         request->comm->peers[status->MPI_SOURCE].received++;
 }
@@ -65,7 +68,7 @@ void request_complete(struct request *request, const MPI_Status *status, int err
 void request_complete_drained(struct request *request, struct message *message)
 {
     request->is_done = true;
-    request->error = deliver(message, request->buffer, request->count, request->type, &request->status);
+    request->error = deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
 }
 
 void request_reap_orphans(void)
@@ -79,7 +82,9 @@ void request_reap_orphans(void)
         next = r->next;
         if (!r->is_orphan)
             continue;
-        if (!r->is_done && lower_MPI_Test(&r->real, &flag, &status) == MPI_SUCCESS && flag)
+        if (r->is_held)
+            ack_poll();
+        else if (!r->is_done && lower_MPI_Test(&r->real, &flag, &status) == MPI_SUCCESS && flag)
             request_complete(r, &status, MPI_SUCCESS);
         if (r->is_done) {
             request_delete(r);

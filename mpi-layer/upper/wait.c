@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
@@ -56,6 +57,11 @@ static void wait_done(struct request *r)
     while (!r->is_done) {
         MPI_Status status;
         int flag = 0, peer = awaited(r);
+        if (UNLIKELY(r->is_held)) {
+            ack_poll();
+            wait_check(&seen, &peer, 1);
+            continue;
+        }
         int code = test_until(r, &status, &flag, &half_control()->command_seq, seen);
         if (flag || code != MPI_SUCCESS)
             request_complete(r, &status, code);
@@ -119,6 +125,10 @@ static bool look(struct request *r)
     int flag = 0;
     if (r->is_done)
         return true;
+    if (UNLIKELY(r->is_held)) {
+        ack_poll();
+        return r->is_done;
+    }
     int code = lower_MPI_Test(&r->real, &flag, &status);
     if (flag || code != MPI_SUCCESS)
         request_complete(r, &status, code);
@@ -175,7 +185,7 @@ API_EXPORT(MPI_Request_get_status);
 /* The active, not yet done requests of an array, as the library wants them. */
 struct batch {
     int count;
-    bool needs_status; /* a wildcard receive: only the status tells whom to count */
+    bool has_held; /* there are synchronous sends that wait for an acknowledgement */
     void **real;
     struct request **requests;
     MPI_Status *statuses;
@@ -208,14 +218,17 @@ static bool batch_reserve(struct batch *batch, int count)
 static void batch_gather(struct batch *batch, int count, const MPI_Request requests[])
 {
     batch->count = 0;
-    batch->needs_status = false;
+    batch->has_held = false;
     for (int i = 0; i < count; i++) {
         struct request *r = request_of(requests[i]);
         if (request_is_null(requests[i]) || r->is_done)
             continue;
+        if (UNLIKELY(r->is_held)) {
+            batch->has_held = true;
+            continue;
+        }
         batch->requests[batch->count] = r;
         batch->real[batch->count++] = r->real;
-        batch->needs_status |= r->kind == REQUEST_RECV;
     }
 }
 
@@ -267,8 +280,13 @@ static void wait_batch(struct batch *batch, int count, const MPI_Request request
     for (;;) {
         int flag = 0, peers[CONTROL_MAX_PEERS];
         batch_gather(batch, count, requests);
-        if (!batch->count)
+        if (!batch->count && !batch->has_held)
             break;
+        if (!batch->count) {
+            ack_poll();
+            wait_check(&seen, NULL, 0);
+            continue;
+        }
         int code = testall_until(batch, &flag, &half_control()->command_seq, seen);
         if (flag || code != MPI_SUCCESS) {
             batch_complete(batch, code);

@@ -1,0 +1,23 @@
+/*
+ * ack.h - synchronous sends whose message a drain has taken.
+ *
+ * For the library such a send is complete, for the program it is not: nobody has received the message. So
+ * its request is held until the receiver's application has taken the message from the drained ones; the
+ * receiver then sends the request's number back, on a communicator of ours that is drained like any other.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_ACK_H
+#define BELAY_MPI_LAYER_UPPER_ACK_H
+
+#include <stdint.h>
+
+/* Tell a rank that its send `request` has been received. Inside a wrapper; no line may be draining. */
+void ack_send(int world_rank, uint64_t request);
+
+/* The same from within a drain: remembered, and sent by ack_send_later() when the line is over. */
+void ack_later(int world_rank, uint64_t request);
+void ack_send_later(void);
+
+/* Complete the held requests whose acknowledgements have come. */
+void ack_poll(void);
+
+#endif
