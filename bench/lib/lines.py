@@ -1,0 +1,113 @@
+"""The cost of a line and of a restart: `programs/memory` under `belay run`, against copying the same bytes.
+
+Copies and lines are measured in turn in the same processes. The copy is of all ranks at once, within memory
+that is warm; a line copies the same bytes, and whatever else the processes hold, to memory of the agent.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+
+from environment import BenchError
+from report import Result
+from waiting import Late, wait_for
+
+JOB = "bench"
+MIB_PER_RANK = 64
+DEADLINE_S = 60
+
+
+class MemoryJob:
+    """`belay run` of the program, whose newest round of copying is known. Use it in a `with`."""
+
+    def __init__(self, environment, max_restarts):
+        self._environment = environment
+        command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), "--",
+                   *environment.launch_line("memory", MIB_PER_RANK)]
+        self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._rounds = []
+        self._said = []
+        self._readers = [threading.Thread(target=self._read, args=pair)
+                         for pair in ((self._process.stdout, self._rounds), (self._process.stderr, self._said))]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        subprocess.run([self._environment.belay, "stop", JOB], env=self._environment.variables,
+                       capture_output=True, check=False, timeout=DEADLINE_S)
+        self._process.wait(timeout=DEADLINE_S)
+        for reader in self._readers:
+            reader.join()
+
+    @staticmethod
+    def _read(stream, lines):
+        with stream:
+            for line in stream:
+                lines.append(line.strip())
+
+    def copy_ms(self):
+        """What a round takes that begins now."""
+        begun = len(self._rounds) + 2  # the first one that ends may have begun before
+        self._wait(lambda: len(self._rounds) >= begun, "a round of copying")
+        return float(self._rounds[begun - 1]) / 1e6
+
+    def checkpoint(self):
+        """Take a line now; its object as of `belay status --json`."""
+        self._environment.output_of([self._environment.belay, "checkpoint", JOB])
+        return self.status()["lines"][-1]
+
+    def status(self):
+        return json.loads(self._environment.output_of([self._environment.belay, "status", JOB, "--json"]))
+
+    def kill_rank(self):
+        """Kill one, and return the entry of the history that its restart makes."""
+        status = self.status()
+        before = len(status["history"])
+        os.kill(status["nodes"][0]["ranks"][-1]["pid"], signal.SIGKILL)
+        return self._wait(lambda: self._restored(before), "the restart")
+
+    def _restored(self, before):
+        history = self.status()["history"]
+        return history[-1] if len(history) > before and history[-1].get("restore_ms") else None
+
+    def _wait(self, condition, what):
+        try:
+            return wait_for(lambda: self._process.poll() is not None or condition(), DEADLINE_S, what)
+        except Late as late:
+            raise BenchError(self._told(str(late))) from None
+        finally:
+            if self._process.poll() is not None:
+                raise BenchError(self._told("the job has ended"))
+
+    def _told(self, what):
+        return "\n".join([f"programs/memory: {what}", *self._said[-10:]])
+
+
+def measure_line(environment, rounds):
+    """Pause and whole duration of a line."""
+    pauses, totals = [], []
+    with MemoryJob(environment, max_restarts=0) as job:
+        job.copy_ms()
+        job.checkpoint()  # the first one makes the images
+        for _ in range(rounds):
+            copy_ms, line = job.copy_ms(), job.checkpoint()
+            pauses.append((copy_ms, line["pause_ms"]))
+            totals.append((copy_ms, line["total_ms"]))
+    return [Result("line", "pause", "ms", pauses), Result("line", "total", "ms", totals)]
+
+
+def measure_restart(environment, rounds):
+    """From the end of the new MPI_Init to the first instruction of the application."""
+    restores = []
+    with MemoryJob(environment, max_restarts=rounds) as job:
+        for _ in range(rounds):
+            copy_ms = job.copy_ms()
+            job.checkpoint()
+            restores.append((copy_ms, job.kill_rank()["restore_ms"]))
+    return [Result("restart", "restore", "ms", restores)]

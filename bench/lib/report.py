@@ -1,0 +1,57 @@
+"""What is printed: a table for people, JSON for programs."""
+
+import json
+import statistics
+from dataclasses import dataclass
+
+from statistic import estimate
+
+HEAD = f"{'benchmark':18} {'of':7} {'baseline':>12} {'Belay':>12} {'ratio':>7}  {'95 % interval':17} target"
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    statistic: str  # what of each run the values are: the minimum of its blocks ...
+    unit: str
+    pairs: list  # of (baseline, Belay)
+    target: float = None  # the largest ratio that is wanted
+
+    def ratio(self):
+        return estimate([ours / base for base, ours in self.pairs])
+
+    def is_missed(self):
+        return self.target is not None and self.ratio().median > self.target
+
+    def baseline(self):
+        return statistics.median(base for base, _ in self.pairs)
+
+    def belay(self):
+        return statistics.median(ours for _, ours in self.pairs)
+
+
+def print_table(results):
+    print(HEAD)
+    for result in results:
+        print(_row(result), flush=True)
+
+
+def _row(result):
+    ratio = result.ratio()
+    interval = f"{ratio.low:.3f} .. {ratio.high:.3f}"
+    target = "" if result.target is None else f"{result.target:g}" + (" MISSED" if result.is_missed() else "")
+    baseline, belay = (f"{value:.1f} {result.unit}" for value in (result.baseline(), result.belay()))
+    return (f"{result.name:18} {result.statistic:7} {baseline:>12} {belay:>12} {ratio.median:7.3f}  "
+            f"{interval:17} {target}").rstrip()
+
+
+def print_json(results):
+    print(json.dumps({"results": [_object(result) for result in results]}, indent=1))
+
+
+def _object(result):
+    ratio = result.ratio()
+    return {"name": result.name, "statistic": result.statistic, "unit": result.unit,
+            "baseline": result.baseline(), "belay": result.belay(), "ratio": ratio.median,
+            "interval": [ratio.low, ratio.high], "target": result.target, "is_missed": result.is_missed(),
+            "pairs": result.pairs}
