@@ -20,6 +20,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -189,6 +190,15 @@ static int map_gate(struct belay_error *err)
     return 0;
 }
 
+/* Where the kernel lets a process read only its children's memory (Yama), the agent needs leave. */
+static void let_agent_read(void)
+{
+    struct ucred agent;
+    socklen_t bytes = sizeof agent;
+    if (!getsockopt(rank.sock, SOL_SOCKET, SO_PEERCRED, &agent, &bytes))
+        prctl(PR_SET_PTRACER, (unsigned long)agent.pid, 0, 0, 0);
+}
+
 static void fill_gate(void)
 {
     struct gate *gate = GATE;
@@ -336,6 +346,7 @@ int main(int argc, char **argv)
     if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err))
         die(&err);
     fill_gate();
+    let_agent_read();
     if (rank.restore_line) {
         restart_program(&err);
     } else if (vk_create() < 0) {

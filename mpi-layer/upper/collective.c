@@ -4,13 +4,26 @@
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/line.h"
 
-static inline void publish_entry(struct control *control, struct comm *c, uint32_t state)
+static inline void publish_entry(struct control *control, struct comm *c)
 {
     line_publish_begin(control);
     control->clocks[c->slot].seq = ++c->seq;
     control->comm = c->id;
     control->seq = c->seq;
-    control->state = state;
+    control->state = CONTROL_STATE_INSIDE;
+    line_publish_end(control);
+    if (UNLIKELY(control->needs_fence))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Take the entry back: the rank holds. */
+static void publish_hold(struct control *control, struct comm *c)
+{
+    line_publish_begin(control);
+    control->clocks[c->slot].seq = --c->seq;
+    control->comm = c->id;
+    control->seq = c->seq + 1;
+    control->state = CONTROL_STATE_HELD;
     line_publish_end(control);
 }
 
@@ -29,72 +42,54 @@ static bool is_below_anywhere(const struct control *control)
     return false;
 }
 
+/* The entry is published: may the rank go in? Targets that are not known yet hold everybody. */
 static bool may_enter(const struct control *control, const struct comm *c)
 {
-    if (control->command == CONTROL_RUN)
+    uint32_t command = __atomic_load_n(&control->command, __ATOMIC_SEQ_CST);
+    if (command == CONTROL_RUN)
         return true;
-    if (control->command != CONTROL_CONVERGE || control->targets_line != control->line)
+    if (command != CONTROL_CONVERGE || control->targets_line != control->line)
         return false;
-    return c->seq + 1 <= target_of(control, c) || is_below_anywhere(control);
+    return c->seq <= target_of(control, c) || is_below_anywhere(control);
 }
 
 /*
- * A line is in progress. Take the entry back and decide: enter, hold, or, once the line has converged,
- * park here. Every change of an order bumps command_seq, so none is missed between looking and waiting.
+ * A line is in progress: enter, hold, or, once the line has converged, park here. The entry is published
+ * before the orders are looked at, every time, so that the agent cannot declare convergence in between;
+ * every change of an order bumps command_seq, so none is missed between looking and waiting.
  */
-static void hold(struct control *control, struct comm *c, uint32_t state)
+static void pass_gate(struct control *control, struct comm *c)
 {
-    line_publish_begin(control);
-    control->clocks[c->slot].seq = --c->seq;
-    control->seq = c->seq + 1;
-    control->state = CONTROL_STATE_HELD;
-    line_publish_end(control);
     for (;;) {
         uint32_t seen = __atomic_load_n(&control->command_seq, __ATOMIC_SEQ_CST);
-        control->seen_command_seq = seen;
-        if (line_stop_if_ordered()) {
-            control = half_control();
-            line_publish_held(control, c->id, c->seq + 1);
-            continue;
-        }
         if (may_enter(control, c))
             break;
+        publish_hold(control, c);
         GATE->notify();
-        GATE->wait_command(seen);
+        if (line_stop_if_ordered())
+            control = half_control();
+        else
+            GATE->wait_command(seen);
+        publish_entry(control, c);
     }
-    publish_entry(control, c, state);
     GATE->notify();
-}
-
-static void enter(MPI_Comm comm, uint32_t state)
-{
-    struct comm *c = comm_of(comm);
-    struct control *control = half_control();
-    if (UNLIKELY(!c))
-        return;
-    publish_entry(control, c, state);
-    if (UNLIKELY(control->needs_fence))
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))
-        hold(control, c, state);
 }
 
 void collective_enter(MPI_Comm comm)
 {
     wrapper_enter();
-    enter(comm, CONTROL_STATE_INSIDE);
+    struct comm *c = comm_of(comm);
+    struct control *control = half_control(); /* a restart changes it: read inside the wrapper */
+    if (UNLIKELY(!c))
+        return;
+    publish_entry(control, c);
+    if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))
+        pass_gate(control, c);
 }
 
 void collective_leave(MPI_Comm comm)
 {
     (void)comm;
     line_publish_running();
-    wrapper_leave();
-}
-
-void collective_enter_nonblocking(MPI_Comm comm)
-{
-    wrapper_enter();
-    enter(comm, CONTROL_STATE_RUNNING);
     wrapper_leave();
 }

@@ -11,13 +11,10 @@
 #include <mpi.h>
 
 /*
- * Before and after a blocking collective. Between them no line is taken, so real handles are valid.
- * An invalid communicator is let through: the library reports it. collective_leave() takes any value.
+ * Before and after a blocking collective, or the initiation of a non-blocking one. Between them the rank is
+ * "inside" and no line is taken, so real handles are valid. An invalid communicator is let through: the library reports it. collective_leave() takes any value.
  */
 void collective_enter(MPI_Comm comm);
 void collective_leave(MPI_Comm comm);
-
-/* Before a non-blocking one is initiated; it counts at initiation. The caller brackets itself. */
-void collective_enter_nonblocking(MPI_Comm comm);
 
 #endif

@@ -14,15 +14,6 @@
 
 int context_save(struct context *context) __attribute__((returns_twice, visibility("hidden")));
 
-void line_publish_held(struct control *control, uint64_t comm, uint64_t seq)
-{
-    line_publish_begin(control);
-    control->comm = comm;
-    control->seq = seq;
-    control->state = CONTROL_STATE_HELD;
-    line_publish_end(control);
-}
-
 void line_publish_waiting(const int *world_ranks, uint32_t count)
 {
     struct control *control = half_control();

@@ -35,8 +35,6 @@ static inline void line_publish_running(void)
         GATE->notify();
 }
 
-void line_publish_held(struct control *control, uint64_t comm, uint64_t seq);
-
 /* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
 void line_publish_waiting(const int *world_ranks, uint32_t count);
 

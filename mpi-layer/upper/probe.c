@@ -61,8 +61,8 @@ API_EXPORT(MPI_Iprobe);
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     int flag = 0, code;
-    uint32_t seen = wait_orders_seen();
     wrapper_enter();
+    uint32_t seen = wait_orders_seen();
     while ((code = look(source, tag, comm, &flag, status)) == MPI_SUCCESS && !flag) {
         int peer = peer_of(comm_of(comm), source);
         wait_check(&seen, &peer, peer == CONTROL_ANYBODY ? 0 : 1);
@@ -147,8 +147,8 @@ API_EXPORT(MPI_Improbe);
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     int flag = 0, code;
-    uint32_t seen = wait_orders_seen();
     wrapper_enter();
+    uint32_t seen = wait_orders_seen();
     while ((code = match(source, tag, comm, &flag, message, status)) == MPI_SUCCESS && !flag) {
         int peer = peer_of(comm_of(comm), source);
         wait_check(&seen, &peer, peer == CONTROL_ANYBODY ? 0 : 1);

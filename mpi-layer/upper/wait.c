@@ -26,7 +26,10 @@ bool wait_check(uint32_t *seen, const int *world_ranks, uint32_t count)
     *seen = now;
     if (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) == CONTROL_CONVERGE)
         line_publish_waiting(world_ranks, count);
-    return line_stop_if_ordered();
+    if (!line_stop_if_ordered())
+        return false;
+    *seen = wait_orders_seen(); /* the numbers begin anew with a restart */
+    return true;
 }
 
 /* World rank that a request waits for; CONTROL_ANYBODY if it may be anyone. */

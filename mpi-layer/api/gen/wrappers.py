@@ -110,8 +110,7 @@ def collective(proto, is_nonblocking):
     out += ["    struct api_types types;"] if w_arrays else []
     out += ["    void *real_request = NULL;"] if is_nonblocking else []
     out += ["    int rc;", ""]
-    out += ["    collective_enter_nonblocking(comm);", "    wrapper_enter();"] if is_nonblocking else [
-        "    collective_enter(comm);"]
+    out += ["    collective_enter(comm);"]
     call = "rc = lower_%s(%s);" % (proto.name, arguments)
     if w_arrays:
         peers = "API_NEIGHBORS" if "neighbor" in proto.name.lower() else "API_MEMBERS"
@@ -124,7 +123,7 @@ def collective(proto, is_nonblocking):
         if is_nonblocking:
             out += ["    if (rc == MPI_SUCCESS) {",
                     "        *request = request_new_collective(real_request, comm);", "    }"]
-    out += ["    wrapper_leave();"] if is_nonblocking else ["    collective_leave(comm);"]
+    out += ["    collective_leave(comm);"]
     return out + ["    return rc;"] + tail(proto)
 
 

@@ -47,12 +47,6 @@ void collective_leave(MPI_Comm comm)
     gate--;
 }
 
-void collective_enter_nonblocking(MPI_Comm comm)
-{
-    assert_ptr_equal(comm, COMM);
-    n_gates++;
-}
-
 MPI_Request request_new_collective(void *real, MPI_Comm comm)
 {
     assert_ptr_equal(comm, COMM);

@@ -8,6 +8,5 @@
 
 void collective_enter(MPI_Comm comm);
 void collective_leave(MPI_Comm comm);
-void collective_enter_nonblocking(MPI_Comm comm);
 
 #endif
