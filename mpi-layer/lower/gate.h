@@ -139,8 +139,8 @@ struct gate {
     struct control *control;
     /* Tell the agent that the control page has something new. [any] */
     void (*notify)(void);
-    /* FUTEX_WAIT on control->command_seq while it is `seen`. [any] */
-    void (*wait_command)(uint32_t seen);
+    /* FUTEX_WAIT on control->command_seq while it is `seen`, for timeout_ms at most. [any] */
+    void (*wait_command)(uint32_t seen, uint32_t timeout_ms);
     /* The lower half's symbol `name` (of libmpi and what it needs), NULL if there is none. */
     void *(*symbol)(const char *name);
     /* Note descriptors, timers, masks for the image. */

@@ -71,9 +71,10 @@ static void gate_notify(void)
     raw3(SYS_write, rank.event_fd, &one, sizeof one);
 }
 
-static void gate_wait_command(uint32_t seen)
+static void gate_wait_command(uint32_t seen, uint32_t timeout_ms)
 {
-    raw4(SYS_futex, &rank.control->command_seq, FUTEX_WAIT, seen, 0);
+    struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000l};
+    raw4(SYS_futex, &rank.control->command_seq, FUTEX_WAIT, seen, &timeout);
 }
 
 static void *gate_symbol(const char *name)

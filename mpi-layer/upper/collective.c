@@ -69,7 +69,7 @@ static void pass_gate(struct control *control, struct comm *c)
         if (line_stop_if_ordered())
             control = half_control();
         else
-            GATE->wait_command(seen);
+            line_wait_command(seen);
         publish_entry(control, c);
     }
     GATE->notify();

@@ -9,6 +9,7 @@
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/collective.h"
 #include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/request.h"
 
 #define WORLD_ID 1
 #define SELF_ID 2
@@ -198,9 +199,63 @@ static void drop_messages(struct comm *c)
     }
 }
 
+/* Tell every peer how many messages were sent to it, and learn how many it has sent. */
+static int exchange_counts(struct comm *c, uint64_t *sent, uint64_t *coming)
+{
+    for (int i = 0; i < c->size; i++)
+        sent[i] = c->peers[i].sent;
+    return lower_MPI_Alltoall(sent, 1, api_real(MPI_UINT64_T), coming, 1, api_real(MPI_UINT64_T), c->handle->real);
+}
+
+static bool all_received(const struct comm *c, const uint64_t *coming)
+{
+    for (int i = 0; i < c->size; i++)
+        if (c->peers[i].received < coming[i])
+            return false;
+    return true;
+}
+
+/* Test what is pending on c. True if something is that must still end: a send, or a receive to come. */
+static bool is_pending(const struct comm *c, bool is_everything_received)
+{
+    bool pending = false;
+    for (struct request *r = request_first(); r; r = r->next) {
+        MPI_Status status;
+        int flag = 0;
+        if (r->comm != c || r->is_done || r->is_held)
+            continue;
+        int code = lower_MPI_Test(&r->real, &flag, &status);
+        if (flag || code != MPI_SUCCESS)
+            request_complete(r, &status, code);
+        else
+            pending |= r->kind != REQUEST_RECV || !is_everything_received;
+    }
+    return pending;
+}
+
+/*
+ * All members have called MPI_Comm_free, so whatever was to be sent has been. Pending requests complete
+ * before the communicator goes; otherwise a line could find messages of a communicator that half of its
+ * members have forgotten.
+ */
+static int complete_pending(struct comm *c)
+{
+    uint64_t *counts = arena_alloc(2 * (size_t)c->size * sizeof *counts);
+    if (!counts)
+        return MPI_ERR_NO_MEM;
+    int code = exchange_counts(c, counts, counts + c->size);
+    while (code == MPI_SUCCESS && is_pending(c, all_received(c, counts + c->size)))
+        ;
+    arena_free(counts);
+    return code;
+}
+
 /* Take the record out; pending requests may keep the handle a little longer. */
 static void unregister(struct comm *c)
 {
+    for (struct request *r = request_first(); r; r = r->next)
+        if (r->comm == c)
+            r->comm = NULL;
     struct comm **link = &first;
     while (*link != c)
         link = &(*link)->next;
@@ -374,7 +429,7 @@ int PMPI_Comm_free(MPI_Comm *comm)
         return code;
     collective_enter(*comm);
     void *real = api_real(*comm);
-    code = lower_MPI_Barrier(real);
+    code = complete_pending(c);
     if (code == MPI_SUCCESS)
         code = lower_MPI_Comm_free(&real);
     if (code == MPI_SUCCESS) {

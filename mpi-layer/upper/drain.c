@@ -246,6 +246,16 @@ static void settle_syncs(struct drain *drain)
     }
 }
 
+/* Others may still need this rank's progress to get its last messages. */
+static void wait_for_all(void)
+{
+    void *barrier = NULL;
+    int flag = 0;
+    lower_MPI_Ibarrier(comm_private_world(), &barrier);
+    while (!flag)
+        lower_MPI_Test(&barrier, &flag, MPI_STATUS_IGNORE);
+}
+
 void drain_run(void)
 {
     struct drain drain = {.outgoing = NULL};
@@ -265,5 +275,6 @@ void drain_run(void)
             break;
     }
     settle_syncs(&drain);
+    wait_for_all();
     arena_free(drain.by_world_rank);
 }

@@ -8,9 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
+#include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/rebuild.h"
+
+#define PROGRESS_MS 2 /* how long the library may go without progress while the rank holds or is parked */
 
 int context_save(struct context *context) __attribute__((returns_twice, visibility("hidden")));
 
@@ -33,6 +37,13 @@ static void publish_state(uint32_t state)
     control->state = state;
     line_publish_end(control);
     GATE->notify();
+}
+
+void line_wait_command(uint32_t seen)
+{
+    int flag;
+    lower_MPI_Iprobe(0, 0, comm_private_self(), &flag, MPI_STATUS_IGNORE);
+    GATE->wait_command(seen, PROGRESS_MS);
 }
 
 static uint64_t mask_now(void)
@@ -60,7 +71,7 @@ static void wait_parked(uint64_t line)
             _exit(0);
         if (command != CONTROL_STOP || control->line != line)
             return;
-        GATE->wait_command(seen);
+        line_wait_command(seen);
     }
 }
 

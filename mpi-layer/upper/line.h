@@ -35,6 +35,12 @@ static inline void line_publish_running(void)
         GATE->notify();
 }
 
+/*
+ * Wait for an order after `seen`, or a moment. The library gets a chance to progress first: messages that
+ * it has accepted but not delivered yet need this rank, though no call of it is active.
+ */
+void line_wait_command(uint32_t seen);
+
 /* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
 void line_publish_waiting(const int *world_ranks, uint32_t count);
 

@@ -143,8 +143,15 @@ void wait_poll_failed(int world_rank)
     const struct control *control = half_control();
     if (LIKELY(control->command == CONTROL_RUN))
         return;
-    if (!line_stop_if_ordered() && control->state != CONTROL_STATE_WAITING)
-        line_publish_waiting(&world_rank, world_rank == CONTROL_ANYBODY ? 0 : 1);
+    if (line_stop_if_ordered())
+        return;
+    if (control->state == CONTROL_STATE_WAITING) {
+        bool is_same = control->peer_count == 1 && control->peers[0] == world_rank;
+        if (control->peer_count == 0 || is_same)
+            return;
+        world_rank = CONTROL_ANYBODY; /* it polls for several */
+    }
+    line_publish_waiting(&world_rank, world_rank == CONTROL_ANYBODY ? 0 : 1);
 }
 
 int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
