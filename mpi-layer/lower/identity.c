@@ -101,7 +101,8 @@ int identity_of(const char *program, uint8_t digest[IDENTITY_BYTES], char *text,
         return -1;
     snprintf(text, text_bytes, "%s (%s), libc %s (%s)", program, program_token, libc_path, libc_token);
     for (unsigned lane = 0; lane < IDENTITY_BYTES / 8; lane++) {
-        uint64_t hash = fnv1a(0xcbf29ce484222325ull + lane, (const uint8_t *)program_token, strlen(program_token));
+        uint64_t hash =
+            fnv1a(0xcbf29ce484222325ull + lane, (const uint8_t *)program_token, strlen(program_token));
         hash = fnv1a(hash, (const uint8_t *)libc_token, strlen(libc_token) + 1);
         memcpy(digest + 8 * lane, &hash, 8);
     }

@@ -124,8 +124,8 @@ static int find_paths(struct paths *paths, struct belay_error *err)
 static int check_machine(struct belay_error *err)
 {
     if (!(getauxval(AT_HWCAP2) & (1 << 1)))
-        return belay_error_set(err, ENOTSUP, "this kernel or processor has no FSGSBASE, which Belay needs (Linux 5.9 "
-                                             "or later)");
+        return belay_error_set(err, ENOTSUP,
+                               "this kernel or processor has no FSGSBASE, which Belay needs (Linux 5.9)");
     return 0;
 }
 
@@ -160,7 +160,8 @@ static int map_vdso(const char *path, struct belay_error *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return belay_error_errno(err, "cannot open %s (is Belay installed whole?)", path);
-    void *at = mmap((void *)VDSO_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+    void *at = mmap((void *)VDSO_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_EXEC,
+                    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
     close(fd);
     if (at != (void *)VDSO_ADDRESS)
         return belay_error_errno(err, "cannot map %s at its address", path);
@@ -169,15 +170,16 @@ static int map_vdso(const char *path, struct belay_error *err)
     vk_restorer_address = vdso_symbol("__vdso_belay_restorer");
     vk_resignal_address = vdso_symbol("__vdso_belay_resignal");
     vk_wait_address = vdso_symbol("__vdso_belay_wait");
-    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address || !vk_wait_address)
+    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address ||
+        !vk_wait_address)
         return belay_error_set(err, ENOEXEC, "%s is damaged", path);
     return 0;
 }
 
 static int map_gate(struct belay_error *err)
 {
-    static const char *const names[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time", "__vdso_getcpu",
-                                        "__vdso_clock_getres"};
+    static const char *const names[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time",
+                                        "__vdso_getcpu", "__vdso_clock_getres"};
     void *at = mmap((void *)GATE_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != (void *)GATE_ADDRESS)
@@ -238,12 +240,14 @@ static char **upper_environment(const char *stub)
         if (strncmp(environ[i], "BELAY_UPPER_PRELOAD=", 20) && strncmp(environ[i], "LD_PRELOAD=", 11) &&
             strncmp(environ[i], "OMPI_MCA_opal_signal=", 21))
             out[used++] = environ[i];
-    if (out && asprintf(&out[used], "LD_PRELOAD=%s%s%s", preload ? preload : "", preload && *preload ? ":" : "", stub) < 0)
+    const char *separator = preload && *preload ? ":" : "";
+    if (out && asprintf(&out[used], "LD_PRELOAD=%s%s%s", preload ? preload : "", separator, stub) < 0)
         return NULL;
     return out;
 }
 
-static void start_program(const struct paths *paths, const char *program, char **argv, struct belay_error *err)
+static void start_program(const struct paths *paths, const char *program, char **argv,
+                          struct belay_error *err)
 {
     struct loaded_elf elf, interpreter = {.bias = 0};
     char **environment = upper_environment(paths->stub);
@@ -256,7 +260,8 @@ static void start_program(const struct paths *paths, const char *program, char *
     if (loader_map(program, &elf, err))
         return;
     if (!elf.interpreter[0]) {
-        belay_error_set(err, ENOEXEC, "%s is statically linked and cannot be protected; link it dynamically", program);
+        belay_error_set(err, ENOEXEC, "%s is statically linked and cannot be protected; link it dynamically",
+                        program);
         return;
     }
     if (loader_map(elf.interpreter, &interpreter, err))
@@ -274,7 +279,8 @@ static int check_world(struct belay_error *err)
     MPI_Comm_rank(MPI_COMM_WORLD, &number);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     if ((uint32_t)number != rank.rank || (uint32_t)count != rank.ranks)
-        return belay_error_set(err, EINVAL, "the launcher made this rank %d of %d, its environment said %u of %u", number,
+        return belay_error_set(err, EINVAL,
+                               "the launcher made this rank %d of %d, its environment said %u of %u", number,
                                count, rank.rank, rank.ranks);
     return 0;
 }
@@ -291,7 +297,8 @@ static int init_mpi(struct belay_error *err)
 static void restart_program(struct belay_error *err)
 {
     struct restore restore;
-    if (restore_open(&restore, rank.image_fd, err) || restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
+    if (restore_open(&restore, rank.image_fd, err) ||
+        restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     if (process_restore_fds(err) || init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
@@ -343,7 +350,8 @@ int main(int argc, char **argv)
     }
     if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
         die(&err);
-    setenv("OMPI_MCA_opal_signal", "", 0); /* the application's crashes are its own: no handler of the library's */
+    /* The application's crashes are its own: no handler of the library's. */
+    setenv("OMPI_MCA_opal_signal", "", 0);
     if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err))
         die(&err);
     fill_gate();

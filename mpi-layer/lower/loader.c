@@ -19,7 +19,8 @@
 #define MAX_AUXV 64
 #define STACK_INITIAL_BYTES (256ul << 10)
 
-static int read_headers(int fd, const char *path, Elf64_Ehdr *header, Elf64_Phdr **segments, struct belay_error *err)
+static int read_headers(int fd, const char *path, Elf64_Ehdr *header, Elf64_Phdr **segments,
+                        struct belay_error *err)
 {
     if (pread(fd, header, sizeof *header, 0) != sizeof *header || memcmp(header->e_ident, ELFMAG, SELFMAG))
         return belay_error_set(err, ENOEXEC, "%s is not an ELF file", path);
@@ -61,7 +62,8 @@ static int reserve_span(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segm
     void *at = mmap((void *)low, high - low, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
     if (at != (void *)low)
-        return belay_error_set(err, EADDRINUSE, "the addresses of %s (0x%lx) are taken", path, (unsigned long)low);
+        return belay_error_set(err, EADDRINUSE, "the addresses of %s (0x%lx) are taken", path,
+                               (unsigned long)low);
     return 0;
 }
 
@@ -86,9 +88,8 @@ static int map_segment(int fd, const Elf64_Phdr *segment, uint64_t bias)
     if ((prot & PROT_WRITE) && segment->p_filesz)
         memset((void *)file_end, 0, VK_PAGE_UP(file_end) - file_end);
     uint64_t zero = segment->p_filesz ? VK_PAGE_UP(file_end) : start;
-    if (VK_PAGE_UP(memory_end) > zero &&
-        mmap((void *)zero, VK_PAGE_UP(memory_end) - zero, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-            MAP_FAILED)
+    if (VK_PAGE_UP(memory_end) > zero && mmap((void *)zero, VK_PAGE_UP(memory_end) - zero, prot,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
         return -1;
     return 0;
 }

@@ -141,7 +141,9 @@ static int restore_fd(const struct fd_record *record, struct belay_error *err)
         return 0;
     if (record->same_as >= 0 && vk_fd_is_upper(record->same_as)) {
         int fd = fcntl(record->same_as, F_DUPFD_CLOEXEC, record->fd);
-        return fd < 0 || special_place(fd, record) < 0 ? belay_error_errno(err, "descriptor %d", record->fd) : 0;
+        if (fd < 0 || special_place(fd, record) < 0)
+            return belay_error_errno(err, "descriptor %d", record->fd);
+        return 0;
     }
     if (record->kind == FD_FILE)
         return reopen(record, err);

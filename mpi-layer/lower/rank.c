@@ -45,7 +45,8 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
         const char *number = getenv(names[0]), *count = getenv(names[1]);
         if (!number || !count)
             continue;
-        if (parse_number(names[0], number, &rank->rank, err) || parse_number(names[1], count, &rank->ranks, err))
+        if (parse_number(names[0], number, &rank->rank, err) ||
+            parse_number(names[1], count, &rank->ranks, err))
             return -1;
         break;
     }
@@ -90,7 +91,8 @@ static void make_name(const char *program, char *name, size_t bytes)
 /* What only the environment says when no arbiter has opened the job. */
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
-    const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"), *epoch = getenv("BELAY_EPOCH");
+    const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"),
+               *epoch = getenv("BELAY_EPOCH");
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
@@ -143,7 +145,8 @@ static int map_control(struct rank *rank, int fd, struct belay_error *err)
         return belay_error_errno(err, "cannot map the control page");
     rank->control = at;
     if (rank->control->magic != CONTROL_MAGIC || rank->control->version_of_layout != CONTROL_VERSION)
-        return belay_error_set(err, EPROTO, "the agent is of another version; end its jobs and start it anew");
+        return belay_error_set(err, EPROTO,
+                               "the agent is of another version; end its jobs and start it anew");
     return 0;
 }
 

@@ -49,8 +49,10 @@ static int open_region_file(const struct image_region *region, const char *path,
     if (region->kind == IMAGE_REGION_FILE &&
         ((uint64_t)st.st_size != region->file_bytes || mtime_ns != region->file_mtime_ns)) {
         close(fd);
-        return belay_error_set(err, ESTALE, "%s has changed since the line was taken; put the old file back, or "
-                                            "start the job anew ('belay clean')", path);
+        return belay_error_set(err, ESTALE,
+                               "%s has changed since the line was taken; put the old file back, or "
+                               "start the job anew ('belay clean')",
+                               path);
     }
     return fd;
 }
@@ -76,7 +78,8 @@ static int map_region(const struct image_region *region, const char *path, struc
     return 0;
 }
 
-static int fill_region(const struct restore *restore, const struct image_region *region, struct belay_error *err)
+static int fill_region(const struct restore *restore, const struct image_region *region,
+                       struct belay_error *err)
 {
     const struct image_header *header = restore->view.header;
     for (uint64_t i = 0; i < header->run_count; i++) {
@@ -94,13 +97,16 @@ static int fill_region(const struct restore *restore, const struct image_region 
     return 0;
 }
 
-static int restore_region(const struct restore *restore, const struct image_region *region, struct belay_error *err)
+static int restore_region(const struct restore *restore, const struct image_region *region,
+                          struct belay_error *err)
 {
-    if (map_region(region, image_string(&restore->view, region->path), err) || fill_region(restore, region, err))
+    if (map_region(region, image_string(&restore->view, region->path), err) ||
+        fill_region(restore, region, err))
         return -1;
     if (region->kind != IMAGE_REGION_SHARED_FILE && region->prot != (PROT_READ | PROT_WRITE) &&
         mprotect((void *)region->start, region->end - region->start, (int)region->prot))
-        return belay_error_errno(err, "cannot protect the saved region at 0x%lx", (unsigned long)region->start);
+        return belay_error_errno(err, "cannot protect the saved region at 0x%lx",
+                                 (unsigned long)region->start);
     return 0;
 }
 

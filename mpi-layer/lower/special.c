@@ -153,7 +153,8 @@ static const struct fd_record *other_end(const struct fd_record *record)
 {
     for (uint64_t i = 0; i < VK->fd_count; i++) {
         const struct fd_record *other = &VK->fds[i];
-        if (other != record && other->kind == FD_PIPE && other->same_as < 0 && !strcmp(other->path, record->path) &&
+        if (other != record && other->kind == FD_PIPE && other->same_as < 0 &&
+            !strcmp(other->path, record->path) &&
             (other->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
             return other;
     }
@@ -207,8 +208,8 @@ static void watch_all(const struct fd_record *record)
         struct epoll_event event;
         if (sscanf(at, "tfd: %d events: %x data: %" SCNx64, &fd, &event.events, &event.data.u64) == 3 &&
             epoll_ctl(record->fd, EPOLL_CTL_ADD, fd, &event))
-            fprintf(stderr, "belay: descriptor %d is no longer watched by epoll descriptor %d: %s\n", fd, record->fd,
-                    strerror(errno));
+            fprintf(stderr, "belay: descriptor %d is no longer watched by epoll descriptor %d: %s\n", fd,
+                    record->fd, strerror(errno));
     }
 }
 

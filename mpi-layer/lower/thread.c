@@ -14,9 +14,11 @@
 
 #define CARRIER_STACK_BYTES (512ul << 10)
 
-_Static_assert(offsetof(struct context, mxcsr) == 64 && offsetof(struct context, x87_control) == 68, "trap.S");
+_Static_assert(offsetof(struct context, mxcsr) == 64 && offsetof(struct context, x87_control) == 68,
+               "trap.S");
 
-void thread_registers_load(const uint64_t *regs, uint64_t rsp, uint64_t rip, uint64_t fs) __attribute__((noreturn));
+void thread_registers_load(const uint64_t *regs, uint64_t rsp, uint64_t rip, uint64_t fs)
+    __attribute__((noreturn));
 void context_resume(const struct context *context, uint64_t fs) __attribute__((noreturn));
 
 static uint64_t fs_base(void)
@@ -203,13 +205,15 @@ void thread_resume_main(void)
  * Threads that the MPI library and PMIx make for themselves must never receive the application's signals.
  * Every library of the lower half calls this definition, since it is the executable's.
  */
-int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
 {
     static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     uint64_t old, all = ~(VK_SIGNAL_BIT(SIGSEGV) | VK_SIGNAL_BIT(SIGBUS) | VK_SIGNAL_BIT(SIGFPE) |
                           VK_SIGNAL_BIT(SIGILL) | VK_SIGNAL_BIT(SIGSYS));
     if (!next)
-        next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+        next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
+            RTLD_NEXT, "pthread_create");
     set_mask(all, &old);
     int code = next(handle, attributes, start, argument);
     set_mask(old, NULL);

@@ -137,7 +137,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
-        g[REG_RAX] = vk_sigprocmask(g[REG_RDI], (const uint64_t *)g[REG_RSI], (uint64_t *)g[REG_RDX], g[REG_R10]);
+        g[REG_RAX] =
+            vk_sigprocmask(g[REG_RDI], (const uint64_t *)g[REG_RSI], (uint64_t *)g[REG_RDX], g[REG_R10]);
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &old, mask, 8);
     } else
         g[REG_RAX] = vk_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
@@ -174,7 +175,8 @@ static void emit(struct program *p, unsigned short code, unsigned k, unsigned ch
 
 static void emit_load_argument(struct program *p, int argument)
 {
-    emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument, 0, 0);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument,
+         0, 0);
 }
 
 /* Trap timed waits that wait. The number is in the accumulator before and, if none matched, after. */

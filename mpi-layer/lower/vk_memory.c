@@ -33,7 +33,8 @@ static long place(struct area area, uint64_t bytes, long prot, long flags, long 
         }
         if (!__atomic_compare_exchange_n(area.next, &old, at + length, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
-        long result = raw_syscall(SYS_mmap, (long)at, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+        long result =
+            raw_syscall(SYS_mmap, (long)at, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
         if (result == -EEXIST)
             continue;
         return result;
@@ -106,7 +107,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
         result = place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
     } else {
         if (addr >= UPPER_BASE && addr + bytes < UPPER_END)
-            result = raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+            result =
+                raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
         if (result < 0 && !(flags & MAP_ANONYMOUS)) {
             struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
             result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
@@ -114,7 +116,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
         if (result == -1 || result == -ENOMEM)
             result = place(area_anon(), bytes, prot, flags, fd, offset, alignment(bytes));
     }
-    if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) && VK->is_patching)
+    if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
+        VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
     return result;
 }

@@ -46,7 +46,8 @@ static uint8_t *trampoline_alloc(void)
     if (VK->trampoline_next + TRAMPOLINE_BYTES > VK->trampoline_end) {
         if (VK->trampoline_end + TRAMPOLINE_CHUNK > UPPER_TRAMPOLINES_END)
             return NULL;
-        long at = raw_syscall(SYS_mmap, (long)VK->trampoline_end, TRAMPOLINE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC,
+        long at = raw_syscall(SYS_mmap, (long)VK->trampoline_end, TRAMPOLINE_CHUNK,
+                              PROT_READ | PROT_WRITE | PROT_EXEC,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (at < 0)
             return NULL;
@@ -93,7 +94,8 @@ void vk_patch(uint8_t *code, uint64_t bytes, long prot)
         if (!trampoline || distance != (int32_t)distance)
             break;
         write_trampoline(trampoline, code + i);
-        if (!is_writable && raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
+        if (!is_writable &&
+            raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
             return;
         is_writable = true;
         code[i] = 0xe9;

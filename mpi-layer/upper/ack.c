@@ -41,7 +41,9 @@ void ack_send_later(void)
 /* The number is the address of our own request, which lives until it is done. */
 static void complete(uint64_t number)
 {
-    static const MPI_Status empty = {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
+    static const MPI_Status empty = {.MPI_SOURCE = MPI_ANY_SOURCE,
+                                     .MPI_TAG = MPI_ANY_TAG,
+                                     .MPI_ERROR = MPI_SUCCESS};
     for (struct request *r = request_first(); r; r = r->next)
         if ((uint64_t)(uintptr_t)r == number && r->is_held && !r->is_done)
             request_complete(r, &empty, MPI_SUCCESS);

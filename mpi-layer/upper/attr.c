@@ -87,7 +87,9 @@ static int remove_at(MPI_Comm comm, struct attribute **link)
 {
     struct attribute *a = *link;
     struct keyval *keyval = a->keyval;
-    int code = keyval->delete ? keyval->delete (comm, keyval->number, a->value, keyval->extra_state) : MPI_SUCCESS;
+    int code = MPI_SUCCESS;
+    if (keyval->delete)
+        code = keyval->delete(comm, keyval->number, a->value, keyval->extra_state);
     if (code != MPI_SUCCESS)
         return code;
     link = find(comm_of(comm), keyval);
@@ -127,8 +129,8 @@ int attr_copy_all(MPI_Comm from, MPI_Comm to)
     return code;
 }
 
-int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete, int *keyval,
-                            void *extra_state)
+int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete,
+                            int *keyval, void *extra_state)
 {
     struct keyval *k = arena_alloc(sizeof *k);
     if (!k)

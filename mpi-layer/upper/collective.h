@@ -12,7 +12,8 @@
 
 /*
  * Before and after a blocking collective, or the initiation of a non-blocking one. Between them the rank is
- * "inside" and no line is taken, so real handles are valid. An invalid communicator is let through: the library reports it. collective_leave() takes any value.
+ * "inside" and no line is taken, so real handles are valid. An invalid communicator is let through: the
+ * library reports it. collective_leave() takes any value.
  */
 void collective_enter(MPI_Comm comm);
 void collective_leave(MPI_Comm comm);

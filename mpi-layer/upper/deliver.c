@@ -10,7 +10,8 @@
 static struct message **find(struct comm *comm, int source, int tag)
 {
     for (struct message **link = &comm->drained; *link; link = &(*link)->next)
-        if ((source == MPI_ANY_SOURCE || (*link)->source == source) && (tag == MPI_ANY_TAG || (*link)->tag == tag))
+        if ((source == MPI_ANY_SOURCE || (*link)->source == source) &&
+            (tag == MPI_ANY_TAG || (*link)->tag == tag))
             return link;
     return NULL;
 }
@@ -47,7 +48,8 @@ void deliver_status(const struct message *message, MPI_Status *status)
  * The library itself copies the bytes into the datatype: the message is sent to ourselves. So partial
  * elements, gaps and truncation are what they would have been.
  */
-int deliver(struct comm *comm, struct message *message, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+int deliver(struct comm *comm, struct message *message, void *buffer, int count, MPI_Datatype type,
+            MPI_Status *status)
 {
     MPI_Status self_status;
     int code = lower_MPI_Sendrecv(message->data, (int)message->bytes, api_real(MPI_BYTE), 0, 0, buffer, count,

@@ -30,7 +30,10 @@ void half_act_on_signal(void);
 static inline unsigned long lower_enter(void)
 {
     unsigned long upper, lower;
-    __asm__ volatile("rdfsbase %0\n\tmov %%gs:8, %1\n\twrfsbase %1" : "=&r"(upper), "=&r"(lower) : : "memory");
+    __asm__ volatile("rdfsbase %0\n\tmov %%gs:8, %1\n\twrfsbase %1"
+                     : "=&r"(upper), "=&r"(lower)
+                     :
+                     : "memory");
     return upper;
 }
 

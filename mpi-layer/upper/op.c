@@ -42,7 +42,8 @@ static unsigned char *make_code(const struct op *op)
 {
     uint64_t target = (uint64_t)(uintptr_t)&op_call, record = (uint64_t)(uintptr_t)op;
     if (code_next + CODE_BYTES > code_end) {
-        void *chunk = mmap(NULL, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *chunk =
+            mmap(NULL, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (chunk == MAP_FAILED)
             return NULL;
         code_next = chunk;

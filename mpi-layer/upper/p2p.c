@@ -41,8 +41,8 @@ static inline void count_sent(struct comm *c, int peer, int tag, int code)
         count_later(c, peer, tag);
 }
 
-static inline int blocking_send(lower_send_f *send, const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                                MPI_Comm comm)
+static inline int blocking_send(lower_send_f *send, const void *buf, int count, MPI_Datatype type, int dest,
+                                int tag, MPI_Comm comm)
 {
     struct comm *c = comm_of(comm);
     wrapper_enter();
@@ -72,8 +72,8 @@ int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 API_EXPORT(MPI_Rsend);
 
-static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                             MPI_Comm comm, MPI_Request *request)
+static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest,
+                             int tag, MPI_Comm comm, MPI_Request *request)
 {
     wrapper_enter();
     struct request *r = request_new(REQUEST_SEND, comm, type);
@@ -135,7 +135,8 @@ API_EXPORT(MPI_Ssend);
 /* Post a receive to the library. Also after a restart, for those that were pending. */
 int p2p_post(struct request *r)
 {
-    return lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle), &r->real);
+    return lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
+                           &r->real);
 }
 
 static inline int start_recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -162,7 +163,8 @@ static inline int start_recv(void *buf, int count, MPI_Datatype type, int source
     return code;
 }
 
-int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request)
+int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+               MPI_Request *request)
 {
     struct request *r = NULL;
     wrapper_enter();
@@ -174,7 +176,8 @@ int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 }
 API_EXPORT(MPI_Irecv);
 
-int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Status *status)
 {
     struct request *r = NULL;
     wrapper_enter();
@@ -188,8 +191,9 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
 }
 API_EXPORT(MPI_Recv);
 
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf,
-                  int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                  MPI_Status *status)
 {
     MPI_Request receive, send;
     int code = PMPI_Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, &receive);
@@ -205,8 +209,8 @@ int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int
 API_EXPORT(MPI_Sendrecv);
 
 /* The outgoing data are packed into a buffer of the arena first, which the send owns until it is done. */
-int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag,
-                          MPI_Comm comm, MPI_Status *status)
+int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
+                          int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     int bytes = 0, at = 0;
     int code = PMPI_Pack_size(count, datatype, comm, &bytes);
@@ -217,7 +221,8 @@ int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest,
         return errors_raise(comm, MPI_ERR_NO_MEM);
     code = PMPI_Pack(buf, count, datatype, packed, bytes, &at, comm);
     if (code == MPI_SUCCESS)
-        code = PMPI_Sendrecv(packed, at, MPI_PACKED, dest, sendtag, buf, count, datatype, source, recvtag, comm, status);
+        code = PMPI_Sendrecv(packed, at, MPI_PACKED, dest, sendtag, buf, count, datatype, source, recvtag,
+                             comm, status);
     arena_free(packed);
     return code;
 }

@@ -85,7 +85,9 @@ static void copy_status(MPI_Status *to, const MPI_Status *from)
 
 static void empty_status(MPI_Status *status)
 {
-    static const MPI_Status empty = {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
+    static const MPI_Status empty = {.MPI_SOURCE = MPI_ANY_SOURCE,
+                                     .MPI_TAG = MPI_ANY_TAG,
+                                     .MPI_ERROR = MPI_SUCCESS};
     copy_status(status, &empty);
 }
 
