@@ -9,6 +9,7 @@
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/collective.h"
 #include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/meet.h"
 #include "mpi-layer/upper/request.h"
 
 #define WORLD_ID 1
@@ -97,22 +98,46 @@ static void give_slot(struct comm *c)
         free_slots[free_slot_count++] = c->slot;
 }
 
-/* World ranks of the members of a real communicator. */
-static int find_members(struct comm *c, void *real)
+/* World ranks of a real group's members; NULL: out of memory. The group is freed. */
+static int *members_of(void *group, int size)
 {
-    void *group = NULL, *world_group = NULL;
-    int *own = arena_alloc((size_t)c->size * sizeof *own);
-    if (!own)
-        return -1;
-    for (int i = 0; i < c->size; i++)
+    void *world_group = NULL;
+    int *own = arena_alloc((size_t)size * sizeof *own + 1), *world = arena_alloc((size_t)size * sizeof *world + 1);
+    for (int i = 0; own && i < size; i++)
         own[i] = i;
-    lower_MPI_Comm_group(real, &group);
-    lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &world_group);
-    lower_MPI_Group_translate_ranks(group, c->size, own, world_group, c->world);
+    if (own && world) {
+        lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &world_group);
+        lower_MPI_Group_translate_ranks(group, size, own, world_group, world);
+        lower_MPI_Group_free(&world_group);
+    }
     lower_MPI_Group_free(&group);
-    lower_MPI_Group_free(&world_group);
     arena_free(own);
-    return 0;
+    return world;
+}
+
+static void find_members(struct comm *c, void *real)
+{
+    void *group = NULL;
+    int is_inter = 0;
+    lower_MPI_Comm_test_inter(real, &is_inter);
+    lower_MPI_Comm_group(real, &group);
+    if (is_inter) {
+        lower_MPI_Comm_size(real, &c->local_size);
+        c->local = members_of(group, c->local_size);
+        lower_MPI_Comm_remote_size(real, &c->size);
+        lower_MPI_Comm_remote_group(real, &group);
+    } else {
+        lower_MPI_Comm_size(real, &c->size);
+    }
+    c->world = members_of(group, c->size);
+}
+
+static void record_free(struct comm *c)
+{
+    arena_free(c->world);
+    arena_free(c->local);
+    arena_free(c->peers);
+    arena_free(c);
 }
 
 static struct comm *record_new(void *real)
@@ -121,17 +146,48 @@ static struct comm *record_new(void *real)
     if (!c)
         return NULL;
     lower_MPI_Comm_rank(real, &c->rank);
-    lower_MPI_Comm_size(real, &c->size);
-    c->world = arena_alloc((size_t)c->size * sizeof *c->world);
-    c->peers = arena_alloc((size_t)c->size * sizeof *c->peers);
+    find_members(c, real);
+    c->peers = arena_alloc((size_t)c->size * sizeof *c->peers + 1);
     c->drained_end = &c->drained;
-    if (!c->world || !c->peers || find_members(c, real)) {
-        arena_free(c->world);
-        arena_free(c->peers);
-        arena_free(c);
+    if (!c->world || !c->peers || (c->local_size && !c->local)) {
+        record_free(c);
         return NULL;
     }
     return c;
+}
+
+/* The same for a duplicate that does not exist yet (MPI_Comm_idup). */
+static struct comm *record_copy(const struct comm *from)
+{
+    struct comm *c = arena_alloc(sizeof *c);
+    if (!c)
+        return NULL;
+    c->rank = from->rank;
+    c->size = from->size;
+    c->local_size = from->local_size;
+    c->world = arena_alloc((size_t)c->size * sizeof *c->world + 1);
+    c->peers = arena_alloc((size_t)c->size * sizeof *c->peers + 1);
+    c->local = c->local_size ? arena_alloc((size_t)c->local_size * sizeof *c->local) : NULL;
+    c->drained_end = &c->drained;
+    if (!c->world || !c->peers || (c->local_size && !c->local)) {
+        record_free(c);
+        return NULL;
+    }
+    memcpy(c->world, from->world, (size_t)c->size * sizeof *c->world);
+    if (c->local)
+        memcpy(c->local, from->local, (size_t)c->local_size * sizeof *c->local);
+    return c;
+}
+
+/* The smallest world rank among all members: the same on all of them, and in one group of a split only. */
+static uint64_t leader_of(const struct comm *c)
+{
+    int least = c->world[0];
+    for (int i = 1; i < c->size; i++)
+        least = c->world[i] < least ? c->world[i] : least;
+    for (int i = 0; i < c->local_size; i++)
+        least = c->local[i] < least ? c->local[i] : least;
+    return (uint64_t)least;
 }
 
 static void enlist(struct comm *c, struct handle *handle, uint64_t id)
@@ -158,13 +214,8 @@ static int start_acks(void)
 {
     void *real = NULL;
     lower_MPI_Comm_dup(api_real(MPI_COMM_WORLD), &real);
-    struct comm *c = record_new(real);
-    struct handle *handle = c ? handle_new(HANDLE_COMM, real) : NULL;
-    if (!handle)
-        return -1;
-    enlist(c, handle, ACKS_ID);
-    acks = (MPI_Comm)(void *)handle;
-    return 0;
+    acks = comm_adopt(real, ACKS_ID);
+    return acks ? 0 : -1;
 }
 
 int comm_start(void)
@@ -178,16 +229,26 @@ int comm_start(void)
     return start_acks();
 }
 
+static MPI_Comm enlist_new(struct comm *c, void *real, uint64_t id)
+{
+    struct handle *handle = c ? handle_new(HANDLE_COMM, real) : NULL;
+    if (!handle)
+        return NULL;
+    enlist(c, handle, id);
+    return (MPI_Comm)(void *)handle;
+}
+
+MPI_Comm comm_adopt(void *real, uint64_t id)
+{
+    return enlist_new(record_new(real), real, id);
+}
+
 MPI_Comm comm_register(void *real, struct comm *parent)
 {
     if (real == api_real(MPI_COMM_NULL))
         return MPI_COMM_NULL;
     struct comm *c = record_new(real);
-    struct handle *handle = c ? handle_new(HANDLE_COMM, real) : NULL;
-    if (!handle)
-        return NULL;
-    enlist(c, handle, make_id(parent->id, parent->seq, (uint64_t)c->world[0]));
-    return (MPI_Comm)(void *)handle;
+    return c ? enlist_new(c, real, make_id(parent->id, parent->seq, leader_of(c))) : NULL;
 }
 
 static void drop_messages(struct comm *c)
@@ -264,11 +325,9 @@ static void unregister(struct comm *c)
         end = link;
     give_slot(c);
     drop_messages(c);
-    arena_free(c->world);
-    arena_free(c->peers);
     struct handle *handle = c->handle;
     handle->record = NULL;
-    arena_free(c);
+    record_free(c);
     handle_release(HANDLE_COMM, handle);
 }
 
@@ -284,15 +343,30 @@ void comm_note_all(void)
     }
 }
 
-static void rebuild(struct comm *c, void *world_group, int tag)
+static void *create_from(void *world_group, const int *world, int size)
 {
     void *group = NULL, *real = NULL;
-    if (!c->handle->is_predefined) {
-        lower_MPI_Group_incl(world_group, c->size, c->world, &group);
-        lower_MPI_Comm_create_group(api_real(MPI_COMM_WORLD), group, tag, &real);
-        lower_MPI_Group_free(&group);
-        c->handle->real = real;
-    }
+    lower_MPI_Group_incl(world_group, size, world, &group);
+    lower_MPI_Comm_create_group(api_real(MPI_COMM_WORLD), group, 0, &real);
+    lower_MPI_Group_free(&group);
+    return real;
+}
+
+static void *create_inter(const struct comm *c, void *world_group)
+{
+    void *local = create_from(world_group, c->local, c->local_size), *real = NULL;
+    lower_MPI_Intercomm_create(local, 0, api_real(MPI_COMM_WORLD), c->world[0], 0, &real);
+    lower_MPI_Comm_free(&local);
+    return real;
+}
+
+/* Every rank does this in the order of ids, so that no two wait for one another in different ones. */
+static void rebuild(struct comm *c, void *world_group)
+{
+    if (comm_is_inter(c))
+        c->handle->real = create_inter(c, world_group);
+    else if (!c->handle->is_predefined)
+        c->handle->real = create_from(world_group, c->world, c->size);
     if (c->name[0])
         lower_MPI_Comm_set_name(c->handle->real, c->name);
     if (c->errhandler)
@@ -334,7 +408,7 @@ void comm_rebuild_all(void)
     lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &world_group);
     sort_by_id(list, count);
     for (size_t i = 0; i < count; i++)
-        rebuild(list[i], world_group, 0);
+        rebuild(list[i], world_group);
     lower_MPI_Group_free(&world_group);
     arena_free(list);
 }
@@ -409,6 +483,87 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
     return created(code, real, comm, newcomm);
 }
 API_EXPORT(MPI_Comm_create);
+
+/*
+ * The new communicator is there when the request is done; until then its handle has no real twin and its
+ * record is a copy of the old one's.
+ */
+int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+{
+    collective_enter(comm);
+    struct comm *c = comm_of(comm), *copy = c ? record_copy(c) : NULL;
+    struct request *r = copy ? request_new(REQUEST_COLLECTIVE, comm, NULL) : NULL;
+    int code = MPI_ERR_NO_MEM;
+    if (!c)
+        code = MPI_ERR_COMM;
+    else if (r && (*newcomm = enlist_new(copy, NULL, make_id(c->id, c->seq, leader_of(c)))))
+        code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
+    if (code == MPI_SUCCESS) {
+        r->made = (struct handle *)(void *)*newcomm;
+        *request = (MPI_Request)(void *)r;
+    }
+    collective_leave(comm);
+    return code == MPI_SUCCESS ? attr_copy_all(comm, *newcomm) : errors_raise(comm, code);
+}
+API_EXPORT(MPI_Comm_idup);
+
+/* Collectives over a group that shares no communicator of its own: the members meet first (meet.h). */
+
+static int adopted(int code, void *real, uint64_t id, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    if (code == MPI_SUCCESS && real != api_real(MPI_COMM_NULL) && !(made = comm_adopt(real, id)))
+        code = out_of_memory(parent);
+    if (code == MPI_SUCCESS)
+        *new_comm = made;
+    meet_leave();
+    return code;
+}
+
+int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+{
+    void *real = NULL, *members = NULL;
+    int size = 0, rank = MPI_UNDEFINED;
+    wrapper_enter();
+    lower_MPI_Group_size(api_real(group), &size);
+    lower_MPI_Group_rank(api_real(group), &rank);
+    int *world = NULL;
+    if (rank != MPI_UNDEFINED && !lower_MPI_Group_excl(api_real(group), 0, NULL, &members))
+        world = members_of(members, size);
+    wrapper_leave();
+    uint64_t id = world ? meet_group(world, size, rank) : meet_nobody();
+    arena_free(world);
+    int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
+    return adopted(code, real, id, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_create_group);
+
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
+                          MPI_Comm *newintercomm)
+{
+    void *real = NULL;
+    const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
+    if (!local)
+        return errors_raise(local_comm, MPI_ERR_COMM);
+    bool is_leader = local->rank == local_leader;
+    if (is_leader && (!peer || remote_leader < 0 || remote_leader >= peer->size))
+        return errors_raise(local_comm, peer ? MPI_ERR_RANK : MPI_ERR_COMM);
+    uint64_t id = meet_groups(local->world, local->size, local->rank, local_leader,
+                              is_leader ? peer->world[remote_leader] : 0);
+    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader, tag,
+                                          &real);
+    return adopted(code, real, id, local_comm, newintercomm);
+}
+API_EXPORT(MPI_Intercomm_create);
+
+int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(intercomm);
+    int code = lower_MPI_Intercomm_merge(api_real(intercomm), high, &real);
+    return created(code, real, intercomm, newcomm);
+}
+API_EXPORT(MPI_Intercomm_merge);
 
 /*
  * The real call need not wait for anybody, ours does: when it returns, every member has entered its call,

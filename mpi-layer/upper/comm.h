@@ -38,9 +38,12 @@ struct comm {
     uint64_t id;
     uint64_t seq;  /* collectives entered or initiated */
     uint32_t slot; /* in the control page */
-    int rank, size;
-    int *world;         /* world ranks of the members, size entries */
+    int rank;           /* of this process, in its own group */
+    int size;           /* ranks that messages go to: the members, or the remote group's */
+    int *world;         /* their world ranks */
     struct peer *peers; /* size entries */
+    int local_size;     /* intercommunicator: the own group's size, else 0 */
+    int *local;         /* ... and world ranks, else NULL */
     struct message *drained, **drained_end; /* oldest first; drained_end: where the next one is linked */
     struct attribute *attributes;
     char name[MPI_MAX_OBJECT_NAME]; /* noted at a line */
@@ -60,6 +63,14 @@ struct comm *comm_by_id(uint64_t id);
 
 /* Records of MPI_COMM_WORLD and MPI_COMM_SELF, after MPI_Init. Returns 0 or -1: out of memory. */
 int comm_start(void);
+
+static inline bool comm_is_inter(const struct comm *c)
+{
+    return c->local_size > 0;
+}
+
+/* Make handle and record of a new communicator `real` with a given id. NULL: out of memory. */
+MPI_Comm comm_adopt(void *real, uint64_t id);
 
 /*
  * Make handle and record of a new communicator `real`, inside the collective call on `parent` that made

@@ -30,6 +30,7 @@ struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype 
     request->is_done = request->is_orphan = request->is_sync = request->is_held = false;
     request->error = MPI_SUCCESS;
     request->to_free = NULL;
+    request->made = NULL;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
@@ -59,6 +60,8 @@ void request_complete(struct request *request, const MPI_Status *status, int err
     request->is_done = true;
     request->error = error;
     request->status = *status;
+    if (UNLIKELY(request->made != NULL))
+        request->made->real = request->made_real;
     if (UNLIKELY(request->is_sync) && request->comm)
         request->comm->peers[request->peer].pending_sync--;
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)

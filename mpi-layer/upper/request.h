@@ -32,6 +32,8 @@ struct request {
     struct comm *comm;
     struct handle *comm_handle; /* retained */
     void *to_free;     /* malloc'ed arrays that the library reads until completion, or NULL */
+    struct handle *made; /* MPI_Comm_idup: gets its real twin on completion, else NULL */
+    void *made_real;
     MPI_Status status; /* of a done one */
     struct request *next, *previous;
 };
