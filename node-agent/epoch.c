@@ -18,10 +18,17 @@
 #define MAX_RANKS (1u << 20)
 /* How long a launcher may take to end by itself after a rank was lost. */
 #define PATIENCE_MS 2000
-/* While ending a launch: how often to look, and after how many looks the launcher is killed outright. */
+/*
+ * While ending a launch: how often to look, and after how many looks a launcher that nobody has asked yet is
+ * asked to end, and any is killed outright. It is asked once at most: mpirun takes a second SIGTERM as the
+ * order to leave without cleaning up.
+ */
 #define KILL_STEP_MS 200
-#define KILL_PLEAS 10
+#define LOOKS_UNTIL_ASKED 5
+#define LOOKS_UNTIL_KILLED 15
 
+static void kill_ranks(struct epoch *epoch);
+static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
 static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
                        struct belay_error *err);
@@ -51,6 +58,7 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
     epoch->job = job;
     epoch->number = ++job->epoch_number;
     epoch->restore_line = store_committed_line(job->store);
+    epoch->launcher_pid = launcher_pid;
     epoch->launcher_pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
     bool is_restart = job->history.epoch_count > 0;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
@@ -75,6 +83,12 @@ void epoch_destroy(struct epoch *epoch)
     if (!epoch)
         return;
     line_close_epoch(epoch->job->line);
+    if (epoch->is_killed || epoch->gone == epoch->joined) {
+        remains_remove_files(&epoch->remains);
+        if (is_launcher_gone(epoch))
+            remains_remove_session(&epoch->remains);
+    }
+    remains_release(&epoch->remains);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         rank_destroy(epoch->table[i]);
     free(epoch->table);
@@ -111,23 +125,17 @@ void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection 
     epoch->has_launch_ended = true;
     epoch->wait_status = wait_status;
     epoch->verdict_to = connection;
-    for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (epoch->table[i])
-            rank_kill(epoch->table[i]);
+    kill_ranks(epoch);
     end_if_over(epoch);
 }
 
 void epoch_kill(struct epoch *epoch)
 {
     epoch->is_killed = true;
-    for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (epoch->table[i])
-            rank_kill(epoch->table[i]);
+    kill_ranks(epoch);
     bool is_launcher_alive = !is_launcher_gone(epoch);
-    if (is_launcher_alive && epoch->kills == 0)
-        pidfd_send_signal(epoch->launcher_pidfd, SIGTERM, NULL, 0);
-    else if (is_launcher_alive && epoch->kills == KILL_PLEAS)
-        pidfd_send_signal(epoch->launcher_pidfd, SIGKILL, NULL, 0);
+    if (is_launcher_alive)
+        hurry_launcher(epoch);
     epoch->kills++;
     if (is_launcher_alive || epoch->gone < epoch->joined)
         timer_start(epoch->patience, KILL_STEP_MS, 0);
@@ -137,6 +145,28 @@ void epoch_abandon(struct epoch *epoch)
 {
     epoch_kill(epoch);
     end_if_over(epoch);
+}
+
+static void kill_ranks(struct epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        if (!epoch->table[i])
+            continue;
+        if (!epoch->is_ready) /* it may have come far enough to leave something */
+            remains_note(&epoch->remains, rank_pid(epoch->table[i]), epoch->launcher_pid);
+        rank_kill(epoch->table[i]);
+    }
+}
+
+/* Without its ranks it ends by itself, and cleans up, if it gets the time. */
+static void hurry_launcher(struct epoch *epoch)
+{
+    const struct job *job = epoch->job;
+    bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
+    if (epoch->kills == LOOKS_UNTIL_ASKED && !is_asked)
+        pidfd_send_signal(epoch->launcher_pidfd, SIGTERM, NULL, 0);
+    else if (epoch->kills == LOOKS_UNTIL_KILLED)
+        pidfd_send_signal(epoch->launcher_pidfd, SIGKILL, NULL, 0);
 }
 
 static bool is_launcher_gone(const struct epoch *epoch)
@@ -196,14 +226,14 @@ static void refuse(struct epoch *epoch, const char *reason)
         return;
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
-    for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (epoch->table[i])
-            rank_kill(epoch->table[i]);
+    kill_ranks(epoch);
 }
 
 static void on_rank_changed(struct rank *rank, void *context)
 {
     struct epoch *epoch = context;
+    if (!epoch->is_ready && rank_report(rank)->state != CONTROL_STATE_NONE)
+        remains_note(&epoch->remains, rank_pid(rank), epoch->launcher_pid);
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     if (!epoch->is_closing && rank_report(rank)->state == CONTROL_STATE_FINALIZED) {

@@ -11,6 +11,7 @@
 #include "common/util/error.h"
 #include "node-agent/job.h"
 #include "node-agent/rank.h"
+#include "node-agent/remains.h"
 
 struct epoch {
     struct job *job;
@@ -24,12 +25,14 @@ struct epoch {
     bool is_killed;  /* the agent has killed the ranks */
     bool has_loss;   /* a rank is gone without a word */
     char refused[VERDICT_REASON_BYTES];
+    pid_t launcher_pid; /* 0: not known */
     int launcher_pidfd; /* -1: not known */
     bool has_launch_ended;
     int wait_status;               /* of the launcher */
     struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
     struct timer *patience;        /* for a launcher that does not end after a loss, and the like */
     unsigned kills;                /* how often patience has run out */
+    struct remains remains;        /* what its processes may leave behind */
 };
 
 /* Open the next epoch of a job, which has none. launcher_pid 0: not known. Returns 0 or -1 with err. */
@@ -43,7 +46,7 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
 /* The launcher has ended; the connection gets the verdict once all ranks are gone. */
 void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection);
 
-/* Kill all ranks, and the launcher if it does not end then. */
+/* Kill all ranks, and the launcher if it does not end by itself then. */
 void epoch_kill(struct epoch *epoch);
 
 /* The arbiter is gone: end the launch, and the job with it. The job may be freed. */

@@ -32,6 +32,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
 static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count);
 static bool is_image_right(const struct fake_rank_plan *plan, int fd);
 static void make_memory(const struct fake_rank_plan *plan);
+static void map_shared(const char *path);
 static void obey(void);
 static void publish(enum control_state state);
 static void leave(int status);
@@ -111,6 +112,9 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     control->restored_line = plan->expect_line;
     control->restore_ns = plan->expect_line ? 1000000 : 0;
     make_memory(plan);
+    for (int i = 0; i < 2; i++)
+        if (plan->shared[i])
+            map_shared(plan->shared[i]);
     control->clocks[0].seq = 5;
     control->clocks[0].comm = COMM;
     control->slots = 1;
@@ -186,6 +190,15 @@ static void make_memory(const struct fake_rank_plan *plan)
         memory[i * IMAGE_PAGE_BYTES] = (char)plan->content;
         memory[i * IMAGE_PAGE_BYTES + 1] = (char)i;
     }
+}
+
+static void map_shared(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || ftruncate(fd, IMAGE_PAGE_BYTES) < 0 ||
+        mmap(NULL, IMAGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+        _exit(97);
+    close(fd);
 }
 
 static void obey(void)

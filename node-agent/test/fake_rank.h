@@ -16,9 +16,10 @@ struct fake_rank_plan {
     uint8_t identity; /* all 32 bytes of it */
     uint64_t layout_version;
     uint64_t interval_ms;
-    uint8_t content;      /* written to each page of its memory, with the page's number */
-    uint64_t pages;       /* of memory, 0: FAKE_MEMORY_PAGES */
-    uint64_t expect_line; /* the image it wants to be given, 0: none; its content must be `content` */
+    uint8_t content;       /* written to each page of its memory, with the page's number */
+    uint64_t pages;        /* of memory, 0: FAKE_MEMORY_PAGES */
+    const char *shared[2]; /* files that it makes, and maps as Open MPI does; NULL: none */
+    uint64_t expect_line;  /* the image it wants to be given, 0: none; its content must be `content` */
 };
 
 struct fake_rank {

@@ -1,0 +1,231 @@
+/* ends_test.c - the ways in which a launch, its arbiter or the agent itself end. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/wire/client.h"
+#include "node-agent/test/fixture.h"
+
+static void test_crash_loop(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    open_epoch(1);
+    start_ranks('r');
+    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP);
+    close_job("failed", true);
+    check_state("failed");
+}
+
+static void test_own_exit_is_no_loss(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    fake_rank_exit(&ranks[1], 3);
+    fake_rank_reap(&ranks[1]);
+    fake_rank_kill(&ranks[0]); /* as a launcher does then */
+    fake_rank_reap(&ranks[0]);
+    check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "status 3");
+    close_job("finished", false);
+}
+
+static void test_nothing_protected(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, "no MPI program");
+    close_job("finished", false);
+}
+
+static void test_arbiter_killed(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    close(arbiter);
+    arbiter = -1;
+    reap_ranks(); /* killed by the agent */
+    wait_state("lost");
+    arbiter = agent_connect(rundir, NULL, NULL);
+    open_job(0, true);
+    open_epoch(1);
+    start_ranks('r');
+    assert_int_equal(checkpoint(), 2);
+    finish_ranks();
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    close_job("finished", false);
+}
+
+static void test_hanging_launch_is_ended(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    fake_rank_kill(&ranks[0]);
+    reap_ranks(); /* the other one is killed by the agent after its patience */
+    check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
+    assert_non_null(strstr(events, "does not end by itself"));
+    close_job("lost", false);
+}
+
+static void test_agent_killed(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    checkpoint();
+    kill(agent_pid, SIGKILL);
+    wait_gone(agent_pid);
+    for (uint32_t i = 0; i < RANKS; i++)
+        fake_rank_kill(&ranks[i]); /* as the arbiter does */
+    reap_ranks();
+    disconnect();
+    connect_agent();
+    check_state("lost");
+    open_job(0, true);
+    open_epoch(2);
+    start_ranks('r');
+    assert_int_equal(checkpoint(), 3);
+    Belay__Wire__Reply *reply = status();
+    assert_int_equal(reply->status->n_lines, 3);
+    assert_int_equal(reply->status->restarts, 1);
+    done_with(reply);
+    finish_ranks();
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    close_job("finished", false);
+}
+
+static void test_without_arbiter(void **state)
+{
+    (void)state;
+    plan.interval_ms = 20;
+    start_ranks('r');
+    for (uint64_t newest = 0; newest < 3;) { /* lines come by themselves */
+        Belay__Wire__Reply *reply = status();
+        newest = reply->status->newest_line;
+        done_with(reply);
+    }
+    fake_rank_kill(&ranks[0]);
+    fake_rank_kill(&ranks[1]);
+    reap_ranks();
+    wait_state("lost");
+    Belay__Wire__Reply *reply = status();
+    assert_true(reply->status->held_bytes > 0);
+    done_with(reply);
+    plan.interval_ms = 0; /* the same name again: a new job */
+    start_ranks('r');
+    assert_int_equal(checkpoint(), 1);
+    finish_ranks();
+    wait_state("finished");
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    Belay__Wire__Stop stop = BELAY__WIRE__STOP__INIT;
+    start_ranks('r');
+    checkpoint();
+    stop.job = "job";
+    done_with(must(tool, REQUEST(STOP), &stop));
+    reap_ranks();
+    check_state("stopped");
+    must_fail(tool, REQUEST(STOP), &stop, "has ended");
+}
+
+/* A launcher that waits for a signal. */
+static pid_t start_launcher(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        close_range(3, ~0u, 0);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
+/* It knows from the kernel already (PDEATHSIG); a second word would keep mpirun from cleaning up. */
+static void test_launcher_without_arbiter_is_not_asked_again(void **state)
+{
+    (void)state;
+    int how;
+    launcher_pid = start_launcher();
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    close(arbiter);
+    arbiter = -1;
+    reap_ranks();
+    assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+    wait_state("lost");
+}
+
+static void test_remains_are_removed(void **state)
+{
+    (void)state;
+    char segment[64], top[160], session[200], file[220], other[64];
+    launcher_pid = start_launcher();
+    snprintf(segment, sizeof segment, "/dev/shm/belay-segment.%d", (int)getpid());
+    snprintf(other, sizeof other, "/dev/shm/belay-other.%d", (int)getpid());
+    snprintf(top, sizeof top, "%s/../ompi.node.0", rundir);
+    snprintf(session, sizeof session, "%s/pid.%d", top, (int)launcher_pid);
+    snprintf(file, sizeof file, "%s/segment", session);
+    assert_int_equal(mkdir(top, 0700) | mkdir(session, 0700), 0);
+    close(creat(other, 0600));
+    plan.shared[0] = segment;
+    plan.shared[1] = file;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    kill(launcher_pid, SIGKILL);
+    assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
+    check_verdict(SIGKILL, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "launcher was killed by signal 9");
+    reap_ranks();
+    close_job("lost", false);
+    assert_int_equal(access(other, F_OK), 0);
+    unlink(other);
+    assert_int_equal(access(segment, F_OK), -1);
+    assert_int_equal(access(top, F_OK), -1);
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(test_crash_loop),
+        EACH(test_own_exit_is_no_loss),
+        EACH(test_nothing_protected),
+        EACH(test_arbiter_killed),
+        EACH(test_launcher_without_arbiter_is_not_asked_again),
+        EACH(test_remains_are_removed),
+        EACH(test_hanging_launch_is_ended),
+        EACH(test_agent_killed),
+        EACH(test_without_arbiter),
+        EACH(test_stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

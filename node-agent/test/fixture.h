@@ -1,0 +1,64 @@
+/*
+ * fixture.h - a real belayd in a run directory of its own, an arbiter and a tool that are connected to it,
+ * and ranks played by fake_rank.h; for tests of the whole agent. A step that fails, fails the test.
+ */
+#ifndef BELAY_NODE_AGENT_TEST_FIXTURE_H
+#define BELAY_NODE_AGENT_TEST_FIXTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+#include "node-agent/test/fake_rank.h"
+
+#define RANKS 2u
+#define KILLED_STATUS (137 << 8) /* a launcher that says 128 + 9 */
+#define REQUEST(name) BELAY__WIRE__REQUEST__BODY_##name
+
+extern char rundir[80];
+extern char events[4096]; /* what the arbiter was told, by lines */
+extern int arbiter, tool; /* sockets, -1: closed */
+extern pid_t agent_pid;
+extern pid_t launcher_pid; /* what open_epoch() names as the launcher, 0: none */
+extern struct fake_rank ranks[RANKS];
+extern struct fake_rank_plan plan; /* of each rank; rank is filled in */
+
+/* For each test: a new agent, and the check that it leaves nothing behind. */
+int setup(void **state);
+int teardown(void **state);
+
+/* One request and its reply, which done_with() frees; NULL with err. */
+Belay__Wire__Reply *call(int sock, Belay__Wire__Request__BodyCase kind, void *body, struct belay_error *err);
+Belay__Wire__Reply *must(int sock, Belay__Wire__Request__BodyCase kind, void *body);
+void must_fail(int sock, Belay__Wire__Request__BodyCase kind, void *body, const char *words);
+void done_with(Belay__Wire__Reply *reply);
+
+void connect_agent(void);
+void disconnect(void);
+/* Wait for the end of a process that need not be ours. */
+void wait_gone(pid_t pid);
+
+void open_job(uint64_t memory_limit_bytes, bool is_restart);
+void open_epoch(uint64_t restore_line);
+void close_job(const char *state, bool keep_images);
+void check_verdict(int wait_status, Belay__Wire__VerdictKind kind, const char *words);
+
+/* Start all ranks; each must say this word. */
+void start_ranks(char word);
+void reap_ranks(void);
+void finish_ranks(void);
+/* Kill one, and hear the verdict on the launch. */
+void lose_rank(uint32_t rank, Belay__Wire__VerdictKind kind);
+
+/* A line on demand; returns its number. */
+uint64_t checkpoint(void);
+
+/* The job's status; done_with() it. */
+Belay__Wire__Reply *status(void);
+void check_state(const char *state);
+/* Ask until the state is there, at most 10 s. */
+void wait_state(const char *state);
+
+#endif
