@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
@@ -356,6 +357,7 @@ int main(int argc, char **argv)
         die(&err);
     fill_gate();
     let_agent_read();
+    interpose_on_abort(gate_announce_exit);
     if (rank.restore_line) {
         restart_program(&err);
     } else if (vk_create() < 0) {

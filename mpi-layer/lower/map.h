@@ -11,24 +11,24 @@
 
 #define MAP_PAGE_BYTES 4096ul
 
-#define GATE_ADDRESS 0x11f000000000ul /* struct gate, not saved */
-#define VDSO_ADDRESS 0x11f000100000ul /* belay-vdso.so, not saved, same content after a restart */
+#define GATE_ADDRESS 0x15f000000000ul /* struct gate, not saved */
+#define VDSO_ADDRESS 0x15f000100000ul /* belay-vdso.so, not saved, same content after a restart */
 
-#define VK_ADDRESS 0x120000000000ul        /* struct vk and, behind it, its tables */
+#define VK_ADDRESS 0x160000000000ul        /* struct vk and, behind it, its tables */
 #define VK_BYTES 0x10000ul
-#define VK_FD_BITS_ADDRESS 0x120000100000ul /* one bit for each descriptor of the application */
+#define VK_FD_BITS_ADDRESS 0x160000100000ul /* one bit for each descriptor of the application */
 #define VK_FD_MAX (1ul << 24)
-#define VK_ARENA_ADDRESS 0x120001000000ul /* blocks of threads and records, grown in chunks */
-#define VK_ARENA_END 0x120040000000ul
-#define UPPER_TRAMPOLINES 0x120040000000ul /* within 2 GiB of every library */
-#define UPPER_TRAMPOLINES_END 0x120080000000ul
-#define UPPER_FILES 0x120080000000ul /* program, ld.so, libraries, mapped files */
-#define UPPER_FILES_END 0x120100000000ul
-#define UPPER_BRK 0x121000000000ul
-#define UPPER_BRK_END 0x128000000000ul
-#define UPPER_STACK_TOP 0x12f000000000ul
-#define UPPER_STACK_FLOOR 0x128000000000ul
-#define UPPER_ANON 0x130000000000ul
+#define VK_ARENA_ADDRESS 0x160001000000ul /* blocks of threads and records, grown in chunks */
+#define VK_ARENA_END 0x160040000000ul
+#define UPPER_TRAMPOLINES 0x160040000000ul /* within 2 GiB of every library */
+#define UPPER_TRAMPOLINES_END 0x160080000000ul
+#define UPPER_FILES 0x160080000000ul /* program, ld.so, libraries, mapped files */
+#define UPPER_FILES_END 0x160100000000ul
+#define UPPER_BRK 0x161000000000ul
+#define UPPER_BRK_END 0x168000000000ul
+#define UPPER_STACK_TOP 0x16f000000000ul
+#define UPPER_STACK_FLOOR 0x168000000000ul
+#define UPPER_ANON 0x170000000000ul
 #define UPPER_ANON_END UPPER_END
 #define UPPER_LOW 0x20000000ul /* for MAP_32BIT */
 #define UPPER_LOW_MAP_END 0x7f000000ul

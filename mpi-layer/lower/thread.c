@@ -2,7 +2,6 @@
 #include "mpi-layer/lower/thread.h"
 
 #include <asm/prctl.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -199,23 +198,4 @@ void thread_resume_main(void)
     adopt(main_thread);
     restore_alt_stack(main_thread);
     context_resume(&main_thread->context, main_thread->upper_fs);
-}
-
-/*
- * Threads that the MPI library and PMIx make for themselves must never receive the application's signals.
- * Every library of the lower half calls this definition, since it is the executable's.
- */
-int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*start)(void *),
-                   void *argument)
-{
-    static int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    uint64_t old, all = ~(VK_SIGNAL_BIT(SIGSEGV) | VK_SIGNAL_BIT(SIGBUS) | VK_SIGNAL_BIT(SIGFPE) |
-                          VK_SIGNAL_BIT(SIGILL) | VK_SIGNAL_BIT(SIGSYS));
-    if (!next)
-        next = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
-            RTLD_NEXT, "pthread_create");
-    set_mask(all, &old);
-    int code = next(handle, attributes, start, argument);
-    set_mask(old, NULL);
-    return code;
 }

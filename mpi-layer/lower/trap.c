@@ -202,14 +202,15 @@ static void emit_waits(struct program *p)
 }
 
 /*
- * Allow unless the instruction pointer's high word is 0 (below 4 GiB) or in the upper range; then trap the
- * numbers served, and clone unless it makes a vfork()ed child.
+ * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone unless
+ * it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls are the
+ * C library's; filtering low addresses would catch static programs that it executes, which keep the filter
+ * but not the handler.)
  */
 static void build_filter(struct program *p)
 {
 
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 0);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
     emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);

@@ -5,8 +5,8 @@
  *
  * Offsets into struct gate and struct thread are checked in gate.h.
  */
-#define GATE 0x11f000000000
-#define VK 0x120000000000
+#define GATE 0x15f000000000
+#define VK 0x160000000000
 
     .text
 
