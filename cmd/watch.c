@@ -14,7 +14,7 @@
 #include "common/wire/message.h"
 
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
-#define PATIENCE_UNSUPERVISED_MS 2000 /* the same without an agent */
+#define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
 #define SAME_REQUEST_MS 500           /* signals this close are one request: timeout(1) sends two */
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
