@@ -164,10 +164,7 @@ static struct caller caller(struct supervisor *s)
     return (struct caller){.sock = s->watch.sock, .on_event = watch_take_event, .context = &s->watch};
 }
 
-/*
- * A restart says nothing of the launch, also if it uses another line: what the agent has recorded stays, so
- * that a line that is refused does not replace the one that works.
- */
+/* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
 static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd)
 {
     const struct job_plan *plan = s->plan;
@@ -179,13 +176,13 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->memory_limit_bytes = plan->memory_bytes;
     open->retention_ms = plan->retention_ms;
     open->arbiter_pid = (uint32_t)getpid();
-    if (plan->is_restart)
+    open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
+    open->n_argv = string_list_count(open->argv);
+    if (open->n_argv == 0)
         return;
-    open->argv = (char **)plan->argv;
-    open->n_argv = string_list_count(plan->argv);
     open->cwd = cwd;
-    open->environment = environ;
-    open->n_environment = string_list_count(environ);
+    open->environment = s->environment ? s->environment : environ;
+    open->n_environment = string_list_count(open->environment);
 }
 
 /* Keep what the agent says of the job: its name, and for a restart the recorded launch. */

@@ -25,7 +25,7 @@
  */
 #define KILL_STEP_MS 200
 #define LOOKS_UNTIL_ASKED 5
-#define LOOKS_UNTIL_KILLED 15
+#define LOOKS_UNTIL_KILLED 25
 
 static void kill_ranks(struct epoch *epoch);
 static void hurry_launcher(struct epoch *epoch);
@@ -260,6 +260,7 @@ static void become_ready(struct epoch *epoch)
     uint64_t restore_ns = 0;
     epoch->is_ready = true;
     job->state = JOB_STATE_RUNNING;
+    job_launch_worked(job);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         if (rank_control(epoch->table[i])->restore_ns > restore_ns)
             restore_ns = rank_control(epoch->table[i])->restore_ns;

@@ -20,6 +20,8 @@ static const char *const state_names[] = {
 };
 
 static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
+static void keep_if_zero(uint64_t *setting, uint64_t given);
+static void drop_launch(struct job *job);
 static int begin(struct job *job, struct belay_error *err);
 static void on_retention_over(void *context);
 static uint64_t retention_ms(const struct job *job);
@@ -69,29 +71,36 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
-    Belay__Wire__JobOpen *copy = copy_config(config);
-    if (!copy)
+    Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
+    if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
-    if (copy->n_argv == 0) { /* nothing new is said of the launch: the recorded one counts */
-        Belay__Wire__JobOpen *old = job->config;
-        char **argv = copy->argv, **environment = copy->environment, *cwd = copy->cwd;
-        size_t environment_count = copy->n_environment;
-        copy->argv = old->argv, copy->n_argv = old->n_argv, copy->cwd = old->cwd;
-        copy->environment = old->environment, copy->n_environment = old->n_environment;
-        old->argv = argv, old->n_argv = 0, old->cwd = cwd;
-        old->environment = environment, old->n_environment = environment_count;
-        if (!copy->interval_ms)
-            copy->interval_ms = old->interval_ms;
-        if (!copy->memory_limit_bytes)
-            copy->memory_limit_bytes = old->memory_limit_bytes;
-    }
-    belay__wire__job_open__free_unpacked(job->config, NULL);
-    job->config = copy;
-    if (begin(job, err) < 0)
+    if (begin(job, err) < 0) {
+        belay__wire__job_open__free_unpacked(launch, NULL);
         return -1;
+    }
+    job->launch = launch;
+    keep_if_zero(&recorded->interval_ms, config->interval_ms);
+    keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
+    keep_if_zero(&recorded->retention_ms, config->retention_ms);
+    recorded->max_restarts = config->max_restarts;
+    recorded->arbiter_pid = config->arbiter_pid;
     timer_stop(job->retention);
     record_remove_status(job->agent, job->name);
     return 0;
+}
+
+void job_launch_worked(struct job *job)
+{
+    Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
+    if (!launch)
+        return;
+    launch->interval_ms = recorded->interval_ms;
+    launch->memory_limit_bytes = recorded->memory_limit_bytes;
+    launch->retention_ms = recorded->retention_ms;
+    job->config = launch;
+    job->launch = NULL;
+    belay__wire__job_open__free_unpacked(recorded, NULL);
+    record_save(job);
 }
 
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
@@ -134,6 +143,7 @@ void job_forget(struct job *job)
     store_destroy(job->store, true);
     history_release(&job->history);
     timer_destroy(job->retention);
+    drop_launch(job);
     belay__wire__job_open__free_unpacked(job->config, NULL);
     free(job);
     errno = code;
@@ -149,6 +159,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     epoch_destroy(epoch);
     line_destroy(job->line);
     job->line = NULL;
+    drop_launch(job);
     job->state = state;
     job->arbiter = NULL;
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
@@ -271,6 +282,19 @@ static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config)
     Belay__Wire__JobOpen *copy = belay__wire__job_open__unpack(NULL, count, bytes);
     free(bytes);
     return copy;
+}
+
+static void keep_if_zero(uint64_t *setting, uint64_t given)
+{
+    if (given)
+        *setting = given;
+}
+
+/* It has not worked; the recorded one stays. */
+static void drop_launch(struct job *job)
+{
+    belay__wire__job_open__free_unpacked(job->launch, NULL);
+    job->launch = NULL;
 }
 
 /* What begins anew with each run of a job. */

@@ -49,13 +49,15 @@ struct job {
     char name[JOB_NAME_BYTES];
     enum job_state state;
     Belay__Wire__JobOpen *config; /* the launch line, interval, limits; owned */
-    struct connection *arbiter;   /* NULL: none (any more) */
-    bool has_arbiter;             /* it was opened by one */
-    bool is_stopping;             /* belay stop */
-    bool is_abandoned;            /* the arbiter went without closing the job */
-    uint32_t epoch_number;        /* of the newest epoch */
-    uint32_t ranks;               /* 0: not known yet */
-    struct epoch *epoch;          /* NULL: between epochs */
+    Belay__Wire__JobOpen
+        *launch;                /* of a restart with another launch line, until that has worked; NULL: none */
+    struct connection *arbiter; /* NULL: none (any more) */
+    bool has_arbiter;           /* it was opened by one */
+    bool is_stopping;           /* belay stop */
+    bool is_abandoned;          /* the arbiter went without closing the job */
+    uint32_t epoch_number;      /* of the newest epoch */
+    uint32_t ranks;             /* 0: not known yet */
+    struct epoch *epoch;        /* NULL: between epochs */
     struct line *line;
     struct store *store;
     struct history history;
@@ -80,8 +82,14 @@ bool job_name_is_valid(const char *name);
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err);
 
-/* Make an ended job with a committed line run again. Returns 0 or -1 with err. */
+/*
+ * Make an ended job with a committed line run again. Settings that are 0 stay as they are; another launch
+ * line is recorded only by job_launch_worked(). Returns 0 or -1 with err.
+ */
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err);
+
+/* All ranks of the newest launch run: a later restart may use its launch line, directory and environment. */
+void job_launch_worked(struct job *job);
 
 /* A bare job for adoption from a record, not in the table yet. NULL with err. */
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,

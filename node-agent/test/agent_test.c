@@ -143,6 +143,71 @@ static void test_other_rank_count(void **state)
     refuse_after_change("with 2 ranks, this launch has 3");
 }
 
+/* An ended job again, with another launch line (NULL: the recorded one); check what the agent has recorded.
+ */
+static void reopen(char *program, uint64_t interval_ms, const char *recorded_program,
+                   uint64_t recorded_interval_ms)
+{
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    char *argv[] = {"mpirun", program};
+    open.job = "job";
+    open.restart = true;
+    open.interval_ms = interval_ms;
+    open.argv = argv;
+    open.n_argv = program ? 2 : 0;
+    open.cwd = program ? "/usr" : "";
+    Belay__Wire__Reply *reply = must(arbiter, REQUEST(JOB_OPEN), &open);
+    const Belay__Wire__JobOpened *opened = reply->job_opened;
+    assert_string_equal(opened->argv[opened->n_argv - 1], recorded_program);
+    assert_string_equal(opened->cwd, strcmp(recorded_program, "./fake") ? "/usr" : "/tmp");
+    assert_int_equal(opened->interval_ms, recorded_interval_ms);
+    done_with(reply);
+}
+
+static void test_launch_line_is_recorded_when_it_has_worked(void **state)
+{
+    (void)state;
+    open_job(64 << 20, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    close_job("lost", true);
+    reopen("./other", 3600000, "./fake", 3600000);
+    open_epoch(1);
+    plan.identity = 9;
+    start_ranks('x');
+    reap_ranks();
+    check_verdict(1 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "another build");
+    close_job("failed", true);
+    plan.identity = 7;
+    reopen("./same", 0, "./fake", 3600000); /* refused lines leave the recorded one alone */
+    open_epoch(1);
+    start_ranks('r');
+    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    close_job("lost", true);
+    reopen(NULL, 0, "./same", 3600000);
+    close_job("failed", true);
+}
+
+static void test_memory_limit_outlives_another_launch_line(void **state)
+{
+    (void)state;
+    Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
+    open_job(700 << 10, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    close_job("lost", true);
+    reopen("./same", 0, "./fake", 0);
+    open_epoch(1);
+    start_ranks('r');
+    must_fail(tool, REQUEST(CHECKPOINT), &wish, "--memory");
+    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    close_job("lost", true);
+}
+
 static void test_bad_requests(void **state)
 {
     (void)state;
@@ -190,10 +255,16 @@ static void test_bad_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_line_loss_and_restore), EACH(test_line_waits_for_all_ranks),
-        EACH(test_memory_limit),          EACH(test_other_build),
-        EACH(test_other_program),         EACH(test_other_layout),
-        EACH(test_other_rank_count),      EACH(test_bad_requests),
+        EACH(test_line_loss_and_restore),
+        EACH(test_line_waits_for_all_ranks),
+        EACH(test_memory_limit),
+        EACH(test_other_build),
+        EACH(test_other_program),
+        EACH(test_other_layout),
+        EACH(test_other_rank_count),
+        EACH(test_launch_line_is_recorded_when_it_has_worked),
+        EACH(test_memory_limit_outlives_another_launch_line),
+        EACH(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
