@@ -3,6 +3,7 @@
  *   exit    exit status --value after MPI_Finalize (default; 0)
  *   early   exit(--value) without MPI_Finalize
  *   abort   MPI_Abort with --value
+ *   error   a fatal error of MPI: a message to a rank that does not exist
  *   crash   a segmentation fault
  */
 #include <mpi.h>
@@ -17,6 +18,8 @@ static void end_as_told(const struct program *program)
         exit((int)program->value);
     if (strcmp(program->mode, "abort") == 0)
         MPI_Abort(MPI_COMM_WORLD, (int)program->value);
+    if (strcmp(program->mode, "error") == 0)
+        MPI_Send(NULL, 0, MPI_BYTE, program->ranks, 0, MPI_COMM_WORLD);
     if (strcmp(program->mode, "crash") == 0)
         *(volatile int *)(uintptr_t)program->value = 0;
 }

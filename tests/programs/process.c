@@ -1,0 +1,85 @@
+/*
+ * process - what a process does beside MPI. --mode says what each step does:
+ *   stack     recurse over --value MiB of stack (default 64), with a sleep at every MiB
+ *   children  fork a child that ends, system(), popen(), and a statically linked program beside this one
+ */
+#include <libgen.h>
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/programs/program.h"
+
+#define MIB (1 << 20)
+
+static uint64_t descend(long levels, uint64_t value)
+{
+    volatile char frame[MIB];
+    const struct timespec nap = {0, 1000000};
+    for (int i = 0; i < MIB; i += 4096)
+        frame[i] = (char)(value + (uint64_t)i / 4096 + (uint64_t)levels);
+    nanosleep(&nap, NULL);
+    uint64_t below = levels > 1 ? descend(levels - 1, value * 31 + 7) : value;
+    for (int i = 0; i < MIB; i += 4096)
+        if (frame[i] != (char)(value + (uint64_t)i / 4096 + (uint64_t)levels))
+            return 0;
+    return below + 1;
+}
+
+static void use_stack(struct program *program, long step)
+{
+    uint64_t result = descend(program->value, (uint64_t)step);
+    if (!result)
+        fail(program, "step %ld: the stack has changed", step);
+    digest_add_number(&program->digest, result);
+}
+
+static void expect(const struct program *program, const char *what, int got, int wanted)
+{
+    if (got != wanted)
+        fail(program, "%s: %d instead of %d", what, got, wanted);
+}
+
+static void use_children(struct program *program, const char *helper)
+{
+    char line[64] = "";
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(5);
+    waitpid(child, &status, 0);
+    expect(program, "fork", WIFEXITED(status) ? WEXITSTATUS(status) : -1, 5);
+    expect(program, "system", system("exit 3"), 3 << 8);
+    FILE *pipe = popen(helper, "r");
+    if (!pipe || !fgets(line, sizeof line, pipe))
+        fail(program, "popen gave nothing");
+    expect(program, "pclose", pclose(pipe), 0);
+    expect(program, line, strcmp(line, "static: ran\n"), 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct program program = {.steps = 20, .mode = "stack", .value = 64};
+    char helper[PATH_MAX + 16] = "";
+    MPI_Init(&argc, &argv);
+    program_begin(&program, "process", argc, argv);
+    if (readlink("/proc/self/exe", helper, PATH_MAX) < 0)
+        fail(&program, "no /proc/self/exe");
+    strcat(dirname(helper), "/static");
+    for (long step = 1; step <= program.steps; step++) {
+        if (strcmp(program.mode, "stack") == 0)
+            use_stack(&program, step);
+        else
+            use_children(&program, helper);
+        MPI_Barrier(MPI_COMM_WORLD);
+        program_step(&program, step);
+    }
+    program_end(&program);
+    MPI_Finalize();
+    return 0;
+}
