@@ -227,23 +227,23 @@ static void test_maps_lines(void **state)
     (void)state;
     struct mapping mapping;
     assert_int_equal(parse("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 ", &mapping), 0);
-    assert_int_equal(parse("120000000000-120000001000 rw-p 00000000 00:00 0 [vdso]", &mapping), 0);
+    assert_int_equal(parse("160000000000-160000001000 rw-p 00000000 00:00 0 [vdso]", &mapping), 0);
     assert_int_equal(parse("nonsense", &mapping), -1);
-    assert_int_equal(parse("120000001000-120000000000 rw-p 00000000 00:00 0", &mapping), -1);
-    assert_int_equal(parse("120000000000-120000002000 r-xp 00001000 00:00 0 ", &mapping), 1);
+    assert_int_equal(parse("160000001000-160000000000 rw-p 00000000 00:00 0", &mapping), -1);
+    assert_int_equal(parse("160000000000-160000002000 r-xp 00001000 00:00 0 ", &mapping), 1);
     assert_int_equal(mapping.region.prot, PROT_READ | PROT_EXEC);
     assert_int_equal(mapping.content, MAPPING_CONTENT_OWN);
     assert_int_equal(parse("00400000-00401000 rw-p 00000000 00:00 0 [heap]", &mapping), 1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);
-    assert_int_equal(parse("120000000000-120000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
+    assert_int_equal(parse("160000000000-160000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
                      1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED_ANON);
     assert_null(mapping.path);
-    assert_int_equal(parse("120000000000-120000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping),
+    assert_int_equal(parse("160000000000-160000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping),
                      1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);
     assert_int_equal(mapping.content, MAPPING_CONTENT_ALL);
-    assert_int_equal(parse("120000000000-120000002000 r--p 00003000 08:01 9 /proc/self/maps", &mapping), 1);
+    assert_int_equal(parse("160000000000-160000002000 r--p 00003000 08:01 9 /proc/self/maps", &mapping), 1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_FILE);
     assert_int_equal(mapping.region.file_offset, 0x3000);
     assert_string_equal(mapping.path, "/proc/self/maps");
