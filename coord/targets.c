@@ -7,7 +7,7 @@
 #define TARGETS_FIRST_CAPACITY 16u
 
 static int grow(struct targets *targets);
-static uint32_t *find_slot(struct targets *targets, uint64_t comm);
+static uint32_t *find_slot(const struct targets *targets, uint64_t comm);
 
 void targets_destroy(struct targets *targets)
 {
@@ -44,6 +44,13 @@ int targets_raise(struct targets *targets, uint64_t comm, uint64_t seq)
     return 0;
 }
 
+uint64_t targets_find(const struct targets *targets, uint64_t comm)
+{
+    uint32_t slot = targets->count > 0 ? *find_slot(targets, comm) : 0;
+
+    return slot > 0 ? targets->clocks[slot - 1].seq : 0;
+}
+
 uint32_t targets_announce(struct targets *targets)
 {
     targets->is_raised = false;
@@ -76,7 +83,7 @@ static int grow(struct targets *targets)
 }
 
 /* The slot that holds comm, or the free one where it belongs. */
-static uint32_t *find_slot(struct targets *targets, uint64_t comm)
+static uint32_t *find_slot(const struct targets *targets, uint64_t comm)
 {
     /* Fibonacci hashing: ids of communicators are often small and consecutive. */
     uint64_t hash = comm * 0x9e3779b97f4a7c15ull;

@@ -30,6 +30,9 @@ void targets_reset(struct targets *targets);
 /* The target of comm is at least seq from now on. Returns 0, or -1 with ENOMEM (nothing changed). */
 int targets_raise(struct targets *targets, uint64_t comm, uint64_t seq);
 
+/* The target of comm; one that was never mentioned has 0. */
+uint64_t targets_find(const struct targets *targets, uint64_t comm);
+
 /* The table as it stands becomes the next version. Returns its number (1, 2, ...). */
 uint32_t targets_announce(struct targets *targets);
 

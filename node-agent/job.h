@@ -49,15 +49,14 @@ struct job {
     char name[JOB_NAME_BYTES];
     enum job_state state;
     Belay__Wire__JobOpen *config; /* the launch line, interval, limits; owned */
-    Belay__Wire__JobOpen
-        *launch;                /* of a restart with another launch line, until that has worked; NULL: none */
-    struct connection *arbiter; /* NULL: none (any more) */
-    bool has_arbiter;           /* it was opened by one */
-    bool is_stopping;           /* belay stop */
-    bool is_abandoned;          /* the arbiter went without closing the job */
-    uint32_t epoch_number;      /* of the newest epoch */
-    uint32_t ranks;             /* 0: not known yet */
-    struct epoch *epoch;        /* NULL: between epochs */
+    Belay__Wire__JobOpen *launch; /* another launch line, until it has worked; NULL: none */
+    struct connection *arbiter;   /* NULL: none (any more) */
+    bool has_arbiter;             /* it was opened by one */
+    bool is_stopping;             /* belay stop */
+    bool is_abandoned;            /* the arbiter went without closing the job */
+    uint32_t epoch_number;        /* of the newest epoch */
+    uint32_t ranks;               /* 0: not known yet */
+    struct epoch *epoch;          /* NULL: between epochs */
     struct line *line;
     struct store *store;
     struct history history;

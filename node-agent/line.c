@@ -7,48 +7,10 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
-#include "coord/coord.h"
-#include "node-agent/line_actions.h"
-#include "node-agent/line_capture.h"
-#include "node-agent/line_measure.h"
-#include "node-agent/line_report.h"
-#include "node-agent/line_requests.h"
+#include "node-agent/line_state.h"
 
-#define OWN_AGENT 0u /* of the coordinator's agents: there is one node */
 #define SETTLE_MS 1000
 
-/* What is known of a rank in the line in progress. */
-struct member {
-    struct rank *rank;
-    bool is_read;  /* its report was read after the strobe */
-    bool has_sent; /* sent is valid */
-    struct coord_report sent;
-    int32_t sent_peers[CONTROL_MAX_PEERS];
-    bool is_parked;
-};
-
-struct line {
-    struct job *job;
-    struct coord *coord;
-    uint32_t epoch;
-    struct rank *const *ranks; /* of the epoch; NULL: no epoch is open */
-    struct member *members;
-    uint32_t count;
-    uint64_t number;          /* of the line in progress, 0: none */
-    uint32_t targets_version; /* newest, 0: none yet */
-    uint32_t parked;
-    struct clock_table clocks;
-    struct line_capture *capture;
-    struct line_actions actions;
-    bool is_acting; /* the actions are being carried out */
-    struct line_requests requests;
-    struct timer *interval;
-    struct line_measure measure;  /* of the line in progress */
-    struct line_measure settling; /* of the committed line whose ranks do not all run again yet */
-    struct timer *settle_limit;   /* bounds the wait for them */
-};
-
-static void step(struct line *line, struct coord_event event);
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
 static void do_strobe(struct line *line, const struct coord_action *action);
@@ -58,20 +20,12 @@ static void do_capture(struct line *line);
 static void do_commit(struct line *line);
 static void do_abort(struct line *line, const struct coord_action *action);
 static void do_line_done(struct line *line, const struct coord_action *action);
-static void say(struct line *line, enum coord_event_type type, const char *reason);
 static void order_all(struct line *line, enum control_command command);
-static void look_at(struct line *line, struct member *member);
-static void send_clocks(struct line *line);
-static void send_report(struct line *line, struct member *member);
-static void note_parked(struct line *line, struct member *member);
+static void look_at_all(struct line *line);
 static void on_rank_captured(struct rank *rank, void *context);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
-static void settle(struct line *line);
-static void settle_if_resumed(struct line *line);
-static void on_settle_limit(void *context);
-static void tell_line(struct line *line, const struct history_line *entry);
 
 static const struct line_capture_ops capture_ops = {.captured_rank = on_rank_captured, .done = on_captured};
 
@@ -85,7 +39,7 @@ struct line *line_create(struct job *job, struct belay_error *err)
     line->job = job;
     line->coord = coord_create(emit, line);
     line->interval = timer_new(job->agent->loop, on_interval, line);
-    line->settle_limit = timer_new(job->agent->loop, on_settle_limit, line);
+    line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
     if (!line->coord || !line->interval || !line->settle_limit) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
@@ -104,7 +58,8 @@ void line_destroy(struct line *line)
     timer_destroy(line->settle_limit);
     measure_release(&line->measure);
     coord_destroy(line->coord);
-    clock_table_release(&line->clocks);
+    targets_destroy(&line->clocks);
+    targets_destroy(&line->ordered);
     free(line);
 }
 
@@ -121,12 +76,12 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     line->ranks = ranks;
     line->count = count;
     line->epoch = epoch;
-    step(line, (struct coord_event){.type = COORD_EVENT_EPOCH,
-                                    .epoch = epoch,
-                                    .agent_count = 1,
-                                    .rank_count = count,
-                                    .committed_line = store_committed_line(line->job->store),
-                                    .last_line = line->job->last_line});
+    line_step(line, (struct coord_event){.type = COORD_EVENT_EPOCH,
+                                         .epoch = epoch,
+                                         .agent_count = 1,
+                                         .rank_count = count,
+                                         .committed_line = store_committed_line(line->job->store),
+                                         .last_line = line->job->last_line});
     uint64_t interval_ms = line->job->config->interval_ms;
     if (interval_ms)
         timer_start(line->interval, interval_ms, interval_ms);
@@ -141,7 +96,7 @@ void line_close_epoch(struct line *line)
     if (!line->ranks)
         return;
     line_rank_lost(line, "the epoch has ended");
-    settle(line);
+    line_settle(line);
     timer_stop(line->interval);
     line_capture_cancel(line->capture);
     line->capture = NULL;
@@ -168,23 +123,25 @@ void line_forget_connection(struct line *line, struct connection *connection)
 void line_rank_changed(struct line *line, struct rank *rank)
 {
     if (line->ranks && rank_number(rank) < line->count)
-        look_at(line, &line->members[rank_number(rank)]);
+        line_look_at(line, &line->members[rank_number(rank)]);
 }
 
 void line_rank_lost(struct line *line, const char *reason)
 {
-    step(line, (struct coord_event){
-                   .type = COORD_EVENT_LOST, .epoch = line->epoch, .agent = OWN_AGENT, .reason = reason});
-    settle(line);
+    line_step(line,
+              (struct coord_event){
+                  .type = COORD_EVENT_LOST, .epoch = line->epoch, .agent = OWN_AGENT, .reason = reason});
+    line_settle(line);
 }
 
 void line_close(struct line *line)
 {
-    step(line, (struct coord_event){.type = COORD_EVENT_CLOSE, .epoch = line->epoch, .agent = OWN_AGENT});
+    line_step(line,
+              (struct coord_event){.type = COORD_EVENT_CLOSE, .epoch = line->epoch, .agent = OWN_AGENT});
 }
 
 /* One event, and everything that follows from it. */
-static void step(struct line *line, struct coord_event event)
+void line_step(struct line *line, struct coord_event event)
 {
     if (coord_step(line->coord, &event) < 0)
         log_error("job \"%s\": the coordinator: %s", line->job->name, strerror(errno));
@@ -221,7 +178,7 @@ static void act(struct line *line, const struct coord_action *action)
     else if (action->type == COORD_ACTION_CAPTURE)
         do_capture(line);
     else if (action->type == COORD_ACTION_PROTECT) /* SINGLE: nothing beyond this node */
-        say(line, COORD_EVENT_PROTECTED, NULL);
+        line_say(line, COORD_EVENT_PROTECTED, NULL);
     else if (action->type == COORD_ACTION_COMMIT)
         do_commit(line);
     else if (action->type == COORD_ACTION_ABORT)
@@ -238,26 +195,28 @@ static void do_strobe(struct line *line, const struct coord_action *action)
     history_add_line(&line->job->history, line->number);
     measure_begin(&line->measure, line->number);
     if (fault_hit("agent.strobe", -1, line->number)) {
-        say(line, COORD_EVENT_ABORT, "the fault point agent.strobe was set to fail");
+        line_say(line, COORD_EVENT_ABORT, "the fault point agent.strobe was set to fail");
         return;
     }
     order_all(line, CONTROL_CONVERGE);
     order_fence();
-    for (uint32_t i = 0; i < line->count; i++)
-        if (rank_read(line->members[i].rank))
-            look_at(line, &line->members[i]);
+    look_at_all(line);
 }
 
 static void do_targets(struct line *line, const struct coord_action *action)
 {
     line->targets_version = action->targets_version;
+    targets_reset(&line->ordered);
+    for (uint32_t i = 0; i < action->clock_count; i++) {
+        if (targets_raise(&line->ordered, action->clocks[i].comm, action->clocks[i].seq) < 0) {
+            line_say(line, COORD_EVENT_ABORT, "the agent is out of memory");
+            return;
+        }
+    }
     for (uint32_t i = 0; i < line->count; i++)
-        rank_order_targets(line->members[i].rank, line->number, action->targets_version, action->clocks,
-                           action->clock_count);
+        rank_order_targets(line->members[i].rank, line->number, action->targets_version, &line->ordered);
     order_fence();
-    for (uint32_t i = 0; i < line->count; i++)
-        if (rank_read(line->members[i].rank))
-            look_at(line, &line->members[i]);
+    look_at_all(line);
 }
 
 static void do_stop(struct line *line)
@@ -267,9 +226,7 @@ static void do_stop(struct line *line)
     order_fence();
     for (uint32_t i = 0; i < line->count; i++)
         rank_signal(line->members[i].rank);
-    for (uint32_t i = 0; i < line->count; i++)
-        if (rank_read(line->members[i].rank))
-            look_at(line, &line->members[i]);
+    look_at_all(line);
 }
 
 static void do_capture(struct line *line)
@@ -283,14 +240,14 @@ static void do_capture(struct line *line)
         .count = line->count,
         .memory_limit_bytes = line->job->config->memory_limit_bytes,
     };
-    settle(line); /* the former line: its ranks have long resumed, or they would not stand here */
+    line_settle(line); /* the former line: its ranks have long resumed, or they would not stand here */
     measure_parked(&line->measure, line->ranks, line->count);
     if (fault_hit("agent.capture", -1, line->number))
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
     else
         line->capture = line_capture_start(&request, &capture_ops, line, &err);
     if (!line->capture)
-        say(line, COORD_EVENT_ABORT, err.text);
+        line_say(line, COORD_EVENT_ABORT, err.text);
 }
 
 /* The record decides. From here on the line does not abort; it fails only if the record cannot be written. */
@@ -317,8 +274,9 @@ static void do_commit(struct line *line)
     line->settling = line->measure;
     line->measure = (struct line_measure){0};
     timer_start(line->settle_limit, SETTLE_MS, 0);
-    step(line, (struct coord_event){
-                   .type = COORD_EVENT_COMMITTED, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
+    line_step(line,
+              (struct coord_event){
+                  .type = COORD_EVENT_COMMITTED, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
 }
 
 static void do_abort(struct line *line, const struct coord_action *action)
@@ -337,7 +295,7 @@ static void do_abort(struct line *line, const struct coord_action *action)
     entry->state = "aborted";
     snprintf(entry->reason, sizeof entry->reason, "%s", action->reason ? action->reason : "");
     measure_fill(&line->measure, line->ranks, line->count, entry);
-    tell_line(line, entry);
+    line_tell(line, entry);
 }
 
 /* Clients hear of a committed line when it has been measured to the end. */
@@ -349,14 +307,15 @@ static void do_line_done(struct line *line, const struct coord_action *action)
     else
         requests_answer(&line->requests, line->job, action->token, action->line,
                         action->is_committed ? NULL : action->reason);
-    settle_if_resumed(line);
+    line_settle_if_resumed(line);
 }
 
-static void say(struct line *line, enum coord_event_type type, const char *reason)
+void line_say(struct line *line, enum coord_event_type type, const char *reason)
 {
-    step(line,
-         (struct coord_event){
-             .type = type, .epoch = line->epoch, .agent = OWN_AGENT, .line = line->number, .reason = reason});
+    line_step(
+        line,
+        (struct coord_event){
+            .type = type, .epoch = line->epoch, .agent = OWN_AGENT, .line = line->number, .reason = reason});
 }
 
 static void order_all(struct line *line, enum control_command command)
@@ -365,71 +324,11 @@ static void order_all(struct line *line, enum control_command command)
         rank_order(line->members[i].rank, command, line->number);
 }
 
-/* A rank's report is fresh: tell the coordinator what it needs to know of it. */
-static void look_at(struct line *line, struct member *member)
+static void look_at_all(struct line *line)
 {
-    settle_if_resumed(line);
-    if (line->number == 0)
-        return;
-    member->is_read = true;
-    if (line->targets_version == 0) {
-        send_clocks(line);
-        return;
-    }
-    if (report_is_above_target(rank_report(member->rank)))
-        send_clocks(line);
-    send_report(line, member);
-    note_parked(line, member);
-}
-
-/* The first time all ranks must have been read after the strobe; the coordinator waits for that. */
-static void send_clocks(struct line *line)
-{
-    clock_table_reset(&line->clocks);
-    for (uint32_t i = 0; i < line->count; i++) {
-        struct member *member = &line->members[i];
-        if (!member->is_read)
-            return;
-        if (clock_table_raise(&line->clocks, rank_report(member->rank)) < 0) {
-            say(line, COORD_EVENT_ABORT, "the agent is out of memory");
-            return;
-        }
-    }
-    step(line, (struct coord_event){.type = COORD_EVENT_CLOCKS,
-                                    .epoch = line->epoch,
-                                    .agent = OWN_AGENT,
-                                    .line = line->number,
-                                    .clocks = line->clocks.clocks,
-                                    .clock_count = line->clocks.count});
-}
-
-static void send_report(struct line *line, struct member *member)
-{
-    const struct rank_report *report = rank_report(member->rank);
-    struct coord_report made = report_make(rank_number(member->rank), report, line->targets_version);
-    if (member->has_sent && report_is_same(&made, &member->sent))
-        return;
-    member->has_sent = true;
-    member->sent = made;
-    if (made.peer_count > 0) {
-        memcpy(member->sent_peers, made.peers, made.peer_count * sizeof *made.peers);
-        member->sent.peers = member->sent_peers;
-    }
-    step(line, (struct coord_event){.type = COORD_EVENT_REPORT,
-                                    .epoch = line->epoch,
-                                    .agent = OWN_AGENT,
-                                    .line = line->number,
-                                    .report = made});
-}
-
-static void note_parked(struct line *line, struct member *member)
-{
-    if (member->is_parked || rank_report(member->rank)->state != CONTROL_STATE_PARKED ||
-        __atomic_load_n(&rank_control(member->rank)->parked_line, __ATOMIC_ACQUIRE) != line->number)
-        return;
-    member->is_parked = true;
-    if (++line->parked == line->count)
-        say(line, COORD_EVENT_PARKED, NULL);
+    for (uint32_t i = 0; i < line->count; i++)
+        if (rank_read(line->members[i].rank))
+            line_look_at(line, &line->members[i]);
 }
 
 static void on_rank_captured(struct rank *rank, void *context)
@@ -445,15 +344,15 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     line->capture = NULL;
     line->measure.captured_bytes = captured_bytes;
     if (reason) {
-        say(line, COORD_EVENT_ABORT, reason);
+        line_say(line, COORD_EVENT_ABORT, reason);
         return;
     }
     if (entry)
         entry->state = "captured";
     if (fault_hit("agent.captured", -1, line->number))
-        say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
+        line_say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
     else
-        say(line, COORD_EVENT_CAPTURED, NULL);
+        line_say(line, COORD_EVENT_CAPTURED, NULL);
 }
 
 /* A strobe while a line is in progress is left out, not queued. */
@@ -461,7 +360,7 @@ static void on_interval(void *context)
 {
     struct line *line = context;
     if (line->ranks && coord_phase(line->coord) == COORD_PHASE_IDLE)
-        step(line, (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch});
+        line_step(line, (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch});
 }
 
 static void ask(struct line *line, struct line_request *request)
@@ -469,50 +368,6 @@ static void ask(struct line *line, struct line_request *request)
     uint64_t interval_ms = line->job->config->interval_ms;
     if (interval_ms) /* the interval is measured from the last request */
         timer_start(line->interval, interval_ms, interval_ms);
-    step(line,
-         (struct coord_event){.type = COORD_EVENT_REQUEST, .epoch = line->epoch, .token = request->token});
-}
-
-static void settle_if_resumed(struct line *line)
-{
-    if (line->settling.line && measure_is_complete(&line->settling, line->ranks, line->count))
-        settle(line);
-}
-
-static void on_settle_limit(void *context)
-{
-    settle(context);
-}
-
-/* The committed line's measurements are final: write them down and tell those who wait. */
-static void settle(struct line *line)
-{
-    struct line_measure measure = line->settling;
-    struct history_line *entry = history_line(&line->job->history, measure.line);
-    if (measure.line == 0)
-        return;
-    line->settling = (struct line_measure){0};
-    timer_stop(line->settle_limit);
-    if (entry) {
-        measure_fill(&measure, line->ranks, line->count, entry);
-        tell_line(line, entry);
-    }
-    requests_answer_marked(&line->requests, line->job, measure.line);
-    measure_release(&measure);
-}
-
-static void tell_line(struct line *line, const struct history_line *entry)
-{
-    char text[HISTORY_REASON_BYTES + 64];
-    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
-    unsigned long long number = entry->line;
-    if (entry->reason[0])
-        snprintf(text, sizeof text, "line %llu %s: %s", number, entry->state, entry->reason);
-    else
-        snprintf(text, sizeof text, "line %llu %s: %.1f MiB, pause %.1f ms", number, entry->state,
-                 entry->image_bytes / (double)(1 << 20), entry->pause_ms);
-    event.text = text;
-    event.line = entry->line;
-    event.state = (char *)entry->state;
-    job_tell(line->job, &event);
+    line_step(line, (struct coord_event){
+                        .type = COORD_EVENT_REQUEST, .epoch = line->epoch, .token = request->token});
 }

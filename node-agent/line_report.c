@@ -1,40 +1,14 @@
 #include "node-agent/line_report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static enum coord_rank_state state_of(enum control_state state);
 
-void clock_table_release(struct clock_table *table)
+int report_raise(const struct rank_report *report, struct targets *clocks)
 {
-    free(table->clocks);
-    *table = (struct clock_table){0};
-}
-
-void clock_table_reset(struct clock_table *table)
-{
-    table->count = 0;
-}
-
-int clock_table_raise(struct clock_table *table, const struct rank_report *report)
-{
-    for (uint32_t i = 0; i < report->clock_count; i++) {
-        uint32_t at = 0;
-        while (at < table->count && table->clocks[at].comm != report->clocks[i].comm)
-            at++;
-        if (at == table->room) {
-            uint32_t room = table->room ? table->room * 2 : 16;
-            struct coord_clock *larger = realloc(table->clocks, room * sizeof *larger);
-            if (!larger)
-                return -1;
-            table->clocks = larger;
-            table->room = room;
-        }
-        if (at == table->count)
-            table->clocks[table->count++] = (struct coord_clock){.comm = report->clocks[i].comm};
-        if (table->clocks[at].seq < report->clocks[i].seq)
-            table->clocks[at].seq = report->clocks[i].seq;
-    }
+    for (uint32_t i = 0; i < report->clock_count; i++)
+        if (targets_raise(clocks, report->clocks[i].comm, report->clocks[i].seq) < 0)
+            return -1;
     return 0;
 }
 

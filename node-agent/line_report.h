@@ -8,20 +8,11 @@
 #include <stdint.h>
 
 #include "coord/coord.h"
+#include "coord/targets.h"
 #include "node-agent/rank.h"
 
-/* Largest clocks by communicator. */
-struct clock_table {
-    struct coord_clock *clocks;
-    uint32_t count, room;
-};
-
-/* A zeroed table is empty. */
-void clock_table_release(struct clock_table *table);
-/* Forget all entries; keeps the memory. */
-void clock_table_reset(struct clock_table *table);
-/* Raise the table by a rank's clocks. Returns 0 or -1 with ENOMEM. */
-int clock_table_raise(struct clock_table *table, const struct rank_report *report);
+/* Raise a table of the largest clocks by a rank's. Returns 0 or -1 with ENOMEM. */
+int report_raise(const struct rank_report *report, struct targets *clocks);
 
 /* Whether any of a rank's clocks is above the target that its control page holds for it. */
 bool report_is_above_target(const struct rank_report *report);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "coord/coord.h"
+#include "coord/targets.h"
 
 #define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
@@ -166,17 +166,14 @@ void rank_order(struct rank *rank, enum control_command command, uint64_t line)
     bump(rank);
 }
 
-void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct coord_clock *targets,
-                        uint32_t count)
+void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets)
 {
     struct control *control = rank->control;
     uint32_t slots = __atomic_load_n(&control->slots, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < slots && i < MAX_SLOTS; i++) {
         struct control_clock *clock = &control->clocks[i];
-        uint64_t comm = __atomic_load_n(&clock->comm, __ATOMIC_RELAXED), target = 0;
-        for (uint32_t j = 0; j < count; j++)
-            if (targets[j].comm == comm)
-                target = targets[j].seq;
+        uint64_t comm = __atomic_load_n(&clock->comm, __ATOMIC_RELAXED);
+        uint64_t target = targets_find(targets, comm);
         /* A rank that compares target_comm first never takes one communicator's target for another's. */
         if (__atomic_load_n(&clock->target_comm, __ATOMIC_RELAXED) != comm) {
             __atomic_store_n(&clock->target_comm, 0, __ATOMIC_RELEASE);

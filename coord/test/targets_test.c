@@ -34,6 +34,8 @@ static void grows_and_finds_every_communicator(void **state)
     for (uint64_t comm = 5000; comm >= 1; comm--)
         assert_int_equal(targets_raise(&targets, comm << 20, comm + 1), 0);
     assert_int_equal(targets.count, 5000);
+    assert_int_equal(targets_find(&targets, 77ull << 20), 78);
+    assert_int_equal(targets_find(&targets, 77), 0);
     for (uint32_t i = 0; i < targets.count; i++)
         assert_int_equal(targets.clocks[i].seq, (targets.clocks[i].comm >> 20) + 1);
     targets_destroy(&targets);
@@ -49,6 +51,7 @@ static void a_new_line_starts_empty(void **state)
     assert_int_equal(targets_announce(&targets), 2);
     targets_reset(&targets);
     assert_int_equal(targets.count, 0);
+    assert_int_equal(targets_find(&targets, 1), 0);
     assert_int_equal(targets.version, 0);
     targets_raise(&targets, 1, 2);
     assert_int_equal(targets.clocks[0].seq, 2);

@@ -1,0 +1,75 @@
+/* line_watch.c - what ranks publish becomes the coordinator's events. */
+#include <string.h>
+
+#include "node-agent/line_report.h"
+#include "node-agent/line_state.h"
+
+static void send_clocks(struct line *line);
+static void send_report(struct line *line, struct member *member);
+static void note_parked(struct line *line, struct member *member);
+
+void line_look_at(struct line *line, struct member *member)
+{
+    line_settle_if_resumed(line);
+    if (line->number == 0)
+        return;
+    member->is_read = true;
+    if (line->targets_version == 0) {
+        send_clocks(line);
+        return;
+    }
+    if (report_is_above_target(rank_report(member->rank)))
+        send_clocks(line);
+    send_report(line, member);
+    note_parked(line, member);
+}
+
+/* The first time all ranks must have been read after the strobe; the coordinator waits for that. */
+static void send_clocks(struct line *line)
+{
+    targets_reset(&line->clocks);
+    for (uint32_t i = 0; i < line->count; i++) {
+        struct member *member = &line->members[i];
+        if (!member->is_read)
+            return;
+        if (report_raise(rank_report(member->rank), &line->clocks) < 0) {
+            line_say(line, COORD_EVENT_ABORT, "the agent is out of memory");
+            return;
+        }
+    }
+    line_step(line, (struct coord_event){.type = COORD_EVENT_CLOCKS,
+                                         .epoch = line->epoch,
+                                         .agent = OWN_AGENT,
+                                         .line = line->number,
+                                         .clocks = line->clocks.clocks,
+                                         .clock_count = line->clocks.count});
+}
+
+static void send_report(struct line *line, struct member *member)
+{
+    const struct rank_report *report = rank_report(member->rank);
+    struct coord_report made = report_make(rank_number(member->rank), report, line->targets_version);
+    if (member->has_sent && report_is_same(&made, &member->sent))
+        return;
+    member->has_sent = true;
+    member->sent = made;
+    if (made.peer_count > 0) {
+        memcpy(member->sent_peers, made.peers, made.peer_count * sizeof *made.peers);
+        member->sent.peers = member->sent_peers;
+    }
+    line_step(line, (struct coord_event){.type = COORD_EVENT_REPORT,
+                                         .epoch = line->epoch,
+                                         .agent = OWN_AGENT,
+                                         .line = line->number,
+                                         .report = made});
+}
+
+static void note_parked(struct line *line, struct member *member)
+{
+    if (member->is_parked || rank_report(member->rank)->state != CONTROL_STATE_PARKED ||
+        __atomic_load_n(&rank_control(member->rank)->parked_line, __ATOMIC_ACQUIRE) != line->number)
+        return;
+    member->is_parked = true;
+    if (++line->parked == line->count)
+        line_say(line, COORD_EVENT_PARKED, NULL);
+}
