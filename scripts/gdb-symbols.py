@@ -10,7 +10,7 @@ import re
 
 import gdb
 
-UPPER = range(0x11F000000000, 0x1A0000000000)  # common/image/layout.h, and the page of code below it
+UPPER = range(0x15F000000000, 0x1E0000000000)  # mpi-layer/lower/map.h: the page of code, the upper half
 LINE = re.compile(r"^\s*(0x[0-9a-f]+)\s+0x[0-9a-f]+\s+0x[0-9a-f]+\s+(0x[0-9a-f]+)\s.*?(/.*)$", re.MULTILINE)
 
 
