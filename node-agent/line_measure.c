@@ -54,19 +54,28 @@ bool measure_is_complete(const struct line_measure *measure, struct rank *const 
     return true;
 }
 
+/* When a rank ran again after the line, 0: it has not. */
+static uint64_t resumed_ns(const struct line_measure *measure, struct rank *rank)
+{
+    return has_resumed(measure, rank) ? rank_control(rank)->resumed_ns : 0;
+}
+
 void measure_fill(const struct line_measure *measure, struct rank *const *ranks, uint32_t count,
                   struct history_line *entry)
 {
-    uint64_t pause_ns = 0;
+    uint64_t pause_ns = 0, over_ns = measure->end_ns;
     for (uint32_t i = 0; measure->stopped_ns && i < count; i++) {
-        uint64_t stood_ns = between(measure->stopped_ns[i], rank_control(ranks[i])->resumed_ns);
-        if (has_resumed(measure, ranks[i]) && stood_ns > pause_ns)
+        uint64_t again_ns = resumed_ns(measure, ranks[i]);
+        uint64_t stood_ns = between(measure->stopped_ns[i], again_ns);
+        if (stood_ns > pause_ns)
             pause_ns = stood_ns;
+        if (again_ns > over_ns)
+            over_ns = again_ns;
     }
     entry->captured_bytes = measure->captured_bytes;
     entry->dirty_bytes = measure->captured_bytes;
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
     entry->drain_ms = measure->drain_ns / 1e6;
     entry->pause_ms = pause_ns / 1e6;
-    entry->total_ms = between(measure->strobe_ns, measure->end_ns) / 1e6;
+    entry->total_ms = between(measure->strobe_ns, over_ns) / 1e6;
 }

@@ -32,7 +32,10 @@ void measure_end(struct line_measure *measure, struct commit_entry *record);
 /* Whether every rank that lives runs again after the line. */
 bool measure_is_complete(const struct line_measure *measure, struct rank *const *ranks, uint32_t count);
 
-/* Everything known goes into the history; the pause counts ranks that run again. */
+/*
+ * Everything known goes into the history. The pause counts ranks that run again, and the total lasts until
+ * the last of them does or until the commit, whichever is later.
+ */
 void measure_fill(const struct line_measure *measure, struct rank *const *ranks, uint32_t count,
                   struct history_line *entry);
 

@@ -51,21 +51,73 @@ static void test_line_loss_and_restore(void **state)
     done_with(reply);
 }
 
+/* Somebody who waits for a line; join_asker() tells whether he got one. */
+static pid_t fork_asker(void)
+{
+    pid_t asker = fork();
+    if (asker == 0) {
+        Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
+        struct belay_error err;
+        int sock = agent_connect(rundir, NULL, &err);
+        alarm(10);
+        _exit(call(sock, REQUEST(CHECKPOINT), &wish, &err) ? 0 : 1);
+    }
+    return asker;
+}
+
+static bool join_asker(pid_t asker)
+{
+    int how;
+    assert_int_equal(waitpid(asker, &how, 0), asker);
+    assert_true(WIFEXITED(how));
+    return WEXITSTATUS(how) == 0;
+}
+
 static void test_line_waits_for_all_ranks(void **state)
 {
     (void)state;
-    Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
     open_job(0, false);
     open_epoch(0);
-    pid_t asker = fork();
-    if (asker == 0) { /* asks before any rank is there */
-        int sock = agent_connect(rundir, NULL, NULL);
-        _exit(call(sock, REQUEST(CHECKPOINT), &wish, NULL) ? 0 : 1);
-    }
+    pid_t asker = fork_asker(); /* before any rank is there */
     start_ranks('r');
-    int status_of_asker;
-    assert_int_equal(waitpid(asker, &status_of_asker, 0), asker);
-    assert_int_equal(status_of_asker, 0);
+    assert_true(join_asker(asker));
+    finish_ranks();
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    close_job("finished", false);
+}
+
+static void test_total_lasts_until_all_run_again(void **state)
+{
+    (void)state;
+    plan.resume_delay_ms = 30;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint(); /* compares pause and total */
+    finish_ranks();
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    close_job("finished", false);
+}
+
+/* A line that cannot converge is aborted when a rank finalizes, and no other begins. */
+static void test_finalizing_rank_ends_the_line(void **state)
+{
+    (void)state;
+    Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
+    plan.is_inside = true;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    pid_t asker = fork_asker();
+    for (size_t lines = 0; lines == 0;) {
+        Belay__Wire__Reply *reply = status();
+        lines = reply->status->n_lines;
+        done_with(reply);
+    }
+    fake_rank_finalize(&ranks[0]);
+    assert_false(join_asker(asker));
+    must_fail(tool, REQUEST(CHECKPOINT), &wish, "the job is finalizing");
+    check_state("running");
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
     close_job("finished", false);
@@ -257,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_line_loss_and_restore),
         EACH(test_line_waits_for_all_ranks),
+        EACH(test_total_lasts_until_all_run_again),
+        EACH(test_finalizing_rank_ends_the_line),
         EACH(test_memory_limit),
         EACH(test_other_build),
         EACH(test_other_program),

@@ -24,6 +24,9 @@
 
 #define COMM 1u
 #define WAIT_MS 10000
+/* Instead of an exit status. */
+#define NO_ORDER 254
+#define FINALIZE 255
 
 static struct control *control; /* the child's */
 static int event_fd;
@@ -33,7 +36,7 @@ static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *co
 static bool is_image_right(const struct fake_rank_plan *plan, int fd);
 static void make_memory(const struct fake_rank_plan *plan);
 static void map_shared(const char *path);
-static void obey(void);
+static void obey(const struct fake_rank_plan *plan);
 static void publish(enum control_state state);
 static void leave(int status);
 
@@ -71,6 +74,11 @@ void fake_rank_exit(struct fake_rank *rank, int status)
     uint8_t byte = (uint8_t)status;
     if (write(rank->orders, &byte, 1) != 1)
         abort();
+}
+
+void fake_rank_finalize(struct fake_rank *rank)
+{
+    fake_rank_exit(rank, FINALIZE);
 }
 
 void fake_rank_kill(struct fake_rank *rank)
@@ -123,8 +131,13 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     for (;;) {
         struct timespec step = {.tv_nsec = 10000000};
         uint32_t seen = __atomic_load_n(&control->command_seq, __ATOMIC_SEQ_CST);
-        obey();
-        if (read(orders, &status, 1) == 1)
+        if (control->state != CONTROL_STATE_FINALIZED)
+            obey(plan);
+        if (read(orders, &status, 1) != 1)
+            status = NO_ORDER;
+        if (status == FINALIZE)
+            publish(CONTROL_STATE_FINALIZED);
+        else if (status != NO_ORDER)
             leave(status);
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
     }
@@ -201,11 +214,11 @@ static void map_shared(const char *path)
     close(fd);
 }
 
-static void obey(void)
+static void obey(const struct fake_rank_plan *plan)
 {
     uint32_t command = __atomic_load_n(&control->command, __ATOMIC_SEQ_CST);
     if (command == CONTROL_CONVERGE) {
-        publish(CONTROL_STATE_RUNNING);
+        publish(plan->is_inside ? CONTROL_STATE_INSIDE : CONTROL_STATE_RUNNING);
     } else if (command == CONTROL_STOP && control->parked_line != control->line) {
         control->drain_ns = 1000;
         control->parked_ns = monotonic_ns();
@@ -213,6 +226,7 @@ static void obey(void)
         control->parked_line = control->line;
         publish(CONTROL_STATE_PARKED);
     } else if (command == CONTROL_RUN && control->state == CONTROL_STATE_PARKED) {
+        usleep(plan->resume_delay_ms * 1000);
         control->resumed_ns = monotonic_ns();
         control->resumed_line = control->parked_line;
         publish(CONTROL_STATE_RUNNING);
