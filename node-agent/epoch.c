@@ -236,11 +236,6 @@ static void on_rank_changed(struct rank *rank, void *context)
         remains_note(&epoch->remains, rank_pid(rank), epoch->launcher_pid);
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
-    if (!epoch->is_closing && rank_report(rank)->state == CONTROL_STATE_FINALIZED) {
-        epoch->is_closing = true;
-        if (epoch->is_ready)
-            line_close(epoch->job->line);
-    }
     line_rank_changed(epoch->job->line, rank);
 }
 
@@ -292,7 +287,6 @@ static void note_end(struct epoch *epoch, struct rank *rank)
     const struct rank_exit *end = rank_exit(rank);
     char text[128];
     if (end->kind != CONTROL_EXIT_NONE) {
-        epoch->is_closing = true;
         if (epoch->is_ready)
             line_close(epoch->job->line);
         return;

@@ -11,6 +11,10 @@ static void note_parked(struct line *line, struct member *member);
 void line_look_at(struct line *line, struct member *member)
 {
     line_settle_if_resumed(line);
+    if (rank_report(member->rank)->state == CONTROL_STATE_FINALIZED) {
+        line_close(line); /* it takes no orders any more, those of a line in progress included */
+        return;
+    }
     if (line->number == 0)
         return;
     member->is_read = true;
