@@ -38,6 +38,7 @@ static void refuse(struct epoch *epoch, const char *reason);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
 static bool is_every_rank_up(const struct epoch *epoch);
+static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
 static void note_end(struct epoch *epoch, struct rank *rank);
 static void on_patience(void *context);
@@ -244,9 +245,18 @@ static bool is_every_rank_up(const struct epoch *epoch)
     if (epoch->ranks == 0 || epoch->joined < epoch->ranks || epoch->gone > 0)
         return false;
     for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (__atomic_load_n(&rank_control(epoch->table[i])->state, __ATOMIC_ACQUIRE) == CONTROL_STATE_NONE)
+        if (!is_up(epoch, epoch->table[i]))
             return false;
     return true;
+}
+
+/* One that is being restored may say where it is before the application runs again. */
+static bool is_up(const struct epoch *epoch, const struct rank *rank)
+{
+    const struct control *control = rank_control(rank);
+    return __atomic_load_n(&control->state, __ATOMIC_ACQUIRE) != CONTROL_STATE_NONE &&
+           (epoch->restore_line == 0 ||
+            __atomic_load_n(&control->restored_line, __ATOMIC_ACQUIRE) == epoch->restore_line);
 }
 
 static void become_ready(struct epoch *epoch)

@@ -34,7 +34,7 @@ static void test_line_loss_and_restore(void **state)
     assert_int_equal(reply->status->n_history, 2);
     assert_int_equal(reply->status->history[1]->restored_line, 2);
     assert_non_null(strstr(reply->status->history[1]->reason, "rank 1"));
-    assert_true(reply->status->history[1]->restore_ms > 0.9);
+    assert_true(reply->status->history[1]->restore_ms > 19.9);
     assert_int_equal(reply->status->n_lines, 3);
     assert_int_equal(reply->status->n_nodes, 1);
     assert_int_equal(reply->status->nodes[0]->n_ranks, RANKS);

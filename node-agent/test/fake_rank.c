@@ -32,6 +32,7 @@ static struct control *control; /* the child's */
 static int event_fd;
 
 static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
+static void be_restored(uint64_t line);
 static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count);
 static bool is_image_right(const struct fake_rank_plan *plan, int fd);
 static void make_memory(const struct fake_rank_plan *plan);
@@ -117,8 +118,8 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     }
     control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     control->leader_tid = (uint32_t)getpid();
-    control->restored_line = plan->expect_line;
-    control->restore_ns = plan->expect_line ? 1000000 : 0;
+    if (plan->expect_line)
+        be_restored(plan->expect_line);
     make_memory(plan);
     for (int i = 0; i < 2; i++)
         if (plan->shared[i])
@@ -141,6 +142,15 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
             leave(status);
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
     }
+}
+
+/* As a rank may do, it speaks before it is done. */
+static void be_restored(uint64_t line)
+{
+    publish(CONTROL_STATE_RUNNING);
+    usleep(20000);
+    control->restore_ns = 20000000;
+    control->restored_line = line;
 }
 
 static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count)
