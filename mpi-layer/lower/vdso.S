@@ -8,15 +8,23 @@
 #define GATE 0x15f000000000
 #define VK 0x160000000000
 
+    .cfi_sections .debug_frame /* for debuggers; nothing of it is mapped */
     .text
 
-/* The kernel's functions, through the gate: their addresses change with every launch. */
+/*
+ * The kernel's functions, through the gate: their addresses change with every launch. A thread that is in
+ * one of them must not park, for the same reason, so it counts as in the virtual kernel; if CONTROL_SIGNAL
+ * came meanwhile it is sent again on the way out.
+ */
 .macro forward name offset
     .globl __vdso_\name
     .type __vdso_\name, @function
 __vdso_\name:
+    sub $8, %rsp
+    incl %gs:32                     /* thread->in_vk */
     movabs (GATE + \offset), %rax
-    jmp *%rax
+    call *%rax
+    jmp leave_kernel_function
     .size __vdso_\name, . - __vdso_\name
     .weak \name
     .set \name, __vdso_\name
@@ -26,6 +34,23 @@ __vdso_\name:
     forward time 16
     forward getcpu 24
     forward clock_getres 32
+
+leave_kernel_function:
+    decl %gs:32
+    cmpl $0, %gs:28                 /* thread->pending */
+    je 1f
+    cmpl $0, %gs:24                 /* thread->depth: a wrapper looks itself */
+    jne 1f
+    movl $0, %gs:28
+    push %rax
+    mov %gs:36, %edi
+    mov %gs:40, %esi
+    mov $62, %edx                   /* CONTROL_SIGNAL */
+    mov $234, %eax                  /* tgkill */
+    syscall
+    pop %rax
+1:  add $8, %rsp
+    ret
 
 /* sa_restorer of our own handler. */
     .globl __vdso_belay_restorer
@@ -118,7 +143,11 @@ __vdso_belay_resignal:
     .globl __vdso_belay_wait
     .type __vdso_belay_wait, @function
 __vdso_belay_wait:
+    .cfi_startproc
+    .cfi_def_cfa rsp, 136
+    .cfi_offset rip, -136
     syscall
     ret $128
+    .cfi_endproc
     .size __vdso_belay_wait, . - __vdso_belay_wait
     .section .note.GNU-stack, "", @progbits

@@ -145,6 +145,13 @@ static uint64_t fs_base(void)
     return fs;
 }
 
+/* Code that is at the same address after a restart: a parked frame may return to it. */
+static bool is_saved_code(uint64_t rip)
+{
+    return rip < UPPER_LOW_END || (rip >= UPPER_BASE && rip < UPPER_END) ||
+           (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + MAP_PAGE_BYTES);
+}
+
 /*
  * Called by the handler of CONTROL_SIGNAL. 0: this is no safe point, the thread looks again when it leaves
  * what it is in (`pending`). Forked children and threads of the lower half have nothing to do with it.
@@ -153,11 +160,11 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
 {
     (void)signal;
     (void)info;
-    (void)ucontext;
     struct thread *self = thread_self();
+    uint64_t rip = (uint64_t)((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_RIP];
     if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
         return 0;
-    if (self->depth || self->in_vk || fs_base() != self->upper_fs) {
+    if (self->depth || self->in_vk || fs_base() != self->upper_fs || !is_saved_code(rip)) {
         self->pending = 1;
         return 0;
     }

@@ -19,6 +19,7 @@
 static struct comm *first, **end = &first; /* all communicators */
 static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
 static MPI_Comm acks;
+static uint32_t endings; /* communicators that are ending */
 static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
 static uint32_t free_slot_count;
 
@@ -260,63 +261,18 @@ static void drop_messages(struct comm *c)
     }
 }
 
-/* Tell every peer how many messages were sent to it, and learn how many it has sent. */
-static int exchange_counts(struct comm *c, uint64_t *sent, uint64_t *coming)
+static void ending_free(struct ending *ending)
 {
-    for (int i = 0; i < c->size; i++)
-        sent[i] = c->peers[i].sent;
-    return lower_MPI_Alltoall(sent, 1, api_real(MPI_UINT64_T), coming, 1, api_real(MPI_UINT64_T), c->handle->real);
+    arena_free(ending->sent);
+    arena_free(ending->coming);
+    arena_free(ending);
 }
 
-static bool all_received(const struct comm *c, const uint64_t *coming)
-{
-    for (int i = 0; i < c->size; i++)
-        if (c->peers[i].received < coming[i])
-            return false;
-    return true;
-}
-
-/* Test what is pending on c. True if something is that must still end: a send, or a receive to come. */
-static bool is_pending(const struct comm *c, bool is_everything_received)
-{
-    bool pending = false;
-    for (struct request *r = request_first(); r; r = r->next) {
-        MPI_Status status;
-        int flag = 0;
-        if (r->comm != c || r->is_done || r->is_held)
-            continue;
-        int code = lower_MPI_Test(&r->real, &flag, &status);
-        if (flag || code != MPI_SUCCESS)
-            request_complete(r, &status, code);
-        else
-            pending |= r->kind != REQUEST_RECV || !is_everything_received;
-    }
-    return pending;
-}
-
-/*
- * All members have called MPI_Comm_free, so whatever was to be sent has been. Pending requests complete
- * before the communicator goes; otherwise a line could find messages of a communicator that half of its
- * members have forgotten.
- */
-static int complete_pending(struct comm *c)
-{
-    uint64_t *counts = arena_alloc(2 * (size_t)c->size * sizeof *counts);
-    if (!counts)
-        return MPI_ERR_NO_MEM;
-    int code = exchange_counts(c, counts, counts + c->size);
-    while (code == MPI_SUCCESS && is_pending(c, all_received(c, counts + c->size)))
-        ;
-    arena_free(counts);
-    return code;
-}
-
-/* Take the record out; pending requests may keep the handle a little longer. */
+/* Take the record out; requests that are done may keep the handle a little longer. */
 static void unregister(struct comm *c)
 {
-    for (struct request *r = request_first(); r; r = r->next)
-        if (r->comm == c)
-            r->comm = NULL;
+    ending_free(c->ending);
+    endings--;
     struct comm **link = &first;
     while (*link != c)
         link = &(*link)->next;
@@ -331,11 +287,58 @@ static void unregister(struct comm *c)
     handle_release(HANDLE_COMM, handle);
 }
 
+static bool is_exchanged(struct ending *ending)
+{
+    int flag = 1;
+    if (ending->request)
+        lower_MPI_Test(&ending->request, &flag, MPI_STATUS_IGNORE);
+    if (flag)
+        ending->request = NULL;
+    return flag;
+}
+
+static void expect_coming(struct comm *c)
+{
+    for (int i = 0; i < c->size; i++)
+        if (c->ending->coming[i] > c->peers[i].expected)
+            c->peers[i].expected = c->ending->coming[i];
+}
+
+bool comm_endings_in_flight(void)
+{
+    bool in_flight = false;
+    for (struct comm *c = endings ? first : NULL; c; c = c->next) {
+        if (!c->ending)
+            continue;
+        if (is_exchanged(c->ending))
+            expect_coming(c);
+        else
+            in_flight = true;
+    }
+    return in_flight;
+}
+
+void comm_reap(void)
+{
+    struct comm *next;
+    for (struct comm *c = endings ? first : NULL; c; c = next) {
+        next = c->next;
+        if (!c->ending || !is_exchanged(c->ending) || c->pending)
+            continue;
+        void *real = c->handle->real;
+        if (real)
+            lower_MPI_Comm_free(&real);
+        unregister(c);
+    }
+}
+
 void comm_note_all(void)
 {
     for (struct comm *c = first; c; c = c->next) {
         int length;
         void *errhandler = NULL;
+        if (c->ending)
+            continue;
         lower_MPI_Comm_get_name(c->handle->real, c->name, &length);
         lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler);
         c->errhandler = handle_find(HANDLE_ERRHANDLER, errhandler);
@@ -363,6 +366,11 @@ static void *create_inter(const struct comm *c, void *world_group)
 /* Every rank does this in the order of ids, so that no two wait for one another in different ones. */
 static void rebuild(struct comm *c, void *world_group)
 {
+    if (c->ending) { /* all members have freed it, and every message of it is in memory */
+        c->handle->real = NULL;
+        c->ending->request = NULL;
+        return;
+    }
     if (comm_is_inter(c))
         c->handle->real = create_inter(c, world_group);
     else if (!c->handle->is_predefined)
@@ -565,9 +573,41 @@ int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newcomm)
 }
 API_EXPORT(MPI_Intercomm_merge);
 
+static struct ending *ending_new(const struct comm *c)
+{
+    struct ending *ending = arena_alloc(sizeof *ending);
+    if (!ending)
+        return NULL;
+    ending->sent = arena_alloc((size_t)c->size * sizeof *ending->sent + 1);
+    ending->coming = arena_alloc((size_t)c->size * sizeof *ending->coming + 1);
+    if (ending->sent && ending->coming)
+        return ending;
+    ending_free(ending);
+    return NULL;
+}
+
+/* From here on nobody on this rank can send on it any more, so the counts are final. */
+static int start_ending(struct comm *c)
+{
+    struct ending *ending = ending_new(c);
+    if (!ending)
+        return MPI_ERR_NO_MEM;
+    for (int i = 0; i < c->size; i++)
+        ending->sent[i] = c->peers[i].sent;
+    int code = lower_MPI_Ialltoall(ending->sent, 1, api_real(MPI_UINT64_T), ending->coming, 1,
+                                   api_real(MPI_UINT64_T), c->handle->real, &ending->request);
+    if (code != MPI_SUCCESS) {
+        ending_free(ending);
+        return code;
+    }
+    c->ending = ending;
+    endings++;
+    return MPI_SUCCESS;
+}
+
 /*
- * The real call need not wait for anybody, ours does: when it returns, every member has entered its call,
- * so no line can find the communicator with some members and not with others.
+ * The real communicator lives on until every member has freed it and what was sent on it has been received:
+ * a line must not find messages of a communicator that half of its members have forgotten.
  */
 int PMPI_Comm_free(MPI_Comm *comm)
 {
@@ -583,15 +623,35 @@ int PMPI_Comm_free(MPI_Comm *comm)
     if (code != MPI_SUCCESS)
         return code;
     collective_enter(*comm);
-    void *real = api_real(*comm);
-    code = complete_pending(c);
+    code = start_ending(c);
     if (code == MPI_SUCCESS)
-        code = lower_MPI_Comm_free(&real);
-    if (code == MPI_SUCCESS) {
-        unregister(c);
         *comm = MPI_COMM_NULL;
-    }
+    comm_reap();
     collective_leave(MPI_COMM_NULL);
-    return code;
+    return code == MPI_SUCCESS ? code : errors_raise(*comm, code);
 }
 API_EXPORT(MPI_Comm_free);
+
+/* Asked so often that the way to the library would show. */
+
+int PMPI_Comm_rank(MPI_Comm comm, int *rank)
+{
+    const struct comm *c = comm_of(comm);
+    if (LIKELY(c && rank)) {
+        *rank = c->rank;
+        return MPI_SUCCESS;
+    }
+    return lower_MPI_Comm_rank(api_real(comm), rank);
+}
+API_EXPORT(MPI_Comm_rank);
+
+int PMPI_Comm_size(MPI_Comm comm, int *size)
+{
+    const struct comm *c = comm_of(comm);
+    if (LIKELY(c && size)) {
+        *size = comm_is_inter(c) ? c->local_size : c->size;
+        return MPI_SUCCESS;
+    }
+    return lower_MPI_Comm_size(api_real(comm), size);
+}
+API_EXPORT(MPI_Comm_size);

@@ -33,6 +33,16 @@ struct peer { /* per rank of the communicator (of the remote group, if there are
 
 struct attribute;
 
+/*
+ * A communicator that the application has freed here. The members tell one another what they have sent
+ * on it (a non-blocking collective, so nobody waits); it goes when that is known and nothing is pending.
+ */
+struct ending {
+    void *request;    /* real; NULL when done */
+    uint64_t *sent;   /* size entries: to each peer ... */
+    uint64_t *coming; /* ... and from each, valid when the request is done */
+};
+
 struct comm {
     struct handle *handle; /* back to the application's object */
     uint64_t id;
@@ -46,6 +56,8 @@ struct comm {
     int *local;         /* ... and world ranks, else NULL */
     struct message *drained, **drained_end; /* oldest first; drained_end: where the next one is linked */
     struct attribute *attributes;
+    uint32_t pending;      /* requests of the application that are not complete */
+    struct ending *ending; /* NULL while it is in use */
     char name[MPI_MAX_OBJECT_NAME]; /* noted at a line */
     void *errhandler;   /* noted at a line: our handle */
     struct comm *next;  /* all, in order of creation */
@@ -77,6 +89,12 @@ MPI_Comm comm_adopt(void *real, uint64_t id);
  * it. Returns the handle, MPI_COMM_NULL for a null one, or NULL: out of memory.
  */
 MPI_Comm comm_register(void *real, struct comm *parent);
+
+/* Free what nobody needs any more (cheap when nothing is ending). */
+void comm_reap(void);
+
+/* Drain: move on the exchanges of ending communicators. True if one is not done. */
+bool comm_endings_in_flight(void);
 
 /* After a restart: real communicators from the recorded members, in the order of ids. */
 void comm_rebuild_all(void);

@@ -191,7 +191,7 @@ static void take_messages(void)
 /* Receives, sends and collectives that the library can complete now. True if one that must is not. */
 static bool requests_in_flight(void)
 {
-    bool in_flight = false;
+    bool in_flight = comm_endings_in_flight();
     for (struct request *r = request_first(); r; r = r->next) {
         MPI_Status status;
         int flag = 0;

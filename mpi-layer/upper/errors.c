@@ -1,11 +1,14 @@
 /* errors.c - see errors.h. */
 #include "mpi-layer/upper/errors.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/comm.h"
+
+#define MAX_SAID 512 /* more than there are functions */
 
 static int is_fatal(void *real_comm)
 {
@@ -29,24 +32,36 @@ int errors_raise(MPI_Comm comm, int code)
     return code;
 }
 
+/* Each refusal is said once. Names are string literals of the wrappers, one for each function. */
+static bool was_said(const char *function)
+{
+    static const char *said[MAX_SAID];
+    size_t i = 0;
+    while (i < MAX_SAID - 1 && said[i] && said[i] != function)
+        i++;
+    bool was = said[i] == function;
+    said[i] = function;
+    return was;
+}
+
+/*
+ * Also said on standard error: with MPI_ERRORS_RETURN most programs look at no code, and a fatal handler
+ * prints only what the library knows.
+ */
 int refuse(const char *function, const char *reason, MPI_Comm comm)
 {
     char text[MPI_MAX_ERROR_STRING];
     int code = MPI_ERR_UNSUPPORTED_OPERATION, own = 0;
-    if (!comm_world()) {
-        snprintf(text, sizeof text, "%s is not supported under Belay: %s", function, reason);
-        GATE->say(text);
-        return code;
-    }
     snprintf(text, sizeof text, "%s is not supported under Belay: %s", function, reason);
+    if (!was_said(function))
+        GATE->say(text);
+    if (!comm_world())
+        return code;
     wrapper_enter();
     if (lower_MPI_Add_error_code(MPI_ERR_UNSUPPORTED_OPERATION, &own) == MPI_SUCCESS) {
         lower_MPI_Add_error_string(own, text);
         code = own;
     }
-    /* A fatal handler prints only what the library knows; say it ourselves as well. */
-    if (is_fatal(comm_of(comm) ? api_real(comm) : api_real(MPI_COMM_WORLD)))
-        GATE->say(text);
     wrapper_leave();
     return errors_raise(comm, code);
 }

@@ -182,9 +182,11 @@ void probe_drain_matched(void)
 static int receive_matched(void *buf, int count, MPI_Datatype type, struct matched *m, MPI_Status *status)
 {
     int code;
-    if (m->message)
+    if (m->message) {
         code = deliver(m->comm, m->message, buf, count, type, status);
-    else /* the sender has started: this ends without anybody's further doing */
+        if (code != MPI_SUCCESS)
+            errors_raise((MPI_Comm)(void *)m->comm->handle, code);
+    } else /* the sender has started: this ends without anybody's further doing */
         code = lower_MPI_Mrecv(buf, count, api_real(type), &m->real, status);
     matched_delete(m);
     return code;

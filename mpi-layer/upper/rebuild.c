@@ -129,7 +129,7 @@ static void restore_objects(void)
 static void post_receives(void)
 {
     for (struct request *r = request_first(); r; r = r->next)
-        if (!r->is_done && r->kind == REQUEST_RECV && r->comm)
+        if (!r->is_done && r->kind == REQUEST_RECV && r->comm && !r->comm->ending)
             p2p_post(r);
 }
 

@@ -27,13 +27,16 @@ struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype 
         return NULL;
     request->real = NULL;
     request->kind = kind;
-    request->is_done = request->is_orphan = request->is_sync = request->is_held = false;
+    request->is_done = request->is_orphan = request->is_sync = request->is_held =
+        request->must_raise = false;
     request->error = MPI_SUCCESS;
     request->to_free = NULL;
     request->made = NULL;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
+    if (LIKELY(request->comm != NULL))
+        request->comm->pending++;
     handle_retain(type);
     handle_retain(comm);
     request->next = NULL;
@@ -45,6 +48,8 @@ struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype 
 
 void request_delete(struct request *request)
 {
+    if (UNLIKELY(!request->is_done) && request->comm) /* never started */
+        request->comm->pending--;
     *(request->previous ? &request->previous->next : &first) = request->next;
     *(request->next ? &request->next->previous : &last) = request->previous;
     handle_unref(request->type);
@@ -54,11 +59,18 @@ void request_delete(struct request *request)
     spare = request;
 }
 
-void request_complete(struct request *request, const MPI_Status *status, int error)
+static inline void set_done(struct request *request, int error)
 {
     request->real = NULL;
     request->is_done = true;
     request->error = error;
+    if (LIKELY(request->comm != NULL))
+        request->comm->pending--;
+}
+
+void request_complete(struct request *request, const MPI_Status *status, int error)
+{
+    set_done(request, error);
     request->status = *status;
     if (UNLIKELY(request->made != NULL))
         request->made->real = request->made_real;
@@ -70,8 +82,9 @@ void request_complete(struct request *request, const MPI_Status *status, int err
 
 void request_complete_drained(struct request *request, struct message *message)
 {
-    request->is_done = true;
-    request->error = deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
+    int error = deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
+    set_done(request, error);
+    request->must_raise = error != MPI_SUCCESS;
 }
 
 void request_reap_orphans(void)

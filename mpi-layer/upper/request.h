@@ -23,6 +23,7 @@ struct request {
     bool is_orphan;  /* the application has freed it: it ends by itself */
     bool is_sync;    /* a synchronous send */
     bool is_held;    /* ... whose message a drain has taken: done when the receiver says so (ack.h) */
+    bool must_raise; /* its error is ours: the communicator's handler has not been called */
     uint32_t later;  /* ... sends with the same communicator, peer and tag since */
     int error;       /* MPI code of a done one */
     int peer, tag;   /* as given (may be MPI_ANY_SOURCE, MPI_ANY_TAG) */

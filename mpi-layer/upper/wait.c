@@ -98,6 +98,8 @@ static int finish(MPI_Request *request, MPI_Status *status)
     int code = r->error;
     wait_over();
     copy_status(status, &r->status);
+    if (UNLIKELY(r->must_raise))
+        errors_raise((MPI_Comm)(void *)r->comm_handle, code);
     request_delete(r);
     *request = MPI_REQUEST_NULL;
     return code;
