@@ -436,6 +436,7 @@ static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
         code = out_of_memory(parent);
     if (code == MPI_SUCCESS)
         *new_comm = made;
+    comm_reap();
     collective_leave(parent);
     return code;
 }
@@ -524,6 +525,7 @@ static int adopted(int code, void *real, uint64_t id, MPI_Comm parent, MPI_Comm 
         code = out_of_memory(parent);
     if (code == MPI_SUCCESS)
         *new_comm = made;
+    comm_reap();
     meet_leave();
     return code;
 }

@@ -7,6 +7,7 @@
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/request.h"
 
 #define COUNT_TAG 1
@@ -246,17 +247,26 @@ static void settle_syncs(struct drain *drain)
     }
 }
 
+/* A drain needs every rank; one that has seen the end of the barrier in MPI_Finalize will not come. */
+static bool is_over(uint64_t line)
+{
+    const struct control *control = half_control();
+    return init_is_ending() && (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP ||
+                                control->line != line);
+}
+
 /* Others may still need this rank's progress to get its last messages. */
-static void wait_for_all(void)
+static bool wait_for_all(uint64_t line)
 {
     void *barrier = NULL;
     int flag = 0;
     lower_MPI_Ibarrier(comm_private_world(), &barrier);
-    while (!flag)
+    while (!flag && !is_over(line))
         lower_MPI_Test(&barrier, &flag, MPI_STATUS_IGNORE);
+    return flag;
 }
 
-void drain_run(void)
+bool drain_run(uint64_t line)
 {
     struct drain drain = {.outgoing = NULL};
     int ranks = comm_world()->size;
@@ -265,16 +275,16 @@ void drain_run(void)
     collect_counts(&drain);
     collect_syncs(&drain);
     send_counts(&drain, ranks);
-    bool known = false;
-    for (;;) {
+    bool known = false, is_drained = false;
+    while (!is_drained && !is_over(line)) {
         known = known || counts_known(&drain);
         bool in_flight = requests_in_flight();
         take_messages();
         probe_drain_matched();
-        if (known && !in_flight && !messages_in_flight())
-            break;
+        is_drained = known && !in_flight && !messages_in_flight();
     }
     settle_syncs(&drain);
-    wait_for_all();
+    is_drained = is_drained && wait_for_all(line);
     arena_free(drain.by_world_rank);
+    return is_drained;
 }

@@ -9,7 +9,14 @@
 #ifndef BELAY_MPI_LAYER_UPPER_DRAIN_H
 #define BELAY_MPI_LAYER_UPPER_DRAIN_H
 
-void drain_run(void);
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Drain for a line. False: another rank has gone on to MPI_Finalize, so the line is over; this can happen
+ * only when this rank is there, too.
+ */
+bool drain_run(uint64_t line);
 
 /* Matched but not received messages (probe.c). */
 void probe_drain_matched(void);

@@ -69,6 +69,11 @@ static void start_end_barrier(void)
     lower_MPI_Ibarrier(comm_private_end(), &end_barrier);
 }
 
+bool init_is_ending(void)
+{
+    return is_ending;
+}
+
 void init_restore(void)
 {
     if (is_ending)
@@ -93,6 +98,14 @@ static void wait_for_all(void)
     }
 }
 
+/* Nobody can send any more: what was freed before goes now, or the library would find it in use. */
+static void reap_all(void)
+{
+    while (comm_endings_in_flight())
+        ;
+    comm_reap();
+}
+
 int PMPI_Finalize(void)
 {
     int code = attr_delete_all(MPI_COMM_SELF);
@@ -100,6 +113,7 @@ int PMPI_Finalize(void)
         return code;
     wrapper_enter();
     wait_for_all();
+    reap_all();
     struct control *control = half_control();
     line_publish_begin(control);
     control->state = CONTROL_STATE_FINALIZED;

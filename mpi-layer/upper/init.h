@@ -2,6 +2,11 @@
 #ifndef BELAY_MPI_LAYER_UPPER_INIT_H
 #define BELAY_MPI_LAYER_UPPER_INIT_H
 
+#include <stdbool.h>
+
+/* All that is left for this rank is MPI_Finalize. */
+bool init_is_ending(void);
+
 /* After a restart: if the rank was waiting in MPI_Finalize, it waits again. */
 void init_restore(void);
 

@@ -110,12 +110,15 @@ static void stop(void)
     self->depth = depth + 1; /* nothing below is a safe point */
     publish_state(CONTROL_STATE_DRAINING);
     fault("rank.drain", line);
-    drain_run();
-    GATE->park_threads();
-    rebuild_note();
-    park(self, line, stop_seen_ns);
-    GATE->release_threads();
-    ack_send_later();
+    if (drain_run(line)) {
+        GATE->park_threads();
+        rebuild_note();
+        park(self, line, stop_seen_ns);
+        GATE->release_threads();
+        ack_send_later();
+    } else {
+        publish_state(CONTROL_STATE_RUNNING);
+    }
     self->depth = depth;
 }
 
@@ -123,7 +126,7 @@ bool line_stop_if_ordered(void)
 {
     struct control *control = half_control();
     if (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP ||
-        control->parked_line == control->line)
+        control->parked_line == control->line || control->state == CONTROL_STATE_FINALIZED)
         return false;
     stop();
     return true;
