@@ -30,7 +30,8 @@ int ompi_mpi_abort(struct ompi_communicator_t *comm, int code)
     return next ? next(comm, code) : -1;
 }
 
-int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
 {
     static create_f *next;
     uint64_t old, all = ~(VK_SIGNAL_BIT(SIGSEGV) | VK_SIGNAL_BIT(SIGBUS) | VK_SIGNAL_BIT(SIGFPE) |

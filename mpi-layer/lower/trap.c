@@ -202,10 +202,10 @@ static void emit_waits(struct program *p)
 }
 
 /*
- * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone unless
- * it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls are the
- * C library's; filtering low addresses would catch static programs that it executes, which keep the filter
- * but not the handler.)
+ * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone
+ * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls
+ * are the C library's; filtering low addresses would catch static programs that it executes, which keep the
+ * filter but not the handler.)
  */
 static void build_filter(struct program *p)
 {

@@ -66,7 +66,8 @@ static void collect_counts(struct drain *drain)
             struct peer *peer = &c->peers[i];
             if (peer->sent == peer->told)
                 continue;
-            add_told(drain, c->world[i], (struct told){.comm = c->id, .count = peer->sent, .source = c->rank});
+            add_told(drain, c->world[i],
+                     (struct told){.comm = c->id, .count = peer->sent, .source = c->rank});
             peer->told = peer->sent;
         }
 }
@@ -95,8 +96,8 @@ static void send_counts(struct drain *drain, int ranks)
         struct outgoing *out = drain->by_world_rank[rank];
         if (!out)
             continue;
-        lower_MPI_Issend(out->told, (int)((size_t)out->count * sizeof out->told[0]), api_real(MPI_BYTE), rank, COUNT_TAG,
-                         comm_private_world(), &out->request);
+        lower_MPI_Issend(out->told, (int)((size_t)out->count * sizeof out->told[0]), api_real(MPI_BYTE), rank,
+                         COUNT_TAG, comm_private_world(), &out->request);
         out->next = drain->outgoing;
         drain->outgoing = out;
     }
@@ -204,7 +205,7 @@ static bool requests_in_flight(void)
         else if (flag || code != MPI_SUCCESS)
             request_complete(r, &status, code);
         else
-            in_flight |= r->kind != REQUEST_RECV; /* a receive may wait for a message to come after the line */
+            in_flight |= r->kind != REQUEST_RECV; /* a receive may wait for a message after the line */
     }
     return in_flight;
 }
@@ -233,7 +234,8 @@ static void settle_sync(const struct told *told)
         return;
     }
     for (message = c->drained; message; message = message->next)
-        if (message->source == told->source && message->tag == told->tag && number++ == waiting - told->count - 1)
+        if (message->source == told->source && message->tag == told->tag &&
+            number++ == waiting - told->count - 1)
             message->ack = told->request;
 }
 

@@ -82,7 +82,8 @@ void request_complete(struct request *request, const MPI_Status *status, int err
 
 void request_complete_drained(struct request *request, struct message *message)
 {
-    int error = deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
+    int error =
+        deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
     set_done(request, error);
     request->must_raise = error != MPI_SUCCESS;
 }
