@@ -6,11 +6,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/attr.h"
-#include "mpi-layer/upper/collective.h"
-#include "mpi-layer/upper/errors.h"
-#include "mpi-layer/upper/meet.h"
-#include "mpi-layer/upper/request.h"
+#include "mpi-layer/upper/half.h"
 
 #define WORLD_ID 1
 #define SELF_ID 2
@@ -19,7 +15,6 @@
 static struct comm *first, **end = &first; /* all communicators */
 static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
 static MPI_Comm acks;
-static uint32_t endings; /* communicators that are ending */
 static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
 static uint32_t free_slot_count;
 
@@ -99,8 +94,7 @@ static void give_slot(struct comm *c)
         free_slots[free_slot_count++] = c->slot;
 }
 
-/* World ranks of a real group's members; NULL: out of memory. The group is freed. */
-static int *members_of(void *group, int size)
+int *comm_members(void *group, int size)
 {
     void *world_group = NULL;
     int *own = arena_alloc((size_t)size * sizeof *own + 1), *world = arena_alloc((size_t)size * sizeof *world + 1);
@@ -124,13 +118,13 @@ static void find_members(struct comm *c, void *real)
     lower_MPI_Comm_group(real, &group);
     if (is_inter) {
         lower_MPI_Comm_size(real, &c->local_size);
-        c->local = members_of(group, c->local_size);
+        c->local = comm_members(group, c->local_size);
         lower_MPI_Comm_remote_size(real, &c->size);
         lower_MPI_Comm_remote_group(real, &group);
     } else {
         lower_MPI_Comm_size(real, &c->size);
     }
-    c->world = members_of(group, c->size);
+    c->world = comm_members(group, c->size);
 }
 
 static void record_free(struct comm *c)
@@ -252,6 +246,12 @@ MPI_Comm comm_register(void *real, struct comm *parent)
     return c ? enlist_new(c, real, make_id(parent->id, parent->seq, leader_of(c))) : NULL;
 }
 
+MPI_Comm comm_copy(struct comm *parent)
+{
+    struct comm *c = record_copy(parent);
+    return c ? enlist_new(c, NULL, make_id(parent->id, parent->seq, leader_of(c))) : NULL;
+}
+
 static void drop_messages(struct comm *c)
 {
     while (c->drained) {
@@ -261,18 +261,8 @@ static void drop_messages(struct comm *c)
     }
 }
 
-static void ending_free(struct ending *ending)
+void comm_unregister(struct comm *c)
 {
-    arena_free(ending->sent);
-    arena_free(ending->coming);
-    arena_free(ending);
-}
-
-/* Take the record out; requests that are done may keep the handle a little longer. */
-static void unregister(struct comm *c)
-{
-    ending_free(c->ending);
-    endings--;
     struct comm **link = &first;
     while (*link != c)
         link = &(*link)->next;
@@ -285,51 +275,6 @@ static void unregister(struct comm *c)
     handle->record = NULL;
     record_free(c);
     handle_release(HANDLE_COMM, handle);
-}
-
-static bool is_exchanged(struct ending *ending)
-{
-    int flag = 1;
-    if (ending->request)
-        lower_MPI_Test(&ending->request, &flag, MPI_STATUS_IGNORE);
-    if (flag)
-        ending->request = NULL;
-    return flag;
-}
-
-static void expect_coming(struct comm *c)
-{
-    for (int i = 0; i < c->size; i++)
-        if (c->ending->coming[i] > c->peers[i].expected)
-            c->peers[i].expected = c->ending->coming[i];
-}
-
-bool comm_endings_in_flight(void)
-{
-    bool in_flight = false;
-    for (struct comm *c = endings ? first : NULL; c; c = c->next) {
-        if (!c->ending)
-            continue;
-        if (is_exchanged(c->ending))
-            expect_coming(c);
-        else
-            in_flight = true;
-    }
-    return in_flight;
-}
-
-void comm_reap(void)
-{
-    struct comm *next;
-    for (struct comm *c = endings ? first : NULL; c; c = next) {
-        next = c->next;
-        if (!c->ending || !is_exchanged(c->ending) || c->pending)
-            continue;
-        void *real = c->handle->real;
-        if (real)
-            lower_MPI_Comm_free(&real);
-        unregister(c);
-    }
 }
 
 void comm_note_all(void)
@@ -420,240 +365,3 @@ void comm_rebuild_all(void)
     lower_MPI_Group_free(&world_group);
     arena_free(list);
 }
-
-/* ---- functions of MPI that make or end communicators: collectives on their parent ---- */
-
-static int out_of_memory(MPI_Comm comm)
-{
-    return errors_raise(comm, MPI_ERR_NO_MEM);
-}
-
-/* Common end of the creating calls: record the new communicator and leave the parent's collective. */
-static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
-{
-    MPI_Comm made = MPI_COMM_NULL;
-    if (code == MPI_SUCCESS && !(made = comm_register(real, comm_of(parent))))
-        code = out_of_memory(parent);
-    if (code == MPI_SUCCESS)
-        *new_comm = made;
-    comm_reap();
-    collective_leave(parent);
-    return code;
-}
-
-static int dup_attributes(int code, MPI_Comm parent, MPI_Comm *new_comm)
-{
-    if (code == MPI_SUCCESS && *new_comm != MPI_COMM_NULL)
-        code = attr_copy_all(parent, *new_comm);
-    return code;
-}
-
-int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(comm);
-    int code = lower_MPI_Comm_dup(api_real(comm), &real);
-    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
-}
-API_EXPORT(MPI_Comm_dup);
-
-int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(comm);
-    int code = lower_MPI_Comm_dup_with_info(api_real(comm), api_real(info), &real);
-    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
-}
-API_EXPORT(MPI_Comm_dup_with_info);
-
-int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(comm);
-    int code = lower_MPI_Comm_split(api_real(comm), color, key, &real);
-    return created(code, real, comm, newcomm);
-}
-API_EXPORT(MPI_Comm_split);
-
-int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(comm);
-    int code = lower_MPI_Comm_split_type(api_real(comm), split_type, key, api_real(info), &real);
-    return created(code, real, comm, newcomm);
-}
-API_EXPORT(MPI_Comm_split_type);
-
-int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(comm);
-    int code = lower_MPI_Comm_create(api_real(comm), api_real(group), &real);
-    return created(code, real, comm, newcomm);
-}
-API_EXPORT(MPI_Comm_create);
-
-/*
- * The new communicator is there when the request is done; until then its handle has no real twin and its
- * record is a copy of the old one's.
- */
-int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
-{
-    collective_enter(comm);
-    struct comm *c = comm_of(comm), *copy = c ? record_copy(c) : NULL;
-    struct request *r = copy ? request_new(REQUEST_COLLECTIVE, comm, NULL) : NULL;
-    int code = MPI_ERR_NO_MEM;
-    if (!c)
-        code = MPI_ERR_COMM;
-    else if (r && (*newcomm = enlist_new(copy, NULL, make_id(c->id, c->seq, leader_of(c)))))
-        code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
-    if (code == MPI_SUCCESS) {
-        r->made = (struct handle *)(void *)*newcomm;
-        *request = (MPI_Request)(void *)r;
-    }
-    collective_leave(comm);
-    return code == MPI_SUCCESS ? attr_copy_all(comm, *newcomm) : errors_raise(comm, code);
-}
-API_EXPORT(MPI_Comm_idup);
-
-/* Collectives over a group that shares no communicator of its own: the members meet first (meet.h). */
-
-static int adopted(int code, void *real, uint64_t id, MPI_Comm parent, MPI_Comm *new_comm)
-{
-    MPI_Comm made = MPI_COMM_NULL;
-    if (code == MPI_SUCCESS && real != api_real(MPI_COMM_NULL) && !(made = comm_adopt(real, id)))
-        code = out_of_memory(parent);
-    if (code == MPI_SUCCESS)
-        *new_comm = made;
-    comm_reap();
-    meet_leave();
-    return code;
-}
-
-int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
-{
-    void *real = NULL, *members = NULL;
-    int size = 0, rank = MPI_UNDEFINED;
-    wrapper_enter();
-    lower_MPI_Group_size(api_real(group), &size);
-    lower_MPI_Group_rank(api_real(group), &rank);
-    int *world = NULL;
-    if (rank != MPI_UNDEFINED && !lower_MPI_Group_excl(api_real(group), 0, NULL, &members))
-        world = members_of(members, size);
-    wrapper_leave();
-    uint64_t id = world ? meet_group(world, size, rank) : meet_nobody();
-    arena_free(world);
-    int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
-    return adopted(code, real, id, comm, newcomm);
-}
-API_EXPORT(MPI_Comm_create_group);
-
-int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
-                          MPI_Comm *newintercomm)
-{
-    void *real = NULL;
-    const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
-    if (!local)
-        return errors_raise(local_comm, MPI_ERR_COMM);
-    bool is_leader = local->rank == local_leader;
-    if (is_leader && (!peer || remote_leader < 0 || remote_leader >= peer->size))
-        return errors_raise(local_comm, peer ? MPI_ERR_RANK : MPI_ERR_COMM);
-    uint64_t id = meet_groups(local->world, local->size, local->rank, local_leader,
-                              is_leader ? peer->world[remote_leader] : 0);
-    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader, tag,
-                                          &real);
-    return adopted(code, real, id, local_comm, newintercomm);
-}
-API_EXPORT(MPI_Intercomm_create);
-
-int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newcomm)
-{
-    void *real = NULL;
-    collective_enter(intercomm);
-    int code = lower_MPI_Intercomm_merge(api_real(intercomm), high, &real);
-    return created(code, real, intercomm, newcomm);
-}
-API_EXPORT(MPI_Intercomm_merge);
-
-static struct ending *ending_new(const struct comm *c)
-{
-    struct ending *ending = arena_alloc(sizeof *ending);
-    if (!ending)
-        return NULL;
-    ending->sent = arena_alloc((size_t)c->size * sizeof *ending->sent + 1);
-    ending->coming = arena_alloc((size_t)c->size * sizeof *ending->coming + 1);
-    if (ending->sent && ending->coming)
-        return ending;
-    ending_free(ending);
-    return NULL;
-}
-
-/* From here on nobody on this rank can send on it any more, so the counts are final. */
-static int start_ending(struct comm *c)
-{
-    struct ending *ending = ending_new(c);
-    if (!ending)
-        return MPI_ERR_NO_MEM;
-    for (int i = 0; i < c->size; i++)
-        ending->sent[i] = c->peers[i].sent;
-    int code = lower_MPI_Ialltoall(ending->sent, 1, api_real(MPI_UINT64_T), ending->coming, 1,
-                                   api_real(MPI_UINT64_T), c->handle->real, &ending->request);
-    if (code != MPI_SUCCESS) {
-        ending_free(ending);
-        return code;
-    }
-    c->ending = ending;
-    endings++;
-    return MPI_SUCCESS;
-}
-
-/*
- * The real communicator lives on until every member has freed it and what was sent on it has been received:
- * a line must not find messages of a communicator that half of its members have forgotten.
- */
-int PMPI_Comm_free(MPI_Comm *comm)
-{
-    struct comm *c = comm_of(*comm);
-    if (!c || c->handle->is_predefined) {
-        wrapper_enter();
-        void *real = api_real(*comm);
-        int code = lower_MPI_Comm_free(&real); /* the library says what is wrong with it */
-        wrapper_leave();
-        return code;
-    }
-    int code = attr_delete_all(*comm);
-    if (code != MPI_SUCCESS)
-        return code;
-    collective_enter(*comm);
-    code = start_ending(c);
-    if (code == MPI_SUCCESS)
-        *comm = MPI_COMM_NULL;
-    comm_reap();
-    collective_leave(MPI_COMM_NULL);
-    return code == MPI_SUCCESS ? code : errors_raise(*comm, code);
-}
-API_EXPORT(MPI_Comm_free);
-
-/* Asked so often that the way to the library would show. */
-
-int PMPI_Comm_rank(MPI_Comm comm, int *rank)
-{
-    const struct comm *c = comm_of(comm);
-    if (LIKELY(c && rank)) {
-        *rank = c->rank;
-        return MPI_SUCCESS;
-    }
-    return lower_MPI_Comm_rank(api_real(comm), rank);
-}
-API_EXPORT(MPI_Comm_rank);
-
-int PMPI_Comm_size(MPI_Comm comm, int *size)
-{
-    const struct comm *c = comm_of(comm);
-    if (LIKELY(c && size)) {
-        *size = comm_is_inter(c) ? c->local_size : c->size;
-        return MPI_SUCCESS;
-    }
-    return lower_MPI_Comm_size(api_real(comm), size);
-}
-API_EXPORT(MPI_Comm_size);

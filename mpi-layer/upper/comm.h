@@ -90,6 +90,21 @@ MPI_Comm comm_adopt(void *real, uint64_t id);
  */
 MPI_Comm comm_register(void *real, struct comm *parent);
 
+/* A duplicate of parent that has no real twin yet (MPI_Comm_idup), inside the call. The same returns. */
+MPI_Comm comm_copy(struct comm *parent);
+
+/* World ranks of a real group's members, from the arena; NULL: out of memory. The group is freed. */
+int *comm_members(void *group, int size);
+
+/* Take a record out and release the application's handle (requests that are done may keep it longer). */
+void comm_unregister(struct comm *c);
+
+/*
+ * The application frees it, inside the collective call: start the exchange of counts. From here on nobody
+ * on this rank can send on it, so they are final. Returns the MPI code.
+ */
+int comm_end(struct comm *c);
+
 /* Free what nobody needs any more (cheap when nothing is ending). */
 void comm_reap(void);
 

@@ -1,0 +1,216 @@
+/*
+ * comm_calls.c - functions of MPI that make and end communicators: collectives on their parent, or over
+ * groups that have none in common (meet.h).
+ */
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/attr.h"
+#include "mpi-layer/upper/collective.h"
+#include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/half.h"
+#include "mpi-layer/upper/meet.h"
+#include "mpi-layer/upper/request.h"
+
+static int out_of_memory(MPI_Comm comm)
+{
+    return errors_raise(comm, MPI_ERR_NO_MEM);
+}
+
+/* Common end of the creating calls: record the new communicator and leave the parent's collective. */
+static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    if (code == MPI_SUCCESS && !(made = comm_register(real, comm_of(parent))))
+        code = out_of_memory(parent);
+    if (code == MPI_SUCCESS)
+        *new_comm = made;
+    comm_reap();
+    collective_leave(parent);
+    return code;
+}
+
+static int dup_attributes(int code, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    if (code == MPI_SUCCESS && *new_comm != MPI_COMM_NULL)
+        code = attr_copy_all(parent, *new_comm);
+    return code;
+}
+
+int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_dup(api_real(comm), &real);
+    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+}
+API_EXPORT(MPI_Comm_dup);
+
+int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_dup_with_info(api_real(comm), api_real(info), &real);
+    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+}
+API_EXPORT(MPI_Comm_dup_with_info);
+
+int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_split(api_real(comm), color, key, &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_split);
+
+int PMPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_split_type(api_real(comm), split_type, key, api_real(info), &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_split_type);
+
+int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Comm_create(api_real(comm), api_real(group), &real);
+    return created(code, real, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_create);
+
+/*
+ * The new communicator is there when the request is done; until then its handle has no real twin and its
+ * record is a copy of the old one's.
+ */
+int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
+{
+    collective_enter(comm);
+    struct comm *c = comm_of(comm);
+    struct request *r = c ? request_new(REQUEST_COLLECTIVE, comm, NULL) : NULL;
+    int code = MPI_ERR_NO_MEM;
+    if (!c)
+        code = MPI_ERR_COMM;
+    else if (r && (*newcomm = comm_copy(c)))
+        code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
+    if (code == MPI_SUCCESS) {
+        r->made = (struct handle *)(void *)*newcomm;
+        *request = (MPI_Request)(void *)r;
+    }
+    collective_leave(comm);
+    return code == MPI_SUCCESS ? attr_copy_all(comm, *newcomm) : errors_raise(comm, code);
+}
+API_EXPORT(MPI_Comm_idup);
+
+/* Collectives over a group that shares no communicator of its own: the members meet first (meet.h). */
+
+static int adopted(int code, void *real, uint64_t id, MPI_Comm parent, MPI_Comm *new_comm)
+{
+    MPI_Comm made = MPI_COMM_NULL;
+    if (code == MPI_SUCCESS && real != api_real(MPI_COMM_NULL) && !(made = comm_adopt(real, id)))
+        code = out_of_memory(parent);
+    if (code == MPI_SUCCESS)
+        *new_comm = made;
+    comm_reap();
+    meet_leave();
+    return code;
+}
+
+int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+{
+    void *real = NULL, *members = NULL;
+    int size = 0, rank = MPI_UNDEFINED;
+    wrapper_enter();
+    lower_MPI_Group_size(api_real(group), &size);
+    lower_MPI_Group_rank(api_real(group), &rank);
+    int *world = NULL;
+    if (rank != MPI_UNDEFINED && !lower_MPI_Group_excl(api_real(group), 0, NULL, &members))
+        world = comm_members(members, size);
+    wrapper_leave();
+    uint64_t id = world ? meet_group(world, size, rank) : meet_nobody();
+    arena_free(world);
+    int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
+    return adopted(code, real, id, comm, newcomm);
+}
+API_EXPORT(MPI_Comm_create_group);
+
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
+                          MPI_Comm *newintercomm)
+{
+    void *real = NULL;
+    const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
+    if (!local)
+        return errors_raise(local_comm, MPI_ERR_COMM);
+    bool is_leader = local->rank == local_leader;
+    if (is_leader && (!peer || remote_leader < 0 || remote_leader >= peer->size))
+        return errors_raise(local_comm, peer ? MPI_ERR_RANK : MPI_ERR_COMM);
+    uint64_t id = meet_groups(local->world, local->size, local->rank, local_leader,
+                              is_leader ? peer->world[remote_leader] : 0);
+    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader, tag,
+                                          &real);
+    return adopted(code, real, id, local_comm, newintercomm);
+}
+API_EXPORT(MPI_Intercomm_create);
+
+int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(intercomm);
+    int code = lower_MPI_Intercomm_merge(api_real(intercomm), high, &real);
+    return created(code, real, intercomm, newcomm);
+}
+API_EXPORT(MPI_Intercomm_merge);
+
+/*
+ * The real communicator lives on until every member has freed it and what was sent on it has been received:
+ * a line must not find messages of a communicator that half of its members have forgotten.
+ */
+int PMPI_Comm_free(MPI_Comm *comm)
+{
+    struct comm *c = comm_of(*comm);
+    if (!c || c->handle->is_predefined) {
+        wrapper_enter();
+        void *real = api_real(*comm);
+        int code = lower_MPI_Comm_free(&real); /* the library says what is wrong with it */
+        wrapper_leave();
+        return code;
+    }
+    int code = attr_delete_all(*comm);
+    if (code != MPI_SUCCESS)
+        return code;
+    collective_enter(*comm);
+    code = comm_end(c);
+    if (code == MPI_SUCCESS)
+        *comm = MPI_COMM_NULL;
+    comm_reap();
+    collective_leave(MPI_COMM_NULL);
+    return code == MPI_SUCCESS ? code : errors_raise(*comm, code);
+}
+API_EXPORT(MPI_Comm_free);
+
+/* Asked so often that the way to the library would show. */
+
+int PMPI_Comm_rank(MPI_Comm comm, int *rank)
+{
+    const struct comm *c = comm_of(comm);
+    if (LIKELY(c && rank)) {
+        *rank = c->rank;
+        return MPI_SUCCESS;
+    }
+    return lower_MPI_Comm_rank(api_real(comm), rank);
+}
+API_EXPORT(MPI_Comm_rank);
+
+int PMPI_Comm_size(MPI_Comm comm, int *size)
+{
+    const struct comm *c = comm_of(comm);
+    if (LIKELY(c && size)) {
+        *size = comm_is_inter(c) ? c->local_size : c->size;
+        return MPI_SUCCESS;
+    }
+    return lower_MPI_Comm_size(api_real(comm), size);
+}
+API_EXPORT(MPI_Comm_size);
