@@ -36,6 +36,11 @@ def test_children_of_a_rank(sandbox, programs):
                                                            "--seconds", 5)))
 
 
+def test_memory_and_files_without_a_name(sandbox, programs):
+    kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "nameless", "--steps", 300,
+                                                           "--seconds", 5)))
+
+
 def test_a_fatal_mpi_error_is_no_loss(sandbox, programs):
     job = sandbox.run(programs.test_program("exits", "--mode", "error", "--steps", 60, "--seconds", 1,
                                             "--rank", 1), trace=False)

@@ -145,10 +145,10 @@ static int restore_fd(const struct fd_record *record, struct belay_error *err)
             return belay_error_errno(err, "descriptor %d", record->fd);
         return 0;
     }
-    if (record->kind == FD_FILE)
-        return reopen(record, err);
     if (special_restore(record))
         return 0;
+    if (record->kind == FD_FILE)
+        return reopen(record, err);
     fprintf(stderr, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, record->path);
     vk_fd_drop(record->fd);
     return 0;

@@ -10,10 +10,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk.h"
+
+#define NAMELESS_LIMIT_BYTES (64l << 20)
 
 int special_place(int fd, const struct fd_record *record)
 {
@@ -95,17 +98,52 @@ static void note_pipe(struct fd_record *record)
     text_commit(record, got > 0 ? (size_t)got : 0);
 }
 
+static const char *details(const struct fd_record *record)
+{
+    return record->text_bytes ? VK->fd_text + record->text : "";
+}
+
+static bool is_nameless(const struct fd_record *record)
+{
+    static const char ending[] = " (deleted)";
+    size_t length = strlen(record->path), tail = sizeof ending - 1;
+    return record->kind == FD_FILE && record->bytes >= 0 && length > tail &&
+           !strcmp(record->path + length - tail, ending);
+}
+
+/* A file that has no name any more (tmpfile(), a memfd): its content is all there will be of it. */
+static void note_nameless(struct fd_record *record)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", record->fd);
+    char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? text_reserve((size_t)record->bytes + 1) : NULL;
+    int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* the program's own may be write-only */
+    ssize_t got = fd >= 0 ? pread(fd, text, (size_t)record->bytes, 0) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (got == record->bytes)
+        text_commit(record, (size_t)got + 1);
+}
+
+static bool restore_nameless(const struct fd_record *record)
+{
+    if (!is_nameless(record) || record->text_bytes != (uint64_t)record->bytes + 1)
+        return false;
+    int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes || special_place(fd, record) < 0)
+        return false;
+    fcntl(record->fd, F_SETFL, record->status_flags & (O_APPEND | O_NONBLOCK));
+    return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
+}
+
 void special_note(struct fd_record *record)
 {
+    if (is_nameless(record))
+        note_nameless(record);
     if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER)
         note_fdinfo(record);
     else if (record->kind == FD_PIPE)
         note_pipe(record);
-}
-
-static const char *details(const struct fd_record *record)
-{
-    return record->text_bytes ? VK->fd_text + record->text : "";
 }
 
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
@@ -188,6 +226,8 @@ static bool restore_pipe(const struct fd_record *record)
 bool special_restore(const struct fd_record *record)
 {
     switch (record->kind) {
+    case FD_FILE:
+        return restore_nameless(record);
     case FD_EVENT:
         return restore_event(record);
     case FD_TIMER:

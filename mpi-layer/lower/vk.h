@@ -40,6 +40,7 @@ bool vk_is_rank(void);
 /* Address space (vk_memory.c). */
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset);
 long vk_munmap(uint64_t addr, uint64_t bytes);
+long vk_shmat(long id, uint64_t addr, long flags);
 long vk_brk(uint64_t end);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 

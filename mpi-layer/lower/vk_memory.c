@@ -5,6 +5,7 @@
 #include <linux/mman.h>
 #include <linux/stat.h>
 #include <stddef.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 
 #define HUGE_BYTES (2ul << 20)
@@ -131,6 +132,25 @@ long vk_munmap(uint64_t addr, uint64_t bytes)
     uint64_t end = addr + VK_PAGE_UP(bytes);
     if (result == 0 && addr >= UPPER_ANON)
         __atomic_compare_exchange_n(&VK->next_anon, &end, addr, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return result;
+}
+
+/* System V shared memory: at a place of ours, so that it is saved (with its content, shared no more). */
+long vk_shmat(long id, uint64_t addr, long flags)
+{
+    struct shmid_ds segment;
+    if (addr)
+        return raw3(SYS_shmat, id, addr, flags);
+    long result = raw3(SYS_shmctl, id, IPC_STAT, &segment);
+    if (result < 0)
+        return result;
+    long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
+                    MAP_PAGE_BYTES);
+    if (at < 0)
+        return at;
+    result = raw3(SYS_shmat, id, at, flags | SHM_REMAP);
+    if (result < 0)
+        raw2(SYS_munmap, at, segment.shm_segsz);
     return result;
 }
 

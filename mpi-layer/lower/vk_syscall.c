@@ -17,7 +17,7 @@
 #endif
 
 const int vk_trapped_calls[] = {
-    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap,
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group,
     SYS_readlink, SYS_readlinkat,
@@ -140,6 +140,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_brk((uint64_t)a);
     case SYS_mremap:
         return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
+    case SYS_shmat:
+        return vk_shmat(a, (uint64_t)b, c);
     case SYS_arch_prctl:
         return arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:

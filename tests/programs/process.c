@@ -1,6 +1,7 @@
 /*
  * process - what a process does beside MPI. --mode says what each step does:
  *   stack     recurse over --value MiB of stack (default 64), with a sleep at every MiB
+ *   nameless  add to a System V shared memory segment and to a file, both without a name
  *   children  fork a child that ends, system(), popen(), and a statically linked program beside this one
  */
 #include <libgen.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,18 +65,52 @@ static void use_children(struct program *program, const char *helper)
     expect(program, line, strcmp(line, "static: ran\n"), 0);
 }
 
+struct nameless {
+    unsigned char *segment;
+    FILE *file;
+};
+
+static void make_nameless(const struct program *program, struct nameless *things)
+{
+    int id = shmget(IPC_PRIVATE, MIB, IPC_CREAT | 0600);
+    void *segment = id < 0 ? NULL : shmat(id, NULL, 0);
+    things->file = tmpfile();
+    if (id < 0 || segment == (void *)-1 || shmctl(id, IPC_RMID, NULL) || !things->file)
+        fail(program, "no shared memory or temporary file");
+    things->segment = segment;
+}
+
+/* Both are read back whole: what was put in before a restart counts, too. */
+static void use_nameless(struct program *program, struct nameless *things, long step)
+{
+    long number, expected = 1;
+    things->segment[step % MIB] = (unsigned char)step;
+    fprintf(things->file, "%ld\n", step);
+    rewind(things->file);
+    for (; fscanf(things->file, "%ld", &number) == 1; expected++)
+        if (number != expected || things->segment[number % MIB] != (unsigned char)number)
+            fail(program, "step %ld: %ld at place %ld", step, number, expected);
+    if (expected != step + 1)
+        fail(program, "step %ld: the file ends after %ld", step, expected - 1);
+    digest_add_number(&program->digest, (uint64_t)number);
+}
+
 int main(int argc, char **argv)
 {
     struct program program = {.steps = 20, .mode = "stack", .value = 64};
     char helper[PATH_MAX + 16] = "";
+    struct nameless things;
     MPI_Init(&argc, &argv);
     program_begin(&program, "process", argc, argv);
     if (readlink("/proc/self/exe", helper, PATH_MAX) < 0)
         fail(&program, "no /proc/self/exe");
     strcat(dirname(helper), "/static");
+    make_nameless(&program, &things);
     for (long step = 1; step <= program.steps; step++) {
         if (strcmp(program.mode, "stack") == 0)
             use_stack(&program, step);
+        else if (strcmp(program.mode, "nameless") == 0)
+            use_nameless(&program, &things, step);
         else
             use_children(&program, helper);
         MPI_Barrier(MPI_COMM_WORLD);
