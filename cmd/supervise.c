@@ -352,7 +352,9 @@ static struct outcome judge_without_agent(struct supervisor *s)
 
 static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Verdict *verdict)
 {
-    int status = exit_code_of_status(s->watch.wait_status);
+    /* mpirun may crash over MPI_Abort: the program has ended with the status it gave all the same. */
+    bool is_crash = WIFSIGNALED(s->watch.wait_status) && verdict->exit_status;
+    int status = is_crash ? verdict->exit_status & 0xff : exit_code_of_status(s->watch.wait_status);
     bool has_line = verdict->newest_line > 0;
     switch (verdict->kind) {
     case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:

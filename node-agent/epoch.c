@@ -18,6 +18,8 @@
 #define MAX_RANKS (1u << 20)
 /* How long a launcher may take to end by itself after a rank was lost. */
 #define PATIENCE_MS 2000
+/* The same after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there at times. */
+#define ABORT_PATIENCE_MS 5000
 /*
  * While ending a launch: how often to look, and after how many looks a launcher that nobody has asked yet is
  * asked to end, and any is killed outright. It is asked once at most: mpirun takes a second SIGTERM as the
@@ -238,6 +240,10 @@ static void on_rank_changed(struct rank *rank, void *context)
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);
+    if (!epoch->has_abort && rank_control(rank)->exit_kind == CONTROL_EXIT_ABORT) {
+        epoch->has_abort = true;
+        timer_start(epoch->patience, ABORT_PATIENCE_MS, 0);
+    }
 }
 
 static bool is_every_rank_up(const struct epoch *epoch)
@@ -319,7 +325,7 @@ static void on_patience(void *context)
 {
     struct epoch *epoch = context;
     if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
-        job_tell_text(epoch->job, "the launch does not end by itself after the loss: ending it");
+        job_tell_text(epoch->job, "the launch does not end by itself: ending it");
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)
         epoch_kill(epoch);
     end_if_over(epoch); /* may free the epoch */

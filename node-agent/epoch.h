@@ -23,6 +23,7 @@ struct epoch {
     bool is_ready;  /* all have joined and have left CONTROL_STATE_NONE */
     bool is_killed; /* the agent has killed the ranks */
     bool has_loss;  /* a rank is gone without a word */
+    bool has_abort; /* a rank has called MPI_Abort */
     char refused[VERDICT_REASON_BYTES];
     pid_t launcher_pid; /* 0: not known */
     int launcher_pidfd; /* -1: not known */

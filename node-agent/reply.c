@@ -27,6 +27,7 @@ void reply_verdict(struct connection *connection, const struct verdict *verdict,
     body.newest_line = newest_line;
     body.lost_rank = verdict->lost_rank == VERDICT_NO_RANK ? 0 : verdict->lost_rank;
     body.signal = verdict->signal;
+    body.exit_status = verdict->exit_status;
     reply.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
     reply.verdict = &body;
     connection_reply(connection, &reply, NULL, 0);

@@ -44,6 +44,7 @@ static void judge_end(const struct verdict_case *of, struct verdict *verdict)
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u ended the program with status %d",
                  ended->rank, ended->exit.status);
+        verdict->exit_status = ended->exit.status;
     } else if (WIFSIGNALED(of->wait_status) && (killed || was_cut_short(of))) {
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
         snprintf(verdict->reason, sizeof verdict->reason, "the launcher was killed by signal %d",

@@ -47,6 +47,7 @@ struct verdict {
     char reason[VERDICT_REASON_BYTES];
     uint32_t lost_rank; /* VERDICT_NO_RANK: none */
     uint32_t signal;    /* 0: not known */
+    int exit_status;    /* that a rank ended the program with, 0: none did */
 };
 
 void verdict_judge(const struct verdict_case *of, struct verdict *verdict);

@@ -24,6 +24,7 @@ struct verdict {
 
 static const struct verdict verdicts[] = {
     {"finished", BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, 7},
+    {"aborted", BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, 7},
     {"lost", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 0},
     {"lost-at-7", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 7},
     {"crash-loop", BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP, 7},
@@ -122,6 +123,7 @@ static void answer_launch_ended(int sock, const Belay__Wire__LaunchEnded *ended)
             verdict.newest_line = verdicts[i].newest_line;
         }
     }
+    verdict.exit_status = strcmp(word, "aborted") ? 0 : 5;
     verdict.reason = "rank 2 (pid 4711) was killed by signal 9";
     message.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
     message.verdict = &verdict;

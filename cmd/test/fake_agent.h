@@ -3,6 +3,7 @@
  *
  * Installed as belayd, started as `belayd --rundir DIR`. It takes one word of DIR/script per launch and
  * writes what it is asked to DIR/journal, one line per request. Words:
+ *   aborted   the verdict finished, a rank having ended with status 5
  *   finished, lost, lost-at-7, crash-loop, unprotected, refused   the verdict when the launch ends
  *   stop    ask for a stop once the epoch is open; verdict stopped
  *   vanish  end without a word once the epoch is open

@@ -153,6 +153,14 @@ static void test_own_status_is_passed_on(void **state)
     assert_int_equal(run("finished", RUN("sh", "-c", "kill -9 $$")), 128 + SIGKILL);
 }
 
+/* mpirun's own crash is not what the program ended with. */
+static void test_launcher_that_crashes_in_an_abort(void **state)
+{
+    (void)state;
+    assert_int_equal(run("aborted", RUN("sh", "-c", "kill -11 $$")), 5);
+    assert_int_equal(run("aborted", RUN("sh", "-c", "exit 6")), 6);
+}
+
 static void test_unprotected(void **state)
 {
     (void)state;
@@ -384,6 +392,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finished),
         cmocka_unit_test(test_own_status_is_passed_on),
+        cmocka_unit_test(test_launcher_that_crashes_in_an_abort),
         cmocka_unit_test(test_unprotected),
         cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_exhausted),

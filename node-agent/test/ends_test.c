@@ -183,6 +183,22 @@ static void test_launcher_without_arbiter_is_not_asked_again(void **state)
     wait_state("lost");
 }
 
+/* As Open MPI's launcher does at times. */
+static void test_launcher_that_hangs_in_an_abort_is_ended(void **state)
+{
+    (void)state;
+    launcher_pid = start_launcher();
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    fake_rank_abort(&ranks[1]);
+    reap_ranks();
+    assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
+    check_verdict(SIGTERM, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
+                  "rank 1 ended the program with status 5");
+    close_job("failed", false);
+}
+
 static void test_remains_are_removed(void **state)
 {
     (void)state;
@@ -221,6 +237,7 @@ int main(void)
         EACH(test_nothing_protected),
         EACH(test_arbiter_killed),
         EACH(test_launcher_without_arbiter_is_not_asked_again),
+        EACH(test_launcher_that_hangs_in_an_abort_is_ended),
         EACH(test_remains_are_removed),
         EACH(test_hanging_launch_is_ended),
         EACH(test_agent_killed),

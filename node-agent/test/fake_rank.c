@@ -25,6 +25,7 @@
 #define COMM 1u
 #define WAIT_MS 10000
 /* Instead of an exit status. */
+#define ABORT 253
 #define NO_ORDER 254
 #define FINALIZE 255
 
@@ -35,10 +36,12 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
 static void be_restored(uint64_t line);
 static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count);
 static bool is_image_right(const struct fake_rank_plan *plan, int fd);
+static enum control_state state_of(const struct fake_rank_plan *plan);
 static void make_memory(const struct fake_rank_plan *plan);
 static void map_shared(const char *path);
 static void obey(const struct fake_rank_plan *plan);
 static void publish(enum control_state state);
+static void announce(enum control_exit kind, int status);
 static void leave(int status);
 
 struct fake_rank fake_rank_start(const struct fake_rank_plan *plan)
@@ -80,6 +83,11 @@ void fake_rank_exit(struct fake_rank *rank, int status)
 void fake_rank_finalize(struct fake_rank *rank)
 {
     fake_rank_exit(rank, FINALIZE);
+}
+
+void fake_rank_abort(struct fake_rank *rank)
+{
+    fake_rank_exit(rank, ABORT);
 }
 
 void fake_rank_kill(struct fake_rank *rank)
@@ -127,7 +135,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     control->clocks[0].seq = 5;
     control->clocks[0].comm = COMM;
     control->slots = 1;
-    publish(CONTROL_STATE_RUNNING);
+    publish(state_of(plan));
     write(words, "r", 1);
     for (;;) {
         struct timespec step = {.tv_nsec = 10000000};
@@ -138,6 +146,8 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
             status = NO_ORDER;
         if (status == FINALIZE)
             publish(CONTROL_STATE_FINALIZED);
+        else if (status == ABORT)
+            announce(CONTROL_EXIT_ABORT, 5);
         else if (status != NO_ORDER)
             leave(status);
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
@@ -202,6 +212,11 @@ static bool is_image_right(const struct fake_rank_plan *plan, int fd)
     return found == (plan->pages ? plan->pages : FAKE_MEMORY_PAGES);
 }
 
+static enum control_state state_of(const struct fake_rank_plan *plan)
+{
+    return plan->is_inside ? CONTROL_STATE_INSIDE : CONTROL_STATE_RUNNING;
+}
+
 static void make_memory(const struct fake_rank_plan *plan)
 {
     uint64_t pages = plan->pages ? plan->pages : FAKE_MEMORY_PAGES;
@@ -228,7 +243,7 @@ static void obey(const struct fake_rank_plan *plan)
 {
     uint32_t command = __atomic_load_n(&control->command, __ATOMIC_SEQ_CST);
     if (command == CONTROL_CONVERGE) {
-        publish(plan->is_inside ? CONTROL_STATE_INSIDE : CONTROL_STATE_RUNNING);
+        publish(state_of(plan));
     } else if (command == CONTROL_STOP && control->parked_line != control->line) {
         control->drain_ns = 1000;
         control->parked_ns = monotonic_ns();
@@ -255,10 +270,17 @@ static void publish(enum control_state state)
     write(event_fd, &one, sizeof one);
 }
 
-static void leave(int status)
+static void announce(enum control_exit kind, int status)
 {
+    uint64_t one = 1;
     control->exit_ns = monotonic_ns();
     control->exit_status = status;
-    __atomic_store_n(&control->exit_kind, CONTROL_EXIT_STATUS, __ATOMIC_RELEASE);
+    __atomic_store_n(&control->exit_kind, kind, __ATOMIC_RELEASE);
+    write(event_fd, &one, sizeof one);
+}
+
+static void leave(int status)
+{
+    announce(CONTROL_EXIT_STATUS, status);
     _exit(status);
 }

@@ -19,7 +19,7 @@ struct fake_rank_plan {
     uint8_t content;          /* written to each page of its memory, with the page's number */
     uint64_t pages;           /* of memory, 0: FAKE_MEMORY_PAGES */
     const char *shared[2];    /* files that it makes, and maps as Open MPI does; NULL: none */
-    bool is_inside;           /* a collective that does not end: lines do not converge */
+    bool is_inside;           /* it is in a collective that does not end: lines do not converge */
     uint32_t resume_delay_ms; /* from the order to run on until it does */
     uint64_t expect_line;     /* the image it wants to be given, 0: none; its content must be `content` */
 };
@@ -40,6 +40,8 @@ char fake_rank_wait(struct fake_rank *rank);
 void fake_rank_exit(struct fake_rank *rank, int status);
 /* Let it say that all ranks are in MPI_Finalize; it then takes no orders of the agent any more. */
 void fake_rank_finalize(struct fake_rank *rank);
+/* Let it call MPI_Abort(5), which does not return. */
+void fake_rank_abort(struct fake_rank *rank);
 /* SIGKILL. */
 void fake_rank_kill(struct fake_rank *rank);
 /* Wait for its end; returns the wait status. Fails the test after 10 s. */

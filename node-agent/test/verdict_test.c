@@ -52,6 +52,9 @@ static void test_own_status(void **state)
     assert_int_equal(verdict.kind, KIND(FINISHED));
     verdict = judge(killed(0, 20, false), ended(1, CONTROL_EXIT_ABORT, 1, 10), EXITED(1));
     assert_int_equal(verdict.kind, KIND(FINISHED));
+    verdict = judge(killed(0, 20, true), ended(1, CONTROL_EXIT_ABORT, 6, 10), SIGSEGV); /* mpirun crashed */
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    assert_int_equal(verdict.exit_status, 6);
     verdict = judge(killed(0, 5, false), ended(1, CONTROL_EXIT_ABORT, 1, 10), EXITED(137));
     assert_int_equal(verdict.kind, KIND(LOST)); /* it aborted because of the loss */
 }
