@@ -66,8 +66,8 @@ static void iprobes(struct pair *pair, int count)
 static void sendrecvs(struct pair *pair, int count)
 {
     for (int i = 0; i < count; i++)
-        MPI_Sendrecv(pair->out, 8, MPI_CHAR, pair->peer, 0, pair->in, 8, MPI_CHAR, pair->peer, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(pair->out, 8, MPI_CHAR, pair->peer, 0, pair->in, 8, MPI_CHAR, pair->peer, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void isend_irecv_waits(struct pair *pair, int count)

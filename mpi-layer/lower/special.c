@@ -130,7 +130,8 @@ static bool restore_nameless(const struct fd_record *record)
     if (!is_nameless(record) || record->text_bytes != (uint64_t)record->bytes + 1)
         return false;
     int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes || special_place(fd, record) < 0)
+    if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes ||
+        special_place(fd, record) < 0)
         return false;
     fcntl(record->fd, F_SETFL, record->status_flags & (O_APPEND | O_NONBLOCK));
     return lseek(record->fd, record->offset, SEEK_SET) == record->offset;

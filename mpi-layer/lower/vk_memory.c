@@ -144,8 +144,8 @@ long vk_shmat(long id, uint64_t addr, long flags)
     long result = raw3(SYS_shmctl, id, IPC_STAT, &segment);
     if (result < 0)
         return result;
-    long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
-                    MAP_PAGE_BYTES);
+    long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0, MAP_PAGE_BYTES);
     if (at < 0)
         return at;
     result = raw3(SYS_shmat, id, at, flags | SHM_REMAP);

@@ -97,7 +97,8 @@ static void give_slot(struct comm *c)
 int *comm_members(void *group, int size)
 {
     void *world_group = NULL;
-    int *own = arena_alloc((size_t)size * sizeof *own + 1), *world = arena_alloc((size_t)size * sizeof *world + 1);
+    int *own = arena_alloc((size_t)size * sizeof *own + 1);
+    int *world = arena_alloc((size_t)size * sizeof *world + 1);
     for (int i = 0; own && i < size; i++)
         own[i] = i;
     if (own && world) {

@@ -116,7 +116,7 @@ void comm_rebuild_all(void);
 /* Before parking: names and error handlers. */
 void comm_note_all(void);
 
-/* For acknowledgements of drained synchronous sends: all ranks, counted and drained like the application's. */
+/* For acknowledgements of drained synchronous sends: all ranks, counted and drained as the application's. */
 MPI_Comm comm_acks(void);
 
 /* Our own communicators in the lower half (real handles): for the drain, for delivery to this rank alone,

@@ -137,8 +137,8 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 }
 API_EXPORT(MPI_Comm_create_group);
 
-int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
-                          MPI_Comm *newintercomm)
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
+                          int tag, MPI_Comm *newintercomm)
 {
     void *real = NULL;
     const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
@@ -149,8 +149,8 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
         return errors_raise(local_comm, peer ? MPI_ERR_RANK : MPI_ERR_COMM);
     uint64_t id = meet_groups(local->world, local->size, local->rank, local_leader,
                               is_leader ? peer->world[remote_leader] : 0);
-    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader, tag,
-                                          &real);
+    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm),
+                                          remote_leader, tag, &real);
     return adopted(code, real, id, local_comm, newintercomm);
 }
 API_EXPORT(MPI_Intercomm_create);

@@ -50,7 +50,8 @@ static MPI_Comm make(struct comms *comms)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         return comm;
     case 1: /* three colours, one of them none; the order turned round */
-        MPI_Comm_split(MPI_COMM_WORLD, (rank + (int)(choice >> 8 & 3)) % 3 ? rank % 2 : MPI_UNDEFINED, -rank, &comm);
+        MPI_Comm_split(MPI_COMM_WORLD, (rank + (int)(choice >> 8 & 3)) % 3 ? rank % 2 : MPI_UNDEFINED, -rank,
+                       &comm);
         return comm;
     case 2:
         return make_by_group(choice >> 8);
@@ -73,8 +74,8 @@ static void use(struct comms *comms, MPI_Comm comm, uint64_t choice)
     else if (choice % 3 == 1)
         MPI_Scan(&mine, &got, 1, MPI_UINT64_T, MPI_BXOR, comm);
     else
-        MPI_Sendrecv(&mine, 1, MPI_UINT64_T, (rank + 1) % size, 1, &got, 1, MPI_UINT64_T, (rank + size - 1) % size, 1,
-                     comm, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&mine, 1, MPI_UINT64_T, (rank + 1) % size, 1, &got, 1, MPI_UINT64_T,
+                     (rank + size - 1) % size, 1, comm, MPI_STATUS_IGNORE);
     digest_add_number(&comms->program.digest, got);
 }
 

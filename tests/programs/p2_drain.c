@@ -39,7 +39,8 @@ static int words_of(int i)
 
 static uint64_t word_of(const struct drain *drain, int from, int i, int at)
 {
-    return mix_number(mix_number((uint64_t)from, (uint64_t)drain->step, drain->program.seed), (uint64_t)i, (uint64_t)at);
+    return mix_number(mix_number((uint64_t)from, (uint64_t)drain->step, drain->program.seed), (uint64_t)i,
+                      (uint64_t)at);
 }
 
 static void send_some(struct drain *drain, int to, int first, int end)
@@ -242,7 +243,7 @@ static void from_self(struct drain *drain)
     }
 }
 
-/* A buffer that is too small is an error of the receive, whenever the message came; no byte more is written. */
+/* Too small a buffer is an error of the receive, whenever the message came; no byte more is written. */
 static void too_short(struct drain *drain)
 {
     uint64_t out[8], in[8];

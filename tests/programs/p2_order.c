@@ -112,7 +112,8 @@ static void pending(struct order *order)
     int ranks = order->program.ranks, counts[MAX_RANKS], places[MAX_RANKS], flag = 0;
     MPI_Datatype types[MAX_RANKS], twice;
     MPI_Request requests[3];
-    uint64_t mine = token_of(order, order->program.rank), sum = 0, expected = 0, out[2 * MAX_RANKS], in[2 * MAX_RANKS];
+    uint64_t mine = token_of(order, order->program.rank), sum = 0, expected = 0;
+    uint64_t out[2 * MAX_RANKS], in[2 * MAX_RANKS];
     MPI_Type_contiguous(2, MPI_UINT64_T, &twice);
     MPI_Type_commit(&twice);
     for (int i = 0; i < ranks; i++) {
@@ -134,7 +135,8 @@ static void pending(struct order *order)
     MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
     check(order, sum, expected, "the sum");
     for (int i = 0; i < 2 * ranks; i++)
-        check(order, in[i], mix_number(token_of(order, i / 2), (uint64_t)order->program.rank, 1), "the exchange");
+        check(order, in[i], mix_number(token_of(order, i / 2), (uint64_t)order->program.rank, 1),
+              "the exchange");
 }
 
 /* Place 0 tests a request that cannot be complete, and one that waits for place 2, which may be held. */
