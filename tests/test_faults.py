@@ -20,7 +20,7 @@ AGENT_POINTS = {
 }
 
 
-def ring(programs, seconds=4):
+def ring(programs, seconds=3):
     return programs.test_program("ring", "--steps", 100 * seconds, "--seconds", seconds)
 
 
@@ -100,7 +100,7 @@ def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
 
 
 def test_agent_killed_between_lines(sandbox, programs):
-    job = sandbox.run(ring(programs, seconds=6))
+    job = sandbox.run(ring(programs, seconds=4))
     job.wait_committed(2)
     os.kill(job.status()["nodes"][0]["agent_pid"], signal.SIGKILL)
     job.wait_epoch(2)

@@ -5,7 +5,7 @@ import pytest
 from belaytest import assert_recovered
 
 
-def workload(programs, name, seconds=6):
+def workload(programs, name, seconds=4):
     if name == "heat":
         return programs.heat()
     return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
@@ -24,7 +24,7 @@ def test_kill_after_a_line(sandbox, programs, name):
 
 
 def test_restart_of_a_restart_of_a_restart(sandbox, programs):
-    job = sandbox.run(workload(programs, "ring", seconds=10))
+    job = sandbox.run(workload(programs, "ring", seconds=8))
     for _ in range(3):
         line = job.wait_committed()
         status = job.kill_and_recover()
@@ -47,7 +47,7 @@ def test_each_line_is_restored_not_the_first(sandbox, programs):
 @pytest.mark.parametrize("name", ["p2pmix", "threads", "compute", "imbalance", "sleepy"])
 def test_kill_in_other_programs(sandbox, programs, name):
     extra = {"compute": ["--steps", 2], "imbalance": ["--steps", 8], "sleepy": []}.get(name, ["--steps", 500])
-    job = sandbox.run(programs.test_program(name, *extra, "--seconds", 5), trace=name in ("p2pmix", "threads"))
+    job = sandbox.run(programs.test_program(name, *extra, "--seconds", 4), trace=name in ("p2pmix", "threads"))
     job.wait_committed(2)
     job.kill_and_recover()
     job.wait()

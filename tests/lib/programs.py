@@ -64,7 +64,7 @@ class Programs:
     def test_program(self, name, *arguments, ranks=4):
         return Program((os.path.join(self.build, name), *map(str, arguments)), ranks)
 
-    def heat(self, side=768, steps=8000, snapshot_every=2000, ranks=4):
+    def heat(self, side=512, steps=8000, snapshot_every=2000, ranks=4):
         """About 4 s on two cores; with snapshots in the folder that it runs in."""
         return Program((os.path.join(self.apps, "heat"), "--input", self._heat_input(side), "--steps", str(steps),
                         "--snapshot-every", str(snapshot_every), "--output", "snapshot"),
