@@ -65,7 +65,7 @@ class Programs:
         return Program((os.path.join(self.build, name), *map(str, arguments)), ranks)
 
     def heat(self, side=512, steps=8000, snapshot_every=2000, ranks=4):
-        """About 4 s on two cores; with snapshots in the folder that it runs in."""
+        """About 2 s on two cores; with snapshots in the folder that it runs in."""
         return Program((os.path.join(self.apps, "heat"), "--input", self._heat_input(side), "--steps", str(steps),
                         "--snapshot-every", str(snapshot_every), "--output", "snapshot"),
                        ranks, "snapshot-*.h5")
