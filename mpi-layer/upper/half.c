@@ -9,6 +9,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/handle.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/request.h"
 
 void *lower_fn[F_COUNT];
 
@@ -18,6 +19,7 @@ void half_bind(void)
     void *(*symbol)(const char *) = GATE->symbol;
     for (int i = 0; i < F_COUNT; i++)
         lower_fn[i] = symbol(lower_fn_name[i]);
+    request_bind();
     lower_leave(upper);
     handle_bind_predefined();
 }

@@ -14,8 +14,8 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-_Static_assert(offsetof(struct thread, lower_fs) == 8 && offsetof(struct thread, depth) == 24 &&
-                   offsetof(struct thread, pending) == 28,
+_Static_assert(offsetof(struct thread, lower_fs) == 8 && offsetof(struct thread, upper_fs) == 16 &&
+                   offsetof(struct thread, depth) == 24 && offsetof(struct thread, pending) == 28,
                "offsets used below");
 
 /* The real library's functions, by the generator's numbers. Filled by half_bind(). */
@@ -30,7 +30,7 @@ void half_act_on_signal(void);
 static inline unsigned long lower_enter(void)
 {
     unsigned long upper, lower;
-    __asm__ volatile("rdfsbase %0\n\tmov %%gs:8, %1\n\twrfsbase %1"
+    __asm__ volatile("mov %%gs:16, %0\n\tmov %%gs:8, %1\n\twrfsbase %1"
                      : "=&r"(upper), "=&r"(lower)
                      :
                      : "memory");

@@ -43,6 +43,14 @@ static inline void handle_retain(void *handle)
 /* Undo handle_retain(). */
 void handle_unref(void *handle);
 
+/* The same, without a call for the predefined ones. */
+static inline void handle_unref_quick(void *handle)
+{
+    const struct handle *h = handle;
+    if (h && !h->is_predefined)
+        handle_unref(handle);
+}
+
 /* First listed object; follow next. */
 struct handle *handle_first(void);
 

@@ -72,26 +72,35 @@ int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 API_EXPORT(MPI_Rsend);
 
-static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest,
-                             int tag, MPI_Comm comm, MPI_Request *request)
+/* The request of a send that goes on. It has been reserved. */
+static MPI_Request new_send(void *real, const void *buf, int count, MPI_Datatype type, int dest, int tag,
+                            MPI_Comm comm)
+{
+    struct request *r = request_new(REQUEST_SEND, comm, type);
+    r->real = real;
+    r->peer = dest;
+    r->tag = tag;
+    r->count = count;
+    r->buffer = (void *)(uintptr_t)buf;
+    return (MPI_Request)(void *)r;
+}
+
+static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest, int tag,
+                             MPI_Comm comm, MPI_Request *request)
 {
     wrapper_enter();
-    struct request *r = request_new(REQUEST_SEND, comm, type);
     int code = MPI_ERR_NO_MEM;
-    if (LIKELY(r != NULL)) {
-        r->peer = dest;
-        r->tag = tag;
-        r->count = count;
-        r->buffer = (void *)(uintptr_t)buf;
-        code = isend(buf, count, api_real(type), dest, tag, api_real(comm), &r->real);
-        count_sent(r->comm, dest, tag, code);
-        if (LIKELY(code == MPI_SUCCESS))
-            *request = (MPI_Request)(void *)r;
-        else
-            request_delete(r);
+    void *real = NULL;
+    bool is_reserved = request_reserve();
+    if (LIKELY(is_reserved)) {
+        code = isend(buf, count, api_real(type), dest, tag, api_real(comm), &real);
+        count_sent(comm_of(comm), dest, tag, code);
     }
+    if (LIKELY(code == MPI_SUCCESS))
+        *request = request_is_at_once(real) ? (MPI_Request)(void *)&request_sent
+                                            : new_send(real, buf, count, type, dest, tag, comm);
     wrapper_leave();
-    return LIKELY(r != NULL) ? code : errors_raise(comm, code);
+    return LIKELY(is_reserved) ? code : errors_raise(comm, code);
 }
 
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
@@ -114,7 +123,7 @@ int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int
     wrapper_enter();
     int code = start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
     struct comm *c = comm_of(comm);
-    if (code == MPI_SUCCESS && is_peer(c, dest)) {
+    if (code == MPI_SUCCESS && is_peer(c, dest) && request_of(*request) != &request_sent) {
         request_of(*request)->is_sync = true;
         request_of(*request)->later = 0;
         c->peers[dest].pending_sync++;
@@ -139,38 +148,41 @@ int p2p_post(struct request *r)
                            &r->real);
 }
 
-static inline int start_recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                             struct request **out)
+/* A request for a receive. *is_drained: it has got a drained message, and is done. NULL: raised on comm. */
+static inline struct request *new_receive(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                                          bool *is_drained)
 {
     struct request *r = request_new(REQUEST_RECV, comm, type);
-    if (UNLIKELY(!r))
-        return errors_raise(comm, MPI_ERR_NO_MEM);
+    *is_drained = false;
+    if (UNLIKELY(!r)) {
+        errors_raise(comm, MPI_ERR_NO_MEM);
+        return NULL;
+    }
     r->peer = source;
     r->tag = tag;
     r->count = count;
     r->buffer = buf;
-    *out = r;
     if (UNLIKELY(r->comm && r->comm->drained)) {
         struct message *message = deliver_take(r->comm, source, tag);
         if (message) {
             request_complete_drained(r, message);
-            return MPI_SUCCESS;
+            *is_drained = true;
         }
     }
-    int code = p2p_post(r);
-    if (UNLIKELY(code != MPI_SUCCESS))
-        request_delete(r);
-    return code;
+    return r;
 }
 
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    struct request *r = NULL;
+    bool is_drained;
     wrapper_enter();
-    int code = start_recv(buf, count, datatype, source, tag, comm, &r);
+    struct request *r = new_receive(buf, count, datatype, source, tag, comm, &is_drained);
+    int code = !r ? MPI_ERR_NO_MEM : is_drained ? MPI_SUCCESS : p2p_post(r);
     if (LIKELY(code == MPI_SUCCESS))
         *request = (MPI_Request)(void *)r;
+    else if (r)
+        request_delete(r);
     wrapper_leave();
     return code;
 }
@@ -179,13 +191,14 @@ API_EXPORT(MPI_Irecv);
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
               MPI_Status *status)
 {
-    struct request *r = NULL;
+    bool is_drained;
     wrapper_enter();
-    int code = start_recv(buf, count, datatype, source, tag, comm, &r);
-    if (LIKELY(code == MPI_SUCCESS)) {
-        MPI_Request request = (MPI_Request)(void *)r;
-        code = wait_one(&request, status, comm);
-    }
+    struct request *r = new_receive(buf, count, datatype, source, tag, comm, &is_drained);
+    int code = !r ? MPI_ERR_NO_MEM : is_drained ? MPI_SUCCESS : wait_new_receive(r);
+    if (LIKELY(code == MPI_SUCCESS))
+        code = wait_take(r, status);
+    else if (r)
+        request_delete(r);
     wrapper_leave();
     return code;
 }

@@ -13,6 +13,23 @@ static struct request *first, *last; /* active ones, oldest first */
 static struct request *spare;        /* deleted ones, for reuse: a program makes millions */
 static uint32_t orphans;
 
+struct request request_sent = {
+    .kind = REQUEST_SEND, .is_done = true, .status = {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG}};
+void *request_real_empty;
+
+void request_bind(void)
+{
+    request_real_empty = GATE->symbol("ompi_request_empty");
+}
+
+bool request_reserve(void)
+{
+    if (LIKELY(spare != NULL))
+        return true;
+    spare = arena_alloc(sizeof *spare);
+    return spare != NULL;
+}
+
 struct request *request_first(void)
 {
     return first;
@@ -48,13 +65,16 @@ struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype 
 
 void request_delete(struct request *request)
 {
+    if (request == &request_sent)
+        return;
     if (UNLIKELY(!request->is_done) && request->comm) /* never started */
         request->comm->pending--;
     *(request->previous ? &request->previous->next : &first) = request->next;
     *(request->next ? &request->next->previous : &last) = request->previous;
-    handle_unref(request->type);
-    handle_unref(request->comm_handle);
-    free(request->to_free);
+    handle_unref_quick(request->type);
+    handle_unref_quick(request->comm_handle);
+    if (UNLIKELY(request->to_free != NULL))
+        free(request->to_free);
     request->next = spare;
     spare = request;
 }
@@ -71,7 +91,8 @@ static inline void set_done(struct request *request, int error)
 void request_complete(struct request *request, const MPI_Status *status, int error)
 {
     set_done(request, error);
-    request->status = *status;
+    if (status != &request->status)
+        request->status = *status;
     if (UNLIKELY(request->made != NULL))
         request->made->real = request->made_real;
     if (UNLIKELY(request->is_sync) && request->comm)
@@ -132,7 +153,9 @@ MPI_Request request_new_collective(void *real, MPI_Comm comm)
 int PMPI_Request_free(MPI_Request *request)
 {
     wrapper_enter();
-    if (!request_is_null(*request)) {
+    if (request_of(*request) == &request_sent) {
+        *request = MPI_REQUEST_NULL;
+    } else if (!request_is_null(*request)) {
         request_of(*request)->is_orphan = true;
         orphans++;
         *request = MPI_REQUEST_NULL;

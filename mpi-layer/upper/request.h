@@ -52,6 +52,24 @@ static inline bool request_is_null(MPI_Request request)
 /* A new active request (real still NULL), listed last. NULL: out of memory. */
 struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype type);
 
+/*
+ * A send that the library completed at once: it gave its shared "empty" request, and so do we. Done, never
+ * listed, never deleted.
+ */
+extern struct request request_sent;
+
+static inline bool request_is_at_once(const void *real)
+{
+    extern void *request_real_empty; /* NULL if this library has none */
+    return real && real == request_real_empty;
+}
+
+/* Find the library's empty request, at the start and after a restart. FS base of the lower half. */
+void request_bind(void);
+
+/* Make sure that the next request_new() succeeds. False: out of memory. */
+bool request_reserve(void);
+
 /* Unlist and forget; what it kept is released. */
 void request_delete(struct request *request);
 

@@ -14,6 +14,7 @@
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
 
+typedef int irecv_f(void *, int, void *, int, int, void *, void **);
 typedef int test_f(void **, int *, MPI_Status *);
 typedef int testall_f(int, void **, int *, MPI_Status *);
 
@@ -73,6 +74,29 @@ static void wait_done(struct request *r)
     }
 }
 
+int wait_new_receive(struct request *r)
+{
+    irecv_f *irecv = (irecv_f *)lower_fn[F_MPI_Irecv];
+    test_f *test = (test_f *)lower_fn[F_MPI_Test];
+    void *type = api_real(r->type), *comm = api_real(r->comm_handle);
+    const uint32_t *orders = &half_control()->command_seq;
+    uint32_t seen = wait_orders_seen();
+    int flag = 0, test_code = MPI_SUCCESS;
+    unsigned long upper = lower_enter();
+    int code = irecv(r->buffer, r->count, type, r->peer, r->tag, comm, &r->real);
+    if (LIKELY(code == MPI_SUCCESS)) {
+        do
+            test_code = test(&r->real, &flag, &r->status);
+        while (LIKELY(test_code == MPI_SUCCESS) && !flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
+    }
+    lower_leave(upper);
+    if (LIKELY(flag || test_code != MPI_SUCCESS))
+        request_complete(r, &r->status, test_code);
+    else if (code == MPI_SUCCESS)
+        wait_done(r);
+    return code;
+}
+
 /* A status as single-completion calls return it: MPI_ERROR is left as it was. */
 static void copy_status(MPI_Status *to, const MPI_Status *from)
 {
@@ -91,16 +115,21 @@ static void empty_status(MPI_Status *status)
     copy_status(status, &empty);
 }
 
-/* Hand a done request's result over and forget it. Errors of the library have been raised already. */
-static int finish(MPI_Request *request, MPI_Status *status)
+int wait_take(struct request *r, MPI_Status *status)
 {
-    struct request *r = request_of(*request);
     int code = r->error;
     wait_over();
     copy_status(status, &r->status);
     if (UNLIKELY(r->must_raise))
         errors_raise((MPI_Comm)(void *)r->comm_handle, code);
     request_delete(r);
+    return code;
+}
+
+/* Hand a done request's result over and forget it. Errors of the library have been raised already. */
+static int finish(MPI_Request *request, MPI_Status *status)
+{
+    int code = wait_take(request_of(*request), status);
     *request = MPI_REQUEST_NULL;
     return code;
 }

@@ -13,6 +13,15 @@
  */
 int wait_one(MPI_Request *request, MPI_Status *status, MPI_Comm comm);
 
+/*
+ * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns MPI_SUCCESS,
+ * or the code of a receive that could not be posted.
+ */
+int wait_new_receive(struct request *request);
+
+/* Hand the result of a done request over and delete it; it was never visible to the application. */
+int wait_take(struct request *request, MPI_Status *status);
+
 /* Post a pending receive again (p2p.c). */
 int p2p_post(struct request *request);
 
