@@ -5,6 +5,8 @@
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
 
+#define MAX_REAP_LOOKS 4 /* in vain: a thousand freed in a row must not be looked at a thousand times */
+
 static uint32_t endings; /* how many there are */
 
 static void ending_free(struct ending *ending)
@@ -79,10 +81,15 @@ bool comm_endings_in_flight(void)
 void comm_reap(void)
 {
     struct comm *next;
-    for (struct comm *c = endings ? comm_first() : NULL; c; c = next) {
+    int looks = MAX_REAP_LOOKS;
+    for (struct comm *c = endings ? comm_first() : NULL; c && looks; c = next) {
         next = c->next;
-        if (!c->ending || !is_exchanged(c->ending) || c->pending)
+        if (!c->ending)
             continue;
+        if (!is_exchanged(c->ending) || c->pending) {
+            looks--;
+            continue;
+        }
         void *real = c->handle->real;
         if (real)
             lower_MPI_Comm_free(&real);
