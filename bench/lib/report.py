@@ -9,6 +9,9 @@ from statistic import estimate
 HEAD = f"{'benchmark':18} {'of':7} {'baseline':>12} {'Belay':>12} {'ratio':>7}  {'95 % interval':17} target"
 
 
+UNSTEADY = 1.5  # largest baseline over smallest
+
+
 @dataclass(frozen=True)
 class Result:
     name: str
@@ -22,6 +25,11 @@ class Result:
 
     def is_missed(self):
         return self.target is not None and self.ratio().median > self.target
+
+    def is_unsteady(self):
+        """Did the machine change under the runs (a virtual core moved, say)? Then the ratio says little."""
+        bases = [base for base, _ in self.pairs]
+        return max(bases) > UNSTEADY * min(bases)
 
     def baseline(self):
         return statistics.median(base for base, _ in self.pairs)
@@ -40,6 +48,7 @@ def _row(result):
     ratio = result.ratio()
     interval = f"{ratio.low:.3f} .. {ratio.high:.3f}"
     target = "" if result.target is None else f"{result.target:g}" + (" MISSED" if result.is_missed() else "")
+    target += " (baseline unsteady)" if result.is_unsteady() else ""
     baseline, belay = (f"{value:.1f} {result.unit}" for value in (result.baseline(), result.belay()))
     return (f"{result.name:18} {result.statistic:7} {baseline:>12} {belay:>12} {ratio.median:7.3f}  "
             f"{interval:17} {target}").rstrip()
@@ -54,4 +63,4 @@ def _object(result):
     return {"name": result.name, "statistic": result.statistic, "unit": result.unit,
             "baseline": result.baseline(), "belay": result.belay(), "ratio": ratio.median,
             "interval": [ratio.low, ratio.high], "target": result.target, "is_missed": result.is_missed(),
-            "pairs": result.pairs}
+            "is_unsteady": result.is_unsteady(), "pairs": result.pairs}
