@@ -26,7 +26,8 @@ def measure(environment, names, pairs, blocks):
         order = (native, protected) if i % 2 == 0 else (protected, native)
         outputs = {id(command): _parse(environment.output_of(command)) for command in order}
         runs.append((outputs[id(native)], outputs[id(protected)]))
-    return [Result(name, statistic, "ns", [(base[name][statistic], ours[name][statistic]) for base, ours in runs],
+    return [Result(name, statistic, "ns",
+                   [(base[name][statistic], ours[name][statistic]) for base, ours in runs],
                    TARGETS[name] if statistic == "min" else None)
             for name in names for statistic in ("min", "median")]
 
@@ -38,4 +39,5 @@ def _parse(output):
         name, _, minimum, median = line.split()
         found.setdefault(name, []).append((float(minimum), float(median)))
     return {name: {"min": statistics.fmean(low for low, _ in times),
-                   "median": statistics.fmean(middle for _, middle in times)} for name, times in found.items()}
+                   "median": statistics.fmean(middle for _, middle in times)}
+            for name, times in found.items()}

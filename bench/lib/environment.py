@@ -27,13 +27,13 @@ class Environment:
         self._programs = os.path.join(build, "bench", "programs")
         for path in (self.belay, os.path.join(self._programs, "calls")):
             if not os.access(path, os.X_OK):
-                raise BenchError(f"{path} is not there: set BELAY_PREFIX and BELAY_BUILD (see bench/README.md)")
+                raise BenchError(f"{path} is not there: set BELAY_PREFIX and BELAY_BUILD (bench/README.md)")
         self.rundir = short_folder("belay-")
         self._shared_memory = os.path.join("/dev/shm", os.path.basename(self.rundir))
         os.mkdir(self._shared_memory, 0o700)
         self.variables = {**os.environ, **mpi_environment(), "BELAY_RUNDIR": self.rundir,
                           "OMPI_MCA_btl_vader_backing_directory": self._shared_memory}
-        # Every rank has a core of its own: one that gave it up while it polls would not be measured, but the kernel.
+        # Every rank has a core of its own. One that gave it up while it polls would measure the kernel.
         self.variables.pop("OMPI_MCA_mpi_yield_when_idle", None)
 
     def __enter__(self):

@@ -31,7 +31,8 @@ class MemoryJob:
         self._rounds = []
         self._said = []
         self._readers = [threading.Thread(target=self._read, args=pair)
-                         for pair in ((self._process.stdout, self._rounds), (self._process.stderr, self._said))]
+                         for pair in ((self._process.stdout, self._rounds),
+                                      (self._process.stderr, self._said))]
         for reader in self._readers:
             reader.start()
 
