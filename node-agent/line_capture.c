@@ -188,7 +188,10 @@ static void note_failure(struct line_capture *whole, const struct part *part)
     if (whole->is_failed)
         return;
     whole->is_failed = true;
-    belay_error_set(&whole->err, part->err.code, "rank %u: %.480s", part->number, part->err.text);
+    if (part->err.code == ESRCH || part->err.code == ENOENT) /* its process has ended meanwhile */
+        belay_error_set(&whole->err, ESRCH, "rank %u was lost", part->number);
+    else
+        belay_error_set(&whole->err, part->err.code, "rank %u: %.480s", part->number, part->err.text);
 }
 
 static void finish(struct line_capture *whole)

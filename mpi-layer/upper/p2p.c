@@ -85,8 +85,8 @@ static MPI_Request new_send(void *real, const void *buf, int count, MPI_Datatype
     return (MPI_Request)(void *)r;
 }
 
-static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                             MPI_Comm comm, MPI_Request *request)
+static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest,
+                             int tag, MPI_Comm comm, MPI_Request *request)
 {
     wrapper_enter();
     int code = MPI_ERR_NO_MEM;
@@ -149,8 +149,8 @@ int p2p_post(struct request *r)
 }
 
 /* A request for a receive. *is_drained: it has got a drained message, and is done. NULL: raised on comm. */
-static inline struct request *new_receive(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                                          bool *is_drained)
+static inline struct request *new_receive(void *buf, int count, MPI_Datatype type, int source, int tag,
+                                          MPI_Comm comm, bool *is_drained)
 {
     struct request *r = request_new(REQUEST_RECV, comm, type);
     *is_drained = false;

@@ -87,7 +87,8 @@ int wait_new_receive(struct request *r)
     if (LIKELY(code == MPI_SUCCESS)) {
         do
             test_code = test(&r->real, &flag, &r->status);
-        while (LIKELY(test_code == MPI_SUCCESS) && !flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
+        while (LIKELY(test_code == MPI_SUCCESS) && !flag &&
+               __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
     }
     lower_leave(upper);
     if (LIKELY(flag || test_code != MPI_SUCCESS))

@@ -14,8 +14,8 @@
 int wait_one(MPI_Request *request, MPI_Status *status, MPI_Comm comm);
 
 /*
- * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns MPI_SUCCESS,
- * or the code of a receive that could not be posted.
+ * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns
+ * MPI_SUCCESS, or the code of a receive that could not be posted.
  */
 int wait_new_receive(struct request *request);
 
