@@ -94,7 +94,7 @@ def test_imbalance(sandbox, programs):
 
 def test_pure_computation(sandbox, programs):
     """Ranks that compute without calling MPI are stopped at once."""
-    job = sandbox.run(programs.test_program("compute", "--seconds", 4), trace=False)
+    job = sandbox.run(programs.test_program("compute", "--seconds", 4), interval="100ms", trace=False)
     job.wait()
     assert_same_result(job)
     lines = committed(job.status())
@@ -142,7 +142,7 @@ def test_sixteen_lines_in_a_row(sandbox, programs, belay):
 def take_many_lines(sandbox, programs, count):
     """A line every 50 ms and a kill after `count` of them."""
     seen = {}
-    job = sandbox.run(programs.test_program("p2_order", "--mode", "chain", "--value", 16, "--steps", 10 * count),
+    job = sandbox.run(programs.test_program("p2_order", "--mode", "chain", "--value", 10, "--steps", 10 * count),
                       interval="50ms")
 
     def look(status):
