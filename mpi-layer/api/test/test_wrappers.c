@@ -153,6 +153,7 @@ static int setup(void **state)
 {
     (void)state;
     *(void **)(void *)MPI_DATATYPE_NULL = REAL_NULL_TYPE;
+    lower_fn[F_MPI_Comm_rank] = real_rank;
     lower_fn[F_MPI_Comm_remote_size] = real_rank;
     lower_fn[F_MPI_Comm_size] = real_size;
     lower_fn[F_MPI_Comm_test_inter] = real_test_inter;
