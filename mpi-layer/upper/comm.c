@@ -136,16 +136,19 @@ static void record_free(struct comm *c)
     arena_free(c);
 }
 
-static struct comm *record_new(void *real)
+static int record_fill(struct comm *c, void *real)
 {
-    struct comm *c = arena_alloc(sizeof *c);
-    if (!c)
-        return NULL;
     lower_MPI_Comm_rank(real, &c->rank);
     find_members(c, real);
     c->peers = arena_alloc((size_t)c->size * sizeof *c->peers + 1);
     c->drained_end = &c->drained;
-    if (!c->world || !c->peers || (c->local_size && !c->local)) {
+    return !c->world || !c->peers || (c->local_size && !c->local) ? -1 : 0;
+}
+
+static struct comm *record_new(void *real)
+{
+    struct comm *c = arena_alloc(sizeof *c);
+    if (c && record_fill(c, real)) {
         record_free(c);
         return NULL;
     }
@@ -239,6 +242,21 @@ MPI_Comm comm_adopt(void *real, uint64_t id)
     return enlist_new(record_new(real), real, id);
 }
 
+MPI_Comm comm_reserve(uint64_t id)
+{
+    struct comm *c = arena_alloc(sizeof *c);
+    if (!c)
+        return NULL;
+    c->drained_end = &c->drained;
+    return enlist_new(c, NULL, id);
+}
+
+int comm_fill(struct comm *c, void *real)
+{
+    c->handle->real = real;
+    return record_fill(c, real);
+}
+
 MPI_Comm comm_register(void *real, struct comm *parent)
 {
     if (real == api_real(MPI_COMM_NULL))
@@ -283,7 +301,7 @@ void comm_note_all(void)
     for (struct comm *c = first; c; c = c->next) {
         int length;
         void *errhandler = NULL;
-        if (c->ending)
+        if (c->ending || !c->handle->real)
             continue;
         lower_MPI_Comm_get_name(c->handle->real, c->name, &length);
         lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler);
@@ -312,6 +330,8 @@ static void *create_inter(const struct comm *c, void *world_group)
 /* Every rank does this in the order of ids, so that no two wait for one another in different ones. */
 static void rebuild(struct comm *c, void *world_group)
 {
+    if (!c->size) /* reserved: it will be made */
+        return;
     if (c->ending) { /* all members have freed it, and every message of it is in memory */
         c->handle->real = NULL;
         c->ending->request = NULL;

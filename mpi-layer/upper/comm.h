@@ -84,6 +84,11 @@ static inline bool comm_is_inter(const struct comm *c)
 /* Make handle and record of a new communicator `real` with a given id. NULL: out of memory. */
 MPI_Comm comm_adopt(void *real, uint64_t id);
 
+/* The same for one that is to be made: only its clock is there (size 0, no real twin). comm_fill() it. */
+MPI_Comm comm_reserve(uint64_t id);
+/* It has been made. Returns 0, or -1: out of memory (comm_unregister() it). */
+int comm_fill(struct comm *c, void *real);
+
 /*
  * Make handle and record of a new communicator `real`, inside the collective call on `parent` that made
  * it. Returns the handle, MPI_COMM_NULL for a null one, or NULL: out of memory.

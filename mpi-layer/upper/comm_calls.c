@@ -107,38 +107,58 @@ API_EXPORT(MPI_Comm_idup);
 
 /* Collectives over a group that shares no communicator of its own: the members meet first (meet.h). */
 
-static int adopted(int code, void *real, uint64_t id, MPI_Comm parent, MPI_Comm *new_comm)
+static int adopted(int code, void *real, MPI_Comm made, MPI_Comm parent, MPI_Comm *new_comm)
 {
-    MPI_Comm made = MPI_COMM_NULL;
-    if (code == MPI_SUCCESS && real != api_real(MPI_COMM_NULL) && !(made = comm_adopt(real, id)))
+    struct comm *c = comm_of(made);
+    bool is_made = code == MPI_SUCCESS && real != api_real(MPI_COMM_NULL);
+    if (is_made && comm_fill(c, real)) {
+        is_made = false;
         code = out_of_memory(parent);
+    }
+    if (!is_made)
+        comm_unregister(c);
     if (code == MPI_SUCCESS)
-        *new_comm = made;
+        *new_comm = is_made ? made : MPI_COMM_NULL;
     comm_reap();
-    meet_leave();
+    collective_leave(MPI_COMM_NULL);
+    return code;
+}
+
+/* Not a member, or a group that makes no sense: the library says what that means. */
+static int create_group_alone(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    wrapper_enter();
+    int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
+    wrapper_leave();
+    if (code == MPI_SUCCESS)
+        *newcomm = MPI_COMM_NULL;
     return code;
 }
 
 int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 {
     void *real = NULL, *members = NULL;
-    int size = 0, rank = MPI_UNDEFINED;
+    int size = 0, rank = MPI_UNDEFINED, *world = NULL;
     wrapper_enter();
     lower_MPI_Group_size(api_real(group), &size);
     lower_MPI_Group_rank(api_real(group), &rank);
-    int *world = NULL;
     if (rank != MPI_UNDEFINED && !lower_MPI_Group_excl(api_real(group), 0, NULL, &members))
         world = comm_members(members, size);
     wrapper_leave();
-    uint64_t id = world ? meet_group(world, size, rank) : meet_nobody();
+    if (!world)
+        return create_group_alone(comm, group, tag, newcomm);
+    MPI_Comm made = meet_group(world, size, rank);
     arena_free(world);
+    if (!made)
+        return out_of_memory(comm);
     int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
-    return adopted(code, real, id, comm, newcomm);
+    return adopted(code, real, made, comm, newcomm);
 }
 API_EXPORT(MPI_Comm_create_group);
 
-int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
-                          int tag, MPI_Comm *newintercomm)
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
+                          MPI_Comm *newintercomm)
 {
     void *real = NULL;
     const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
@@ -147,11 +167,13 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
     bool is_leader = local->rank == local_leader;
     if (is_leader && (!peer || remote_leader < 0 || remote_leader >= peer->size))
         return errors_raise(local_comm, peer ? MPI_ERR_RANK : MPI_ERR_COMM);
-    uint64_t id = meet_groups(local->world, local->size, local->rank, local_leader,
-                              is_leader ? peer->world[remote_leader] : 0);
-    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm),
-                                          remote_leader, tag, &real);
-    return adopted(code, real, id, local_comm, newintercomm);
+    MPI_Comm made = meet_groups(local->world, local->size, local->rank, local_leader,
+                                is_leader ? peer->world[remote_leader] : 0);
+    if (!made)
+        return out_of_memory(local_comm);
+    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader,
+                                          tag, &real);
+    return adopted(code, real, made, local_comm, newintercomm);
 }
 API_EXPORT(MPI_Intercomm_create);
 

@@ -2,8 +2,8 @@
 #include "mpi-layer/upper/meet.h"
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/collective.h"
 #include "mpi-layer/upper/comm.h"
-#include "mpi-layer/upper/line.h"
 
 enum { TAG_COME = 1, TAG_GO, TAG_LEADERS }; /* on the communicator of acknowledgements, which uses 0 */
 
@@ -27,39 +27,7 @@ static uint64_t receive_word(int world_rank, int tag)
     return word;
 }
 
-/* Inside, without a clock. The report is published before the order is looked at, as at every gate. */
-static void enter(void)
-{
-    wrapper_enter();
-    for (;;) {
-        struct control *control = half_control();
-        line_publish_begin(control);
-        control->comm = 0;
-        control->state = CONTROL_STATE_INSIDE;
-        line_publish_end(control);
-        if (UNLIKELY(control->needs_fence))
-            __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP)
-            break;
-        line_publish_running();
-        line_stop_if_ordered();
-    }
-    if (half_control()->command != CONTROL_RUN)
-        GATE->notify();
-}
-
-void meet_leave(void)
-{
-    line_publish_running();
-    wrapper_leave();
-}
-
-uint64_t meet_nobody(void)
-{
-    enter();
-    return 0;
-}
-
+/* The id that the leader chooses reaches everybody when everybody has come. */
 static uint64_t agree(const int *world, int size, int rank, int leader, int remote_leader_world)
 {
     uint64_t id;
@@ -82,16 +50,21 @@ static uint64_t agree(const int *world, int size, int rank, int leader, int remo
     return id;
 }
 
-uint64_t meet_group(const int *world, int size, int rank)
+static MPI_Comm meet(const int *world, int size, int rank, int leader, int remote_leader_world)
 {
-    uint64_t id = agree(world, size, rank, 0, -1);
-    enter();
-    return id;
+    MPI_Comm made = comm_reserve(agree(world, size, rank, leader, remote_leader_world));
+    agree(world, size, rank, leader, remote_leader_world);
+    if (made)
+        collective_enter(made);
+    return made;
 }
 
-uint64_t meet_groups(const int *world, int size, int rank, int leader, int remote_leader_world)
+MPI_Comm meet_group(const int *world, int size, int rank)
 {
-    uint64_t id = agree(world, size, rank, leader, remote_leader_world);
-    enter();
-    return id;
+    return meet(world, size, rank, 0, -1);
+}
+
+MPI_Comm meet_groups(const int *world, int size, int rank, int leader, int remote_leader_world)
+{
+    return meet(world, size, rank, leader, remote_leader_world);
 }
