@@ -157,8 +157,8 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 }
 API_EXPORT(MPI_Comm_create_group);
 
-int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag,
-                          MPI_Comm *newintercomm)
+int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader,
+                          int tag, MPI_Comm *newintercomm)
 {
     void *real = NULL;
     const struct comm *local = comm_of(local_comm), *peer = comm_of(peer_comm);
@@ -171,8 +171,8 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
                                 is_leader ? peer->world[remote_leader] : 0);
     if (!made)
         return out_of_memory(local_comm);
-    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm), remote_leader,
-                                          tag, &real);
+    int code = lower_MPI_Intercomm_create(api_real(local_comm), local_leader, api_real(peer_comm),
+                                          remote_leader, tag, &real);
     return adopted(code, real, made, local_comm, newintercomm);
 }
 API_EXPORT(MPI_Intercomm_create);
