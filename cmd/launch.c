@@ -2,7 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +40,21 @@ static void reap(struct launch *launch)
     close_if_open(&launch->fail_fd);
 }
 
+/* Is there a file of this name in a folder of PATH that can be looked into? */
+static bool is_in_path(const char *program)
+{
+    char path[PATH_MAX];
+    const char *at = getenv("PATH");
+    bool is_there = false;
+    while (!is_there && at && *at) {
+        int length = (int)strcspn(at, ":");
+        if (snprintf(path, sizeof path, "%.*s/%s", length, at, program) < PATH_MAX)
+            is_there = access(path, F_OK) == 0;
+        at += length + (at[length] == ':');
+    }
+    return is_there;
+}
+
 /* The child: redirect, build the line with the epoch, execute. Only returns on failure, with errno. */
 static void execute(const struct launch_spec *spec, uint32_t epoch)
 {
@@ -55,6 +74,9 @@ static void execute(const struct launch_spec *spec, uint32_t epoch)
     environ = environment; /* before the search, so that a recorded PATH counts */
     sigprocmask(SIG_SETMASK, spec->signal_mask, NULL);
     execvp(argv[0], argv);
+    /* A folder of PATH that may not be entered gives EACCES, too; a shell would say "not found" then. */
+    if (errno == EACCES && !strchr(argv[0], '/') && !is_in_path(argv[0]))
+        errno = ENOENT;
 }
 
 static void run_child(const struct launch_spec *spec, pid_t parent, int go_fd, int fail_fd)
