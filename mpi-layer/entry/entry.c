@@ -80,7 +80,8 @@ static void say_unprotected(const char *program)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (!rank || !strcmp(rank, "0"))
-        fprintf(stderr, "belay: %s uses MPI's Fortran bindings, not supported yet: it runs unprotected\n", program);
+        fprintf(stderr, "belay: %s uses MPI's Fortran bindings, not supported yet: it runs unprotected\n",
+                program);
 }
 
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
