@@ -137,7 +137,7 @@ int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 {
     MPI_Request request;
     int code = PMPI_Issend(buf, count, datatype, dest, tag, comm, &request);
-    return code == MPI_SUCCESS ? wait_one(&request, MPI_STATUS_IGNORE, comm) : code;
+    return code == MPI_SUCCESS ? wait_one(&request, MPI_STATUS_IGNORE) : code;
 }
 API_EXPORT(MPI_Ssend);
 
@@ -215,8 +215,8 @@ int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int
     code = PMPI_Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &send);
     if (code != MPI_SUCCESS)
         return code;
-    int send_code = wait_one(&send, MPI_STATUS_IGNORE, comm);
-    code = wait_one(&receive, status, comm);
+    int send_code = wait_one(&send, MPI_STATUS_IGNORE);
+    code = wait_one(&receive, status);
     return code != MPI_SUCCESS ? code : send_code;
 }
 API_EXPORT(MPI_Sendrecv);

@@ -135,9 +135,8 @@ static int finish(MPI_Request *request, MPI_Status *status)
     return code;
 }
 
-int wait_one(MPI_Request *request, MPI_Status *status, MPI_Comm comm)
+int wait_one(MPI_Request *request, MPI_Status *status)
 {
-    (void)comm;
     wrapper_enter();
     wait_done(request_of(*request));
     int code = finish(request, status);
@@ -151,7 +150,7 @@ int PMPI_Wait(MPI_Request *request, MPI_Status *status)
         empty_status(status);
         return MPI_SUCCESS;
     }
-    return wait_one(request, status, NULL);
+    return wait_one(request, status);
 }
 API_EXPORT(MPI_Wait);
 

@@ -9,9 +9,9 @@
 
 /*
  * Wait for one active request; afterwards it is deleted and *request is the null one. status may be
- * MPI_STATUS_IGNORE. An error found by ourselves is raised on comm. Returns the MPI code.
+ * MPI_STATUS_IGNORE. Returns the MPI code.
  */
-int wait_one(MPI_Request *request, MPI_Status *status, MPI_Comm comm);
+int wait_one(MPI_Request *request, MPI_Status *status);
 
 /*
  * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns
