@@ -85,6 +85,7 @@ static void collect_syncs(struct drain *drain)
             continue;
         }
         r->is_held = true;
+        r->comm->peers[r->peer].pending_sync--;
         add_told(drain, r->comm->world[r->peer],
                  (struct told){r->comm->id, r->later, (uint64_t)(uintptr_t)r, r->comm->rank, r->tag});
     }

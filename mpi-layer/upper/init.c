@@ -5,6 +5,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/attr.h"
+#include "mpi-layer/upper/buffer.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
@@ -103,6 +104,7 @@ static void reap_all(void)
 {
     while (comm_endings_in_flight())
         ;
+    request_reap_orphans();
     comm_reap();
 }
 
@@ -112,6 +114,7 @@ int PMPI_Finalize(void)
     if (code != MPI_SUCCESS)
         return code;
     wrapper_enter();
+    buffer_flush();
     wait_for_all();
     reap_all();
     struct control *control = half_control();

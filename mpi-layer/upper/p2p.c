@@ -11,8 +11,8 @@
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/deliver.h"
 #include "mpi-layer/upper/errors.h"
-#include "mpi-layer/upper/request.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/p2p.h"
 #include "mpi-layer/upper/wait.h"
 
 typedef int lower_send_f(const void *, int, void *, int, int, void *);
@@ -117,17 +117,23 @@ int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int
 }
 API_EXPORT(MPI_Irsend);
 
+/* Its end is told by the receiver if a drain takes the message before it is received (ack.h). */
+static void set_synchronous(struct request *r)
+{
+    if (!is_peer(r->comm, r->peer))
+        return;
+    r->is_sync = true;
+    r->later = 0;
+    r->comm->peers[r->peer].pending_sync++;
+}
+
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
     wrapper_enter();
     int code = start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
-    struct comm *c = comm_of(comm);
-    if (code == MPI_SUCCESS && is_peer(c, dest) && request_of(*request) != &request_sent) {
-        request_of(*request)->is_sync = true;
-        request_of(*request)->later = 0;
-        c->peers[dest].pending_sync++;
-    }
+    if (code == MPI_SUCCESS && request_of(*request) != &request_sent)
+        set_synchronous(request_of(*request));
     wrapper_leave();
     return code;
 }
@@ -141,11 +147,43 @@ int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 API_EXPORT(MPI_Ssend);
 
-/* Post a receive to the library. Also after a restart, for those that were pending. */
+int p2p_start_send(struct request *r, enum send_mode mode)
+{
+    lower_isend_f *isend = mode == SEND_SYNCHRONOUS ? lower_MPI_Issend
+                           : mode == SEND_READY     ? lower_MPI_Irsend
+                                                    : lower_MPI_Isend;
+    int code = isend(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
+                     &r->real);
+    count_sent(r->comm, r->peer, r->tag, code);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (request_is_at_once(r->real))
+        request_complete(r, &request_empty_status, MPI_SUCCESS);
+    else if (mode == SEND_SYNCHRONOUS)
+        set_synchronous(r);
+    return MPI_SUCCESS;
+}
+
 int p2p_post(struct request *r)
 {
     return lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
                            &r->real);
+}
+
+/* True: a drained message has completed the receive. */
+static inline bool receive_drained(struct request *r)
+{
+    if (LIKELY(!r->comm || !r->comm->drained))
+        return false;
+    struct message *message = deliver_take(r->comm, r->peer, r->tag);
+    if (message)
+        request_complete_drained(r, message);
+    return message != NULL;
+}
+
+int p2p_start_receive(struct request *r)
+{
+    return receive_drained(r) ? MPI_SUCCESS : p2p_post(r);
 }
 
 /* A request for a receive. *is_drained: it has got a drained message, and is done. NULL: raised on comm. */
@@ -162,13 +200,7 @@ static inline struct request *new_receive(void *buf, int count, MPI_Datatype typ
     r->tag = tag;
     r->count = count;
     r->buffer = buf;
-    if (UNLIKELY(r->comm && r->comm->drained)) {
-        struct message *message = deliver_take(r->comm, source, tag);
-        if (message) {
-            request_complete_drained(r, message);
-            *is_drained = true;
-        }
-    }
+    *is_drained = receive_drained(r);
     return r;
 }
 

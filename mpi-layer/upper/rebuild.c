@@ -11,7 +11,7 @@
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/op.h"
-#include "mpi-layer/upper/wait.h"
+#include "mpi-layer/upper/p2p.h"
 
 struct group { /* members by world rank */
     int size;
@@ -128,9 +128,14 @@ static void restore_objects(void)
 /* In their original order, which the matching rules of MPI depend on. */
 static void post_receives(void)
 {
-    for (struct request *r = request_first(); r; r = r->next)
-        if (!r->is_done && r->kind == REQUEST_RECV && r->comm && !r->comm->ending)
+    for (struct request *r = request_first(); r; r = r->next) {
+        if (r->is_done || r->kind != REQUEST_RECV || !r->comm)
+            continue;
+        if (r->comm->ending) /* no message will come */
+            r->real = NULL;
+        else
             p2p_post(r);
+    }
 }
 
 void rebuild_all(uint64_t line)

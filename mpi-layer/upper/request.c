@@ -7,14 +7,20 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/buffer.h"
 #include "mpi-layer/upper/deliver.h"
+#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/grequest.h"
+
+#define EMPTY_STATUS {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS}
 
 static struct request *first, *last; /* active ones, oldest first */
 static struct request *spare;        /* deleted ones, for reuse: a program makes millions */
 static uint32_t orphans;
 
+const MPI_Status request_empty_status = EMPTY_STATUS;
 struct request request_sent = {
-    .kind = REQUEST_SEND, .is_done = true, .status = {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG}};
+    .kind = REQUEST_SEND, .is_active = true, .is_done = true, .status = EMPTY_STATUS};
 void *request_real_empty;
 
 void request_bind(void)
@@ -35,48 +41,110 @@ struct request *request_first(void)
     return first;
 }
 
-struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
+static inline struct request *new_record(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
 {
     struct request *request = spare;
     if (LIKELY(request != NULL))
         spare = request->next;
     else if (!(request = arena_alloc(sizeof *request)))
         return NULL;
-    request->real = NULL;
     request->kind = kind;
-    request->is_done = request->is_orphan = request->is_sync = request->is_held =
-        request->must_raise = false;
-    request->error = MPI_SUCCESS;
+    request->is_active = request->is_persistent = false;
+    request->mode = SEND_NONE;
     request->to_free = NULL;
     request->made = NULL;
+    request->generalized = NULL;
+    request->buffered_bytes = 0;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
-    if (LIKELY(request->comm != NULL))
-        request->comm->pending++;
     handle_retain(type);
     handle_retain(comm);
+    return request;
+}
+
+static inline void activate(struct request *request)
+{
+    request->real = NULL;
+    request->is_active = true;
+    request->is_done = request->is_orphan = request->is_sync = request->is_held =
+        request->must_raise = false;
+    request->error = MPI_SUCCESS;
+    if (LIKELY(request->comm != NULL))
+        request->comm->pending++;
     request->next = NULL;
     request->previous = last;
     *(last ? &last->next : &first) = request;
     last = request;
+}
+
+static inline void deactivate(struct request *request)
+{
+    if (UNLIKELY(!request->is_done) && request->comm) /* never started */
+        request->comm->pending--;
+    *(request->previous ? &request->previous->next : &first) = request->next;
+    *(request->next ? &request->next->previous : &last) = request->previous;
+    request->is_active = false;
+}
+
+struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
+{
+    struct request *request = new_record(kind, comm, type);
+    if (LIKELY(request != NULL))
+        activate(request);
     return request;
+}
+
+/* As an inactive one looks to waits and tests. */
+static void set_inactive(struct request *request)
+{
+    request->is_done = true;
+    request->must_raise = false;
+    request->error = MPI_SUCCESS;
+    request->status = request_empty_status;
+}
+
+struct request *request_new_persistent(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
+{
+    struct request *request = new_record(kind, comm, type);
+    if (!request)
+        return NULL;
+    request->is_persistent = true;
+    set_inactive(request);
+    return request;
+}
+
+void request_activate(struct request *request)
+{
+    activate(request);
 }
 
 void request_delete(struct request *request)
 {
     if (request == &request_sent)
         return;
-    if (UNLIKELY(!request->is_done) && request->comm) /* never started */
-        request->comm->pending--;
-    *(request->previous ? &request->previous->next : &first) = request->next;
-    *(request->next ? &request->next->previous : &last) = request->previous;
+    if (LIKELY(request->is_active))
+        deactivate(request);
     handle_unref_quick(request->type);
     handle_unref_quick(request->comm_handle);
     if (UNLIKELY(request->to_free != NULL))
         free(request->to_free);
+    if (UNLIKELY(request->buffered_bytes != 0))
+        buffer_release(request->buffered_bytes);
+    if (UNLIKELY(request->generalized != NULL))
+        grequest_free(request);
     request->next = spare;
     spare = request;
+}
+
+void request_end(struct request *request)
+{
+    if (LIKELY(!request->is_persistent)) {
+        request_delete(request);
+    } else if (request->is_active) {
+        deactivate(request);
+        set_inactive(request);
+    }
 }
 
 static inline void set_done(struct request *request, int error)
@@ -95,7 +163,7 @@ void request_complete(struct request *request, const MPI_Status *status, int err
         request->status = *status;
     if (UNLIKELY(request->made != NULL))
         request->made->real = request->made_real;
-    if (UNLIKELY(request->is_sync) && request->comm)
+    if (UNLIKELY(request->is_sync) && !request->is_held)
         request->comm->peers[request->peer].pending_sync--;
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)
         request->comm->peers[status->MPI_SOURCE].received++;
@@ -109,25 +177,40 @@ void request_complete_drained(struct request *request, struct message *message)
     request->must_raise = error != MPI_SUCCESS;
 }
 
+bool request_look(struct request *request)
+{
+    MPI_Status status;
+    int flag = 0;
+    if (request->is_done)
+        return true;
+    if (UNLIKELY(!request->real)) {
+        ack_poll();
+        return request->is_done;
+    }
+    int code = lower_MPI_Test(&request->real, &flag, &status);
+    if (flag || code != MPI_SUCCESS)
+        request_complete(request, &status, code);
+    return request->is_done;
+}
+
+void request_abandon(struct request *request)
+{
+    request->is_orphan = true;
+    orphans++;
+}
+
 void request_reap_orphans(void)
 {
     if (LIKELY(!orphans))
         return;
     struct request *next;
     for (struct request *r = first; r; r = next) {
-        MPI_Status status;
-        int flag = 0;
+        bool is_over = r->is_orphan && request_look(r);
         next = r->next;
-        if (!r->is_orphan)
+        if (!is_over)
             continue;
-        if (r->is_held)
-            ack_poll();
-        else if (!r->is_done && lower_MPI_Test(&r->real, &flag, &status) == MPI_SUCCESS && flag)
-            request_complete(r, &status, MPI_SUCCESS);
-        if (r->is_done) {
-            request_delete(r);
-            orphans--;
-        }
+        request_delete(r);
+        orphans--;
     }
 }
 
@@ -147,21 +230,56 @@ MPI_Request request_new_collective(void *real, MPI_Comm comm)
 }
 
 /*
- * The application gives an active request up; its communication goes on. It becomes ours and is ended
- * when it is done.
+ * The application gives a request up; if it is active, its communication goes on, and it becomes ours and is
+ * ended when it is done.
  */
 int PMPI_Request_free(MPI_Request *request)
 {
+    if (request_is_null(*request))
+        return errors_raise(NULL, MPI_ERR_REQUEST);
     wrapper_enter();
-    if (request_of(*request) == &request_sent) {
-        *request = MPI_REQUEST_NULL;
-    } else if (!request_is_null(*request)) {
-        request_of(*request)->is_orphan = true;
-        orphans++;
-        *request = MPI_REQUEST_NULL;
-        request_reap_orphans();
-    }
+    struct request *r = request_of(*request);
+    if (request_is_inactive(r))
+        request_delete(r);
+    else if (r != &request_sent)
+        request_abandon(r);
+    *request = MPI_REQUEST_NULL;
+    request_reap_orphans();
     wrapper_leave();
     return MPI_SUCCESS;
 }
 API_EXPORT(MPI_Request_free);
+
+/*
+ * What nobody has matched is completed by the library here and now; whatever is done or has met its message
+ * stays as it is. A receive without a real twin was on a communicator that all members had freed before a
+ * restart: it has no message to come.
+ */
+static int cancel(struct request *r)
+{
+    if (r->kind == REQUEST_GENERALIZED)
+        return grequest_cancel(r);
+    if (r->is_done || r->is_held)
+        return MPI_SUCCESS;
+    if (!r->real) {
+        MPI_Status status = request_empty_status;
+        lower_MPI_Status_set_cancelled(&status, 1);
+        request_complete(r, &status, MPI_SUCCESS);
+        return MPI_SUCCESS;
+    }
+    int code = lower_MPI_Cancel(&r->real);
+    if (code == MPI_SUCCESS)
+        request_look(r);
+    return code;
+}
+
+int PMPI_Cancel(MPI_Request *request)
+{
+    if (request_is_null(*request))
+        return errors_raise(NULL, MPI_ERR_REQUEST);
+    wrapper_enter();
+    int code = cancel(request_of(*request));
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Cancel);

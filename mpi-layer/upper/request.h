@@ -4,6 +4,9 @@
  * A request is an object of ours; its real twin lives while the library has work to do. All active ones
  * are listed in the order of their creation, so that receives can be posted again in order after a
  * restart. One that the drain has completed stays, done, until the application asks for it.
+ *
+ * A persistent request is a record of its arguments that becomes an ordinary operation with each start. While
+ * it is inactive it is not listed, and it is done with an empty status: what MPI asks of waits and tests.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_REQUEST_H
 #define BELAY_MPI_LAYER_UPPER_REQUEST_H
@@ -14,16 +17,21 @@
 
 #include "mpi-layer/upper/comm.h"
 
-enum request_kind { REQUEST_NONE = 0, REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE };
+enum request_kind { REQUEST_NONE = 0, REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE, REQUEST_GENERALIZED };
+
+enum send_mode { SEND_NONE = 0, SEND_STANDARD, SEND_BUFFERED, SEND_SYNCHRONOUS, SEND_READY };
 
 struct request {
-    void *real; /* first word, as in every handle */
+    void *real; /* first word, as in every handle; NULL: the library has no part in it (any more) */
     uint32_t kind;
+    bool is_active;     /* listed */
+    bool is_persistent; /* outlives its completion, until the application frees it */
     bool is_done;    /* completed: status and error are here, real is gone */
     bool is_orphan;  /* the application has freed it: it ends by itself */
     bool is_sync;    /* a synchronous send */
     bool is_held;    /* ... whose message a drain has taken: done when the receiver says so (ack.h) */
     bool must_raise; /* its error is ours: the communicator's handler has not been called */
+    uint8_t mode;    /* enum send_mode of a persistent send */
     uint32_t later;  /* ... sends with the same communicator, peer and tag since */
     int error;       /* MPI code of a done one */
     int peer, tag;   /* as given (may be MPI_ANY_SOURCE, MPI_ANY_TAG) */
@@ -35,6 +43,8 @@ struct request {
     void *to_free;     /* malloc'ed arrays that the library reads until completion, or NULL */
     struct handle *made; /* MPI_Comm_idup: gets its real twin on completion, else NULL */
     void *made_real;
+    struct generalized *generalized; /* grequest.h; else NULL */
+    uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer, else 0 */
     MPI_Status status; /* of a done one */
     struct request *next, *previous;
 };
@@ -49,8 +59,22 @@ static inline bool request_is_null(MPI_Request request)
     return request == MPI_REQUEST_NULL;
 }
 
+static inline bool request_is_inactive(const struct request *request)
+{
+    return !request->is_active;
+}
+
+/* The status of an inactive request, and of a send that is complete. */
+extern const MPI_Status request_empty_status;
+
 /* A new active request (real still NULL), listed last. NULL: out of memory. */
 struct request *request_new(enum request_kind kind, MPI_Comm comm, MPI_Datatype type);
+
+/* A new persistent request, inactive. NULL: out of memory. */
+struct request *request_new_persistent(enum request_kind kind, MPI_Comm comm, MPI_Datatype type);
+
+/* Start an inactive one: listed last, not done. */
+void request_activate(struct request *request);
 
 /*
  * A send that the library completed at once: it gave its shared "empty" request, and so do we. Done, never
@@ -73,6 +97,15 @@ bool request_reserve(void);
 /* Unlist and forget; what it kept is released. */
 void request_delete(struct request *request);
 
+/* Its result is handed over (or it could not be started): a persistent one is inactive now, others go. */
+void request_end(struct request *request);
+
+/* Nobody will ask for its result: it ends by itself. */
+void request_abandon(struct request *request);
+
+/* One look at the library, or at whoever else completes it. True if it is done now. */
+bool request_look(struct request *request);
+
 /*
  * The library has completed it with this status and code: count a received message, keep the result.
  * Afterwards it is_done and real is the null request.
@@ -85,7 +118,7 @@ void request_complete_drained(struct request *request, struct message *message);
 /* First active one; follow next. */
 struct request *request_first(void);
 
-/* End orphans that are done, and test those that are not. */
+/* End abandoned ones that are done. */
 void request_reap_orphans(void);
 
 MPI_Request request_new_collective(void *real, MPI_Comm comm);

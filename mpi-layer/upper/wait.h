@@ -8,10 +8,22 @@
 #include "mpi-layer/upper/request.h"
 
 /*
- * Wait for one active request; afterwards it is deleted and *request is the null one. status may be
+ * Wait for one request; afterwards it is inactive, or deleted and *request the null one. status may be
  * MPI_STATUS_IGNORE. Returns the MPI code.
  */
 int wait_one(MPI_Request *request, MPI_Status *status);
+
+/* Wait until a request is done. */
+void wait_done(struct request *request);
+
+/* Hand the result of a done request over as wait_one() does. */
+int wait_finish(MPI_Request *request, MPI_Status *status);
+
+/* The status of a null request. */
+void wait_empty_status(MPI_Status *status);
+
+/* World rank that a request waits for; CONTROL_ANYBODY if it may be anyone. */
+int wait_awaited(const struct request *request);
 
 /*
  * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns
@@ -19,11 +31,8 @@ int wait_one(MPI_Request *request, MPI_Status *status);
  */
 int wait_new_receive(struct request *request);
 
-/* Hand the result of a done request over and delete it; it was never visible to the application. */
+/* Hand the result of a done request over and end it; for one that the application does not see. */
 int wait_take(struct request *request, MPI_Status *status);
-
-/* Post a pending receive again (p2p.c). */
-int p2p_post(struct request *request);
 
 /*
  * Between two looks at the library in any waiting loop: publish whom we wait for while a line converges,
