@@ -3,7 +3,7 @@
 
 Three uses:
   generate.py --output DIR [--cc CC] [--cflags FLAGS] [--ldflags FLAGS]
-      writes api.gen.h, wrappers.gen.c, collectives.gen.c, refused.gen.c, data.gen.c, libmpi.gen.map
+      writes api.gen.h, libmpi.gen.map, and collectives, data, files, refused, wrappers (.gen.c)
   generate.py --table
       prints docs/mpi-support.md
   generate.py --check-library PATH
@@ -19,7 +19,8 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree may be read-only
 
-from gen import GenerateError, header, library, report, rows, tables, wrappers  # noqa: E402
+from gen import (GenerateError, filecalls, header, library, report, rows,  # noqa: E402
+                 tables, wrappers)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FUNCTIONS = os.path.join(HERE, "functions.tsv")
@@ -73,6 +74,7 @@ def generate(options, table):
         "api.gen.h": tables.api_header(prototypes),
         "wrappers.gen.c": wrappers.wrappers_source(table, prototypes),
         "collectives.gen.c": wrappers.collectives_source(table, prototypes),
+        "files.gen.c": filecalls.files_source(table, prototypes),
         "refused.gen.c": wrappers.refused_source(table, prototypes),
         "data.gen.c": tables.data_source(real, handles, prototypes),
         "libmpi.gen.map": tables.export_map(table, prototypes, real),

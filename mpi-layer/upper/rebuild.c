@@ -8,6 +8,7 @@
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/datatype.h"
+#include "mpi-layer/upper/file.h"
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/op.h"
@@ -100,6 +101,7 @@ static void restore_info(struct handle *handle)
 void rebuild_note(void)
 {
     comm_note_all();
+    file_note_all();
     for (struct handle *h = handle_first(); h; h = h->next) {
         if (h->kind == HANDLE_GROUP)
             note_group(h);
@@ -144,6 +146,7 @@ void rebuild_all(uint64_t line)
     attr_bind_predefined();
     restore_objects();
     comm_rebuild_all();
+    file_restore_all();
     post_receives();
     init_restore();
     struct control *control = half_control();

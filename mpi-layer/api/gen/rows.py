@@ -7,7 +7,7 @@ from . import GenerateError
 
 CLASSES = {
     "local", "send", "recv", "probe", "request", "collective", "icollective", "comm", "group", "datatype",
-    "op", "attr", "info", "errhandler", "file", "rma", "topology", "dynamic", "tool",
+    "op", "attr", "info", "errhandler", "file", "file_collective", "rma", "topology", "dynamic", "tool",
 }
 HANDLINGS = {"generated", "custom", "refused", "data"}
 CUSTOM_FOLDERS = {"api", "upper"}

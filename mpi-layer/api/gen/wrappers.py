@@ -19,6 +19,7 @@ NULL_HANDLES = {
 }
 
 COLLECTIVES = ("collective", "icollective")
+ELSEWHERE = COLLECTIVES + ("file", "file_collective")
 
 # A datatype argument is not significant where its buffer is MPI_IN_PLACE, or where only the root's counts.
 BUFFER_OF_TYPE = {"sendtype": "sendbuf", "recvtype": "recvbuf"}
@@ -26,11 +27,11 @@ ROOT_ONLY = {"Gather": "recvtype", "Gatherv": "recvtype", "Scatter": "sendtype",
 
 
 def wrappers_source(rows, prototypes):
-    """Everything generated that is not a collective."""
+    """Everything generated that is neither a collective nor for a file."""
     out = [BANNER, "#define OMPI_BUILDING 1 /* mpi.h declares what MPI-1 had, too */",
            '#include "mpi-layer/api/api.gen.h"', '#include "mpi-layer/upper/handle.h"', ""]
     for name, row in rows.items():
-        if row.handling == "generated" and row.semantics not in COLLECTIVES:
+        if row.handling == "generated" and row.semantics not in ELSEWHERE:
             out += plain(prototypes[name])
     return "\n".join(out)
 

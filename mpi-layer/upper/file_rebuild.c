@@ -1,0 +1,86 @@
+/* file_rebuild.c - open files across a restart; see file.h. */
+#include <stdio.h>
+
+#include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/file.h"
+
+/* What must not happen again when the file is opened again. Deletion at the close is ours (file_calls.c). */
+#define ONCE (MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_DELETE_ON_CLOSE)
+
+static void note(struct file *f)
+{
+    if (!(f->amode & MPI_MODE_SEQUENTIAL))
+        lower_MPI_File_get_position(f->handle->real, &f->position);
+    if (f->uses_shared_pointer)
+        lower_MPI_File_get_position_shared(f->handle->real, &f->shared_position);
+    lower_MPI_File_get_atomicity(f->handle->real, &f->atomicity);
+}
+
+void file_note_all(void)
+{
+    for (struct file *f = file_first(); f; f = f->next)
+        note(f);
+}
+
+/* A program cannot go on without a file that it has open; the same again would not help. */
+static void give_up(const struct file *f, int code)
+{
+    char text[4096 + 100], reason[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    lower_MPI_Error_string(code, reason, &length);
+    snprintf(text, sizeof text, "cannot open %s again: %s", f->path, reason);
+    GATE->say(text);
+    GATE->announce_exit(CONTROL_EXIT_ABORT, code);
+    lower_MPI_Abort(api_real(MPI_COMM_WORLD), code);
+}
+
+/* Members that have not used the shared pointer know its position neither. */
+static void restore_shared_pointer(struct file *f)
+{
+    int mine = f->uses_shared_pointer, any = 0;
+    MPI_Offset position = 0;
+    lower_MPI_Allreduce(&mine, &any, 1, api_real(MPI_INT), api_real(MPI_MAX), f->comm->handle->real);
+    if (!any)
+        return;
+    if (!mine)
+        f->shared_position = 0;
+    lower_MPI_Allreduce(&f->shared_position, &position, 1, api_real(MPI_OFFSET), api_real(MPI_MAX),
+                        f->comm->handle->real);
+    lower_MPI_File_seek_shared(f->handle->real, position, MPI_SEEK_SET);
+}
+
+static void restore(struct file *f)
+{
+    void *hints = f->hints ? f->hints->real : api_real(MPI_INFO_NULL);
+    int code = lower_MPI_File_open(f->comm->handle->real, f->path, f->amode & ~ONCE, hints, &f->handle->real);
+    if (code == MPI_SUCCESS)
+        code = lower_MPI_File_set_view(f->handle->real, f->displacement, api_real(f->etype),
+                                       api_real(f->filetype), f->representation, hints);
+    if (code != MPI_SUCCESS)
+        give_up(f, code);
+    if (f->atomicity)
+        lower_MPI_File_set_atomicity(f->handle->real, f->atomicity);
+    if (!(f->amode & MPI_MODE_SEQUENTIAL))
+        lower_MPI_File_seek(f->handle->real, f->position, MPI_SEEK_SET);
+    restore_shared_pointer(f);
+}
+
+/* The next one after the id `after`: the order of ids is the same on all members. */
+static struct file *next_by_id(uint64_t after)
+{
+    struct file *next = NULL;
+    for (struct file *f = file_first(); f; f = f->next)
+        if (f->comm->id > after && (!next || f->comm->id < next->comm->id))
+            next = f;
+    return next;
+}
+
+void file_restore_all(void)
+{
+    uint64_t id = 0;
+    for (struct file *f = next_by_id(0); f; f = next_by_id(id)) {
+        restore(f);
+        id = f->comm->id;
+    }
+}
