@@ -75,23 +75,10 @@ static void become_rank(int argc, char **argv)
     _exit(97);
 }
 
-/* Its Fortran bindings use more of libmpi than ours has yet: left alone, it runs as without us. */
-static void say_unprotected(const char *program)
-{
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank || !strcmp(rank, "0"))
-        fprintf(stderr, "belay: %s uses MPI's Fortran bindings, not supported yet: it runs unprotected\n",
-                program);
-}
-
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
 {
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
-    if (dlsym(RTLD_DEFAULT, "mpi_init_")) {
-        say_unprotected(argv[0]);
-        return;
-    }
     /* Present exactly if the program is linked with MPI. A rank's own preload list no longer has us. */
     if (dlsym(RTLD_DEFAULT, "MPI_Init"))
         become_rank(argc, argv);

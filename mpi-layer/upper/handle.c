@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/datatype.h"
 #include "mpi-layer/upper/half.h"
@@ -88,6 +89,7 @@ void handle_unref(void *handle)
         return;
     if (h->kind == HANDLE_DATATYPE)
         datatype_forget(h);
+    numbers_drop(h->kind, h->number);
     unlink_handle(h);
     arena_free(h->record);
     arena_free(h);

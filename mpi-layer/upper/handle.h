@@ -21,6 +21,7 @@ struct handle {
     uint32_t references; /* 1 for the application's, 1 for each pending request that uses it */
     uint32_t is_freed;   /* the application has given it up */
     struct handle *next, *previous;
+    int number; /* its integer in Fortran (fortran/numbers.h) */
 };
 
 /* Ours for a real handle: the predefined object if there is one, else a new one. NULL: out of memory. */

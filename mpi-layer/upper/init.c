@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/buffer.h"
 #include "mpi-layer/upper/comm.h"
@@ -26,6 +27,7 @@ static int init(int required, int *provided)
         if (*provided > MPI_THREAD_FUNNELED)
             *provided = MPI_THREAD_FUNNELED;
         attr_bind_predefined();
+        numbers_start();
         code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
     if (code == MPI_SUCCESS) {

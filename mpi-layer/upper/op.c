@@ -1,32 +1,19 @@
 /*
  * op.c - MPI_Op_create. The library calls the function from the lower half, with nothing that tells which
- * operation it is for. So each operation gets a few bytes of code of its own:
- *
- *     49 b8 ..    movabs $op, %r8        (the fifth argument)
- *     48 b8 ..    movabs $op_call, %rax
- *     ff e0       jmp *%rax
- *
- * They lie in saved memory, and a restart hands the same address to the new library.
+ * operation it is for: so each operation has a closure, which a restart hands to the new library.
  */
 #include "mpi-layer/upper/op.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/closure.h"
 #include "mpi-layer/upper/errors.h"
-
-#define CODE_BYTES 32
-#define CODE_CHUNK 4096
 
 struct op {
     MPI_User_function *function;
     int is_commutative;
-    unsigned char *code;
+    closure_f *code;
 };
-
-static unsigned char *code_next, *code_end; /* executable memory not yet used */
 
 /* Entered with the lower FS, by the library. */
 static void op_call(void *in, void *inout, int *count, void **real_type, const struct op *op)
@@ -38,30 +25,9 @@ static void op_call(void *in, void *inout, int *count, void **real_type, const s
     __asm__ volatile("wrfsbase %0" : : "r"(lower) : "memory");
 }
 
-static unsigned char *make_code(const struct op *op)
-{
-    uint64_t target = (uint64_t)(uintptr_t)&op_call, record = (uint64_t)(uintptr_t)op;
-    if (code_next + CODE_BYTES > code_end) {
-        void *chunk =
-            mmap(NULL, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (chunk == MAP_FAILED)
-            return NULL;
-        code_next = chunk;
-        code_end = code_next + CODE_CHUNK;
-    }
-    unsigned char *code = code_next;
-    code_next += CODE_BYTES;
-    memcpy(code, "\x49\xb8", 2);
-    memcpy(code + 2, &record, 8);
-    memcpy(code + 10, "\x48\xb8", 2);
-    memcpy(code + 12, &target, 8);
-    memcpy(code + 20, "\xff\xe0", 2);
-    return code;
-}
-
 static int create_real(const struct op *op, void **real)
 {
-    return lower_MPI_Op_create((MPI_User_function *)(void *)op->code, op->is_commutative, real);
+    return lower_MPI_Op_create((MPI_User_function *)op->code, op->is_commutative, real);
 }
 
 void op_restore(struct handle *handle)
@@ -71,13 +37,21 @@ void op_restore(struct handle *handle)
         create_real(op, &handle->real);
 }
 
+void op_bind(struct handle *handle, const void *argument)
+{
+    struct op *op = handle->record;
+    closure_f *bound = op ? closure_new((closure_f *)op->function, argument) : NULL;
+    if (bound)
+        op->function = (MPI_User_function *)bound;
+}
+
 int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op)
 {
     void *real = NULL;
     int code = MPI_ERR_NO_MEM;
     wrapper_enter();
     struct op *record = arena_alloc(sizeof *record);
-    if (record && (record->code = make_code(record))) {
+    if (record && (record->code = closure_new((closure_f *)op_call, record))) {
         record->function = function;
         record->is_commutative = commute;
         code = create_real(record, &real);

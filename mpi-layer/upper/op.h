@@ -7,4 +7,7 @@
 /* Make the real operation again, after a restart. */
 void op_restore(struct handle *op);
 
+/* The function wants a fifth argument (C++ bindings). */
+void op_bind(struct handle *op, const void *argument);
+
 #endif

@@ -1,7 +1,10 @@
 /* probe.c - probes: drained messages come before those that the library has. */
+#include "mpi-layer/upper/probe.h"
+
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/deliver.h"
@@ -18,6 +21,7 @@ struct matched {
     struct comm *comm;
     int source, tag;
     uint64_t bytes;
+    int number; /* its integer in Fortran (fortran/numbers.h) */
     struct matched *next;
 };
 
@@ -91,7 +95,15 @@ static void matched_delete(struct matched *m)
     while (*link != m)
         link = &(*link)->next;
     *link = m->next;
+    numbers_drop(HANDLE_MESSAGE, m->number);
     arena_free(m);
+}
+
+int *probe_message_number(MPI_Message message)
+{
+    if (message == MPI_MESSAGE_NULL || message == MPI_MESSAGE_NO_PROC)
+        return &((struct handle *)(void *)message)->number;
+    return &((struct matched *)(void *)message)->number;
 }
 
 /* The message is taken from the library here, so it counts as received here. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/buffer.h"
@@ -55,6 +56,7 @@ static inline struct request *new_record(enum request_kind kind, MPI_Comm comm, 
     request->made = NULL;
     request->generalized = NULL;
     request->buffered_bytes = 0;
+    request->number = 0;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
@@ -133,6 +135,8 @@ void request_delete(struct request *request)
         buffer_release(request->buffered_bytes);
     if (UNLIKELY(request->generalized != NULL))
         grequest_free(request);
+    if (UNLIKELY(request->number))
+        numbers_drop(HANDLE_REQUEST, request->number);
     request->next = spare;
     spare = request;
 }

@@ -45,6 +45,7 @@ struct request {
     void *made_real;
     struct generalized *generalized; /* grequest.h; else NULL */
     uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer, else 0 */
+    int number;        /* its integer in Fortran (fortran/numbers.h) */
     MPI_Status status; /* of a done one */
     struct request *next, *previous;
 };

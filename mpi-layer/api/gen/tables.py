@@ -63,9 +63,13 @@ def alignment(size):
     return 32 if size >= 32 else max(a for a in (1, 2, 4, 8, 16) if a <= max(size, 1))
 
 
+# What the Fortran and C++ libraries call, by pattern: mpi-layer/fortran defines these names and no others.
+BINDINGS = ["MPIX_*", "MPI_*", "OMPI_C_MPI_*_FN", "PMPIX_*", "PMPI_*", "mpi_*", "ompi_*", "pmpi_*"]
+
+
 def export_map(rows, prototypes, library):
     """A linker version script: the library's names, under its versions if it has any."""
-    names = set(rows) | {"P" + n for n in rows if n in prototypes} | set(library.data) | {"OMPI_C_MPI_*_FN"}
+    names = set(rows) | {"P" + n for n in rows if n in prototypes} | set(library.data) | set(BINDINGS)
     nodes = {}
     for name in sorted(names):
         nodes.setdefault(library.versions.get(name, ""), []).append(name)

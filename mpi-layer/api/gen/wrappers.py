@@ -51,7 +51,7 @@ def refused_source(rows, prototypes):
            '#pragma GCC diagnostic ignored "-Wunused-parameter"', ""]
     for name, row in rows.items():
         if row.handling == "refused":
-            out += refused(prototypes[name], row.note) if name in prototypes else fortran(name, row.note)
+            out += refused(prototypes[name], row.note)
     return "\n".join(out)
 
 
@@ -170,9 +170,3 @@ def refused(proto, reason):
 def refuse_call(before, name, reason, comm):
     return ["    %srefuse(%s," % (before, json.dumps(name)),
             "        %s, %s);" % (json.dumps(reason), comm)]
-
-
-def fortran(name, reason):
-    """A symbol that only Fortran code calls; mpi.h uses the names of some as macros."""
-    return ["#undef " + name, '__attribute__((visibility("default"))) int %s(void);' % name,
-            "int %s(void)" % name, "{"] + refuse_call("return ", name, reason, "NULL") + ["}", ""]
