@@ -1,12 +1,17 @@
 #include "cmd/launch_options.h"
 
+#include <limits.h>
+#include <stdlib.h>
+
 #include "cmd/options.h"
 #include "common/conf/conf.h"
 
 /* Options without a short letter get keys beyond the characters. */
-enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION };
+enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION, KEY_UNDO_LIMIT, KEY_UNDO_DIR };
 
-static struct argp_option rows[5]; /* filled from the settings table; the last is the end mark */
+static char undo_dir[PATH_MAX]; /* the absolute path of the one that is given */
+
+static struct argp_option rows[7]; /* filled from the settings table; the last is the end mark */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -24,6 +29,12 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     case KEY_RETENTION:
         options->retention = arg;
         return 0;
+    case KEY_UNDO_LIMIT:
+        options->undo_limit = arg;
+        return 0;
+    case KEY_UNDO_DIR:
+        options->undo_dir = arg;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -37,6 +48,8 @@ __attribute__((constructor)) static void fill_rows(void)
     rows[1] = option_of_setting(CONF_MAX_RESTARTS, KEY_MAX_RESTARTS);
     rows[2] = option_of_setting(CONF_MEMORY, KEY_MEMORY);
     rows[3] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
+    rows[4] = option_of_setting(CONF_UNDO_LIMIT, KEY_UNDO_LIMIT);
+    rows[5] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
 }
 
 int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
@@ -45,8 +58,12 @@ int launch_options_apply(const struct launch_options *options, struct job_plan *
     if (conf_number(CONF_INTERVAL, options->interval, &plan->interval_ms, err) ||
         conf_number(CONF_MAX_RESTARTS, options->max_restarts, &max_restarts, err) ||
         conf_number(CONF_MEMORY, options->memory, &plan->memory_bytes, err) ||
-        conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err))
+        conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err) ||
+        conf_number(CONF_UNDO_LIMIT, options->undo_limit, &plan->undo_limit_bytes, err))
         return -1;
+    plan->undo_dir = conf_text(CONF_UNDO_DIR, options->undo_dir);
+    if (plan->undo_dir && !(plan->undo_dir = realpath(plan->undo_dir, undo_dir)))
+        return belay_error_errno(err, "--undo-dir");
     plan->max_restarts = (uint32_t)max_restarts;
     return 0;
 }

@@ -175,6 +175,9 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->max_restarts = plan->max_restarts;
     open->memory_limit_bytes = plan->memory_bytes;
     open->retention_ms = plan->retention_ms;
+    open->undo_limit_bytes = plan->undo_limit_bytes;
+    if (plan->undo_dir)
+        open->undo_dir = (char *)plan->undo_dir;
     open->arbiter_pid = (uint32_t)getpid();
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
     open->n_argv = string_list_count(open->argv);

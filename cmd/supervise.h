@@ -16,6 +16,8 @@ struct job_plan {
     uint64_t interval_ms;  /* 0: lines on demand only */
     uint64_t memory_bytes; /* 0: no limit */
     uint64_t retention_ms;
+    uint64_t undo_limit_bytes; /* of files as they were, for each rank */
+    const char *undo_dir;      /* where these are; NULL: in the run directory */
     uint32_t max_restarts;
     bool is_restart;  /* of an ended job, from its newest line */
     bool is_detached; /* print the name once the launch runs, and go on in the background */

@@ -4,6 +4,7 @@
 #ifndef BELAY_NODE_AGENT_AGENT_H
 #define BELAY_NODE_AGENT_AGENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -21,6 +22,7 @@ struct agent {
     struct keeper *keeper;
     struct job *jobs; /* uthash by name: running, or ended with images */
     unsigned connection_count;
+    bool leaves_jobs; /* what is held is left to the next agent */
     /* Called when the agent may have become idle: it decides later whether to leave. */
     void (*settle)(struct agent *agent);
 };

@@ -100,6 +100,7 @@ void daemon_destroy(struct daemon *daemon)
         remove_file(daemon, "agent.sock");
         close(daemon->listener);
     }
+    daemon->agent.leaves_jobs = daemon->is_told_to_end;
     if (daemon->is_told_to_end)
         keeper_detach(daemon->agent.keeper);
     HASH_ITER(hh, daemon->agent.jobs, job, next)
@@ -114,6 +115,7 @@ void daemon_destroy(struct daemon *daemon)
     if (daemon->lock >= 0) {
         remove_file(daemon, "agent.log");
         remove_file(daemon, "agent.lock");
+        undo_remove_base(daemon->agent.rundir);
         rmdir(daemon->agent.rundir); /* fails while records are there */
         close(daemon->lock);
     }

@@ -59,6 +59,11 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
+    if (undo_create(job->undo_folder, err) < 0) {
+        job->undo_folder[0] = '\0'; /* another's */
+        job_forget(job);
+        return NULL;
+    }
     job->store = store_create(agent->keeper, name, err);
     if (!job->store || begin(job, err) < 0) {
         job_forget(job);
@@ -82,6 +87,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     keep_if_zero(&recorded->interval_ms, config->interval_ms);
     keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
     keep_if_zero(&recorded->retention_ms, config->retention_ms);
+    keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
     recorded->max_restarts = config->max_restarts;
     recorded->arbiter_pid = config->arbiter_pid;
     timer_stop(job->retention);
@@ -117,6 +123,11 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     snprintf(job->last_reason, sizeof job->last_reason, "start");
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
+    if (job->config &&
+        undo_folder_of(agent->rundir, job->config->undo_dir, name, job->undo_folder, err) < 0) {
+        job_forget(job);
+        return NULL;
+    }
     if (!job->config || !job->retention) {
         belay_error_set(err, ENOMEM, "no memory for job \"%s\"", name);
         job_forget(job);
@@ -141,6 +152,8 @@ void job_forget(struct job *job)
     line_destroy(job->line);
     record_drop(job);
     store_destroy(job->store, true);
+    if (!job->agent->leaves_jobs)
+        undo_remove(job->undo_folder);
     history_release(&job->history);
     timer_destroy(job->retention);
     drop_launch(job);

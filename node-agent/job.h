@@ -17,6 +17,7 @@
 #include "node-agent/history.h"
 #include "node-agent/store/store.h"
 #include "node-agent/timer.h"
+#include "node-agent/undo.h"
 #include "node-agent/verdict.h"
 
 #define JOB_NAME_BYTES 65
@@ -66,6 +67,7 @@ struct job {
     uint64_t last_line; /* largest number used */
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
+    char undo_folder[UNDO_FOLDER_BYTES]; /* files as they were at its lines, see undo.h */
     int record_fd;                   /* its record in the keeper, -1: none */
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */

@@ -270,6 +270,7 @@ static void do_commit(struct line *line)
         entry->image_bytes = record.image_bytes;
     }
     uint64_t number = line->number;
+    undo_forget_before(line->job->undo_folder, number);
     line->number = 0;
     line->settling = line->measure;
     line->measure = (struct line_measure){0};

@@ -13,6 +13,9 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.job = (char *)job->name;
     welcome.epoch = epoch;
     welcome.restore_line = restore_line;
+    welcome.undo_folder = (char *)job->undo_folder;
+    welcome.undo_limit_bytes =
+        job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;
     connection_reply(connection, &reply, fds, fd_count);

@@ -82,6 +82,8 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.job = hello->job;
         open.interval_ms = hello->interval_ms;
         open.memory_limit_bytes = hello->memory_limit_bytes;
+        open.undo_limit_bytes = hello->undo_limit_bytes;
+        open.undo_dir = hello->undo_dir;
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);

@@ -63,6 +63,26 @@ static const struct conf_setting settings[CONF_END] = {
             .fallback = "1h",
             .help = "How long images stay for 'belay restart' after a job was lost",
         },
+    [CONF_UNDO_LIMIT] =
+        {
+            .name = "undo-limit",
+            .variable = "BELAY_UNDO_LIMIT",
+            .argument = "SIZE",
+            .unit = CONF_UNIT_SIZE,
+            .min = 4096,
+            .max = INT64_MAX,
+            .help = "How much of overwritten and removed files each rank keeps, to put them back as they "
+                    "were at the last line; files beyond it are not protected (default: 1G)",
+        },
+    [CONF_UNDO_DIR] =
+        {
+            .name = "undo-dir",
+            .variable = "BELAY_UNDO_DIR",
+            .argument = "DIR",
+            .unit = CONF_UNIT_TEXT,
+            .help = "Directory where they are kept (default: in the run directory); on the files' own file "
+                    "system, removed and replaced files are kept without copying",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

@@ -16,6 +16,8 @@ enum conf_key {
     CONF_MAX_RESTARTS,
     CONF_MEMORY,
     CONF_RETENTION,
+    CONF_UNDO_LIMIT,
+    CONF_UNDO_DIR,
     CONF_RUNDIR,
     CONF_LOG,
     CONF_FAULT,

@@ -156,6 +156,11 @@ struct gate {
     void (*say)(const char *text);
     /* CLOCK_MONOTONIC in ns. [any] */
     uint64_t (*now_ns)(void);
+    /* Before files are changed for the application, but not by its own system calls: vk_undo.h. [any] */
+    void (*undo_fd)(long fd, uint64_t offset, uint64_t bytes);
+    void (*undo_path)(const char *path, uint64_t offset, uint64_t bytes);
+    void (*undo_open)(const char *path, long flags);
+    void (*undo_remove)(const char *path);
     /* A restart's times: end of MPI_Init. */
     uint64_t mpi_init_done_ns;
 };

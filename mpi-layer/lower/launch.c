@@ -33,6 +33,7 @@
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/trap.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_undo.h"
 
 #define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 
@@ -104,6 +105,23 @@ static void gate_say(const char *text)
     char line[512];
     int used = snprintf(line, sizeof line, "belay: rank %u: %s\n", rank.rank, text);
     raw3(SYS_write, STDERR_FILENO, line, used < (int)sizeof line ? used : (int)sizeof line - 1);
+}
+
+static void gate_undo_open(const char *path, long flags)
+{
+    vk_undo_open(AT_FDCWD, path, flags);
+}
+
+static void gate_undo_remove(const char *path)
+{
+    vk_undo_remove(AT_FDCWD, path);
+}
+
+/* Park: descriptors and the like are noted, and files are from now on as they were at this line. */
+static void gate_note_process(void)
+{
+    process_note();
+    vk_undo_begin_line(rank.control->line);
 }
 
 /* ---- setting up ---- */
@@ -214,7 +232,11 @@ static void fill_gate(void)
     gate->notify = gate_notify;
     gate->wait_command = gate_wait_command;
     gate->symbol = gate_symbol;
-    gate->note_process = process_note;
+    gate->note_process = gate_note_process;
+    gate->undo_fd = vk_undo_fd;
+    gate->undo_path = vk_undo_path;
+    gate->undo_open = gate_undo_open;
+    gate->undo_remove = gate_undo_remove;
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
     gate->announce_exit = gate_announce_exit;
@@ -358,6 +380,8 @@ int main(int argc, char **argv)
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
+    vk_undo_start(rank.undo_folder, rank.rank, rank.undo_limit_bytes);
+    vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
         restart_program(&err);
     } else if (vk_create() < 0) {

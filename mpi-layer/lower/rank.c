@@ -92,7 +92,7 @@ static void make_name(const char *program, char *name, size_t bytes)
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
     const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"),
-               *epoch = getenv("BELAY_EPOCH");
+               *epoch = getenv("BELAY_EPOCH"), *undo_limit = getenv("BELAY_UNDO_LIMIT");
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
@@ -102,6 +102,10 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
         return belay_error_prefix(err, "BELAY_INTERVAL");
     if (memory && size_parse(memory, &hello->memory_limit_bytes, err))
         return belay_error_prefix(err, "BELAY_MEMORY");
+    if (undo_limit && size_parse(undo_limit, &hello->undo_limit_bytes, err))
+        return belay_error_prefix(err, "BELAY_UNDO_LIMIT");
+    if (getenv("BELAY_UNDO_DIR"))
+        hello->undo_dir = getenv("BELAY_UNDO_DIR");
     return 0;
 }
 
@@ -131,6 +135,8 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     } else {
         rank->epoch = reply->rank_welcome->epoch;
         rank->restore_line = reply->rank_welcome->restore_line;
+        snprintf(rank->undo_folder, sizeof rank->undo_folder, "%s", reply->rank_welcome->undo_folder);
+        rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
         rank->sock = move_high(sock);
     }
     belay__wire__reply__free_unpacked(reply, NULL);

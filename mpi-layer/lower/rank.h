@@ -17,6 +17,8 @@ struct rank {
     int sock;     /* stays open for life: its end tells the agent of ours */
     int event_fd; /* written to wake the agent */
     int image_fd; /* -1 unless restore_line > 0; the restore closes it */
+    char undo_folder[4096]; /* of the job, see common/wire/undo.h; "": none */
+    uint64_t undo_limit_bytes;
 };
 
 /*

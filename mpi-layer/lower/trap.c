@@ -19,7 +19,7 @@
 #define SA_RESTORER 0x04000000
 #endif
 
-#define MAX_INSTRUCTIONS 192
+#define MAX_INSTRUCTIONS 512
 
 /* Timed waits (vk_wait.c). With the argument `timeout` zero (a poll without waiting) they are not trapped. */
 static const struct {
@@ -115,6 +115,20 @@ static bool is_wait(long nr)
     return false;
 }
 
+/*
+ * A call that writes. What may block for long (a pipe, a socket) is made from the page of code, where our
+ * signal may find it.
+ */
+static void serve_write(long nr, greg_t *g)
+{
+    bool is_own = vk_is_own_process() && vk_is_rank();
+    if (is_own && !vk_file_is_regular(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX])))
+        vk_wait_start(nr, g);
+    else
+        g[REG_RAX] =
+            vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+}
+
 static void on_sigsys(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -134,6 +148,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         g[REG_RAX] = serve_accept(uc, nr);
     else if (is_wait(nr))
         vk_wait_start(nr, g);
+    else if (vk_file_is_write(nr))
+        serve_write(nr, g);
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);

@@ -53,6 +53,15 @@ void vk_fd_drop(long fd);
 bool vk_fd_is_upper(long fd);
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
+/* Files (vk_file.c): calls that write to descriptors, calls that change names, and opening. */
+bool vk_file_is_write(long nr);
+bool vk_file_is_name_call(long nr);
+/* Of the arguments of a call that writes: the descriptor that it writes to. */
+long vk_file_written_fd(long nr, long a, long c);
+bool vk_file_is_regular(long fd);
+long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long vk_file_open(long nr, long a, long b, long c, long d);
+
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
 long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);

@@ -28,6 +28,10 @@ const int vk_trapped_calls[] = {
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
     SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open,
     SYS_io_uring_setup, SYS_io_setup,
+    SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
+    SYS_copy_file_range, SYS_splice, SYS_sendfile,
+    SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
+    SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat,
     -1};
 
 bool vk_is_own_process(void)
@@ -172,7 +176,14 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_sigaltstack:
         return vk_sigaltstack((const uint64_t *)a, (uint64_t *)b);
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_creat:
+        return vk_file_open(nr, a, b, c, d);
     default:
+        if (vk_file_is_name_call(nr))
+            return vk_file_syscall(nr, a, b, c, d, e, f);
         return vk_fd_syscall(nr, a, b, c, d, e, f);
     }
 }

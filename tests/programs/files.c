@@ -1,0 +1,224 @@
+/*
+ * files - what programs do with files; each step changes those of --mode, whose contents depend on all steps:
+ *   append    opens with O_APPEND for every step, and fprintf to one that stays open
+ *   rewrite   reads, adds to and writes back numbers anywhere in a file of --value KiB (default 1024)
+ *   truncate  cuts a file, and lets it grow again; also by opening with O_TRUNC
+ *   rename    writes a new file and renames it over the old one; links; folders
+ *   remove    removes a file and creates it again, with O_EXCL
+ *   shared    all ranks write to one file, over one another's old numbers and behind its end
+ *   ways      writes by writev, pwritev, fallocate, copy_file_range and sendfile
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "tests/programs/program.h"
+
+#define NAME_BYTES 64
+
+struct files {
+    struct program program;
+    char name[NAME_BYTES];
+    FILE *stream;
+    int fd;
+};
+
+static void check(const struct files *f, const char *what, bool is_fine)
+{
+    if (!is_fine)
+        fail(&f->program, "%s: %s", what, strerror(errno));
+}
+
+static int open_file(const struct files *f, const char *name, int flags)
+{
+    int fd = open(name, flags, 0644);
+    check(f, name, fd >= 0);
+    return fd;
+}
+
+static void write_all(const struct files *f, int fd, const void *data, size_t bytes)
+{
+    check(f, "write", write(fd, data, bytes) == (ssize_t)bytes);
+}
+
+/* ---- the modes ---- */
+
+static void append(struct files *f, long step)
+{
+    char line[64];
+    int length = snprintf(line, sizeof line, "step %ld of rank %d\n", step, f->program.rank);
+    int fd = open_file(f, f->name, O_WRONLY | O_APPEND | O_CREAT);
+    write_all(f, fd, line, (size_t)length);
+    close(fd);
+    fprintf(f->stream, "step %ld\n", step);
+}
+
+static void rewrite(struct files *f, long step)
+{
+    uint64_t random = (uint64_t)step * 1000 + (uint64_t)f->program.rank, sum = 0;
+    for (int i = 0; i < 20; i++) {
+        uint64_t number = 0;
+        off_t offset = (off_t)(random_next(&random) % ((uint64_t)f->program.value * 128)) * 8;
+        check(f, "pread", pread(f->fd, &number, sizeof number, offset) == sizeof number);
+        sum += number;
+        number = number * 3 + (uint64_t)step;
+        check(f, "pwrite", pwrite(f->fd, &number, sizeof number, offset) == sizeof number);
+    }
+    digest_add_number(&f->program.digest, sum);
+}
+
+static void truncate_and_grow(struct files *f, long step)
+{
+    struct stat st;
+    char text[200];
+    memset(text, 'a' + (int)(step % 26), sizeof text);
+    check(f, "fstat", fstat(f->fd, &st) == 0);
+    digest_add_number(&f->program.digest, (uint64_t)st.st_size);
+    if (step % 7 == 0)
+        check(f, "ftruncate", ftruncate(f->fd, st.st_size / 3) == 0);
+    if (step % 31 == 0)
+        check(f, "truncate", truncate(f->name, 5) == 0);
+    check(f, "lseek", lseek(f->fd, 0, SEEK_END) >= 0);
+    write_all(f, f->fd, text, (size_t)(step % 200));
+    if (step % 53 == 0)
+        close(open_file(f, f->name, O_WRONLY | O_TRUNC));
+}
+
+static long read_number(const struct files *f, const char *name)
+{
+    long number = -1;
+    FILE *stream = fopen(name, "r");
+    check(f, name, stream && fscanf(stream, "%ld", &number) == 1);
+    fclose(stream);
+    return number;
+}
+
+static void rename_over(struct files *f, long step)
+{
+    char fresh[NAME_BYTES + 8], link_name[NAME_BYTES + 8], folder[NAME_BYTES + 8], inside[NAME_BYTES + 16];
+    snprintf(fresh, sizeof fresh, "%s.new", f->name);
+    snprintf(link_name, sizeof link_name, "%s.link", f->name);
+    snprintf(folder, sizeof folder, "folder-%d-%ld", f->program.rank, step);
+    snprintf(inside, sizeof inside, "%s/number", folder);
+    if (read_number(f, f->name) != step - 1 || read_number(f, link_name) != step - 1)
+        fail(&f->program, "step %ld: another step's file", step);
+    FILE *stream = fopen(fresh, "wx");
+    check(f, fresh, stream && fprintf(stream, "%ld\n", step) > 0 && fclose(stream) == 0);
+    check(f, "unlink", unlink(link_name) == 0);
+    check(f, "mkdir", mkdir(folder, 0755) == 0);
+    check(f, "link", link(fresh, inside) == 0);
+    check(f, "rename", rename(fresh, f->name) == 0);
+    check(f, "symlink", symlink(f->name, link_name) == 0);
+    check(f, "unlink", unlink(inside) == 0);
+    check(f, "rmdir", rmdir(folder) == 0);
+}
+
+static void remove_and_create(struct files *f, long step)
+{
+    char text[32];
+    if (read_number(f, f->name) != step - 1)
+        fail(&f->program, "step %ld: another step's file", step);
+    check(f, "unlink", unlink(f->name) == 0);
+    int fd = open_file(f, f->name, O_WRONLY | O_CREAT | O_EXCL);
+    write_all(f, fd, text, (size_t)snprintf(text, sizeof text, "%ld\n", step));
+    close(fd);
+}
+
+static void share(struct files *f, long step)
+{
+    uint64_t number = 0;
+    int ranks = f->program.ranks;
+    long place = (step + f->program.rank) % ranks + (step % 50) * ranks; /* another rank's, one step before */
+    off_t offset = place * (off_t)sizeof number;
+    check(f, "pread", pread(f->fd, &number, sizeof number, offset) >= 0);
+    number = number * 5 + (uint64_t)step;
+    check(f, "pwrite", pwrite(f->fd, &number, sizeof number, offset) == sizeof number);
+    offset = (1000 + step * ranks + f->program.rank) * (off_t)sizeof number;
+    check(f, "pwrite", pwrite(f->fd, &number, sizeof number, offset) == sizeof number);
+    digest_add_number(&f->program.digest, number);
+}
+
+static void write_in_all_ways(struct files *f, long step)
+{
+    char text[3][32];
+    struct iovec parts[3];
+    struct stat st;
+    off_t from = 0, to = 96 * (step % 5), head = 48;
+    for (int i = 0; i < 3; i++) {
+        memset(text[i], 'a' + (int)((step + i) % 26), sizeof text[i]);
+        parts[i] = (struct iovec){text[i], sizeof text[i]};
+    }
+    check(f, "lseek", lseek(f->fd, 96 * (step % 4), SEEK_SET) >= 0);
+    check(f, "writev", writev(f->fd, parts, 3) == 96);
+    check(f, "pwritev", pwritev(f->fd, parts, 2, 64 * (step % 9)) == 64);
+    int hole = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 32 * (step % 3), 32);
+    check(f, "fallocate", hole == 0 || errno == EOPNOTSUPP);
+    check(f, "copy_file_range", copy_file_range(f->fd, &from, f->fd, &(off_t){1000 + to}, 96, 0) == 96);
+    check(f, "lseek", lseek(f->fd, 2000 + 16 * (step % 6), SEEK_SET) >= 0);
+    check(f, "sendfile", sendfile(f->fd, f->fd, &head, 16) == 16);
+    check(f, "fstat", fstat(f->fd, &st) == 0);
+    digest_add_number(&f->program.digest, (uint64_t)st.st_size);
+}
+
+static const struct mode {
+    const char *name;
+    void (*step)(struct files *f, long step);
+} modes[] = {
+    {"append", append},       {"rewrite", rewrite},          {"truncate", truncate_and_grow},
+    {"rename", rename_over},  {"remove", remove_and_create}, {"shared", share},
+    {"ways", write_in_all_ways},
+};
+
+static const struct mode *find_mode(const struct files *f)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i].name, f->program.mode))
+            return &modes[i];
+    fail(&f->program, "there is no mode %s", f->program.mode);
+    return NULL;
+}
+
+static void begin(struct files *f)
+{
+    char other[NAME_BYTES + 8];
+    bool is_shared = !strcmp(f->program.mode, "shared");
+    snprintf(f->name, sizeof f->name, "data-%d", is_shared ? 0 : f->program.rank);
+    f->fd = open_file(f, f->name, O_RDWR | O_CREAT | (is_shared ? 0 : O_TRUNC));
+    if (!strcmp(f->program.mode, "rewrite"))
+        check(f, "ftruncate", ftruncate(f->fd, f->program.value * 1024) == 0);
+    if (!strcmp(f->program.mode, "rename") || !strcmp(f->program.mode, "remove"))
+        write_all(f, f->fd, "0\n", 2);
+    snprintf(other, sizeof other, "%s.link", f->name);
+    if (!strcmp(f->program.mode, "rename"))
+        check(f, "symlink", symlink(f->name, other) == 0);
+    snprintf(other, sizeof other, "%s.log", f->name);
+    f->stream = fopen(other, "w");
+    check(f, other, f->stream);
+}
+
+int main(int argc, char **argv)
+{
+    struct files f = {.program = {.steps = 200, .value = 1024, .mode = "append"}};
+    MPI_Init(&argc, &argv);
+    program_begin(&f.program, "files", argc, argv);
+    const struct mode *mode = find_mode(&f);
+    begin(&f);
+    for (long step = 1; step <= f.program.steps; step++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        mode->step(&f, step);
+        program_step(&f.program, step);
+    }
+    fclose(f.stream);
+    close(f.fd);
+    program_end(&f.program);
+    MPI_Finalize();
+    return 0;
+}
