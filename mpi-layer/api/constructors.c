@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/datatype.h"
 
 /* The arguments of one constructor. The arrays live until contents_clear(). */
@@ -38,10 +39,18 @@ static int raise_error(int code);
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
 {
     struct contents c;
+    int rc;
 
     contents_init(&c, MPI_COMBINER_DUP, 0, 0, 0);
     set_types(&c, 1, &oldtype);
-    return construct(&c, newtype);
+    rc = construct(&c, newtype);
+    if (rc == MPI_SUCCESS && (rc = attr_copy_all(oldtype, *newtype)) != MPI_SUCCESS) {
+        PMPI_Type_free(newtype);
+        wrapper_enter();
+        raise_error(rc);
+        wrapper_leave();
+    }
+    return rc;
 }
 API_EXPORT(MPI_Type_dup);
 

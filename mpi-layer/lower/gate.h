@@ -39,6 +39,10 @@ struct wait {
 };
 
 enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE };
+enum thread_pending {
+    THREAD_PENDING_SIGNAL = 1, /* the signal came at such a moment: look at the control page */
+    THREAD_PENDING_ERROR = 2,  /* an error handler of the application is to be called */
+};
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
 
 struct thread {
@@ -46,7 +50,7 @@ struct thread {
     uint64_t lower_fs;   /* 8: this thread's FS base in the lower half (new after a restart) */
     uint64_t upper_fs;   /* 16: ... in the upper half (saved) */
     uint32_t depth;      /* 24: > 0 inside a wrapper of ours or the lower half: not a safe point */
-    uint32_t pending;    /* 28: the signal came at such a moment: look at the control page on the way out */
+    uint32_t pending;    /* 28: enum thread_pending: what to see to on the way out */
     uint32_t in_vk;      /* 32: > 0 inside the virtual kernel, entered through a patched call site */
     uint32_t pid;        /* 36: of the process that owns this block (a forked child differs) */
     uint32_t tid;        /* 40: the kernel's id (new after a restart) */

@@ -93,13 +93,13 @@ static long serve_accept(ucontext_t *uc, long nr)
     struct pollfd wait = {.fd = (int)g[REG_RDI], .events = POLLIN};
     uint64_t mask = frame_mask(uc);
     long flags = raw3(SYS_fcntl, wait.fd, 3 /* F_GETFL */, 0), ready = 1;
-    self->pending = 0;
+    self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
     if (flags >= 0 && !(flags & 04000 /* O_NONBLOCK */))
         ready = raw_syscall(SYS_ppoll, (long)&wait, 1, 0, (long)&mask, 8, 0);
     if (ready < 0) {
-        if (!self->pending)
+        if (!(self->pending & THREAD_PENDING_SIGNAL))
             return ready;
-        self->pending = 0;
+        self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
         raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
         g[REG_RIP] -= 2;
         return nr;

@@ -165,7 +165,7 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
     if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
         return 0;
     if (self->depth || self->in_vk || fs_base() != self->upper_fs || !is_saved_code(rip)) {
-        self->pending = 1;
+        self->pending |= THREAD_PENDING_SIGNAL;
         return 0;
     }
     return 1;

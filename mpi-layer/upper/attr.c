@@ -9,12 +9,17 @@
 
 #define FIRST_KEYVAL 1024 /* above the predefined ones */
 
+/* The callbacks of all kinds of objects differ in the type of the handle only. */
+typedef int copy_f(void *object, int keyval, void *extra_state, void *value, void *copy, int *flag);
+typedef int delete_f(void *object, int keyval, void *value, void *extra_state);
+
 struct keyval {
     int number;
-    int is_freed;   /* by the application; attributes may still use it */
-    int references; /* attributes */
-    MPI_Comm_copy_attr_function *copy;
-    MPI_Comm_delete_attr_function *delete;
+    enum handle_kind kind; /* of the objects that it is for */
+    int is_freed;          /* by the application; attributes may still use it */
+    int references;        /* attributes */
+    copy_f *copy;
+    delete_f *delete;
     void *extra_state;
     struct keyval *next;
 };
@@ -44,10 +49,10 @@ void attr_bind_predefined(void)
     }
 }
 
-static struct keyval *find_keyval(int number)
+static struct keyval *find_keyval(enum handle_kind kind, int number)
 {
     struct keyval *k = keyvals;
-    while (k && k->number != number)
+    while (k && (k->number != number || k->kind != kind))
         k = k->next;
     return k;
 }
@@ -63,36 +68,36 @@ static void drop_keyval(struct keyval *keyval)
     arena_free(keyval);
 }
 
-static struct attribute **find(struct comm *c, const struct keyval *keyval)
+static struct attribute **find(struct handle *object, const struct keyval *keyval)
 {
-    struct attribute **link = &c->attributes;
+    struct attribute **link = &object->attributes;
     while (*link && (*link)->keyval != keyval)
         link = &(*link)->next;
     return link;
 }
 
-static int add(struct comm *c, struct keyval *keyval, void *value)
+static int add(struct handle *object, struct keyval *keyval, void *value)
 {
     struct attribute *a = arena_alloc(sizeof *a);
     if (!a)
         return MPI_ERR_NO_MEM;
-    *a = (struct attribute){keyval, value, c->attributes};
-    c->attributes = a;
+    *a = (struct attribute){keyval, value, object->attributes};
+    object->attributes = a;
     keyval->references++;
     return MPI_SUCCESS;
 }
 
 /* Callbacks run outside the wrapper: they may call MPI, and a line may come. */
-static int remove_at(MPI_Comm comm, struct attribute **link)
+static int remove_at(struct handle *object, struct attribute **link)
 {
     struct attribute *a = *link;
     struct keyval *keyval = a->keyval;
     int code = MPI_SUCCESS;
     if (keyval->delete)
-        code = keyval->delete(comm, keyval->number, a->value, keyval->extra_state);
+        code = keyval->delete(object, keyval->number, a->value, keyval->extra_state);
     if (code != MPI_SUCCESS)
         return code;
-    link = find(comm_of(comm), keyval);
+    link = find(object, keyval);
     if (*link) {
         a = *link;
         *link = a->next;
@@ -103,116 +108,192 @@ static int remove_at(MPI_Comm comm, struct attribute **link)
     return MPI_SUCCESS;
 }
 
-int attr_delete_all(MPI_Comm comm)
+int attr_delete_all(void *handle)
 {
-    struct comm *c = comm_of(comm);
+    struct handle *object = handle;
     int code = MPI_SUCCESS;
-    while (c && c->attributes && code == MPI_SUCCESS)
-        code = remove_at(comm, &c->attributes);
+    while (object->attributes && code == MPI_SUCCESS)
+        code = remove_at(object, &object->attributes);
     return code;
 }
 
-static int copy_one(MPI_Comm from, MPI_Comm to, const struct attribute *a)
+static int copy_one(struct handle *from, struct handle *to, const struct attribute *a)
 {
     struct keyval *k = a->keyval;
     void *value = NULL;
     int flag = 0;
     int code = k->copy ? k->copy(from, k->number, k->extra_state, a->value, &value, &flag) : MPI_SUCCESS;
-    return code == MPI_SUCCESS && flag ? add(comm_of(to), k, value) : code;
+    return code == MPI_SUCCESS && flag ? add(to, k, value) : code;
 }
 
-int attr_copy_all(MPI_Comm from, MPI_Comm to)
+int attr_copy_all(void *from, void *to)
 {
+    const struct handle *object = from;
     int code = MPI_SUCCESS;
-    for (const struct attribute *a = comm_of(from)->attributes; a && code == MPI_SUCCESS; a = a->next)
+    for (const struct attribute *a = object->attributes; a && code == MPI_SUCCESS; a = a->next)
         code = copy_one(from, to, a);
     return code;
 }
 
-int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete,
-                            int *keyval, void *extra_state)
+/* ---- the calls, for any kind of object; they return MPI codes ---- */
+
+static int create_keyval(enum handle_kind kind, copy_f *copy, delete_f *delete, int *keyval,
+                         void *extra_state)
 {
     struct keyval *k = arena_alloc(sizeof *k);
     if (!k)
-        return errors_raise(NULL, MPI_ERR_NO_MEM);
-    *k = (struct keyval){next_keyval++, 0, 0, copy, delete, extra_state, keyvals};
+        return MPI_ERR_NO_MEM;
+    *k = (struct keyval){next_keyval++, kind, 0, 0, copy, delete, extra_state, keyvals};
     keyvals = k;
     *keyval = k->number;
     return MPI_SUCCESS;
 }
-API_EXPORT(MPI_Comm_create_keyval);
 
-int PMPI_Comm_free_keyval(int *keyval)
+static int free_keyval(enum handle_kind kind, int *keyval)
 {
-    struct keyval *k = find_keyval(*keyval);
+    struct keyval *k = find_keyval(kind, *keyval);
     if (!k || k->is_freed)
-        return errors_raise(NULL, MPI_ERR_KEYVAL);
+        return MPI_ERR_KEYVAL;
     k->is_freed = 1;
     drop_keyval(k);
     *keyval = MPI_KEYVAL_INVALID;
     return MPI_SUCCESS;
 }
-API_EXPORT(MPI_Comm_free_keyval);
 
-int PMPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value)
+static int set_attr(struct handle *object, int keyval, void *value)
 {
-    struct keyval *k = find_keyval(keyval);
-    struct comm *c = comm_of(comm);
-    if (!c)
-        return errors_raise(comm, MPI_ERR_COMM);
+    struct keyval *k = find_keyval(object->kind, keyval);
     if (!k)
-        return errors_raise(comm, MPI_ERR_KEYVAL);
-    struct attribute **link = find(c, k);
-    int code = *link ? remove_at(comm, link) : MPI_SUCCESS;
-    if (code == MPI_SUCCESS)
-        code = add(c, k, value);
-    return code == MPI_SUCCESS ? code : errors_raise(comm, code);
+        return MPI_ERR_KEYVAL;
+    struct attribute **link = find(object, k);
+    int code = *link ? remove_at(object, link) : MPI_SUCCESS;
+    return code == MPI_SUCCESS ? add(object, k, value) : code;
 }
-API_EXPORT(MPI_Comm_set_attr);
 
-static int get_predefined(int keyval, void *value, int *flag)
+static int get_attr(struct handle *object, int keyval, void *value, int *flag)
+{
+    struct keyval *k = find_keyval(object->kind, keyval);
+    if (!k)
+        return MPI_ERR_KEYVAL;
+    struct attribute *a = *find(object, k);
+    *flag = a != NULL;
+    if (a)
+        *(void **)value = a->value;
+    return MPI_SUCCESS;
+}
+
+static int delete_attr(struct handle *object, int keyval)
+{
+    struct keyval *k = find_keyval(object->kind, keyval);
+    struct attribute **link = k ? find(object, k) : NULL;
+    return link && *link ? remove_at(object, link) : MPI_ERR_KEYVAL;
+}
+
+static bool get_predefined(int keyval, void *value, int *flag)
 {
     for (size_t i = 0; i < PREDEFINED_KEYS; i++)
         if (predefined_keys[i] == keyval) {
             *flag = predefined_present[i];
             if (*flag)
                 *(void **)value = &predefined_values[i];
-            return 1;
+            return true;
         }
-    return 0;
+    return false;
 }
+
+/* ---- communicators ---- */
+
+/* The end of all calls: an error goes to the handler of comm, NULL: of MPI_COMM_WORLD. */
+static int ended(MPI_Comm comm, int code)
+{
+    return code == MPI_SUCCESS ? code : errors_raise(comm, code);
+}
+
+static struct handle *object_of(MPI_Comm comm)
+{
+    return comm_of(comm) ? comm_of(comm)->handle : NULL;
+}
+
+int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete,
+                            int *keyval, void *extra_state)
+{
+    return ended(NULL, create_keyval(HANDLE_COMM, (copy_f *)(void *)copy, (delete_f *)(void *)delete, keyval,
+                                     extra_state));
+}
+API_EXPORT(MPI_Comm_create_keyval);
+
+int PMPI_Comm_free_keyval(int *keyval)
+{
+    return ended(NULL, free_keyval(HANDLE_COMM, keyval));
+}
+API_EXPORT(MPI_Comm_free_keyval);
+
+int PMPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value)
+{
+    struct handle *object = object_of(comm);
+    return ended(comm, object ? set_attr(object, keyval, value) : MPI_ERR_COMM);
+}
+API_EXPORT(MPI_Comm_set_attr);
 
 int PMPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag)
 {
-    struct comm *c = comm_of(comm);
-    if (!c)
-        return errors_raise(comm, MPI_ERR_COMM);
-    if (get_predefined(keyval, value, flag))
+    struct handle *object = object_of(comm);
+    if (object && get_predefined(keyval, value, flag))
         return MPI_SUCCESS;
-    struct keyval *k = find_keyval(keyval);
-    if (!k)
-        return errors_raise(comm, MPI_ERR_KEYVAL);
-    struct attribute *a = *find(c, k);
-    *flag = a != NULL;
-    if (a)
-        *(void **)value = a->value;
-    return MPI_SUCCESS;
+    return ended(comm, object ? get_attr(object, keyval, value, flag) : MPI_ERR_COMM);
 }
 API_EXPORT(MPI_Comm_get_attr);
 
 int PMPI_Comm_delete_attr(MPI_Comm comm, int keyval)
 {
-    struct keyval *k = find_keyval(keyval);
-    struct comm *c = comm_of(comm);
-    if (!c || !k)
-        return errors_raise(comm, c ? MPI_ERR_KEYVAL : MPI_ERR_COMM);
-    struct attribute **link = find(c, k);
-    int code = *link ? remove_at(comm, link) : MPI_ERR_KEYVAL;
-    return code == MPI_SUCCESS ? code : errors_raise(comm, code);
+    struct handle *object = object_of(comm);
+    return ended(comm, object ? delete_attr(object, keyval) : MPI_ERR_COMM);
 }
 API_EXPORT(MPI_Comm_delete_attr);
 
-/* MPI-1's names of the same. */
+/* ---- datatypes, predefined ones among them ---- */
+
+static struct handle *type_object(MPI_Datatype type)
+{
+    return type == MPI_DATATYPE_NULL ? NULL : (struct handle *)(void *)type;
+}
+
+int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *copy, MPI_Type_delete_attr_function *delete,
+                            int *keyval, void *extra_state)
+{
+    return ended(NULL, create_keyval(HANDLE_DATATYPE, (copy_f *)(void *)copy, (delete_f *)(void *)delete,
+                                     keyval, extra_state));
+}
+API_EXPORT(MPI_Type_create_keyval);
+
+int PMPI_Type_free_keyval(int *keyval)
+{
+    return ended(NULL, free_keyval(HANDLE_DATATYPE, keyval));
+}
+API_EXPORT(MPI_Type_free_keyval);
+
+int PMPI_Type_set_attr(MPI_Datatype type, int keyval, void *value)
+{
+    struct handle *object = type_object(type);
+    return ended(NULL, object ? set_attr(object, keyval, value) : MPI_ERR_TYPE);
+}
+API_EXPORT(MPI_Type_set_attr);
+
+int PMPI_Type_get_attr(MPI_Datatype type, int keyval, void *value, int *flag)
+{
+    struct handle *object = type_object(type);
+    return ended(NULL, object ? get_attr(object, keyval, value, flag) : MPI_ERR_TYPE);
+}
+API_EXPORT(MPI_Type_get_attr);
+
+int PMPI_Type_delete_attr(MPI_Datatype type, int keyval)
+{
+    struct handle *object = type_object(type);
+    return ended(NULL, object ? delete_attr(object, keyval) : MPI_ERR_TYPE);
+}
+API_EXPORT(MPI_Type_delete_attr);
+
+/* ---- MPI-1's names of the same ---- */
 
 int PMPI_Keyval_create(MPI_Copy_function *copy, MPI_Delete_function *delete, int *keyval, void *extra_state)
 {

@@ -9,10 +9,21 @@
 #define CODE_BYTES 32
 #define CODE_CHUNK 4096
 
+union code {
+    unsigned char bytes[CODE_BYTES];
+    union code *next; /* of a free one */
+};
+
 static unsigned char *code_next, *code_end; /* executable memory not yet used */
+static union code *code_free;               /* given back */
 
 static unsigned char *code_take(void)
 {
+    union code *code = code_free;
+    if (code) {
+        code_free = code->next;
+        return code->bytes;
+    }
     if (code_next + CODE_BYTES > code_end) {
         void *chunk =
             mmap(NULL, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,4 +48,13 @@ closure_f *closure_new(closure_f *target, const void *bound)
     memcpy(code + 12, &target_address, 8);
     memcpy(code + 20, "\xff\xe0", 2);
     return (closure_f *)(uintptr_t)code;
+}
+
+void closure_free(closure_f *closure)
+{
+    union code *code = (union code *)(uintptr_t)closure;
+    if (!code)
+        return;
+    code->next = code_free;
+    code_free = code;
 }

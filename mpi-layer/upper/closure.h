@@ -15,8 +15,11 @@ typedef void closure_f(void);
 
 /*
  * A function that calls target with its own first four arguments and `bound` as the fifth. NULL: out of
- * memory. It is never freed: the library may call it as long as the program runs.
+ * memory.
  */
 closure_f *closure_new(closure_f *target, const void *bound);
+
+/* Nobody will call it any more. NULL is accepted. */
+void closure_free(closure_f *closure);
 
 #endif

@@ -7,6 +7,8 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/half.h"
+#include "mpi-layer/upper/info.h"
+#include "mpi-layer/upper/topology.h"
 
 #define WORLD_ID 1
 #define SELF_ID 2
@@ -133,6 +135,8 @@ static void record_free(struct comm *c)
     arena_free(c->world);
     arena_free(c->local);
     arena_free(c->peers);
+    arena_free(c->topology);
+    arena_free(c->hints);
     arena_free(c);
 }
 
@@ -296,17 +300,28 @@ void comm_unregister(struct comm *c)
     handle_release(HANDLE_COMM, handle);
 }
 
+static void note_hints(struct comm *c)
+{
+    void *info = NULL;
+    lower_MPI_Comm_get_info(c->handle->real, &info);
+    c->hints = info_note(info, c->hints);
+    lower_MPI_Info_free(&info);
+}
+
 void comm_note_all(void)
 {
     for (struct comm *c = first; c; c = c->next) {
-        int length;
         void *errhandler = NULL;
         if (c->ending || !c->handle->real)
             continue;
-        lower_MPI_Comm_get_name(c->handle->real, c->name, &length);
         lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler);
         c->errhandler = handle_find(HANDLE_ERRHANDLER, errhandler);
         lower_MPI_Errhandler_free(&errhandler);
+        if (c->has_hints)
+            note_hints(c);
+        if (!c->is_noted)
+            c->topology = topology_note(c->handle->real);
+        c->is_noted = true;
     }
 }
 
@@ -327,6 +342,20 @@ static void *create_inter(const struct comm *c, void *world_group)
     return real;
 }
 
+/* What was noted of it, and its name. */
+static void decorate(const struct comm *c)
+{
+    if (c->handle->name)
+        lower_MPI_Comm_set_name(c->handle->real, c->handle->name);
+    if (c->errhandler)
+        lower_MPI_Comm_set_errhandler(c->handle->real, api_real(c->errhandler));
+    if (c->hints) {
+        void *info = info_make(c->hints);
+        lower_MPI_Comm_set_info(c->handle->real, info);
+        lower_MPI_Info_free(&info);
+    }
+}
+
 /* Every rank does this in the order of ids, so that no two wait for one another in different ones. */
 static void rebuild(struct comm *c, void *world_group)
 {
@@ -341,10 +370,9 @@ static void rebuild(struct comm *c, void *world_group)
         c->handle->real = create_inter(c, world_group);
     else if (!c->handle->is_predefined)
         c->handle->real = create_from(world_group, c->world, c->size);
-    if (c->name[0])
-        lower_MPI_Comm_set_name(c->handle->real, c->name);
-    if (c->errhandler)
-        lower_MPI_Comm_set_errhandler(c->handle->real, api_real(c->errhandler));
+    if (c->topology)
+        c->handle->real = topology_restore(c->topology, c->handle->real);
+    decorate(c);
     memset(c->peers, 0, (size_t)c->size * sizeof *c->peers); /* a new library has carried nothing yet */
 }
 

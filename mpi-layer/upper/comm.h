@@ -31,8 +31,6 @@ struct peer { /* per rank of the communicator (of the remote group, if there are
     uint32_t pending_sync; /* synchronous sends to it that are not complete */
 };
 
-struct attribute;
-
 /*
  * A communicator that the application has freed here. The members tell one another what they have sent
  * on it (a non-blocking collective, so nobody waits); it goes when that is known and nothing is pending.
@@ -55,10 +53,12 @@ struct comm {
     int local_size;     /* intercommunicator: the own group's size, else 0 */
     int *local;         /* ... and world ranks, else NULL */
     struct message *drained, **drained_end; /* oldest first; drained_end: where the next one is linked */
-    struct attribute *attributes;
     uint32_t pending;      /* requests of the application that are not complete */
     struct ending *ending; /* NULL while it is in use */
-    char name[MPI_MAX_OBJECT_NAME]; /* noted at a line */
+    struct topology *topology; /* noted at its first line; NULL: none */
+    bool is_noted;
+    bool has_hints;     /* the application has given info */
+    struct info *hints; /* noted at a line, NULL: none */
     void *errhandler;   /* noted at a line: our handle */
     struct comm *next;  /* all, in order of creation */
 };
@@ -118,7 +118,7 @@ bool comm_endings_in_flight(void);
 
 /* After a restart: real communicators from the recorded members, in the order of ids. */
 void comm_rebuild_all(void);
-/* Before parking: names and error handlers. */
+/* Before parking: topologies, hints and error handlers. */
 void comm_note_all(void);
 
 /* For acknowledgements of drained synchronous sends: all ranks, counted and drained as the application's. */

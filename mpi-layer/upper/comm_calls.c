@@ -11,6 +11,7 @@
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/meet.h"
 #include "mpi-layer/upper/request.h"
+#include "mpi-layer/upper/wait.h"
 
 static int out_of_memory(MPI_Comm comm)
 {
@@ -30,11 +31,14 @@ static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
     return code;
 }
 
-static int dup_attributes(int code, MPI_Comm parent, MPI_Comm *new_comm)
+/* What a duplicate takes over beside the members. */
+static int duplicated(int code, MPI_Comm parent, bool has_hints, MPI_Comm *new_comm)
 {
-    if (code == MPI_SUCCESS && *new_comm != MPI_COMM_NULL)
-        code = attr_copy_all(parent, *new_comm);
-    return code;
+    if (code != MPI_SUCCESS)
+        return code;
+    comm_of(*new_comm)->has_hints = has_hints;
+    code = attr_copy_all(comm_of(parent)->handle, *new_comm);
+    return code == MPI_SUCCESS ? code : errors_raise(parent, code);
 }
 
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
@@ -42,7 +46,8 @@ int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
     void *real = NULL;
     collective_enter(comm);
     int code = lower_MPI_Comm_dup(api_real(comm), &real);
-    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+    code = created(code, real, comm, newcomm);
+    return duplicated(code, comm, comm_of(comm) && comm_of(comm)->has_hints, newcomm);
 }
 API_EXPORT(MPI_Comm_dup);
 
@@ -51,7 +56,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
     void *real = NULL;
     collective_enter(comm);
     int code = lower_MPI_Comm_dup_with_info(api_real(comm), api_real(info), &real);
-    return dup_attributes(created(code, real, comm, newcomm), comm, newcomm);
+    return duplicated(created(code, real, comm, newcomm), comm, true, newcomm);
 }
 API_EXPORT(MPI_Comm_dup_with_info);
 
@@ -101,11 +106,68 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
         *request = (MPI_Request)(void *)r;
     }
     collective_leave(comm);
-    return code == MPI_SUCCESS ? attr_copy_all(comm, *newcomm) : errors_raise(comm, code);
+    return code == MPI_SUCCESS ? duplicated(code, comm, c->has_hints, newcomm) : errors_raise(comm, code);
 }
 API_EXPORT(MPI_Comm_idup);
 
-/* Collectives over a group that shares no communicator of its own: the members meet first (meet.h). */
+/* ---- process topologies ---- */
+
+int PMPI_Cart_create(MPI_Comm old_comm, int ndims, const int dims[], const int periods[], int reorder,
+                     MPI_Comm *comm_cart)
+{
+    void *real = NULL;
+    collective_enter(old_comm);
+    int code = lower_MPI_Cart_create(api_real(old_comm), ndims, dims, periods, reorder, &real);
+    return created(code, real, old_comm, comm_cart);
+}
+API_EXPORT(MPI_Cart_create);
+
+int PMPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *new_comm)
+{
+    void *real = NULL;
+    collective_enter(comm);
+    int code = lower_MPI_Cart_sub(api_real(comm), remain_dims, &real);
+    return created(code, real, comm, new_comm);
+}
+API_EXPORT(MPI_Cart_sub);
+
+int PMPI_Graph_create(MPI_Comm comm_old, int nnodes, const int index[], const int edges[], int reorder,
+                      MPI_Comm *comm_graph)
+{
+    void *real = NULL;
+    collective_enter(comm_old);
+    int code = lower_MPI_Graph_create(api_real(comm_old), nnodes, index, edges, reorder, &real);
+    return created(code, real, comm_old, comm_graph);
+}
+API_EXPORT(MPI_Graph_create);
+
+int PMPI_Dist_graph_create(MPI_Comm comm_old, int n, const int nodes[], const int degrees[],
+                           const int targets[], const int weights[], MPI_Info info, int reorder,
+                           MPI_Comm *newcomm)
+{
+    void *real = NULL;
+    collective_enter(comm_old);
+    int code = lower_MPI_Dist_graph_create(api_real(comm_old), n, nodes, degrees, targets, weights,
+                                           api_real(info), reorder, &real);
+    return created(code, real, comm_old, newcomm);
+}
+API_EXPORT(MPI_Dist_graph_create);
+
+int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[],
+                                    const int sourceweights[], int outdegree, const int destinations[],
+                                    const int destweights[], MPI_Info info, int reorder,
+                                    MPI_Comm *comm_dist_graph)
+{
+    void *real = NULL;
+    collective_enter(comm_old);
+    int code = lower_MPI_Dist_graph_create_adjacent(api_real(comm_old), indegree, sources, sourceweights,
+                                                    outdegree, destinations, destweights, api_real(info),
+                                                    reorder, &real);
+    return created(code, real, comm_old, comm_dist_graph);
+}
+API_EXPORT(MPI_Dist_graph_create_adjacent);
+
+/* ---- groups that share no communicator of their own: the members meet first (meet.h) ---- */
 
 static int adopted(int code, void *real, MPI_Comm made, MPI_Comm parent, MPI_Comm *new_comm)
 {
@@ -200,9 +262,9 @@ int PMPI_Comm_free(MPI_Comm *comm)
         wrapper_leave();
         return code;
     }
-    int code = attr_delete_all(*comm);
+    int code = attr_delete_all(c->handle);
     if (code != MPI_SUCCESS)
-        return code;
+        return errors_raise(*comm, code);
     collective_enter(*comm);
     code = comm_end(c);
     if (code == MPI_SUCCESS)
@@ -213,6 +275,37 @@ int PMPI_Comm_free(MPI_Comm *comm)
 }
 API_EXPORT(MPI_Comm_free);
 
+/* No process of another job is ever connected: it is a free that waits. */
+int PMPI_Comm_disconnect(MPI_Comm *comm)
+{
+    if (comm_of(*comm))
+        wait_idle(comm_of(*comm));
+    return PMPI_Comm_free(comm);
+}
+API_EXPORT(MPI_Comm_disconnect);
+
+int PMPI_Comm_set_name(MPI_Comm comm, const char *name)
+{
+    wrapper_enter();
+    int code = lower_MPI_Comm_set_name(api_real(comm), name);
+    if (code == MPI_SUCCESS && handle_set_name(comm, name))
+        code = out_of_memory(comm);
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Comm_set_name);
+
+int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
+{
+    wrapper_enter();
+    int code = lower_MPI_Comm_set_info(api_real(comm), api_real(info));
+    if (code == MPI_SUCCESS)
+        comm_of(comm)->has_hints = true;
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Comm_set_info);
+
 /* Asked so often that the way to the library would show. */
 
 int PMPI_Comm_rank(MPI_Comm comm, int *rank)
@@ -222,7 +315,10 @@ int PMPI_Comm_rank(MPI_Comm comm, int *rank)
         *rank = c->rank;
         return MPI_SUCCESS;
     }
-    return lower_MPI_Comm_rank(api_real(comm), rank);
+    wrapper_enter();
+    int code = lower_MPI_Comm_rank(api_real(comm), rank);
+    wrapper_leave();
+    return code;
 }
 API_EXPORT(MPI_Comm_rank);
 
@@ -233,6 +329,9 @@ int PMPI_Comm_size(MPI_Comm comm, int *size)
         *size = comm_is_inter(c) ? c->local_size : c->size;
         return MPI_SUCCESS;
     }
-    return lower_MPI_Comm_size(api_real(comm), size);
+    wrapper_enter();
+    int code = lower_MPI_Comm_size(api_real(comm), size);
+    wrapper_leave();
+    return code;
 }
 API_EXPORT(MPI_Comm_size);

@@ -13,11 +13,11 @@
 MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *ints, int n_aints,
                              const MPI_Aint *aints, int n_types, const MPI_Datatype *types);
 
-/* Its last user is gone: let go of what it was made of. */
+/* Its last user is gone: free the real type, let go of what it was made of. */
 void datatype_forget(struct handle *type);
 
-/* Note its name / make the real type again, commit it, name it. */
-void datatype_note(struct handle *type);
+/* After a restart: make the real type again, commit it, name it. The second alone, for predefined types. */
 void datatype_restore(struct handle *type);
+void datatype_restore_name(const struct handle *type);
 
 #endif

@@ -16,4 +16,7 @@ int errors_raise(MPI_Comm comm, int code);
  */
 int refuse(const char *function, const char *reason, MPI_Comm comm);
 
+/* After a restart: error classes, codes and strings of the application, with the same numbers. */
+void errors_restore(void);
+
 #endif

@@ -3,6 +3,7 @@
  * application has set is called here, on its side.
  */
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/file.h"
 
 static struct handle *default_errhandler; /* MPI_FILE_NULL's; NULL: MPI_ERRORS_RETURN, as at the start */
@@ -62,7 +63,7 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
     struct handle **kept = errhandler_of(file);
     if (!kept)
         return file_raise(file, MPI_ERR_FILE);
-    handle_retain(*kept);
+    errhandler_hold(*kept);
     *errhandler = (MPI_Errhandler)(void *)*kept;
     return MPI_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/handle.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/request.h"
@@ -24,13 +25,17 @@ void half_bind(void)
     handle_bind_predefined();
 }
 
-void half_act_on_signal(void)
+void half_act_on_pending(void)
 {
     struct thread *self = thread_self();
+    uint32_t pending = self->pending;
     if (self->depth)
         return;
     self->pending = 0;
-    line_safepoint(self);
+    if (pending & THREAD_PENDING_SIGNAL)
+        line_safepoint(self);
+    if (UNLIKELY(pending & THREAD_PENDING_ERROR))
+        errhandler_deliver();
 }
 
 /* The library may also be loaded into a program that runs outside Belay (a child of a rank). */

@@ -24,8 +24,8 @@ extern void *lower_fn[];
 /* Look up the real functions and the real predefined handles, at the start and after a restart. */
 void half_bind(void);
 
-/* The agent's signal came inside a wrapper: act now, if there still is something to do. */
-void half_act_on_signal(void);
+/* The agent's signal or an MPI error came inside a wrapper: act now, if there still is something to do. */
+void half_act_on_pending(void);
 
 static inline unsigned long lower_enter(void)
 {
@@ -52,7 +52,7 @@ static inline void wrapper_leave(void)
     unsigned pending;
     __asm__ volatile("decl %%gs:24\n\tmovl %%gs:28, %0" : "=r"(pending) : : "memory", "cc");
     if (UNLIKELY(pending))
-        half_act_on_signal();
+        half_act_on_pending();
 }
 
 static inline struct control *half_control(void)

@@ -6,7 +6,9 @@
 #include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/datatype.h"
+#include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/half.h"
+#include "mpi-layer/upper/op.h"
 
 #define BUCKETS 512 /* for about 150 predefined handles */
 #define MAX_PREDEFINED 400
@@ -69,7 +71,7 @@ void *handle_new(enum handle_kind kind, void *real)
         return NULL;
     handle->real = real;
     handle->kind = kind;
-    handle->references = 1;
+    handle->references = handle->held = 1;
     handle->previous = last;
     *(last ? &last->next : &first) = handle;
     last = handle;
@@ -89,8 +91,13 @@ void handle_unref(void *handle)
         return;
     if (h->kind == HANDLE_DATATYPE)
         datatype_forget(h);
+    else if (h->kind == HANDLE_OP)
+        op_forget(h);
+    else if (h->kind == HANDLE_ERRHANDLER)
+        errhandler_forget(h);
     numbers_drop(h->kind, h->number);
     unlink_handle(h);
+    arena_free(h->name);
     arena_free(h->record);
     arena_free(h);
 }
@@ -99,10 +106,23 @@ void handle_release(enum handle_kind kind, void *handle)
 {
     struct handle *h = handle;
     (void)kind;
-    if (h && !h->is_predefined && !h->is_freed) {
-        h->is_freed = 1;
+    if (h && !h->is_predefined && h->held) {
+        h->held--;
         handle_unref(h);
     }
+}
+
+int handle_set_name(void *handle, const char *name)
+{
+    struct handle *h = handle;
+    size_t bytes = strlen(name) + 1;
+    char *copy = arena_alloc(bytes);
+    if (!copy)
+        return -1;
+    memcpy(copy, name, bytes);
+    arena_free(h->name);
+    h->name = copy;
+    return 0;
 }
 
 struct handle *handle_first(void)

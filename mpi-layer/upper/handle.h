@@ -18,8 +18,10 @@ struct handle {
     uint32_t kind; /* enum handle_kind */
     uint32_t is_predefined;
     void *record; /* what its kind keeps: struct comm, struct datatype, struct op, ... or NULL */
-    uint32_t references; /* 1 for the application's, 1 for each pending request that uses it */
-    uint32_t is_freed;   /* the application has given it up */
+    uint32_t references; /* the application's, and one for each object or pending request that uses it */
+    uint32_t held;       /* the application's: 1, more if it got it once more, 0: given up */
+    struct attribute *attributes;
+    char *name; /* given by the application, else NULL */
     struct handle *next, *previous;
     int number; /* its integer in Fortran (fortran/numbers.h) */
 };
@@ -30,10 +32,22 @@ void *handle_new(enum handle_kind kind, void *real);
 /* Ours for a real handle that exists already (predefined or listed); NULL if there is none. */
 struct handle *handle_find(enum handle_kind kind, const void *real);
 
-/* The application freed it: forget it when nothing refers to it any more. Predefined ones stay. */
+/*
+ * The application freed it: forget it when nothing refers to it any more. Predefined ones stay. Of a datatype
+ * or an operation the real one lives as long as ours, so that those that use it can be made again.
+ */
 void handle_release(enum handle_kind kind, void *handle);
 
-/* Keep it for a pending request. NULL and predefined ones are accepted. */
+/* The application gets it once more and will free it once more. */
+static inline void handle_hold(struct handle *handle)
+{
+    if (!handle->is_predefined) {
+        handle->held++;
+        handle->references++;
+    }
+}
+
+/* Keep it for an object or a pending request. NULL and predefined ones are accepted. */
 static inline void handle_retain(void *handle)
 {
     struct handle *h = handle;
@@ -51,6 +65,9 @@ static inline void handle_unref_quick(void *handle)
     if (h && !h->is_predefined)
         handle_unref(handle);
 }
+
+/* Keep a copy of the name that the application gave it. Returns 0, or -1: out of memory. */
+int handle_set_name(void *handle, const char *name);
 
 /* First listed object; follow next. */
 struct handle *handle_first(void);

@@ -114,7 +114,7 @@ int PMPI_Finalize(void)
 {
     int code = attr_delete_all(MPI_COMM_SELF);
     if (code != MPI_SUCCESS)
-        return code;
+        return errors_raise(MPI_COMM_SELF, code);
     wrapper_enter();
     buffer_flush();
     wait_for_all();
@@ -151,7 +151,9 @@ API_EXPORT(MPI_Pcontrol);
 /* Memory of the library would be gone after a restart; the application's own is not. */
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 {
-    (void)info;
+    (void)info; /* there is one kind of memory */
+    if (size < 0 || !baseptr)
+        return errors_raise(NULL, MPI_ERR_ARG);
     void *memory = malloc(size > 0 ? (size_t)size : 1);
     if (!memory)
         return errors_raise(NULL, MPI_ERR_NO_MEM);

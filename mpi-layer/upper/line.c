@@ -106,7 +106,7 @@ static void stop(void)
     struct control *control = half_control();
     uint64_t line = control->line, stop_seen_ns = GATE->now_ns();
     uint32_t depth = self->depth;
-    self->pending = 0;
+    self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
     self->depth = depth + 1; /* nothing below is a safe point */
     publish_state(CONTROL_STATE_DRAINING);
     fault("rank.drain", line);

@@ -13,6 +13,7 @@ struct op {
     MPI_User_function *function;
     int is_commutative;
     closure_f *code;
+    closure_f *bound; /* the function with an argument bound to it, or NULL */
 };
 
 /* Entered with the lower FS, by the library. */
@@ -41,42 +42,65 @@ void op_bind(struct handle *handle, const void *argument)
 {
     struct op *op = handle->record;
     closure_f *bound = op ? closure_new((closure_f *)op->function, argument) : NULL;
-    if (bound)
-        op->function = (MPI_User_function *)bound;
+    if (!bound)
+        return;
+    op->bound = bound;
+    op->function = (MPI_User_function *)bound;
+}
+
+void op_forget(struct handle *handle)
+{
+    const struct op *op = handle->record;
+    lower_MPI_Op_free(&handle->real);
+    closure_free(op->code);
+    closure_free(op->bound);
+}
+
+/* NULL: out of memory. */
+static struct op *record_new(MPI_User_function *function, int commute)
+{
+    struct op *op = arena_alloc(sizeof *op);
+    if (!op)
+        return NULL;
+    op->function = function;
+    op->is_commutative = commute;
+    op->code = closure_new((closure_f *)op_call, op);
+    if (op->code)
+        return op;
+    arena_free(op);
+    return NULL;
 }
 
 int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op)
 {
     void *real = NULL;
-    int code = MPI_ERR_NO_MEM;
     wrapper_enter();
-    struct op *record = arena_alloc(sizeof *record);
-    if (record && (record->code = closure_new((closure_f *)op_call, record))) {
-        record->function = function;
-        record->is_commutative = commute;
-        code = create_real(record, &real);
-    }
-    if (code == MPI_SUCCESS) {
-        struct handle *handle = handle_new(HANDLE_OP, real);
-        if (handle) {
-            handle->record = record;
-            *op = (MPI_Op)(void *)handle;
-        } else {
-            code = MPI_ERR_NO_MEM;
-        }
+    struct op *record = record_new(function, commute);
+    int code = record ? create_real(record, &real) : errors_raise(NULL, MPI_ERR_NO_MEM);
+    struct handle *handle = code == MPI_SUCCESS ? handle_new(HANDLE_OP, real) : NULL;
+    if (handle) {
+        handle->record = record;
+        *op = (MPI_Op)(void *)handle;
+    } else if (record) {
+        closure_free(record->code);
+        arena_free(record);
+        code = code == MPI_SUCCESS ? errors_raise(NULL, MPI_ERR_NO_MEM) : code;
     }
     wrapper_leave();
-    return code == MPI_ERR_NO_MEM ? errors_raise(NULL, code) : code;
+    return code;
 }
 API_EXPORT(MPI_Op_create);
 
 int PMPI_Op_free(MPI_Op *op)
 {
+    int code = MPI_SUCCESS;
+    struct handle *handle = (struct handle *)(void *)*op;
     wrapper_enter();
-    void *real = api_real(*op);
-    int code = lower_MPI_Op_free(&real);
-    if (code == MPI_SUCCESS) {
-        handle_release(HANDLE_OP, *op);
+    if (!handle || handle->is_predefined) {
+        void *real = api_real(handle);
+        code = lower_MPI_Op_free(&real); /* the library says what is wrong with it */
+    } else {
+        handle_release(HANDLE_OP, handle);
         *op = MPI_OP_NULL;
     }
     wrapper_leave();

@@ -4,6 +4,9 @@
 
 #include "mpi-layer/upper/handle.h"
 
+/* Its last user is gone: free the real operation and its code. */
+void op_forget(struct handle *op);
+
 /* Make the real operation again, after a restart. */
 void op_restore(struct handle *op);
 

@@ -8,8 +8,11 @@
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/datatype.h"
+#include "mpi-layer/upper/errhandler.h"
+#include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/file.h"
 #include "mpi-layer/upper/half.h"
+#include "mpi-layer/upper/info.h"
 #include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/op.h"
 #include "mpi-layer/upper/p2p.h"
@@ -17,11 +20,6 @@
 struct group { /* members by world rank */
     int size;
     int world[];
-};
-
-struct info { /* count pairs of NUL-terminated strings, key then value */
-    int count;
-    char text[];
 };
 
 static void *world_group(void)
@@ -44,7 +42,6 @@ static void note_group(struct handle *handle)
     lower_MPI_Group_translate_ranks(handle->real, size, own, world, group->world);
     lower_MPI_Group_free(&world);
     arena_free(own);
-    arena_free(handle->record);
     handle->record = group;
 }
 
@@ -56,65 +53,25 @@ static void restore_group(struct handle *handle)
     lower_MPI_Group_free(&world);
 }
 
-/* Copies one pair to `to` (NULL: only measures). Returns its length. */
-static size_t copy_pair(void *real, int number, char *to)
-{
-    char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
-    int flag = 0;
-    lower_MPI_Info_get_nthkey(real, number, key);
-    lower_MPI_Info_get(real, key, MPI_MAX_INFO_VAL, value, &flag);
-    size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value) + 1;
-    if (to) {
-        memcpy(to, key, key_bytes);
-        memcpy(to + key_bytes, value, value_bytes);
-    }
-    return key_bytes + value_bytes;
-}
-
-static void note_info(struct handle *handle)
-{
-    int count = 0;
-    size_t bytes = 0, used = 0;
-    lower_MPI_Info_get_nkeys(handle->real, &count);
-    for (int i = 0; i < count; i++)
-        bytes += copy_pair(handle->real, i, NULL);
-    struct info *info = arena_alloc(sizeof *info + bytes);
-    info->count = count;
-    for (int i = 0; i < count; i++)
-        used += copy_pair(handle->real, i, info->text + used);
-    arena_free(handle->record);
-    handle->record = info;
-}
-
-static void restore_info(struct handle *handle)
-{
-    const struct info *info = handle->record;
-    const char *at = info->text;
-    lower_MPI_Info_create(&handle->real);
-    for (int i = 0; i < info->count; i++) {
-        const char *key = at, *value = key + strlen(key) + 1;
-        lower_MPI_Info_set(handle->real, key, value);
-        at = value + strlen(value) + 1;
-    }
-}
-
 void rebuild_note(void)
 {
     comm_note_all();
     file_note_all();
+    errhandler_sweep();
     for (struct handle *h = handle_first(); h; h = h->next) {
-        if (h->kind == HANDLE_GROUP)
+        if (h->kind == HANDLE_GROUP && !h->record) /* a group never changes */
             note_group(h);
         else if (h->kind == HANDLE_INFO)
-            note_info(h);
-        else if (h->kind == HANDLE_DATATYPE)
-            datatype_note(h);
+            h->record = info_note(h->real, h->record);
     }
 }
 
 /* Oldest first: a datatype is made of older ones. Communicators follow, they need nothing of these. */
 static void restore_objects(void)
 {
+    for (size_t i = 0; i < predefined_handle_count; i++)
+        if (predefined_handles[i].kind == HANDLE_DATATYPE)
+            datatype_restore_name(predefined_handles[i].object);
     for (struct handle *h = handle_first(); h; h = h->next) {
         if (h->kind == HANDLE_DATATYPE)
             datatype_restore(h);
@@ -123,7 +80,9 @@ static void restore_objects(void)
         else if (h->kind == HANDLE_GROUP)
             restore_group(h);
         else if (h->kind == HANDLE_INFO)
-            restore_info(h);
+            h->real = info_make(h->record);
+        else if (h->kind == HANDLE_ERRHANDLER)
+            errhandler_restore(h);
     }
 }
 
@@ -143,6 +102,7 @@ static void post_receives(void)
 void rebuild_all(uint64_t line)
 {
     half_bind();
+    errors_restore();
     attr_bind_predefined();
     restore_objects();
     comm_rebuild_all();

@@ -57,6 +57,7 @@ static inline struct request *new_record(enum request_kind kind, MPI_Comm comm, 
     request->generalized = NULL;
     request->buffered_bytes = 0;
     request->number = 0;
+    request->op = NULL;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
@@ -129,6 +130,7 @@ void request_delete(struct request *request)
         deactivate(request);
     handle_unref_quick(request->type);
     handle_unref_quick(request->comm_handle);
+    handle_unref_quick(request->op);
     if (UNLIKELY(request->to_free != NULL))
         free(request->to_free);
     if (UNLIKELY(request->buffered_bytes != 0))
@@ -231,6 +233,17 @@ MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_fr
 MPI_Request request_new_collective(void *real, MPI_Comm comm)
 {
     return request_new_collective_owning(real, comm, NULL);
+}
+
+void request_keep(MPI_Request request, MPI_Datatype type, MPI_Op op)
+{
+    struct request *r = request_of(request);
+    if (request_is_null(request)) /* there was no memory for it */
+        return;
+    handle_retain(type);
+    handle_retain(op);
+    r->type = type;
+    r->op = (struct handle *)(void *)op;
 }
 
 /*

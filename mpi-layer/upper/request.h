@@ -38,6 +38,7 @@ struct request {
     int count;
     void *buffer;
     MPI_Datatype type; /* retained */
+    struct handle *op; /* of a reduction, retained; else NULL */
     struct comm *comm;
     struct handle *comm_handle; /* retained */
     void *to_free;     /* malloc'ed arrays that the library reads until completion, or NULL */
@@ -124,5 +125,8 @@ void request_reap_orphans(void);
 
 MPI_Request request_new_collective(void *real, MPI_Comm comm);
 MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_free);
+
+/* A reduction: the library may call the operation until it is complete, though both may be freed earlier. */
+void request_keep(MPI_Request request, MPI_Datatype type, MPI_Op op);
 
 #endif

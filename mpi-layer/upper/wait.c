@@ -160,6 +160,20 @@ int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 }
 API_EXPORT(MPI_Wait);
 
+void wait_idle(const struct comm *c)
+{
+    wrapper_enter();
+    uint32_t seen = wait_orders_seen();
+    while (c->pending) {
+        for (struct request *r = request_first(); r; r = r->next)
+            if (r->comm == c)
+                request_look(r);
+        wait_check(&seen, NULL, 0);
+    }
+    wait_over();
+    wrapper_leave();
+}
+
 void wait_poll_failed(int world_rank)
 {
     const struct control *control = half_control();

@@ -34,6 +34,9 @@ int wait_new_receive(struct request *request);
 /* Hand the result of a done request over and end it; for one that the application does not see. */
 int wait_take(struct request *request, MPI_Status *status);
 
+/* Wait until no request of the application on this communicator is pending; they stay, done. */
+void wait_idle(const struct comm *c);
+
 /*
  * Between two looks at the library in any waiting loop: publish whom we wait for while a line converges,
  * stop when it has. *seen is the last order that was acted upon (start with wait_orders_seen()). True if

@@ -123,7 +123,10 @@ def collective(proto, is_nonblocking):
         out.append(fill("    " + call))
         if is_nonblocking:
             out += ["    if (rc == MPI_SUCCESS) {",
-                    "        *request = request_new_collective(real_request, comm);", "    }"]
+                    "        *request = request_new_collective(real_request, comm);"]
+            if any(p.handle == "Op" for p in proto.params):
+                out += ["        request_keep(*request, datatype, op);"]
+            out += ["    }"]
     out += ["    collective_leave(comm);"]
     return out + ["    return rc;"] + tail(proto)
 

@@ -29,12 +29,29 @@ static struct { void *real; } int_type = {(void *)0x1000}, char_type = {(void *)
 static char call[512];   /* the last call of a real constructor */
 static int raised;       /* the last error raised */
 static int n_recorded;
+static int copy_code; /* what the copy functions of attributes say */
+static int n_freed;
 static struct { /* a copy of what was recorded last */
     int combiner, n_ints, n_aints, n_types;
     int ints[32];
     MPI_Aint aints[32];
     MPI_Datatype types[32];
 } record;
+
+int attr_copy_all(void *from, void *to)
+{
+    assert_ptr_equal(from, INT_TYPE);
+    assert_ptr_equal(to, RECORDED);
+    return copy_code;
+}
+
+int PMPI_Type_free(MPI_Datatype *type)
+{
+    assert_ptr_equal(*type, RECORDED);
+    *type = MPI_DATATYPE_NULL;
+    n_freed++;
+    return MPI_SUCCESS;
+}
 
 MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *ints, int n_aints,
                              const MPI_Aint *aints, int n_types, const MPI_Datatype *types)
@@ -215,6 +232,8 @@ static int setup(void **state)
     call[0] = '\0';
     raised = MPI_SUCCESS;
     n_recorded = 0;
+    copy_code = MPI_SUCCESS;
+    n_freed = 0;
     return 0;
 }
 
@@ -259,6 +278,19 @@ static void test_simple(void **state)
           1);
     check(PMPI_Type_create_resized(INT_TYPE, -8, 64, &t), &t, "resized -8 64 of 0x1000", MPI_COMBINER_RESIZED,
           0, 2, 1);
+}
+
+/* A copy function that fails leaves no duplicate, and its code is raised. */
+static void test_dup_of_attributes(void **state)
+{
+    MPI_Datatype t = NULL;
+
+    (void)state;
+    copy_code = 17;
+    assert_int_equal(PMPI_Type_dup(INT_TYPE, &t), 17);
+    assert_ptr_equal(t, MPI_DATATYPE_NULL);
+    assert_int_equal(n_freed, 1);
+    assert_int_equal(raised, 17);
 }
 
 static void test_indexed(void **state)
@@ -331,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_simple, setup),
+        cmocka_unit_test_setup(test_dup_of_attributes, setup),
         cmocka_unit_test_setup(test_indexed, setup),
         cmocka_unit_test_setup(test_struct, setup),
         cmocka_unit_test_setup(test_arrays, setup),

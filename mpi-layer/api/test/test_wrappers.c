@@ -20,9 +20,11 @@
 void *lower_fn[F_COUNT];
 
 static struct object { void *real; } comm_object = {(void *)0x100}, type_object = {(void *)0x200},
-                                     group_object = {(void *)0x300}, new_object, request_object;
+                                     group_object = {(void *)0x300}, op_object = {(void *)0x700},
+                                     new_object, request_object;
 #define COMM ((MPI_Comm)(void *)&comm_object)
 #define TYPE ((MPI_Datatype)(void *)&type_object)
+#define OP ((MPI_Op)(void *)&op_object)
 #define GROUP ((MPI_Group)(void *)&group_object)
 #define GARBAGE ((MPI_Datatype)(void *)0x1) /* must not be read */
 #define REAL_NULL_TYPE ((void *)0x500)
@@ -31,6 +33,8 @@ static int gate;            /* > 0 inside a collective */
 static int n_gates;         /* gates passed */
 static void *released;
 static void *owned;
+static MPI_Datatype kept_type;
+static MPI_Op kept_op;
 static char refused_text[256];
 static void *seen[4];       /* handles that a real function got */
 
@@ -52,6 +56,13 @@ MPI_Request request_new_collective(void *real, MPI_Comm comm)
     assert_ptr_equal(comm, COMM);
     request_object.real = real;
     return (MPI_Request)(void *)&request_object;
+}
+
+void request_keep(MPI_Request request, MPI_Datatype type, MPI_Op op)
+{
+    assert_ptr_equal(request, &request_object);
+    kept_type = type;
+    kept_op = op;
 }
 
 MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_free)
@@ -149,6 +160,16 @@ static double real_wtime(void)
     return 1.5;
 }
 
+static int real_ireduce(const void *in, void *out, int count, void *type, void *op, int root, void *comm,
+                        void **request)
+{
+    (void)in, (void)out, (void)count, (void)root, (void)comm;
+    seen[0] = type;
+    seen[1] = op;
+    *request = (void *)0x600;
+    return MPI_SUCCESS;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -161,6 +182,7 @@ static int setup(void **state)
     lower_fn[F_MPI_Group_free] = real_group_free;
     lower_fn[F_MPI_Gather] = real_gather;
     lower_fn[F_MPI_Ialltoallw] = real_ialltoallw;
+    lower_fn[F_MPI_Ireduce] = real_ireduce;
     lower_fn[F_MPI_Wtime] = real_wtime;
     n_gates = 0;
     released = owned = NULL;
@@ -229,6 +251,19 @@ static void test_arrays_of_types(void **state)
     free(owned);
 }
 
+/* The library may call the operation later: the request keeps what the call of it needs. */
+static void test_pending_reduction(void **state)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    (void)state;
+    assert_int_equal(PMPI_Ireduce(NULL, NULL, 1, TYPE, OP, 0, COMM, &request), MPI_SUCCESS);
+    assert_ptr_equal(seen[0], (void *)0x200);
+    assert_ptr_equal(seen[1], (void *)0x700);
+    assert_ptr_equal(kept_type, TYPE);
+    assert_ptr_equal(kept_op, OP);
+}
+
 static void test_refusals(void **state)
 {
     MPI_Win win;
@@ -271,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup(test_handles_out, setup),
         cmocka_unit_test_setup(test_insignificant_arguments_are_not_read, setup),
         cmocka_unit_test_setup(test_arrays_of_types, setup),
+        cmocka_unit_test_setup(test_pending_reduction, setup),
         cmocka_unit_test_setup(test_refusals, setup),
         cmocka_unit_test_setup(test_attribute_callbacks, setup),
         cmocka_unit_test_setup(test_tables, setup),

@@ -1,0 +1,13 @@
+/* info.h - the contents of info objects, which only the library knows until they are noted. */
+#ifndef BELAY_MPI_LAYER_UPPER_INFO_H
+#define BELAY_MPI_LAYER_UPPER_INFO_H
+
+struct info; /* keys and values; arena_free() it */
+
+/* What a real info object holds now, in place of `old` (may be NULL), which is freed. */
+struct info *info_note(void *real, struct info *old);
+
+/* A new real info object with these contents. */
+void *info_make(const struct info *info);
+
+#endif

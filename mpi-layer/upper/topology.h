@@ -1,0 +1,19 @@
+/*
+ * topology.h - process topologies. What the library made of a call (its order of ranks, the neighbours of
+ * this one) is read back, so that a restart makes the same again, whatever it would choose this time.
+ */
+#ifndef BELAY_MPI_LAYER_UPPER_TOPOLOGY_H
+#define BELAY_MPI_LAYER_UPPER_TOPOLOGY_H
+
+struct topology; /* arena_free() it */
+
+/* The topology of a real communicator, NULL: none. */
+struct topology *topology_note(void *real);
+
+/*
+ * Collective over a real communicator with the recorded members in the recorded order: one with the topology,
+ * in its place.
+ */
+void *topology_restore(const struct topology *topology, void *real);
+
+#endif
