@@ -92,10 +92,12 @@ def test_imbalance(sandbox, programs):
         assert line["converge_ms"] + line["drain_ms"] <= 2000 + 100, line
 
 
-def test_pure_computation(sandbox, programs):
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.campaign)])
+def test_pure_computation(sandbox, programs, seconds):
     """Ranks that compute without calling MPI are stopped at once."""
-    job = sandbox.run(programs.test_program("compute", "--seconds", 4), interval="100ms", trace=False)
-    job.wait()
+    job = sandbox.run(programs.test_program("compute", "--seconds", seconds), interval="100ms", trace=False)
+    job.wait(3 * seconds + 10)
     assert_same_result(job)
     lines = committed(job.status())
     assert len(lines) >= 10
