@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 3
+#define LAYER_LAYOUT_VERSION 4
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -29,13 +29,30 @@ struct context {
     uint16_t x87_control;
 };
 
-/* A timed wait in progress: what the kernel reads and writes instead of the caller's arguments. */
+/*
+ * A wait in progress, on the stack of its thread (vdso.S makes it; vk_wait.c). Times are struct timespec.
+ */
 struct wait {
-    int64_t nr;
-    uint64_t start_ns; /* CLOCK_MONOTONIC */
-    uint64_t time[2], remaining[2]; /* struct timespec */
+    int64_t args[6], nr;      /* 0, 48: as the application called */
+    int64_t call[6], call_nr; /* 56, 104: as the kernel is called */
+    uint32_t has_end;         /* 112: its result is for vk_wait_ended() first */
+    uint32_t is_over;         /* a handler of the application has ended it */
+    uint64_t start_ns;        /* the application's CLOCK_MONOTONIC */
+    int64_t time[2], remaining[2];
+    int64_t deadline[2];    /* as the application counts ... */
+    int32_t deadline_clock; /* ... by this clock; -1: there is none */
+    uint32_t is_on_fd;      /* it may be on a socket, whose own timeout ... */
+    int64_t socket_us;      /* ... is this (0: none) ... */
+    int32_t socket, socket_option;
+    uint32_t is_shortened, reserved; /* ... and has been set to what remained of it */
     uint64_t mask;
     uint64_t pselect[2]; /* address and size of a mask */
+};
+
+/* Pending signals, siginfo_t as the kernel has it, in their order. */
+struct signal_queue {
+    uint64_t count, capacity;
+    uint8_t (*infos)[128];
 };
 
 enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE };
@@ -60,15 +77,18 @@ struct thread {
     struct thread *next; /* all blocks, in order of creation; blocks are reused, never unlinked */
     uint64_t clear_tid;  /* CLONE_CHILD_CLEARTID / set_tid_address */
     uint64_t robust_list, robust_bytes;
-    uint64_t alt_stack[3]; /* stack_t as the kernel has it */
-    uint64_t signal_mask;  /* as of parking */
-    uint64_t pending_signals;
-    struct context context;
-    struct wait wait;
-    /* For the start of a new thread. */
+    uint64_t signal_mask;    /* 88: a new thread's, or as of parking */
+    /* 96: for the start of a new thread: vdso.S */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
     uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
+    struct context context;
+    /* As of parking, for a restart. */
+    uint64_t alt_stack[3]; /* stack_t as the kernel has it */
+    char name[16];
+    int64_t cpu_noted_ns;  /* processor time as the application counts, ... */
+    int64_t cpu_offset_ns; /* ... which is the kernel's plus this */
+    struct signal_queue signals; /* pending for this thread */
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -97,6 +117,23 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     char path[4096];
 };
 
+struct vk_sigevent { /* struct sigevent as the kernel has it */
+    uint64_t value;
+    int32_t signal, notify, tid;
+    int32_t reserved[11];
+};
+
+struct vk_timer { /* a POSIX timer of the application */
+    struct vk_timer *next;
+    int32_t id, kernel_id; /* as the application knows it; the kernel's is new after a restart */
+    int32_t clock;
+    uint32_t is_used, is_absolute;
+    struct vk_sigevent event;
+    int64_t left[4]; /* struct itimerspec at parking */
+};
+
+#define VK_CLOCKS 8
+
 #define VK_MAGIC 0x6b765f79616c6562ull
 
 struct vk {
@@ -108,8 +145,9 @@ struct vk {
     uint32_t pid;          /* of the process that this memory belongs to (a forked child's copy differs) */
     uint32_t threads_lock; /* spin lock over the list of threads */
     uint32_t rank_pid;     /* of the rank (new after a restart): equal to pid in the rank itself */
-    uint32_t reserved0;
-    uint64_t reserved[2];
+    uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
+    struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
+    struct thread *mpi_thread; /* the one that initialised MPI */
     struct vk_action actions[65]; /* 64 */
     uint64_t brk;
     uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on */
@@ -126,6 +164,13 @@ struct vk {
     char *fd_text;
     uint64_t fd_text_bytes, fd_text_capacity;
     int64_t itimers[3][4]; /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
+    struct vk_timer *timers; /* blocks are reused, never unlinked */
+    struct signal_queue signals; /* pending for the process, at parking */
+    uint32_t signals_pid;        /* whose pid the pending signals of ours name */
+    uint32_t reserved;
+    int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
+    int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
+    char clock_identity[96];            /* boot and time namespace that they belong to */
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     uint32_t umask;
@@ -134,11 +179,16 @@ struct vk {
 #define VK ((struct vk *)VK_ADDRESS)
 
 struct gate {
-    uint64_t vdso[8]; /* 0: the kernel's clock_gettime, gettimeofday, time, getcpu, clock_getres */
+    uint64_t vdso[8]; /* 0: vk_clock_gettime; the kernel's gettimeofday, time, getcpu, clock_getres */
     void (*trampoline_entry)(void); /* 64: system calls of patched sites */
     void (*wait_interrupted)(void *ucontext); /* 72: [any] the signal may have cut a timed wait short */
     /* Is this a moment for a safe point? [any] 1 yes, 0 deferred or not ours. */
     int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
+    /* A wait begins / has a result / is met by a handler of the application. [any] */
+    void (*wait_prepare)(struct wait *wait); /* 88 */
+    long (*wait_ended)(struct wait *wait, long result); /* 96 */
+    void (*wait_handled)(int signal, void *ucontext); /* 104 */
+    int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
     uint64_t generation; /* 1, 2, ...: the epoch */
     struct control *control;
     /* Tell the agent that the control page has something new. [any] */
@@ -147,10 +197,15 @@ struct gate {
     void (*wait_command)(uint32_t seen, uint32_t timeout_ms);
     /* The lower half's symbol `name` (of libmpi and what it needs), NULL if there is none. */
     void *(*symbol)(const char *name);
-    /* Note descriptors, timers, masks for the image. */
+    /* Note descriptors, timers, clocks for the image. */
     void (*note_process)(void);
-    /* Park every other thread of the application / let them go. [any] */
-    void (*park_threads)(void);
+    /* Note what the kernel knows of the calling thread; all its signals are blocked. [any] */
+    void (*note_thread)(void);
+    /*
+     * Park every other thread of the application / let them go. park_threads() returns 0 if another thread
+     * has become the leader meanwhile. [any]
+     */
+    int (*park_threads)(void);
     void (*release_threads)(void);
     /* The rank has announced how it ends. [any] */
     void (*announce_exit)(uint32_t kind, int status);
@@ -174,6 +229,14 @@ struct gate {
 _Static_assert(offsetof(struct gate, trampoline_entry) == 64, "vdso.S, trampolines");
 _Static_assert(offsetof(struct gate, wait_interrupted) == 72, "vdso.S");
 _Static_assert(offsetof(struct gate, signal_is_safe) == 80, "vdso.S");
+_Static_assert(offsetof(struct gate, wait_prepare) == 88, "vdso.S");
+_Static_assert(offsetof(struct gate, wait_ended) == 96, "vdso.S");
+_Static_assert(offsetof(struct gate, wait_handled) == 104, "vdso.S");
+_Static_assert(offsetof(struct wait, nr) == 48 && offsetof(struct wait, call) == 56, "vdso.S");
+_Static_assert(offsetof(struct wait, call_nr) == 104 && offsetof(struct wait, has_end) == 112, "vdso.S");
+_Static_assert(sizeof(struct wait) <= 288, "vdso.S");
+_Static_assert(offsetof(struct thread, signal_mask) == 88, "vdso.S");
+_Static_assert(offsetof(struct thread, start_rip) == 96, "vdso.S");
 _Static_assert(offsetof(struct thread, upper_fs) == 16, "vdso.S");
 _Static_assert(offsetof(struct thread, in_vk) == 32, "trap.S");
 _Static_assert(offsetof(struct thread, tid) == 40, "vdso.S");

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/process.h"
@@ -188,9 +189,11 @@ static int map_vdso(const char *path, struct belay_error *err)
     vk_signal_address = vdso_symbol("__vdso_belay_signal");
     vk_restorer_address = vdso_symbol("__vdso_belay_restorer");
     vk_resignal_address = vdso_symbol("__vdso_belay_resignal");
-    vk_wait_address = vdso_symbol("__vdso_belay_wait");
+    vk_wait_entry_address = vdso_symbol("__vdso_belay_wait");
+    vk_wait_syscall_address = vdso_symbol("__vdso_belay_wait_syscall");
+    vk_start_address = vdso_symbol("__vdso_belay_start");
     if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address ||
-        !vk_wait_address)
+        !vk_wait_entry_address || !vk_wait_syscall_address || !vk_start_address)
         return belay_error_set(err, ENOEXEC, "%s is damaged", path);
     return 0;
 }
@@ -209,6 +212,8 @@ static int map_gate(struct belay_error *err)
         if (!GATE->vdso[i])
             return belay_error_set(err, ENOTSUP, "the kernel's vdso has no %s", names[i]);
     }
+    GATE->kernel_clock_gettime = (int (*)(int, int64_t *))GATE->vdso[0];
+    GATE->vdso[0] = (uint64_t)vk_clock_gettime;
     return 0;
 }
 
@@ -227,6 +232,9 @@ static void fill_gate(void)
     gate->trampoline_entry = vk_trampoline_entry;
     gate->signal_is_safe = vk_signal_is_safe;
     gate->wait_interrupted = vk_wait_interrupted;
+    gate->wait_prepare = vk_wait_prepare;
+    gate->wait_ended = vk_wait_ended;
+    gate->wait_handled = vk_wait_handled;
     gate->generation = rank.epoch;
     gate->control = rank.control;
     gate->notify = gate_notify;
@@ -237,6 +245,7 @@ static void fill_gate(void)
     gate->undo_path = vk_undo_path;
     gate->undo_open = gate_undo_open;
     gate->undo_remove = gate_undo_remove;
+    gate->note_thread = vk_thread_note;
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
     gate->announce_exit = gate_announce_exit;
@@ -324,6 +333,7 @@ static void restart_program(struct belay_error *err)
         restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
+    clock_restore();
     if (process_restore_fds(err) || init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
         restore_regions(&restore, VK_ARENA_END, UPPER_END, err))
         return;
@@ -336,7 +346,8 @@ static void restart_program(struct belay_error *err)
     vk_signals_restore();
     if (thread_resume_all(err))
         return;
-    process_restore_timers();
+    if (process_restore_timers(err))
+        return;
     thread_resume_main();
 }
 

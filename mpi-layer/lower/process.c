@@ -14,6 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
@@ -106,7 +107,9 @@ static void note_fd(int fd)
 void process_note(void)
 {
     VK->fd_count = VK->fd_text_bytes = 0;
+    clock_note();
     for_each_fd(note_fd);
+    vk_timers_note();
     for (int which = 0; which < 3; which++)
         getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);
     if (!getcwd(VK->cwd, sizeof VK->cwd))
@@ -166,8 +169,11 @@ int process_restore_fds(struct belay_error *err)
     return 0;
 }
 
-void process_restore_timers(void)
+int process_restore_timers(struct belay_error *err)
 {
+    if (!vk_timers_restore())
+        return belay_error_set(err, EAGAIN, "cannot make the program's timers again (timer_create)");
     for (int which = 0; which < 3; which++)
         setitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which], NULL);
+    return 0;
 }

@@ -17,7 +17,7 @@ void process_note(void);
  */
 int process_restore_fds(struct belay_error *err);
 
-/* Start the noted interval timers with what was left of them. */
-void process_restore_timers(void);
+/* Start the noted timers with what was left of them. The threads that they signal are there. */
+int process_restore_timers(struct belay_error *err);
 
 #endif

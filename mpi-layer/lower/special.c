@@ -16,6 +16,10 @@
 
 #include "mpi-layer/lower/vk.h"
 
+#ifndef TFD_IOC_SET_TICKS
+#define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t) /* linux/timerfd.h, at odds with sys/timerfd.h */
+#endif
+
 #define NAMELESS_LIMIT_BYTES (64l << 20)
 
 int special_place(int fd, const struct fd_record *record)
@@ -170,15 +174,22 @@ static bool restore_timer(const struct fd_record *record)
 {
     struct itimerspec timer = {{0, 0}, {0, 0}};
     const char *clock = field(record, "clockid:"), *value = field(record, "it_value:"),
-               *interval = field(record, "it_interval:");
-    if (!clock || !value || !interval ||
+               *interval = field(record, "it_interval:"), *ticks = field(record, "ticks:"),
+               *flags = field(record, "settime flags:");
+    if (!clock || !value || !interval || !ticks || !flags ||
         sscanf(value, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_value.tv_sec,
                (int64_t *)&timer.it_value.tv_nsec) != 2 ||
         sscanf(interval, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_interval.tv_sec,
                (int64_t *)&timer.it_interval.tv_nsec) != 2)
         return false;
     int fd = timerfd_create(atoi(clock), record->status_flags & O_NONBLOCK ? TFD_NONBLOCK : 0);
-    return fd >= 0 && special_place(fd, record) >= 0 && timerfd_settime(record->fd, 0, &timer, NULL) == 0;
+    int set_flags = (int)strtol(flags, NULL, 8);
+    uint64_t expired = strtoull(ticks, NULL, 10);
+    if ((set_flags & TFD_TIMER_ABSTIME) && (timer.it_value.tv_sec || timer.it_value.tv_nsec))
+        vk_timer_due(atoi(clock), (int64_t *)&timer.it_value);
+    if (fd < 0 || special_place(fd, record) < 0 || timerfd_settime(record->fd, set_flags, &timer, NULL))
+        return false;
+    return !expired || ioctl(record->fd, TFD_IOC_SET_TICKS, &expired) == 0;
 }
 
 static bool restore_epoll(const struct fd_record *record)

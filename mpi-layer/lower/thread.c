@@ -16,8 +16,7 @@
 _Static_assert(offsetof(struct context, mxcsr) == 64 && offsetof(struct context, x87_control) == 68,
                "trap.S");
 
-void thread_registers_load(const uint64_t *regs, uint64_t rsp, uint64_t rip, uint64_t fs)
-    __attribute__((noreturn));
+void thread_jump(const struct thread *thread, uint64_t rip, uint64_t fs) __attribute__((noreturn));
 void context_resume(const struct context *context, uint64_t fs) __attribute__((noreturn));
 
 static uint64_t fs_base(void)
@@ -52,13 +51,6 @@ int thread_adopt_main(struct belay_error *err)
     return 0;
 }
 
-/* The alternate signal stack of the thread, as the application had set it. */
-static void restore_alt_stack(const struct thread *thread)
-{
-    if (thread->alt_stack[0] && !(thread->alt_stack[1] & SS_DISABLE))
-        raw2(SYS_sigaltstack, thread->alt_stack, 0);
-}
-
 static void announce_started(struct thread *thread, uint32_t value)
 {
     __atomic_store_n(&thread->started, value, __ATOMIC_SEQ_CST);
@@ -75,7 +67,6 @@ enum { STARTED_NOT = 0, STARTED_BOUND = 1, STARTED_GO = 2 };
 
 static void run_new(struct thread *thread)
 {
-    uint64_t mask = thread->signal_mask;
     if (thread->set_tid_address)
         *(uint32_t *)thread->set_tid_address = thread->vtid; /* before it can run and exit */
     vk_threads_lock();
@@ -83,16 +74,26 @@ static void run_new(struct thread *thread)
     vk_threads_unlock();
     announce_started(thread, STARTED_BOUND);
     vk_park_event();
-    set_mask(mask, NULL);
-    thread_registers_load(thread->start_regs, thread->start_rsp, thread->start_rip, thread->upper_fs);
+    thread_jump(thread, vk_start_address, thread->upper_fs);
 }
 
 static void run_restored(struct thread *thread)
 {
     announce_started(thread, STARTED_BOUND);
     wait_started(thread, STARTED_BOUND);
-    restore_alt_stack(thread);
+    set_mask(~VK_OWN_SIGNALS, NULL);
+    vk_thread_restore(thread);
     context_resume(&thread->context, thread->upper_fs);
+}
+
+/* What the kernel does for an ending thread. */
+static void leave(const struct thread *thread)
+{
+    vk_thread_leave_mutexes(thread);
+    if (thread->clear_tid) {
+        __atomic_store_n((uint32_t *)thread->clear_tid, 0, __ATOMIC_SEQ_CST);
+        raw3(SYS_futex, thread->clear_tid, FUTEX_WAKE, 1);
+    }
 }
 
 /* Body of a carrier. All signals are blocked here; the application's thread sets its own mask. */
@@ -110,12 +111,8 @@ static void *carrier(void *argument)
     }
     /* Back from thread_exit(): lower stack, lower FS, signals blocked. */
     thread = argument;
-    uint64_t clear_tid = thread->clear_tid;
-    vk_thread_free(thread);
-    if (clear_tid) {
-        __atomic_store_n((uint32_t *)clear_tid, 0, __ATOMIC_SEQ_CST);
-        raw3(SYS_futex, clear_tid, FUTEX_WAKE, 1);
-    }
+    leave(thread);
+    vk_thread_free(thread); /* not before: a line may come now, and nobody would wake the joiner again */
     return NULL;
 }
 
@@ -153,10 +150,7 @@ long thread_start(struct thread *thread)
 /* The main thread has called pthread_exit(): the process ends with its last thread. */
 static void main_exit(struct thread *self)
 {
-    if (self->clear_tid) {
-        __atomic_store_n((uint32_t *)self->clear_tid, 0, __ATOMIC_SEQ_CST);
-        raw3(SYS_futex, self->clear_tid, FUTEX_WAKE, 1);
-    }
+    leave(self);
     while (__atomic_load_n(&VK->live_threads, __ATOMIC_SEQ_CST) > 1) {
         uint32_t seen = __atomic_load_n(&VK->park_events, __ATOMIC_SEQ_CST);
         __atomic_store_n(&VK->park_wanted, 1, __ATOMIC_SEQ_CST); /* so that events wake us */
@@ -179,6 +173,8 @@ void thread_exit(void)
 
 int thread_resume_all(struct belay_error *err)
 {
+    set_mask(~VK_OWN_SIGNALS, NULL); /* until the main thread has come back to what it was doing */
+    adopt(VK->threads);
     for (struct thread *t = VK->threads->next; t; t = t->next) {
         if (t->life == THREAD_FREE)
             continue;
@@ -195,7 +191,6 @@ int thread_resume_all(struct belay_error *err)
 void thread_resume_main(void)
 {
     struct thread *main_thread = VK->threads;
-    adopt(main_thread);
-    restore_alt_stack(main_thread);
+    vk_thread_restore(main_thread);
     context_resume(&main_thread->context, main_thread->upper_fs);
 }

@@ -53,28 +53,14 @@ vk_trampoline_entry:
     .size vk_trampoline_entry, . - vk_trampoline_entry
 
 
-/* registers_load(rdi = struct thread's start_regs, rsi = rsp, rdx = rip, rcx = FS base); rax becomes 0 */
-    .globl thread_registers_load
-    .type thread_registers_load, @function
-thread_registers_load:
-    wrfsbase %rcx
-    mov %rsi, %rsp
-    push %rdx                       /* below the new stack: popped by ret */
-    mov 0(%rdi), %rbx
-    mov 8(%rdi), %rbp
-    mov 16(%rdi), %r12
-    mov 24(%rdi), %r13
-    mov 32(%rdi), %r14
-    mov 40(%rdi), %r15
-    mov 48(%rdi), %rsi
-    mov 56(%rdi), %rdx
-    mov 64(%rdi), %r10
-    mov 72(%rdi), %r8
-    mov 80(%rdi), %r9
-    mov 88(%rdi), %rdi
-    xor %eax, %eax
-    ret
-    .size thread_registers_load, . - thread_registers_load
+/* thread_jump(rdi = struct thread, rsi = address in the page of code, rdx = FS base): rbx is the thread there. */
+    .globl thread_jump
+    .type thread_jump, @function
+thread_jump:
+    wrfsbase %rdx
+    mov %rdi, %rbx
+    jmp *%rsi
+    .size thread_jump, . - thread_jump
 
 /* context_resume(rdi = struct context, rsi = FS base): go on where context_save was called; it returns 1. */
     .globl context_resume

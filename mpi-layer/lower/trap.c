@@ -5,11 +5,11 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <ucontext.h>
 
 #include "mpi-layer/lower/thread.h"
@@ -26,10 +26,19 @@ static const struct {
     int nr;
     int timeout; /* -1: always trapped */
 } waits[] = {
-    {SYS_nanosleep, -1},     {SYS_clock_nanosleep, -1}, {SYS_poll, 2},     {SYS_ppoll, -1},
-    {SYS_select, -1},        {SYS_pselect6, -1},        {SYS_epoll_wait, 3}, {SYS_epoll_pwait, -1},
-    {SYS_rt_sigsuspend, -1}, {SYS_rt_sigtimedwait, -1}, {SYS_pause, -1},   {SYS_futex, 3},
+    {SYS_nanosleep, -1},       {SYS_clock_nanosleep, -1}, {SYS_poll, 2},        {SYS_ppoll, -1},
+    {SYS_select, -1},          {SYS_pselect6, -1},        {SYS_epoll_wait, 3},  {SYS_epoll_pwait, -1},
+    {SYS_rt_sigsuspend, -1},   {SYS_rt_sigtimedwait, -1}, {SYS_pause, -1},      {SYS_futex, 3},
+    {VK_SYS_epoll_pwait2, -1}, {SYS_semop, -1},           {SYS_semtimedop, -1}, {SYS_msgsnd, -1},
+    {SYS_msgrcv, -1},          {SYS_accept, -1},          {SYS_accept4, -1},
 };
+
+/* Calls that wait no longer than their socket's own timeout tells, once the program has set one. */
+static const int socket_calls[] = {
+    SYS_read,   SYS_readv,  SYS_recvfrom, SYS_recvmsg,  SYS_recvmmsg, SYS_write,
+    SYS_writev, SYS_sendto, SYS_sendmsg,  SYS_sendmmsg, SYS_connect,
+};
+#define SOCKET_CALLS (sizeof socket_calls / sizeof socket_calls[0])
 
 static uint64_t frame_mask(const ucontext_t *uc)
 {
@@ -71,6 +80,7 @@ static void become_child(void)
             t->life = THREAD_FREE;
     VK->live_threads = 1;
     VK->threads_lock = 0;
+    vk_timers_forget();
 }
 
 static long serve_fork(long nr, const greg_t *g)
@@ -82,29 +92,64 @@ static long serve_fork(long nr, const greg_t *g)
     return result;
 }
 
-/*
- * A call that may block for ever must let signals in. It waits with the caller's own mask; when our signal
- * came, the call is made again after the safe point, as if it had not been interrupted.
- */
-static long serve_accept(ucontext_t *uc, long nr)
+struct program {
+    struct sock_filter code[MAX_INSTRUCTIONS];
+    unsigned short length;
+};
+
+static void emit(struct program *p, unsigned short code, unsigned k, unsigned char yes, unsigned char no)
 {
-    greg_t *g = uc->uc_mcontext.gregs;
-    struct thread *self = thread_self();
-    struct pollfd wait = {.fd = (int)g[REG_RDI], .events = POLLIN};
-    uint64_t mask = frame_mask(uc);
-    long flags = raw3(SYS_fcntl, wait.fd, 3 /* F_GETFL */, 0), ready = 1;
-    self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
-    if (flags >= 0 && !(flags & 04000 /* O_NONBLOCK */))
-        ready = raw_syscall(SYS_ppoll, (long)&wait, 1, 0, (long)&mask, 8, 0);
-    if (ready < 0) {
-        if (!(self->pending & THREAD_PENDING_SIGNAL))
-            return ready;
-        self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
-        raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
-        g[REG_RIP] -= 2;
-        return nr;
+    p->code[p->length++] = (struct sock_filter){code, yes, no, k};
+}
+
+static void emit_load_argument(struct program *p, int argument)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument,
+         0, 0);
+}
+
+/* Go on only with calls from the upper half, their number in the accumulator. */
+static void emit_upper_only(struct program *p)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+}
+
+static void emit_trap(struct program *p, int nr)
+{
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)nr, 0, 1);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+}
+
+static void build_socket_filter(struct program *p)
+{
+    emit_upper_only(p);
+    for (size_t i = 0; i < SOCKET_CALLS; i++)
+        emit_trap(p, socket_calls[i]);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
+static int install(struct program *program)
+{
+    struct sock_fprog fprog = {program->length, program->code};
+    return (int)raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                     SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC, &fprog);
+}
+
+/* From the first socket timeout on the calls that it may end are waits; no other program pays for that. */
+static long serve_setsockopt(const greg_t *g)
+{
+    long result = raw_syscall(SYS_setsockopt, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], 0);
+    if (result == 0 && !VK->has_socket_timeouts) {
+        struct program program = {.length = 0};
+        build_socket_filter(&program);
+        install(&program);
+        VK->has_socket_timeouts = 1;
     }
-    return vk_fd_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], 0, 0);
+    return result;
 }
 
 static bool is_wait(long nr)
@@ -112,7 +157,18 @@ static bool is_wait(long nr)
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
         if (waits[i].nr == nr)
             return true;
+    for (size_t i = 0; i < SOCKET_CALLS; i++)
+        if (socket_calls[i] == nr)
+            return true;
     return false;
+}
+
+/* The thread makes the call itself, from the page of code. */
+static void serve_wait(greg_t *g, long nr)
+{
+    g[REG_RAX] = nr;
+    g[REG_RCX] = g[REG_RIP];
+    g[REG_RIP] = (greg_t)vk_wait_entry_address;
 }
 
 /*
@@ -123,7 +179,7 @@ static void serve_write(long nr, greg_t *g)
 {
     bool is_own = vk_is_own_process() && vk_is_rank();
     if (is_own && !vk_file_is_regular(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX])))
-        vk_wait_start(nr, g);
+        serve_wait(g, nr);
     else
         g[REG_RAX] =
             vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
@@ -144,12 +200,12 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         g[REG_RAX] = serve_fork(nr, g);
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
-    else if (nr == SYS_accept || nr == SYS_accept4)
-        g[REG_RAX] = serve_accept(uc, nr);
-    else if (is_wait(nr))
-        vk_wait_start(nr, g);
     else if (vk_file_is_write(nr))
         serve_write(nr, g);
+    else if (is_wait(nr))
+        serve_wait(g, nr);
+    else if (nr == SYS_setsockopt)
+        g[REG_RAX] = serve_setsockopt(g);
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
@@ -170,29 +226,12 @@ long vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr)
 
 static void install_handlers(void)
 {
-    struct sigaction action = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
-    sigfillset(&action.sa_mask);
-    sigaction(SIGSYS, &action, NULL);
-    /* Not through libc: its restorer would be a frame of the lower half on a saved stack. */
+    /* Not through libc: it would leave out the signals of cancellation, whose handler may never come back. */
+    struct vk_action trap = {(uint64_t)on_sigsys, SA_SIGINFO | SA_RESTORER, vk_restorer_address, ~0ul};
+    raw4(SYS_rt_sigaction, SIGSYS, &trap, 0, 8);
     struct vk_action control = {vk_signal_address, SA_SIGINFO | SA_RESTART | SA_RESTORER, vk_restorer_address,
                                 ~VK_SIGNAL_BIT(SIGSYS)};
     raw4(SYS_rt_sigaction, CONTROL_SIGNAL, &control, 0, 8);
-}
-
-struct program {
-    struct sock_filter code[MAX_INSTRUCTIONS];
-    unsigned short length;
-};
-
-static void emit(struct program *p, unsigned short code, unsigned k, unsigned char yes, unsigned char no)
-{
-    p->code[p->length++] = (struct sock_filter){code, yes, no, k};
-}
-
-static void emit_load_argument(struct program *p, int argument)
-{
-    emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument,
-         0, 0);
 }
 
 /* Trap timed waits that wait. The number is in the accumulator before and, if none matched, after. */
@@ -217,6 +256,20 @@ static void emit_waits(struct program *p)
     }
 }
 
+/* setsockopt of SO_RCVTIMEO and SO_SNDTIMEO. The number is in the accumulator before and after. */
+static void emit_socket_timeouts(struct program *p)
+{
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 8);
+    emit_load_argument(p, 1);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SOL_SOCKET, 0, 5);
+    emit_load_argument(p, 2);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SO_RCVTIMEO, 2, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SO_SNDTIMEO, 1, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
 /*
  * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone
  * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls
@@ -225,17 +278,11 @@ static void emit_waits(struct program *p)
  */
 static void build_filter(struct program *p)
 {
-
-    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
-    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
-    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
-    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
-    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-    for (const int *nr = vk_trapped_calls; *nr >= 0; nr++) {
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)*nr, 0, 1);
-        emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
-    }
+    emit_upper_only(p);
+    for (const int *nr = vk_trapped_calls; *nr >= 0; nr++)
+        emit_trap(p, *nr);
     emit_waits(p);
+    emit_socket_timeouts(p);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]), 0, 0);
     emit(p, BPF_ALU | BPF_AND | BPF_K, CLONE_THREAD | CLONE_VM, 0, 0);
@@ -249,12 +296,17 @@ int trap_install(struct belay_error *err)
     struct program program = {.length = 0};
     build_filter(&program);
     install_handlers();
-    struct sock_fprog fprog = {program.length, program.code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return belay_error_errno(err, "cannot set no_new_privs");
-    if (raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC,
-             &fprog))
-        return belay_error_errno(err, "cannot install the system call filter (seccomp); the kernel needs "
-                                      "CONFIG_SECCOMP_FILTER and the container must allow it");
+    int code = install(&program);
+    if (code == 0 && VK->has_socket_timeouts) {
+        program.length = 0;
+        build_socket_filter(&program);
+        code = install(&program);
+    }
+    if (code)
+        return belay_error_set(err, code < 0 ? -code : EBUSY,
+                               "cannot install the system call filter (seccomp); the kernel needs "
+                               "CONFIG_SECCOMP_FILTER and the container must allow it");
     return 0;
 }

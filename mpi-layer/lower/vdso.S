@@ -8,8 +8,23 @@
 #define GATE 0x15f000000000
 #define VK 0x160000000000
 
-    .cfi_sections .debug_frame /* for debuggers; nothing of it is mapped */
+    .cfi_sections .eh_frame, .debug_frame
     .text
+
+/* CONTROL_SIGNAL came while this was no place to park: send it again, to ourselves. Destroys rax to rsi. */
+.macro signal_again_if_pending
+    cmpl $0, %gs:28                 /* thread->pending */
+    je 9f
+    cmpl $0, %gs:24                 /* thread->depth: a wrapper looks itself */
+    jne 9f
+    movl $0, %gs:28
+    mov %gs:36, %edi
+    mov %gs:40, %esi
+    mov $62, %edx                   /* CONTROL_SIGNAL */
+    mov $234, %eax                  /* tgkill */
+    syscall
+9:
+.endm
 
 /*
  * The kernel's functions, through the gate: their addresses change with every launch. A thread that is in
@@ -20,11 +35,14 @@
     .globl __vdso_\name
     .type __vdso_\name, @function
 __vdso_\name:
+    .cfi_startproc
     sub $8, %rsp
+    .cfi_def_cfa_offset 16
     incl %gs:32                     /* thread->in_vk */
     movabs (GATE + \offset), %rax
     call *%rax
     jmp leave_kernel_function
+    .cfi_endproc
     .size __vdso_\name, . - __vdso_\name
     .weak \name
     .set \name, __vdso_\name
@@ -36,27 +54,21 @@ __vdso_\name:
     forward clock_getres 32
 
 leave_kernel_function:
+    .cfi_startproc
+    .cfi_def_cfa_offset 16
     decl %gs:32
-    cmpl $0, %gs:28                 /* thread->pending */
-    je 1f
-    cmpl $0, %gs:24                 /* thread->depth: a wrapper looks itself */
-    jne 1f
-    movl $0, %gs:28
-    push %rax
-    mov %gs:36, %edi
-    mov %gs:40, %esi
-    mov $62, %edx                   /* CONTROL_SIGNAL */
-    mov $234, %eax                  /* tgkill */
-    syscall
+    mov %rax, (%rsp)
+    signal_again_if_pending
     pop %rax
-1:  add $8, %rsp
+    .cfi_def_cfa_offset 8
     ret
+    .cfi_endproc
 
 /* sa_restorer of our own handler. */
     .globl __vdso_belay_restorer
     .type __vdso_belay_restorer, @function
 __vdso_belay_restorer:
-    mov $15, %eax
+    mov $15, %rax                   /* this form, by which debuggers know a signal frame */
     syscall
     .size __vdso_belay_restorer, . - __vdso_belay_restorer
 
@@ -67,7 +79,10 @@ __vdso_belay_restorer:
     .globl __vdso_belay_signal
     .type __vdso_belay_signal, @function
 __vdso_belay_signal:
+    .cfi_startproc
     push %rbx                       /* also aligns the stack */
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbx, -16
     mov %rdx, %rbx
     movabs (GATE + 80), %rax
     call *%rax                      /* signal_is_safe(signal, info, ucontext) */
@@ -80,7 +95,9 @@ __vdso_belay_signal:
     movabs (GATE + 72), %rax
     call *%rax                      /* wait_interrupted(ucontext) */
     pop %rbx
+    .cfi_def_cfa_offset 8
     ret
+    .cfi_endproc
     .size __vdso_belay_signal, . - __vdso_belay_signal
 
 /*
@@ -90,10 +107,35 @@ __vdso_belay_signal:
     .globl __vdso_belay_wrap
     .type __vdso_belay_wrap, @function
 __vdso_belay_wrap:
+    .cfi_startproc
     push %rbx
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbx, -16
     push %r12
+    .cfi_def_cfa_offset 24
+    .cfi_offset r12, -24
     push %r13
-    movslq %edi, %rax
+    .cfi_def_cfa_offset 32
+    .cfi_offset r13, -32
+    mov 168(%rdx), %rax             /* rip in ucontext_t */
+    lea __vdso_belay_wait_syscall(%rip), %rbx
+    sub %rbx, %rax
+    cmp $2, %rax
+    ja 1f                           /* not in a wait */
+    push %rdi
+    push %rsi
+    push %rdx
+    mov %rdx, %rsi
+    sub $8, %rsp
+    .cfi_def_cfa_offset 64
+    movabs (GATE + 104), %rax
+    call *%rax                      /* wait_handled(signal, ucontext) */
+    add $8, %rsp
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    .cfi_def_cfa_offset 32
+1:  movslq %edi, %rax
     shl $5, %rax                    /* sizeof(struct vk_action) */
     movabs $(VK + 64), %r13
     mov (%r13,%rax), %r13
@@ -111,9 +153,13 @@ __vdso_belay_wrap:
     jmp 3f
 2:  call *%r13
 3:  pop %r13
+    .cfi_def_cfa_offset 24
     pop %r12
+    .cfi_def_cfa_offset 16
     pop %rbx
+    .cfi_def_cfa_offset 8
     ret
+    .cfi_endproc
     .size __vdso_belay_wrap, . - __vdso_belay_wrap
 
 /*
@@ -139,15 +185,120 @@ __vdso_belay_resignal:
     ret $128
     .size __vdso_belay_resignal, . - __vdso_belay_resignal
 
-/* Where timed waits are made (vk_wait.c). The return address lies below the caller's red zone. */
+/*
+ * Where waits are made (vk_wait.c): as if by the system call, with its number in rax; the address to go on at is in
+ * rcx, which a system call destroys anyway. The caller's red zone is left alone. Behind it: the return
+ * address, rbx, struct wait.
+ */
+#define WAIT_BYTES 288
     .globl __vdso_belay_wait
     .type __vdso_belay_wait, @function
 __vdso_belay_wait:
     .cfi_startproc
-    .cfi_def_cfa rsp, 136
+    .cfi_def_cfa rsp, 0
+    .cfi_register rip, rcx
+    lea -128(%rsp), %rsp
+    .cfi_def_cfa_offset 128
+    push %rcx
+    .cfi_def_cfa_offset 136
     .cfi_offset rip, -136
+    push %rbx
+    .cfi_def_cfa_offset 144
+    .cfi_offset rbx, -144
+    mov %rsp, %rbx
+    .cfi_def_cfa_register rbx
+    sub $WAIT_BYTES, %rsp
+    and $-16, %rsp
+    mov %rdi, (%rsp)
+    mov %rsi, 8(%rsp)
+    mov %rdx, 16(%rsp)
+    mov %r10, 24(%rsp)
+    mov %r8, 32(%rsp)
+    mov %r9, 40(%rsp)
+    mov %rax, 48(%rsp)
+    mov %rdi, 56(%rsp)
+    mov %rsi, 64(%rsp)
+    mov %rdx, 72(%rsp)
+    mov %r10, 80(%rsp)
+    mov %r8, 88(%rsp)
+    mov %r9, 96(%rsp)
+    mov %rax, 104(%rsp)
+    incl %gs:32                     /* thread->in_vk */
+    mov %rsp, %rdi
+    movabs (GATE + 88), %rax
+    call *%rax                      /* wait_prepare(wait) */
+    decl %gs:32
+    signal_again_if_pending
+    mov 56(%rsp), %rdi
+    mov 64(%rsp), %rsi
+    mov 72(%rsp), %rdx
+    mov 80(%rsp), %r10
+    mov 88(%rsp), %r8
+    mov 96(%rsp), %r9
+    mov 104(%rsp), %rax
+    .globl __vdso_belay_wait_syscall
+__vdso_belay_wait_syscall:
     syscall
+    cmpl $0, 112(%rsp)
+    jne 2f
+1:  mov (%rsp), %rdi
+    mov 8(%rsp), %rsi
+    mov 16(%rsp), %rdx
+    mov 24(%rsp), %r10
+    mov 32(%rsp), %r8
+    mov 40(%rsp), %r9
+    mov %rbx, %rsp
+    .cfi_remember_state
+    .cfi_def_cfa_register rsp
+    pop %rbx
+    .cfi_def_cfa_offset 136
+    .cfi_restore rbx
     ret $128
+    .cfi_restore_state
+2:  incl %gs:32
+    mov %rsp, %rdi
+    mov %rax, %rsi
+    movabs (GATE + 96), %rax
+    call *%rax                      /* wait_ended(wait, result) */
+    decl %gs:32
+    mov %rax, 104(%rsp)
+    signal_again_if_pending
+    mov 104(%rsp), %rax
+    jmp 1b
     .cfi_endproc
     .size __vdso_belay_wait, . - __vdso_belay_wait
+
+/*
+ * Start of a new thread, whose struct thread is in rbx; the FS base is its own already. Its signals are
+ * let in here and not before, so that CONTROL_SIGNAL finds it at a place to park.
+ */
+    .globl __vdso_belay_start
+    .type __vdso_belay_start, @function
+__vdso_belay_start:
+    .cfi_startproc
+    .cfi_undefined rip
+    mov 104(%rbx), %rsp
+    pushq 96(%rbx)                  /* below the new stack: popped by ret */
+    mov $2, %edi                    /* SIG_SETMASK */
+    lea 88(%rbx), %rsi
+    xor %edx, %edx
+    mov $8, %r10d
+    mov $14, %eax                   /* rt_sigprocmask */
+    syscall
+    mov 120(%rbx), %rbp
+    mov 128(%rbx), %r12
+    mov 136(%rbx), %r13
+    mov 144(%rbx), %r14
+    mov 152(%rbx), %r15
+    mov 160(%rbx), %rsi
+    mov 168(%rbx), %rdx
+    mov 176(%rbx), %r10
+    mov 184(%rbx), %r8
+    mov 192(%rbx), %r9
+    mov 200(%rbx), %rdi
+    mov 112(%rbx), %rbx
+    xor %eax, %eax
+    ret
+    .cfi_endproc
+    .size __vdso_belay_start, . - __vdso_belay_start
     .section .note.GNU-stack, "", @progbits

@@ -65,16 +65,41 @@ long vk_file_open(long nr, long a, long b, long c, long d);
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
 long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);
-long vk_sigaltstack(const uint64_t *stack, uint64_t *old);
 /* Install every recorded handler again. */
 void vk_signals_restore(void);
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
+extern uint64_t vk_start_address; /* of __vdso_belay_start */
 
-/* Timed waits (vk_wait.c). Trapped call: let the thread make it at vk_wait_address. */
-void vk_wait_start(long nr, greg_t *registers);
+/* Waits (vk_wait.c). Called by the page of code through the gate; registers as in gate.h. */
+void vk_wait_prepare(struct wait *wait);
+long vk_wait_ended(struct wait *wait, long result);
 /* After CONTROL_SIGNAL, before its handler returns: go on waiting if that was what it interrupted. */
 void vk_wait_interrupted(void *ucontext);
-extern uint64_t vk_wait_address;
+/* Before a handler of the application runs that has met a wait: it ends. */
+void vk_wait_handled(int signal, void *ucontext);
+extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
+#define VK_SYSCALL_BYTES 2
+#define VK_SYS_epoll_pwait2 441
+
+/* Clocks (vk_clock.c). Times are struct timespec. */
+long vk_clock_gettime(long clock, int64_t *time);
+uint64_t vk_clock_now_ns(void); /* the application's CLOCK_MONOTONIC */
+/* A moment by the application's clock as the kernel counts. */
+void vk_clock_to_kernel(long clock, int64_t time[2]);
+/* The moment by CLOCK_MONOTONIC that is `delay` from now. */
+void vk_clock_after(int64_t time[2], const int64_t delay[2]);
+/* The kernel's id of a clock: another one for the processor time of a thread. */
+long vk_clock_id(long clock);
+
+/* POSIX timers (vk_timer.c). */
+long vk_timer_syscall(long nr, long a, long b, long c, long d);
+long vk_timerfd_settime(long fd, long flags, const int64_t *setting, int64_t *old);
+/* Note what is left of each / make them again (false: the kernel refuses) / a forked child has none. */
+void vk_timers_note(void);
+bool vk_timers_restore(void);
+void vk_timers_forget(void);
+/* Restart: turns what a timer had left into the moment when it is due, as the kernel counts. */
+void vk_timer_due(long clock, int64_t left[2]);
 
 /* Threads (vk_thread.c). */
 struct thread *vk_thread_create(void);
@@ -83,11 +108,18 @@ struct thread *vk_thread_by_vtid(uint32_t vtid);
 uint32_t vk_thread_new_vtid(uint32_t tid);
 long vk_gettid(void);
 long vk_tgkill(long pid, long tid, long signal);
-void vk_park_threads(void);
+/* The kernel's id of a thread named by the one that the application knows; others are left alone. */
+long vk_kernel_tid(long vtid);
+/* Mark the robust mutexes of an ending thread, as the kernel would (which knows another id). */
+void vk_thread_leave_mutexes(const struct thread *thread);
+int vk_park_threads(void);
 void vk_release_threads(void);
 int vk_signal_is_safe(int signal, void *info, void *ucontext);
 void vk_threads_lock(void);
 void vk_threads_unlock(void);
 void vk_park_event(void);
+/* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
+void vk_thread_note(void);
+void vk_thread_restore(struct thread *self);
 
 #endif

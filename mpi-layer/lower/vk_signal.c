@@ -11,6 +11,7 @@
 
 /* In belay-vdso.so, found by the launcher. */
 uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
+uint64_t vk_start_address;
 
 static bool is_own(long signal)
 {
@@ -91,14 +92,4 @@ long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes
         set = &wanted;
     }
     return raw4(SYS_rt_sigprocmask, how, set, old, set_bytes);
-}
-
-long vk_sigaltstack(const uint64_t *stack, uint64_t *old)
-{
-    long result = raw2(SYS_sigaltstack, stack, old);
-    struct thread *self = thread_self();
-    if (result == 0 && stack && self && vk_is_own_process())
-        for (int i = 0; i < 3; i++)
-            self->alt_stack[i] = stack[i];
-    return result;
 }

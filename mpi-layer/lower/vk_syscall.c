@@ -21,13 +21,18 @@ const int vk_trapped_calls[] = {
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group,
     SYS_readlink, SYS_readlinkat,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sigaltstack,
+    SYS_rt_sigaction, SYS_rt_sigprocmask,
     SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
     SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_pipe, SYS_pipe2,
-    SYS_socket, SYS_socketpair, SYS_accept, SYS_accept4,
+    SYS_socket, SYS_socketpair,
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
     SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open,
     SYS_io_uring_setup, SYS_io_setup,
+    SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
+    SYS_timer_getoverrun, SYS_timer_delete,
+    SYS_rt_tgsigqueueinfo, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
+    SYS_sched_getscheduler, SYS_sched_setparam, SYS_sched_getparam, SYS_sched_rr_get_interval,
+    SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
     SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
     SYS_copy_file_range, SYS_splice, SYS_sendfile,
     SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
@@ -133,6 +138,20 @@ static long exit_group(long status)
     return raw1(SYS_exit_group, status);
 }
 
+/* Calls that name a thread by its id. */
+static long on_thread(long nr, long a, long b, long c, long d)
+{
+    switch (nr) {
+    case SYS_setpriority:
+    case SYS_getpriority:
+        return raw3(nr, a, a == 0 /* PRIO_PROCESS */ ? vk_kernel_tid(b) : b, c);
+    case SYS_rt_tgsigqueueinfo:
+        return raw4(nr, a, a == (long)VK->pid ? vk_kernel_tid(b) : b, c, d);
+    default:
+        return raw4(nr, vk_kernel_tid(a), b, c, d);
+    }
+}
+
 long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     switch (nr) {
@@ -174,13 +193,34 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigprocmask:
         return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
-    case SYS_sigaltstack:
-        return vk_sigaltstack((const uint64_t *)a, (uint64_t *)b);
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:
     case SYS_creat:
         return vk_file_open(nr, a, b, c, d);
+    case SYS_clock_gettime:
+        return vk_clock_gettime(a, (int64_t *)b);
+    case SYS_timerfd_settime:
+        return vk_timerfd_settime(a, b, (const int64_t *)c, (int64_t *)d);
+    case SYS_timer_create:
+    case SYS_timer_settime:
+    case SYS_timer_gettime:
+    case SYS_timer_getoverrun:
+    case SYS_timer_delete:
+        return vk_timer_syscall(nr, a, b, c, d);
+    case SYS_rt_tgsigqueueinfo:
+    case SYS_sched_setaffinity:
+    case SYS_sched_getaffinity:
+    case SYS_sched_setscheduler:
+    case SYS_sched_getscheduler:
+    case SYS_sched_setparam:
+    case SYS_sched_getparam:
+    case SYS_sched_rr_get_interval:
+    case SYS_sched_setattr:
+    case SYS_sched_getattr:
+    case SYS_setpriority:
+    case SYS_getpriority:
+        return on_thread(nr, a, b, c, d);
     default:
         if (vk_file_is_name_call(nr))
             return vk_file_syscall(nr, a, b, c, d, e, f);

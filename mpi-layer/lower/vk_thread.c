@@ -1,7 +1,7 @@
 /*
  * vk_thread.c - the application's threads: blocks, virtual ids, parking.
  *
- * Parking. The main thread, at a safe point, calls vk_park_threads(): every other thread gets
+ * Parking. The leader of a line, at a safe point, calls vk_park_threads(): every other thread gets
  * CONTROL_SIGNAL and parks inside its handler (upper half: context_save, then a futex wait), or, if it is
  * in the virtual kernel at that moment, on its way out. Threads that start or end meanwhile count as
  * events, so the loop ends when every live thread has parked.
@@ -90,12 +90,52 @@ long vk_gettid(void)
     return vk_is_own_process() ? self->vtid : raw0(SYS_gettid);
 }
 
+long vk_kernel_tid(long vtid)
+{
+    const struct thread *thread = vtid > 0 ? vk_thread_by_vtid((uint32_t)vtid) : NULL;
+    return thread ? (long)thread->tid : vtid;
+}
+
 long vk_tgkill(long pid, long tid, long signal)
 {
-    struct thread *thread = pid == (long)VK->pid ? vk_thread_by_vtid((uint32_t)tid) : NULL;
     if (signal == CONTROL_SIGNAL)
         return -EINVAL;
-    return raw3(SYS_tgkill, pid, thread ? thread->tid : tid, signal);
+    return raw3(SYS_tgkill, pid, pid == (long)VK->pid ? vk_kernel_tid(tid) : tid, signal);
+}
+
+/* The layout of a robust list, and what happens to it, is the kernel's
+ * (Documentation/locking/robust-futexes.rst). */
+#define ROBUST_LIMIT 2048
+
+static void leave_mutex(uint32_t *word, uint32_t vtid, bool is_pending)
+{
+    uint32_t value = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    while ((value & FUTEX_TID_MASK) == vtid)
+        if (__atomic_compare_exchange_n(word, &value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            if (value & FUTEX_WAITERS)
+                raw3(SYS_futex, word, FUTEX_WAKE, 1);
+            return;
+        }
+    if (is_pending && !value)
+        raw3(SYS_futex, word, FUTEX_WAKE, 1);
+}
+
+void vk_thread_leave_mutexes(const struct thread *thread)
+{
+    const struct robust_list_head *head = (const struct robust_list_head *)thread->robust_list;
+    if (!head)
+        return;
+    const struct robust_list *pending = (const struct robust_list *)((uintptr_t)head->list_op_pending & ~1ul);
+    const struct robust_list *entry = head->list.next;
+    for (int i = 0; i < ROBUST_LIMIT && entry != &head->list; i++) {
+        const struct robust_list *next = (const struct robust_list *)((uintptr_t)entry->next & ~1ul);
+        if (entry != pending)
+            leave_mutex((uint32_t *)((uintptr_t)entry + (uintptr_t)head->futex_offset), thread->vtid, false);
+        entry = next;
+    }
+    if (pending)
+        leave_mutex((uint32_t *)((uintptr_t)pending + (uintptr_t)head->futex_offset), thread->vtid, true);
 }
 
 /* Threads that are not parked yet and are to be: signals those that have not been. */
@@ -116,13 +156,16 @@ static uint32_t signal_unparked(const struct thread *self)
     return unparked;
 }
 
-void vk_park_threads(void)
+int vk_park_threads(void)
 {
+    const struct thread *self = thread_self();
     __atomic_store_n(&VK->park_wanted, 1, __ATOMIC_SEQ_CST);
     for (;;) {
         uint32_t seen = __atomic_load_n(&VK->park_events, __ATOMIC_SEQ_CST);
-        if (!signal_unparked(thread_self()))
-            return;
+        if (__atomic_load_n(&VK->leader, __ATOMIC_SEQ_CST) != self)
+            return 0;
+        if (!signal_unparked(self))
+            return 1;
         raw4(SYS_futex, &VK->park_events, FUTEX_WAIT_PRIVATE, seen, 0);
     }
 }
@@ -133,6 +176,7 @@ void vk_release_threads(void)
     for (struct thread *t = VK->threads; t; t = t->next)
         t->park = THREAD_RUNS;
     vk_threads_unlock();
+    __atomic_store_n(&VK->leader, NULL, __ATOMIC_SEQ_CST);
     __atomic_store_n(&VK->park_wanted, 0, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&VK->park_release, 1, __ATOMIC_SEQ_CST);
     raw3(SYS_futex, &VK->park_release, FUTEX_WAKE_PRIVATE, 0x7fffffff);

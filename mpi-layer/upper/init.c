@@ -2,6 +2,7 @@
 #include "mpi-layer/upper/init.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/fortran/numbers.h"
@@ -16,16 +17,17 @@ static int is_initialized, is_finalized;
 static int is_ending;     /* inside MPI_Finalize, waiting for the others */
 static void *end_barrier; /* real request */
 
-/* At most FUNNELED: the thread that is stopped for a line is the one that calls MPI. */
+/* At most SERIALIZED: the thread inside MPI is the one that a line is taken by. */
 static int init(int required, int *provided)
 {
-    int level = required < MPI_THREAD_FUNNELED ? required : MPI_THREAD_FUNNELED;
+    int level = required < MPI_THREAD_SERIALIZED ? required : MPI_THREAD_SERIALIZED;
     wrapper_enter();
     int code = lower_MPI_Init_thread(NULL, NULL, level, provided);
     if (code == MPI_SUCCESS) {
         VK->mpi_thread_level = level;
-        if (*provided > MPI_THREAD_FUNNELED)
-            *provided = MPI_THREAD_FUNNELED;
+        VK->mpi_thread = thread_self();
+        if (*provided > MPI_THREAD_SERIALIZED)
+            *provided = MPI_THREAD_SERIALIZED;
         attr_bind_predefined();
         numbers_start();
         code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
@@ -52,6 +54,26 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     return init(required, provided);
 }
 API_EXPORT(MPI_Init_thread);
+
+int PMPI_Is_thread_main(int *flag)
+{
+    *flag = thread_self() == VK->mpi_thread;
+    return MPI_SUCCESS;
+}
+API_EXPORT(MPI_Is_thread_main);
+
+/* By the application's clock, which the library below does not know; it counts from the first call as well.
+ */
+double PMPI_Wtime(void)
+{
+    static struct timespec origin;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (UNLIKELY(!origin.tv_sec))
+        origin = now;
+    return (double)(now.tv_sec - origin.tv_sec) + (double)(now.tv_nsec - origin.tv_nsec) * 1e-9;
+}
+API_EXPORT(MPI_Wtime);
 
 int PMPI_Initialized(int *flag)
 {

@@ -2,6 +2,7 @@
 #include "mpi-layer/upper/line.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stddef.h>
@@ -46,11 +47,20 @@ void line_wait_command(uint32_t seen)
     GATE->wait_command(seen, PROGRESS_MS);
 }
 
-static uint64_t mask_now(void)
+/*
+ * No handler of the application may run while its memory is captured, or after a restart before all is
+ * rebuilt. Returns the mask until then.
+ */
+static uint64_t block_signals(void)
 {
-    uint64_t mask = 0;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, 8);
+    uint64_t all = ~0ul, mask = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
     return mask;
+}
+
+static void unblock_signals(uint64_t mask)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
 }
 
 static void fault(const char *point, uint64_t line)
@@ -78,10 +88,11 @@ static void wait_parked(uint64_t line)
 static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
 {
     struct control *control = half_control();
+    uint64_t mask = block_signals();
     unsigned long upper = lower_enter();
     GATE->note_process();
     lower_leave(upper);
-    self->signal_mask = mask_now();
+    GATE->note_thread();
     fault("rank.park", line);
     if (context_save(&self->context) == 0) {
         control->parked_line = line;
@@ -97,17 +108,35 @@ static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
         rebuild_all(line);
     }
     publish_state(CONTROL_STATE_RUNNING);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &self->signal_mask, NULL, 8);
+    unblock_signals(mask);
 }
 
-static void stop(void)
+/*
+ * The thread that takes the line is its leader: it drains, parks the others, and says that the rank is
+ * parked. That is the thread that is inside MPI, if there is one; calls come from one thread at a time
+ * (MPI_THREAD_SERIALIZED). A thread at no wrapper leads only until one inside MPI wants to.
+ */
+static bool lead(struct thread *self)
 {
-    struct thread *self = thread_self();
-    struct control *control = half_control();
-    uint64_t line = control->line, stop_seen_ns = GATE->now_ns();
-    uint32_t depth = self->depth;
-    self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
-    self->depth = depth + 1; /* nothing below is a safe point */
+    struct thread *leader = __atomic_load_n(&VK->leader, __ATOMIC_SEQ_CST);
+    if (!self->depth && self != VK->threads && self != VK->mpi_thread &&
+        VK->mpi_thread_level < MPI_THREAD_SERIALIZED)
+        return false;
+    do {
+        if (leader == self)
+            return true;
+        if (leader && !self->depth)
+            return false;
+    } while (
+        !__atomic_compare_exchange_n(&VK->leader, &leader, self, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST); /* who led until now looks again */
+    syscall(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    return true;
+}
+
+static void take_line(struct thread *self, uint64_t stop_seen_ns)
+{
+    uint64_t line = half_control()->line;
     publish_state(CONTROL_STATE_DRAINING);
     fault("rank.drain", line);
     if (drain_run(line)) {
@@ -118,27 +147,46 @@ static void stop(void)
         ack_send_later();
     } else {
         publish_state(CONTROL_STATE_RUNNING);
+        GATE->release_threads();
     }
+}
+
+/*
+ * False: another thread is the leader by now. At no wrapper others could enter MPI while we drain, so they
+ * are parked first. Inside one they cannot, and what the drain calls (a user's operation) may need them.
+ */
+static bool stop(struct thread *self)
+{
+    uint64_t stop_seen_ns = GATE->now_ns();
+    uint32_t depth = self->depth;
+    bool is_alone = depth || (VK->mpi_thread_level < MPI_THREAD_SERIALIZED && self == VK->mpi_thread);
+    self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
+    self->depth = depth + 1; /* nothing below is a safe point */
+    bool leads = is_alone || GATE->park_threads();
+    if (leads)
+        take_line(self, stop_seen_ns);
     self->depth = depth;
+    return leads;
 }
 
 bool line_stop_if_ordered(void)
 {
     struct control *control = half_control();
+    struct thread *self = thread_self();
     if (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP ||
         control->parked_line == control->line || control->state == CONTROL_STATE_FINALIZED)
         return false;
-    stop();
-    return true;
+    return lead(self) && stop(self);
 }
 
-/* Threads other than the main one: wait here until the main thread lets them go. */
+/* Threads other than the leader: wait here until it lets them go. */
 static void park_thread(struct thread *self)
 {
     uint32_t release = __atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST))
         return;
-    self->signal_mask = mask_now();
+    uint64_t mask = block_signals();
+    GATE->note_thread();
     if (context_save(&self->context) == 0) {
         __atomic_store_n(&self->park, THREAD_PARKED, __ATOMIC_SEQ_CST);
         __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
@@ -147,15 +195,13 @@ static void park_thread(struct thread *self)
     /* Also where a restored thread comes to: it waits for the same release. */
     while (__atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST) == release)
         syscall(SYS_futex, &VK->park_release, FUTEX_WAIT_PRIVATE, release, NULL, NULL, 0);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &self->signal_mask, NULL, 8);
+    unblock_signals(mask);
 }
 
 void line_safepoint(struct thread *thread)
 {
     int saved = errno; /* the application may be between a call and its look at errno */
-    if (thread == VK->threads)
-        line_stop_if_ordered();
-    else
+    if (!line_stop_if_ordered())
         park_thread(thread);
     errno = saved;
 }

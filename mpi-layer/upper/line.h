@@ -63,7 +63,7 @@ static inline void line_publish_waiting_for(int world_rank)
  */
 bool line_stop_if_ordered(void);
 
-/* Safe point of a thread at no wrapper: the main thread stops if ordered, others park if wanted. */
+/* Safe point of a thread at no wrapper: it stops the rank if ordered, or parks if another one does. */
 void line_safepoint(struct thread *thread);
 
 /* The first line may come: MPI_Init is done. */

@@ -1,0 +1,152 @@
+/*
+ * vk_pending.c - what the kernel knows of a thread besides its registers: pending signals, the alternate
+ * stack, its processor time, its name. Noted when it parks, made again by a restart.
+ *
+ * There is no way to look at pending signals (siginfo) without taking them. So each is taken and, when all
+ * have been noted, sent again with the same siginfo: the kernel lets a thread send itself any. All signals
+ * are blocked meanwhile, so the order stays and no handler notices.
+ */
+#include "mpi-layer/lower/vk.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define INFO_BYTES 128
+#define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */
+
+/* The mask behind "SigPnd:" of the calling thread's status: pending for itself, not for the process. */
+static uint64_t own_pending(void)
+{
+    static const char word[] = "SigPnd:\t";
+    char text[512];
+    size_t matched = 0;
+    uint64_t mask = 0;
+    long fd = raw3(SYS_open, "/proc/thread-self/status", 0, 0), got = 0;
+    for (bool is_done = fd < 0; !is_done && (got = raw3(SYS_read, fd, text, sizeof text)) > 0;)
+        for (long i = 0; i < got && !is_done; i++) {
+            char c = text[i];
+            if (!word[matched] && c == '\n')
+                is_done = true;
+            else if (!word[matched])
+                mask = mask << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+            else
+                matched = c == word[matched] ? matched + 1 : c == word[0];
+        }
+    if (fd >= 0)
+        raw1(SYS_close, fd);
+    return mask;
+}
+
+static void *reserve_info(struct signal_queue *queue)
+{
+    if (queue->count == queue->capacity) {
+        uint64_t capacity = queue->capacity ? 2 * queue->capacity : 8;
+        vk_threads_lock(); /* threads park side by side */
+        uint8_t(*larger)[INFO_BYTES] = vk_alloc(capacity * INFO_BYTES);
+        vk_threads_unlock();
+        if (!larger)
+            return NULL;
+        for (uint64_t i = 0; i < queue->count * INFO_BYTES; i++)
+            larger[0][i] = queue->infos[0][i];
+        queue->infos = larger;
+        queue->capacity = capacity;
+    }
+    return queue->infos[queue->count];
+}
+
+/* Take one pending signal of the set into the queue. False: there is none (any more). */
+static bool take(struct signal_queue *queue, uint64_t set)
+{
+    static const int64_t now[2];
+    void *info = reserve_info(queue);
+    if (!info || raw4(SYS_rt_sigtimedwait, &set, info, now, 8) < 0)
+        return false;
+    queue->count++;
+    return true;
+}
+
+/* The kernel gives a thread's own signals first; a number that is pending for the process as well comes next.
+ */
+static void take_own(struct thread *self, uint64_t pending)
+{
+    for (uint64_t own = own_pending() & pending; own; own = own_pending() & pending)
+        if (!take(&self->signals, own & -own))
+            return;
+}
+
+static void send_again(const struct signal_queue *queue, const struct thread *to)
+{
+    for (uint64_t i = 0; i < queue->count; i++) {
+        const int *info = (const int *)(const void *)queue->infos[i];
+        if (to)
+            raw4(SYS_rt_tgsigqueueinfo, to->pid, to->tid, info[0], info);
+        else
+            raw3(SYS_rt_sigqueueinfo, VK->pid, info[0], info);
+    }
+}
+
+/* The main thread notes those of the process: only it may send any siginfo to the process again. */
+static void note_pending(struct thread *self)
+{
+    uint64_t pending = 0;
+    bool is_main = self == VK->threads;
+    self->signals.count = 0;
+    if (is_main) {
+        VK->signals.count = 0;
+        VK->signals_pid = VK->pid;
+    }
+    raw2(SYS_rt_sigpending, &pending, 8);
+    pending &= ~VK_OWN_SIGNALS;
+    if (!pending)
+        return;
+    take_own(self, pending);
+    while (is_main && take(&VK->signals, pending))
+        ;
+    send_again(&self->signals, self);
+    if (is_main)
+        send_again(&VK->signals, NULL);
+}
+
+/* What we have sent ourselves names our pid, which is another one now. */
+static void rename_sender(const struct signal_queue *queue)
+{
+    for (uint64_t i = 0; i < queue->count; i++) {
+        uint32_t *pid = (uint32_t *)(void *)(queue->infos[i] + SI_PID_OFFSET);
+        int code = ((const int *)(const void *)queue->infos[i])[2];
+        if (*pid == VK->signals_pid &&
+            (code == 0 /* SI_USER */ || code == -1 /* SI_QUEUE */ || code == -6 /* SI_TKILL */))
+            *pid = VK->pid;
+    }
+}
+
+static int64_t processor_ns(const struct thread *self)
+{
+    int64_t now[2];
+    raw2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, now);
+    return now[0] * 1000000000 + now[1] + self->cpu_offset_ns;
+}
+
+void vk_thread_note(void)
+{
+    struct thread *self = thread_self();
+    raw2(SYS_sigaltstack, 0, self->alt_stack);
+    raw2(SYS_prctl, PR_GET_NAME, self->name);
+    note_pending(self);
+    self->cpu_noted_ns = processor_ns(self);
+}
+
+void vk_thread_restore(struct thread *self)
+{
+    raw2(SYS_sigaltstack, self->alt_stack, 0);
+    raw2(SYS_prctl, PR_SET_NAME, self->name);
+    rename_sender(&self->signals);
+    send_again(&self->signals, self);
+    if (self == VK->threads) {
+        rename_sender(&VK->signals);
+        send_again(&VK->signals, NULL);
+    }
+    self->cpu_offset_ns = 0;
+    self->cpu_offset_ns = self->cpu_noted_ns - processor_ns(self);
+}

@@ -1,0 +1,180 @@
+/*
+ * vk_timer.c - POSIX timers of the application (timer_create). The ids that it knows are ours: the kernel's
+ * are others after a restart.
+ */
+#include "mpi-layer/lower/vk.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+static struct vk_timer *timer_by_id(long id)
+{
+    for (struct vk_timer *t = VK->timers; t; t = t->next)
+        if (t->is_used && t->id == (int)id)
+            return t;
+    return NULL;
+}
+
+/* A record with an id of its own, reused or new. NULL: out of memory. Locked by the caller. */
+static struct vk_timer *timer_new(void)
+{
+    struct vk_timer **link = &VK->timers;
+    int id = 0;
+    while (*link && (*link)->is_used) {
+        link = &(*link)->next;
+        id++;
+    }
+    if (!*link && (*link = vk_alloc(sizeof **link)))
+        (*link)->id = id;
+    if (*link)
+        (*link)->is_used = 1;
+    return *link;
+}
+
+/* Make the timer in the kernel. Returns 0 or -errno. */
+static long kernel_create(struct vk_timer *timer)
+{
+    struct vk_sigevent event = timer->event;
+    const struct thread *thread = vk_thread_by_vtid((uint32_t)event.tid);
+    if (event.notify == SIGEV_THREAD_ID && thread)
+        event.tid = (int)thread->tid;
+    return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, &timer->kernel_id);
+}
+
+static long timer_make(long clock, const struct vk_sigevent *event, int *id)
+{
+    vk_threads_lock();
+    struct vk_timer *timer = timer_new();
+    vk_threads_unlock();
+    if (!timer)
+        return -EAGAIN;
+    timer->clock = (int)clock;
+    timer->is_absolute = 0;
+    if (event)
+        timer->event = *event;
+    else
+        timer->event = (struct vk_sigevent){(uint64_t)timer->id, SIGALRM, SIGEV_SIGNAL, 0, {0}};
+    long result = kernel_create(timer);
+    if (result < 0)
+        timer->is_used = 0;
+    else
+        *id = timer->id;
+    return result;
+}
+
+static long timer_set(struct vk_timer *timer, long flags, const int64_t *setting, int64_t *old)
+{
+    int64_t own[4] = {0};
+    for (int i = 0; setting && i < 4; i++)
+        own[i] = setting[i];
+    if ((flags & TIMER_ABSTIME) && (own[2] || own[3]))
+        vk_clock_to_kernel(timer->clock, own + 2);
+    long result = raw4(SYS_timer_settime, timer->kernel_id, flags, setting ? own : NULL, old);
+    if (result == 0)
+        timer->is_absolute = flags & TIMER_ABSTIME ? 1 : 0;
+    return result;
+}
+
+static long timer_remove(struct vk_timer *timer)
+{
+    long result = raw1(SYS_timer_delete, timer->kernel_id);
+    timer->is_used = 0;
+    return result;
+}
+
+long vk_timer_syscall(long nr, long a, long b, long c, long d)
+{
+    if (nr == SYS_timer_create)
+        return timer_make(a, (const struct vk_sigevent *)b, (int *)c);
+    struct vk_timer *timer = timer_by_id(a);
+    if (!timer)
+        return -EINVAL;
+    switch (nr) {
+    case SYS_timer_settime:
+        return timer_set(timer, b, (const int64_t *)c, (int64_t *)d);
+    case SYS_timer_gettime:
+    case SYS_timer_getoverrun:
+        return raw2(nr, timer->kernel_id, b);
+    default:
+        return timer_remove(timer);
+    }
+}
+
+void vk_timers_note(void)
+{
+    for (struct vk_timer *t = VK->timers; t; t = t->next)
+        if (t->is_used)
+            raw2(SYS_timer_gettime, t->kernel_id, t->left);
+}
+
+/* The moment at which a noted timer that counts to a moment is due, as the kernel counts. */
+void vk_timer_due(long clock, int64_t left[2])
+{
+    int64_t noted_ns = (uint64_t)clock < VK_CLOCKS ? VK->clock_noted_ns[clock] : 0;
+    int64_t ns = left[1] + noted_ns % 1000000000;
+    left[0] += noted_ns / 1000000000 + ns / 1000000000;
+    left[1] = ns % 1000000000;
+    vk_clock_to_kernel(clock, left);
+}
+
+bool vk_timers_restore(void)
+{
+    for (struct vk_timer *t = VK->timers; t; t = t->next) {
+        int64_t setting[4] = {t->left[0], t->left[1], t->left[2], t->left[3]};
+        if (!t->is_used)
+            continue;
+        if (kernel_create(t) < 0)
+            return false;
+        if (!setting[2] && !setting[3])
+            continue;
+        if (t->is_absolute)
+            vk_timer_due(t->clock, setting + 2);
+        raw4(SYS_timer_settime, t->kernel_id, t->is_absolute ? TIMER_ABSTIME : 0, setting, NULL);
+    }
+    return true;
+}
+
+void vk_timers_forget(void)
+{
+    for (struct vk_timer *t = VK->timers; t; t = t->next)
+        t->is_used = 0;
+}
+
+/* The number behind "clockid:" in the descriptor's fdinfo, -1 if there is none. */
+static long timerfd_clock(long fd)
+{
+    static const char word[] = "clockid: ";
+    char path[48] = "/proc/self/fdinfo/", digits[12], text[512];
+    int length = 0, used = 18;
+    do
+        digits[length++] = (char)('0' + fd % 10);
+    while ((fd /= 10) && length < 12);
+    while (length)
+        path[used++] = digits[--length];
+    long file = raw3(SYS_open, path, 0, 0), bytes = 0;
+    if (file < 0)
+        return -1;
+    bytes = raw3(SYS_read, file, text, sizeof text);
+    raw1(SYS_close, file);
+    for (long i = 0; i + (long)sizeof word <= bytes; i++) {
+        size_t same = 0;
+        while (word[same] && text[i + (long)same] == word[same])
+            same++;
+        if (!word[same])
+            return text[i + (long)same] - '0';
+    }
+    return -1;
+}
+
+long vk_timerfd_settime(long fd, long flags, const int64_t *setting, int64_t *old)
+{
+    if (!setting || !(flags & TFD_TIMER_ABSTIME) || (!setting[2] && !setting[3]))
+        return raw4(SYS_timerfd_settime, fd, flags, setting, old);
+    int64_t own[4] = {setting[0], setting[1], setting[2], setting[3]};
+    if (VK->clock_offset_ns[CLOCK_MONOTONIC] || VK->clock_offset_ns[CLOCK_BOOTTIME])
+        vk_clock_to_kernel(timerfd_clock(fd), own + 2);
+    return raw4(SYS_timerfd_settime, fd, flags, own, old);
+}
