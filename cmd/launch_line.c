@@ -62,7 +62,7 @@ static const char *const one_value[] = {
 static const char *const two_values[] = {"gmca", "mca"};
 
 /* Variables of the user's environment that the ranks are to see. */
-static const char *const passed_on[] = {"BELAY_FAULT", "BELAY_LOG"};
+static const char *const passed_on[] = {"BELAY_FAULT", "BELAY_LATE_MPI", "BELAY_LOG"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -23,9 +23,9 @@ struct launch_variables {
 bool launch_line_is_mpirun(const char *program);
 
 /*
- * The line to execute. environment is the launch's (for a user's own LD_PRELOAD, and BELAY_FAULT and
- * BELAY_LOG, which are passed on). NULL-terminated; the caller frees it with string_list_free(). NULL with
- * ENOMEM.
+ * The line to execute. environment is the launch's (for a user's own LD_PRELOAD, and BELAY_FAULT,
+ * BELAY_LATE_MPI and BELAY_LOG, which are passed on). NULL-terminated; the caller frees it with
+ * string_list_free(). NULL with ENOMEM.
  */
 char **launch_line_build(char *const argv[], char *const environment[],
                          const struct launch_variables *variables);

@@ -1,10 +1,14 @@
 """Programs that are not plain C, or are not started directly, recover like others."""
 
 import os
+import subprocess
 
 import pytest
 
 from belaytest import assert_recovered
+from programs import TESTS, Program
+
+PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
 
 FORTRAN = ["fortran77", "fortran90", "fortran08"]
 
@@ -32,6 +36,64 @@ def test_fortran_twice(sandbox, programs):
     for epoch in (1, 2):
         job.wait_committed(2 * epoch)
         job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def pickles(*arguments):
+    if subprocess.run([PYTHON, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
+        pytest.skip("mpi4py is not installed (python3-mpi4py)")
+    return Program((PYTHON, os.path.join(TESTS, "programs", "pickles.py"), *arguments))
+
+
+def test_python(sandbox):
+    job = sandbox.run(pickles("--steps", "200", "--seconds", "4"))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def script(folder, text):
+    path = os.path.join(folder, "script.sh")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+WRAPPERS = {
+    "script": "{script}",
+    "env": "env -u NOTHING SOME=thing {program}",
+    "nice": "nice -n 1 setarch -R {program}",
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_wrappers(sandbox, programs, wrapper):
+    """The program is started by others, which stay what they are."""
+    program = programs.test_program("ring", "--steps", 300, "--seconds", 3)
+    words = " ".join(program.argv)
+    text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{words} "$@"\n'
+    words = WRAPPERS[wrapper].format(script=script(sandbox.folder, text), program=words)
+    trace = os.path.join(sandbox.folder, "trace")
+    job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", *words.split(), "--trace", trace])
+    job.trace_path = trace
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_python_script_in_a_shell_script(sandbox):
+    """Not the launcher's child: known by its import."""
+    program = pickles("--steps", "150", "--seconds", "3")
+    path = script(sandbox.folder, f'{" ".join(program.argv)} "$@"\n')
+    trace = os.path.join(sandbox.folder, "trace")
+    job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", path, "--trace", trace])
+    job.trace_path = trace
+    job.wait_committed(1)
+    job.kill_and_recover()
     job.wait()
     assert_recovered(job)
 

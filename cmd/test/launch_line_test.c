@@ -123,8 +123,8 @@ static void test_truncated_options(void **state)
 static void test_faults_and_log_level_are_passed_on(void **state)
 {
     (void)state;
-    expect_line("mpirun ./a", "BELAY_LOG=debug BELAY_FAULT=x=kill BELAY_OTHER=1",
-                "mpirun " OURS " -x BELAY_FAULT=x=kill -x BELAY_LOG=debug ./a");
+    expect_line("mpirun ./a", "BELAY_LOG=debug BELAY_FAULT=x=kill BELAY_LATE_MPI=julia BELAY_OTHER=1",
+                "mpirun " OURS " -x BELAY_FAULT=x=kill -x BELAY_LATE_MPI=julia -x BELAY_LOG=debug ./a");
 }
 
 static void test_other_launchers_keep_their_line(void **state)

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mpi-layer/entry/late.h"
+
 #define LIBRARY "libbelay.so"
 
 /* Where this library lies: belay-launch lies beside it. */
@@ -47,24 +49,29 @@ static char *other_preloads(const char *list)
     return out;
 }
 
-static void become_rank(int argc, char **argv)
+static int own_program(char path[PATH_MAX])
 {
-    char launcher[PATH_MAX + 32], directory[PATH_MAX], program[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = 0;
+    return length > 0 ? 0 : -1;
+}
+
+static void become_rank(const char *program, int argc, char **argv)
+{
+    char launcher[PATH_MAX + 32], directory[PATH_MAX];
     char **arguments = calloc((size_t)argc + 5, sizeof *arguments);
     char *others = other_preloads(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
-    if (length <= 0 || !arguments || !others || own_directory(directory)) {
+    if (!*program || !arguments || !others || own_directory(directory)) {
         fprintf(stderr, "belay: cannot protect %s: its path or mine is unknown\n", argv[0]);
         _exit(97);
     }
-    program[length] = 0;
     snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
     int used = 0;
     arguments[used++] = launcher;
     arguments[used++] = (char *)(uintptr_t)"--argv0";
     arguments[used++] = argv[0];
     arguments[used++] = (char *)(uintptr_t)"--";
-    arguments[used++] = program;
+    arguments[used++] = (char *)(uintptr_t)program;
     for (int i = 1; i < argc; i++)
         arguments[used++] = argv[i];
     /* The lower half runs without preloads; the upper half gets the user's back. */
@@ -77,9 +84,12 @@ static void become_rank(int argc, char **argv)
 
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
 {
+    char program[PATH_MAX];
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
-    /* Present exactly if the program is linked with MPI. A rank's own preload list no longer has us. */
-    if (dlsym(RTLD_DEFAULT, "MPI_Init"))
-        become_rank(argc, argv);
+    int is_known = own_program(program) == 0;
+    /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
+     * has us. */
+    if (dlsym(RTLD_DEFAULT, "MPI_Init") || (is_known && late_is_rank(program, argc, argv)))
+        become_rank(program, argc, argv);
 }

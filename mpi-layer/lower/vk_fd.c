@@ -72,6 +72,8 @@ static long add_pair(long result, const int *pair)
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
+    if (!vk_is_own_process()) /* a vfork()ed child has descriptors of its own, but shares the bits */
+        return raw_syscall(nr, a, b, c, d, e, f);
     switch (nr) {
     case SYS_close:
         return close_one(a);

@@ -175,6 +175,7 @@ long vk_file_open(long nr, long a, long b, long c, long d)
     long fd = raw4(nr, a, b, c, d);
     if (is_new)
         vk_undo_created(fd);
-    vk_fd_add(fd);
+    if (vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
+        vk_fd_add(fd);
     return fd;
 }
