@@ -1,4 +1,4 @@
-# BELAY_HDF5: serial HDF5 (HDF5_CFLAGS, HDF5_LIBS), input and output of the example programs.
+# BELAY_HDF5: serial HDF5 (HDF5_CFLAGS, HDF5_LIBS), input of the example programs.
 # Debian keeps serial and parallel builds side by side, and `hdf5.pc` may be either.
 AC_DEFUN([BELAY_HDF5],
   [AC_REQUIRE([PKG_PROG_PKG_CONFIG])
@@ -8,7 +8,7 @@ AC_DEFUN([BELAY_HDF5],
    AS_IF([test "x$belay_hdf5" = xhdf5], [BELAY_HDF5_REFUSE_PARALLEL])
    AS_IF([test -n "$belay_hdf5"],
      [BELAY_FOUND([HDF5 serial], [$($PKG_CONFIG --modversion $belay_hdf5)])],
-     [BELAY_MISSING([HDF5 serial], [required], [files of the example programs], [libhdf5-dev])])])
+     [BELAY_MISSING([HDF5 serial], [required], [input of the example programs], [libhdf5-dev])])])
 
 # A parallel `hdf5.pc` is not what is asked for here.
 AC_DEFUN([BELAY_HDF5_REFUSE_PARALLEL],

@@ -1,4 +1,5 @@
-# BELAY_HDF5_PARALLEL: HDF5 parallel, snapshots written by all ranks.
+# BELAY_HDF5_PARALLEL: parallel HDF5 (HDF5_PARALLEL_CFLAGS, HDF5_PARALLEL_LIBS), snapshots of the example
+# programs.
 AC_DEFUN([BELAY_HDF5_PARALLEL],
   [BELAY_MODULE([HDF5_PARALLEL], [hdf5-openmpi >= 1.10], [HDF5 parallel],
-     [optional], [snapshots written by all ranks], [libhdf5-openmpi-dev])])
+     [required], [snapshots of the example programs], [libhdf5-openmpi-dev])])

@@ -7,7 +7,7 @@ import pytest
 from belaytest import assert_recovered
 
 
-def io_calls(programs, mode, steps=60, seconds=4):
+def io_calls(programs, mode, steps=40, seconds=2):
     program = programs.test_program("io_calls", "--mode", mode, "--steps", steps, "--seconds", seconds)
     return dataclasses.replace(program, outputs="io-*")
 

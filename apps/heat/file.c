@@ -157,15 +157,3 @@ int problem_write(const char *path, const struct problem *problem, char *text, i
                               SOURCE_COLUMNS);
     return close_file(file, path, result, text, text_bytes);
 }
-
-int snapshot_write(const char *path, const double *field, int nx, int ny, long step, char *text,
-                   int text_bytes)
-{
-    hid_t file = create_file(path, text, text_bytes);
-    if (file < 0)
-        return -1;
-    int result = write_attribute(file, "step", H5T_NATIVE_LONG, &step);
-    if (result == 0)
-        result = write_matrix(file, "field", field, ny, nx);
-    return close_file(file, path, result, text, text_bytes);
-}

@@ -1,9 +1,9 @@
 /*
- * file.h - the HDF5 files of heat: the input and the snapshots.
+ * file.h - the HDF5 file that heat begins with.
  *
- * Both hold the dataset "field" (ny rows of nx doubles). A snapshot has the file attribute "step". The
- * input has the file attribute "diffusivity" and the dataset "sources" (K rows of x, y, radius, rate; the
- * square's side is the unit of length). Files carry no times, so equal contents are equal bytes.
+ * It holds the dataset "field" (ny rows of nx doubles), the file attribute "diffusivity" and the dataset
+ * "sources" (K rows of x, y, radius, rate; the square's side is the unit of length). It carries no times, so
+ * equal contents are equal bytes.
  */
 #ifndef BELAY_APPS_HEAT_FILE_H
 #define BELAY_APPS_HEAT_FILE_H
@@ -26,9 +26,5 @@ struct problem {
 int problem_read(const char *path, struct problem *problem, char *text, int text_bytes);
 int problem_write(const char *path, const struct problem *problem, char *text, int text_bytes);
 void problem_destroy(struct problem *problem);
-
-/* Write field as the snapshot of `step` to path. Returns 0, or -1 with one line in text. */
-int snapshot_write(const char *path, const double *field, int nx, int ny, long step, char *text,
-                   int text_bytes);
 
 #endif

@@ -1,9 +1,11 @@
 /*
  * heat - the 2-D heat equation with sources, on a block of the grid per rank.
  *
- * Rank 0 does the file I/O. The same input, steps and number of ranks give the same bits.
+ * Rank 0 reads the input, all ranks write the snapshots. The same input, steps and number of ranks give the
+ * same bits.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include "apps/heat/block.h"
 #include "apps/heat/file.h"
 #include "apps/heat/options.h"
+#include "apps/heat/snapshot.h"
 #include "apps/heat/solver.h"
 
 #define TEXT_BYTES 512
@@ -22,19 +25,21 @@ struct run {
     struct options options;
     struct block block;
     struct solver solver;
-    double *whole; /* rank 0: the field of all ranks, for snapshots and the checksum */
+    double *whole; /* rank 0: the field of all ranks, at first and for the checksum */
     int trace_fd;  /* rank 0, -1: no trace */
     double residual;
 };
 
-/* True on every rank if one of them failed; that rank says why. */
+/* True on every rank if one of them failed; the first that did says why. */
 static int any_failed(const char *why)
 {
-    int mine = why != NULL, any;
-    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    if (why)
+    int rank, mine, first;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    mine = why ? rank : INT_MAX;
+    MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (why && first == rank)
         fprintf(stderr, "heat: %s\n", why);
-    return any;
+    return first < INT_MAX;
 }
 
 /* Rank 0 has read the problem; give everybody its scalars and sources. Returns 0, or -1: no memory. */
@@ -107,12 +112,9 @@ static int take_snapshot(struct run *run, long step)
     const struct block *block = &run->block;
     char path[4096], text[TEXT_BYTES];
     const char *why = NULL;
-    block_gather(block, run->solver.field, run->whole);
-    if (block->rank == 0) {
-        snprintf(path, sizeof(path), "%s-%08ld.h5", run->options.output, step);
-        if (snapshot_write(path, run->whole, block->nx, block->ny, step, text, sizeof(text)))
-            why = text;
-    }
+    snprintf(path, sizeof(path), "%s-%08ld.h5", run->options.output, step);
+    if (snapshot_write(path, block, run->solver.field, step, text, sizeof(text)))
+        why = text;
     return any_failed(why) ? -1 : 0;
 }
 
