@@ -7,7 +7,6 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/collective.h"
-#include "mpi-layer/upper/datatype.h"
 #include "mpi-layer/upper/request.h"
 
 static struct file *first, **end = &first; /* all open files, in order of opening */
@@ -108,8 +107,8 @@ void file_delete(struct file *f)
     if (!f->next)
         end = link;
     drop_hints(f);
-    file_type_drop(f->etype);
-    file_type_drop(f->filetype);
+    handle_unref(f->etype);
+    handle_unref(f->filetype);
     handle_unref(f->errhandler);
     arena_free(f->path);
     if (f->handle)
@@ -124,26 +123,6 @@ void file_take_hints(struct file *f)
     drop_hints(f);
     if (lower_MPI_File_get_info(f->handle->real, &real) == MPI_SUCCESS)
         f->hints = handle_new(HANDLE_INFO, real);
-}
-
-MPI_Datatype file_type_copy(MPI_Datatype type)
-{
-    struct handle *handle = (struct handle *)(void *)type;
-    void *real = NULL;
-    if (handle->is_predefined)
-        return type;
-    if (lower_MPI_Type_dup(handle->real, &real) != MPI_SUCCESS)
-        return NULL;
-    return datatype_record(real, MPI_COMBINER_DUP, 0, NULL, 0, NULL, 1, &type);
-}
-
-void file_type_drop(MPI_Datatype type)
-{
-    struct handle *handle = (struct handle *)(void *)type;
-    if (!handle || handle->is_predefined)
-        return;
-    lower_MPI_Type_free(&handle->real);
-    handle_release(HANDLE_DATATYPE, handle);
 }
 
 static void drop_real_type(void *real)
@@ -164,22 +143,17 @@ static MPI_Offset displacement_now(const struct file *f)
     return displacement;
 }
 
-int file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+void file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                    const char *representation)
 {
-    MPI_Datatype own_etype = file_type_copy(etype), own_filetype = file_type_copy(filetype);
-    if (!own_etype || !own_filetype) {
-        file_type_drop(own_etype);
-        file_type_drop(own_filetype);
-        return MPI_ERR_NO_MEM;
-    }
-    file_type_drop(f->etype);
-    file_type_drop(f->filetype);
+    handle_retain(etype);
+    handle_retain(filetype);
+    handle_unref(f->etype);
+    handle_unref(f->filetype);
     f->displacement = displacement == MPI_DISPLACEMENT_CURRENT ? displacement_now(f) : displacement;
-    f->etype = own_etype;
-    f->filetype = own_filetype;
+    f->etype = etype;
+    f->filetype = filetype;
     strncpy(f->representation, representation, sizeof f->representation - 1);
-    return MPI_SUCCESS;
 }
 
 struct file *file_first(void)

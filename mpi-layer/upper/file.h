@@ -31,7 +31,7 @@ struct file {
     int amode;         /* as given */
     struct handle *hints;         /* info object as the library has it */
     struct handle *errhandler;    /* retained */
-    MPI_Offset displacement;      /* the view; types are our own duplicates */
+    MPI_Offset displacement;      /* the view; its types are retained */
     MPI_Datatype etype, filetype;
     char representation[MPI_MAX_DATAREP_STRING];
     struct file_split split;
@@ -81,14 +81,10 @@ void file_delete(struct file *f);
 /* First open file; follow next. */
 struct file *file_first(void);
 
-/* Take over the hints that the library uses now / a view as given. Inside a call. Returns the MPI code. */
+/* Take over the hints that the library uses now / a view as given. Inside a call. */
 void file_take_hints(struct file *f);
-int file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-                   const char *representation);
-
-/* A duplicate of a datatype for the application or for us; predefined ones stay themselves. */
-MPI_Datatype file_type_copy(MPI_Datatype type);
-void file_type_drop(MPI_Datatype type);
+void file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+                    const char *representation);
 
 /* Before parking: what only the library knows. */
 void file_note_all(void);

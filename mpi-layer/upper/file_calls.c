@@ -143,10 +143,10 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
     if (code == MPI_SUCCESS)
         code = lower_MPI_File_set_view(api_real(fh), disp, api_real(etype), api_real(filetype), datarep,
                                        api_real(info));
-    if (code == MPI_SUCCESS)
-        code = file_take_view(file_of(fh), disp, etype, filetype, datarep);
-    if (code == MPI_SUCCESS)
+    if (code == MPI_SUCCESS) {
+        file_take_view(file_of(fh), disp, etype, filetype, datarep);
         file_take_hints(file_of(fh));
+    }
     return file_leave(fh, FILE_COLLECTIVE, code);
 }
 API_EXPORT(MPI_File_set_view);
@@ -158,11 +158,11 @@ int PMPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype, MPI_D
     int code = file_enter(fh, FILE_LOCAL);
     if (code == MPI_SUCCESS) {
         *disp = f->displacement;
-        *etype = file_type_copy(f->etype);
-        *filetype = file_type_copy(f->filetype);
+        *etype = f->etype; /* the application may free what is not predefined */
+        *filetype = f->filetype;
+        handle_hold((struct handle *)(void *)*etype);
+        handle_hold((struct handle *)(void *)*filetype);
         strcpy(datarep, f->representation);
-        if (!*etype || !*filetype)
-            code = MPI_ERR_NO_MEM;
     }
     return file_leave(fh, FILE_LOCAL, code);
 }
