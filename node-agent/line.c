@@ -225,6 +225,8 @@ static void do_stop(struct line *line)
     order_all(line, CONTROL_STOP);
     order_fence();
     for (uint32_t i = 0; i < line->count; i++)
+        rank_order_drain(line->members[i].rank, line->number);
+    for (uint32_t i = 0; i < line->count; i++)
         rank_signal(line->members[i].rank);
     look_at_all(line);
 }

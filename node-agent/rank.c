@@ -166,6 +166,11 @@ void rank_order(struct rank *rank, enum control_command command, uint64_t line)
     bump(rank);
 }
 
+void rank_order_drain(struct rank *rank, uint64_t line)
+{
+    __atomic_store_n(&rank->control->drain_line, line, __ATOMIC_RELEASE);
+}
+
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets)
 {
     struct control *control = rank->control;

@@ -74,6 +74,9 @@ const struct rank_report *rank_report(const struct rank *rank);
 /* Give an order and wake the rank; order_fence() must follow before the rank's report is relied on. */
 void rank_order(struct rank *rank, enum control_command command, uint64_t line);
 
+/* Every rank has its order to stop for this line: messages may be taken from the library. */
+void rank_order_drain(struct rank *rank, uint64_t line);
+
 /* The targets of a line; communicators not named count as 0. order_fence() as above. */
 struct targets;
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets);

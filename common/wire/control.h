@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 1u
+#define CONTROL_VERSION 2u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_ANYBODY (-1)
@@ -81,7 +81,8 @@ struct control {
     uint64_t line;                                 /* the line that `command` speaks of */
     uint64_t targets_line;                         /* targets in the slots are valid for this line ... */
     uint32_t targets_version;                      /* ... and are the version'th set of it (1, 2, ...) */
-    uint32_t is_drain_noted;                       /* reserved, 0 */
+    uint32_t reserved0;
+    uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
 
     /* The rank's report. R>A */
     uint32_t version __attribute__((aligned(64))); /* odd while being changed */

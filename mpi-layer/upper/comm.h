@@ -28,7 +28,7 @@ struct peer { /* per rank of the communicator (of the remote group, if there are
     uint64_t told;     /* of those, how many it was told of at the last line */
     uint64_t received; /* messages taken from the library */
     uint64_t expected; /* what it said to have sent, at the last line */
-    uint32_t pending_sync; /* synchronous sends to it that are not complete */
+    uint32_t pending_sync; /* synchronous sends to it that are neither done nor told of */
 };
 
 /*

@@ -14,8 +14,8 @@
 
 /*
  * "On communicator `comm`, I, rank `source` there, have sent you `count` messages so far", or, if there is
- * a request: "my synchronous send `request` with this tag was not complete when I stopped; `count` more
- * messages with the tag came after it".
+ * a request: "I did not know my synchronous send `request` with this tag to be complete when I stopped;
+ * `count` more messages with the tag came after it".
  */
 struct told {
     uint64_t comm;
@@ -76,15 +76,9 @@ static void collect_counts(struct drain *drain)
 static void collect_syncs(struct drain *drain)
 {
     for (struct request *r = request_first(); r; r = r->next) {
-        MPI_Status status;
-        int flag = 0;
-        if (!r->is_sync || r->is_done || r->is_held)
+        if (!r->is_sync || r->is_done || r->is_told)
             continue;
-        if (lower_MPI_Test(&r->real, &flag, &status) != MPI_SUCCESS || flag) {
-            request_complete(r, &status, MPI_SUCCESS);
-            continue;
-        }
-        r->is_held = true;
+        r->is_held = r->is_told = true;
         r->comm->peers[r->peer].pending_sync--;
         add_told(drain, r->comm->world[r->peer],
                  (struct told){r->comm->id, r->later, (uint64_t)(uintptr_t)r, r->comm->rank, r->tag});
@@ -258,6 +252,12 @@ static bool is_over(uint64_t line)
                                 control->line != line);
 }
 
+/* Whose message is taken must have stopped, or take a completed synchronous send for what it is not. */
+static bool is_taking_allowed(uint64_t line)
+{
+    return __atomic_load_n(&half_control()->drain_line, __ATOMIC_SEQ_CST) == line;
+}
+
 /* Others may still need this rank's progress to get its last messages. */
 static bool wait_for_all(uint64_t line)
 {
@@ -282,8 +282,10 @@ bool drain_run(uint64_t line)
     while (!is_drained && !is_over(line)) {
         known = known || counts_known(&drain);
         bool in_flight = requests_in_flight();
-        take_messages();
-        probe_drain_matched();
+        if (is_taking_allowed(line)) {
+            take_messages();
+            probe_drain_matched();
+        }
         is_drained = known && !in_flight && !messages_in_flight();
     }
     settle_syncs(&drain);

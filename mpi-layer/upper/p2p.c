@@ -27,7 +27,7 @@ static inline bool is_peer(const struct comm *c, int peer)
 static void count_later(const struct comm *c, int peer, int tag)
 {
     for (struct request *r = request_first(); r; r = r->next)
-        if (r->is_sync && !r->is_done && !r->is_held && r->comm == c && r->peer == peer && r->tag == tag)
+        if (r->is_sync && !r->is_done && !r->is_told && r->comm == c && r->peer == peer && r->tag == tag)
             r->later++;
 }
 

@@ -70,7 +70,7 @@ static inline void activate(struct request *request)
 {
     request->real = NULL;
     request->is_active = true;
-    request->is_done = request->is_orphan = request->is_sync = request->is_held =
+    request->is_done = request->is_orphan = request->is_sync = request->is_held = request->is_told =
         request->must_raise = false;
     request->error = MPI_SUCCESS;
     if (LIKELY(request->comm != NULL))
@@ -162,14 +162,24 @@ static inline void set_done(struct request *request, int error)
         request->comm->pending--;
 }
 
+static inline bool is_stopping(void)
+{
+    return __atomic_load_n(&half_control()->command, __ATOMIC_SEQ_CST) == CONTROL_STOP;
+}
+
 void request_complete(struct request *request, const MPI_Status *status, int error)
 {
+    if (UNLIKELY(request->is_sync) && !request->is_held && is_stopping()) {
+        request->is_held = true;
+        request->real = NULL;
+        return;
+    }
     set_done(request, error);
     if (status != &request->status)
         request->status = *status;
     if (UNLIKELY(request->made != NULL))
         request->made->real = request->made_real;
-    if (UNLIKELY(request->is_sync) && !request->is_held)
+    if (UNLIKELY(request->is_sync) && !request->is_told)
         request->comm->peers[request->peer].pending_sync--;
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)
         request->comm->peers[status->MPI_SOURCE].received++;

@@ -29,7 +29,8 @@ struct request {
     bool is_done;    /* completed: status and error are here, real is gone */
     bool is_orphan;  /* the application has freed it: it ends by itself */
     bool is_sync;    /* a synchronous send */
-    bool is_held;    /* ... whose message a drain has taken: done when the receiver says so (ack.h) */
+    bool is_held;    /* ... that is done when the receiver says so (ack.h): a drain may have its message */
+    bool is_told;    /* ... and the receiver knows of it */
     bool must_raise; /* its error is ours: the communicator's handler has not been called */
     uint8_t mode;    /* enum send_mode of a persistent send */
     uint32_t later;  /* ... sends with the same communicator, peer and tag since */
@@ -110,7 +111,8 @@ bool request_look(struct request *request);
 
 /*
  * The library has completed it with this status and code: count a received message, keep the result.
- * Afterwards it is_done and real is the null request.
+ * Afterwards it is_done and real is the null request. But when ranks are stopping, a synchronous send's
+ * message may have been taken by a drain: it is held then.
  */
 void request_complete(struct request *request, const MPI_Status *status, int error);
 
