@@ -1,0 +1,65 @@
+"""Functions that send, receive, probe or handle requests: used before a line, pending across it, used after it."""
+
+import os
+
+import pytest
+
+from belaytest import assert_recovered, assert_same_result, newest_line
+from programs import TOP, run_native
+
+WITHOUT_CMA = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+CLASSES = ("send", "recv", "probe", "request")
+
+
+def supported_functions():
+    """Those of the classes above that are carried; conversions of handles communicate nothing."""
+    with open(os.path.join(TOP, "mpi-layer", "api", "functions.tsv"), encoding="ascii") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    return {row[0] for row in rows if row[1] in CLASSES and row[2] in ("generated", "custom") and
+            not row[0].endswith(("_c2f", "_f2c"))}
+
+
+def run_and_recover(sandbox, program, **options):
+    """Frequent lines, a kill, more lines: the result of an undisturbed run."""
+    job = sandbox.run(program, interval="100ms", **options)
+    job.wait_step(2)
+    job.wait_committed(newest_line(job.status()) + 2)
+    status = job.kill_and_recover()
+    job.wait_committed(status["history"][-1]["restored_line"] + 2)
+    job.wait()
+    assert_recovered(job)
+
+
+def test_every_function_has_a_pattern(programs, tmp_path):
+    done = run_native(programs.test_program("req_functions", "--mode", "list", ranks=2), tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert set(done.stdout.decode().split()) >= supported_functions()
+
+
+@pytest.mark.parametrize("variables", [{}, WITHOUT_CMA], ids=["cma", "pipelined"])
+def test_all_functions(sandbox, programs, variables):
+    """Each step begins all that can be pending, rests for longer than the interval, and ends it."""
+    run_and_recover(sandbox, programs.test_program("req_functions", "--steps", 34), **variables)
+
+
+def test_detach_waits_for_messages(sandbox, programs):
+    run_and_recover(sandbox, programs.test_program("req_functions", "--mode", "MPI_Buffer_detach", "--steps", 20))
+
+
+def test_without_lines(sandbox, programs):
+    job = sandbox.run(programs.test_program("req_functions", "--steps", 34, "--value", 1), interval=None)
+    job.wait()
+    assert_same_result(job)
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("kill", range(20))
+def test_campaign_of_kills(sandbox, programs, kill):
+    job = sandbox.run(programs.test_program("req_functions", "--steps", 40, "--value", 120 + kill),
+                      interval="100ms", seed=kill)
+    job.wait_committed(1 + kill % 7)
+    job.wait_step(job.random.randrange(1, 25))
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
