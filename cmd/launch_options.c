@@ -7,11 +7,11 @@
 #include "common/conf/conf.h"
 
 /* Options without a short letter get keys beyond the characters. */
-enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION, KEY_UNDO_LIMIT, KEY_UNDO_DIR };
+enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION, KEY_UNDO_LIMIT, KEY_UNDO_DIR, KEY_TRACKER };
 
 static char undo_dir[PATH_MAX]; /* the absolute path of the one that is given */
 
-static struct argp_option rows[7]; /* filled from the settings table; the last is the end mark */
+static struct argp_option rows[8]; /* filled from the settings table; the last is the end mark */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -25,6 +25,9 @@ static error_t parser(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_MEMORY:
         options->memory = arg;
+        return 0;
+    case KEY_TRACKER:
+        options->tracker = arg;
         return 0;
     case KEY_RETENTION:
         options->retention = arg;
@@ -50,6 +53,7 @@ __attribute__((constructor)) static void fill_rows(void)
     rows[3] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
     rows[4] = option_of_setting(CONF_UNDO_LIMIT, KEY_UNDO_LIMIT);
     rows[5] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
+    rows[6] = option_of_setting(CONF_TRACKER, KEY_TRACKER);
 }
 
 int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
@@ -65,5 +69,8 @@ int launch_options_apply(const struct launch_options *options, struct job_plan *
     if (plan->undo_dir && !(plan->undo_dir = realpath(plan->undo_dir, undo_dir)))
         return belay_error_errno(err, "--undo-dir");
     plan->max_restarts = (uint32_t)max_restarts;
+    plan->tracker = conf_text(CONF_TRACKER, options->tracker);
+    if (!plan->tracker)
+        plan->tracker = "";
     return 0;
 }

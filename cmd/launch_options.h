@@ -11,7 +11,7 @@
 
 /* As given; NULL: not given. */
 struct launch_options {
-    const char *interval, *max_restarts, *memory, *retention, *undo_limit, *undo_dir;
+    const char *interval, *max_restarts, *memory, *retention, *undo_limit, *undo_dir, *tracker;
 };
 
 /* An argp child; its input is a struct launch_options. */

@@ -6,14 +6,12 @@
 #include <linux/filter.h>
 #include <linux/membarrier.h>
 #include <linux/seccomp.h>
-#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,25 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util/pagemap.h"
+
 #define HWCAP2_FSGSBASE_BIT 2ul /* <asm/hwcap2.h> */
 #define PAGE_BYTES 4096ul
 #define SOFT_DIRTY_BIT 55 /* Documentation/admin-guide/mm/pagemap.rst */
-
-/* PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst), for headers that are older. */
-struct scan_argument {
-    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
-    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
-};
-struct scan_region {
-    uint64_t start, end, categories;
-};
-#define SCAN_IOCTL _IOWR('f', 16, struct scan_argument)
-#define SCAN_WP_MATCHING 1u
-#define SCAN_CHECK_WPASYNC 2u
-#define SCAN_PAGE_IS_WRITTEN 2u
-#define UFFD_WP_UNPOPULATED (1u << 13)
-#define UFFD_WP_ASYNC (1u << 15)
-#define UFFD_USER_MODE 1
 
 static void find(struct finding *finding, bool is_good, const char *text)
 {
@@ -166,55 +150,10 @@ void probe_pidfd(struct finding *finding)
     find(finding, true, "pidfd_open works");
 }
 
-/* Arm tracking on two pages. Returns the userfaultfd, or -1. */
-static int arm_tracking(char *pages)
-{
-    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_WP_ASYNC | UFFD_WP_UNPOPULATED};
-    struct uffdio_register range = {.range = {(uintptr_t)pages, 2 * PAGE_BYTES},
-                                    .mode = UFFDIO_REGISTER_MODE_WP};
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE);
-    if (fd >= 0 && (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* How many of the two pages were written since the last scan; re-arms them. -1: no such ioctl. */
-static long scan_written(int pagemap, char *pages)
-{
-    struct scan_region regions[2];
-    struct scan_argument scan = {
-        .size = sizeof scan,
-        .flags = SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC,
-        .start = (uintptr_t)pages,
-        .end = (uintptr_t)pages + 2 * PAGE_BYTES,
-        .vec = (uintptr_t)regions,
-        .vec_len = 2,
-        .category_mask = SCAN_PAGE_IS_WRITTEN,
-        .return_mask = SCAN_PAGE_IS_WRITTEN,
-    };
-    long count = ioctl(pagemap, SCAN_IOCTL, &scan);
-    return count == 1 ? (long)((regions[0].end - regions[0].start) / PAGE_BYTES) : count;
-}
-
 void probe_pagemap_scan(struct finding *finding)
 {
-    char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    int uffd = pages == MAP_FAILED ? -1 : arm_tracking(pages);
-    bool is_good = uffd >= 0 && pagemap >= 0 && scan_written(pagemap, pages) >= 0;
-    if (is_good) {
-        ((volatile char *)pages)[PAGE_BYTES] = 1;
-        is_good = scan_written(pagemap, pages) == 1 && scan_written(pagemap, pages) == 0;
-    }
+    bool is_good = pagemap_scan_works();
     find(finding, is_good, is_good ? "a written page is found and armed again" : "not offered to this user");
-    if (uffd >= 0)
-        close(uffd);
-    if (pagemap >= 0)
-        close(pagemap);
-    if (pages != MAP_FAILED)
-        munmap(pages, 2 * PAGE_BYTES);
 }
 
 static bool is_soft_dirty(int pagemap, const void *page)

@@ -178,6 +178,7 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->undo_limit_bytes = plan->undo_limit_bytes;
     if (plan->undo_dir)
         open->undo_dir = (char *)plan->undo_dir;
+    open->tracker = (char *)(uintptr_t)plan->tracker; /* only read */
     open->arbiter_pid = (uint32_t)getpid();
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
     open->n_argv = string_list_count(open->argv);

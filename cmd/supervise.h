@@ -15,6 +15,7 @@ struct job_plan {
     char *const *argv;     /* the launch line; NULL (restart only): the recorded one */
     uint64_t interval_ms;  /* 0: lines on demand only */
     uint64_t memory_bytes; /* 0: no limit */
+    const char *tracker; /* "": the best that works */
     uint64_t retention_ms;
     uint64_t undo_limit_bytes; /* of files as they were, for each rank */
     const char *undo_dir;      /* where these are; NULL: in the run directory */

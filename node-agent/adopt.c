@@ -132,21 +132,21 @@ done:
     return job;
 }
 
-/* Images of other lines than the committed one are dropped by the store. */
+/* What is of no use to the committed line is dropped by the store. */
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err)
 {
-    char prefix[KEEPER_NAME_BYTES];
-    int length = snprintf(prefix, sizeof prefix, "%s/image/", job->name);
+    size_t length = strlen(job->name);
     for (size_t i = 0; i < all->count; i++) {
         uint64_t line;
         uint32_t rank;
+        char kind[8];
         struct leftover *item = &all->items[i];
-        if (item->fd < 0 || strncmp(item->name, prefix, (size_t)length) ||
-            sscanf(item->name + length, "%" SCNu64 "/%" SCNu32, &line, &rank) != 2)
+        if (item->fd < 0 || strncmp(item->name, job->name, length) ||
+            sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3)
             continue;
         int fd = item->fd;
         item->fd = -1;
-        if (store_adopt_image(job->store, line, rank, fd, err) < 0)
+        if (store_adopt_item(job->store, !strcmp(kind, "delta"), line, rank, fd, err) < 0)
             return -1;
     }
     return store_adopt_done(job->store, err);

@@ -133,6 +133,8 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
     }
     struct rank *rank = epoch->table[hello->rank];
     int fds[3] = {rank_control_fd(rank), rank_event_fd(rank), store_image(job->store, hello->rank)};
+    if (epoch->restore_line)
+        store_freeze(job->store, hello->rank);
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 3 : 2);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/capture/tracker.h"
 #include "node-agent/epoch.h"
 #include "node-agent/line.h"
 #include "node-agent/record.h"
@@ -21,6 +22,7 @@ static const char *const state_names[] = {
 
 static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
 static void keep_if_zero(uint64_t *setting, uint64_t given);
+static void keep_if_empty(char **setting, const char *given);
 static void drop_launch(struct job *job);
 static int begin(struct job *job, struct belay_error *err);
 static void on_retention_over(void *context);
@@ -49,6 +51,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
                         name);
         return NULL;
     }
+    if (!tracker_choose(config->tracker, err))
+        return NULL;
     struct job *old = job_find(agent, name);
     if (old && job_is_running(old)) {
         belay_error_set(err, EEXIST, "a job \"%s\" is running already; choose another --name", name);
@@ -77,6 +81,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
+    if (!tracker_choose(config->tracker, err))
+        return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
     if (begin(job, err) < 0) {
@@ -88,6 +94,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
     keep_if_zero(&recorded->retention_ms, config->retention_ms);
     keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
+    keep_if_empty(&recorded->tracker, config->tracker);
     recorded->max_restarts = config->max_restarts;
     recorded->arbiter_pid = config->arbiter_pid;
     timer_stop(job->retention);
@@ -103,6 +110,7 @@ void job_launch_worked(struct job *job)
     launch->interval_ms = recorded->interval_ms;
     launch->memory_limit_bytes = recorded->memory_limit_bytes;
     launch->retention_ms = recorded->retention_ms;
+    keep_if_empty(&launch->tracker, recorded->tracker);
     job->config = launch;
     job->launch = NULL;
     belay__wire__job_open__free_unpacked(recorded, NULL);
@@ -301,6 +309,17 @@ static void keep_if_zero(uint64_t *setting, uint64_t given)
 {
     if (given)
         *setting = given;
+}
+
+/* Texts of messages, which own them. The empty text is static. */
+static void keep_if_empty(char **setting, const char *given)
+{
+    char *copy = given && *given ? strdup(given) : NULL;
+    if (!copy)
+        return;
+    if (*setting != protobuf_c_empty_string)
+        free(*setting);
+    *setting = copy;
 }
 
 /* It has not worked; the recorded one stays. */

@@ -7,6 +7,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "node-agent/line_memory.h"
 #include "node-agent/line_state.h"
 
 #define SETTLE_MS 1000
@@ -27,7 +28,10 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
+static void on_applied(const char *reason, void *context);
+
 static const struct line_capture_ops capture_ops = {.captured_rank = on_rank_captured, .done = on_captured};
+static const struct line_apply_ops apply_ops = {.done = on_applied};
 
 struct line *line_create(struct job *job, struct belay_error *err)
 {
@@ -72,6 +76,12 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     }
     for (uint32_t i = 0; i < count; i++)
         members[i].rank = ranks[i];
+    line->memories = memories_create(line->job, ranks, count);
+    if (!line->memories) {
+        log_error("job \"%s\": no memory for its lines", line->job->name);
+        free(members);
+        return;
+    }
     line->members = members;
     line->ranks = ranks;
     line->count = count;
@@ -100,6 +110,10 @@ void line_close_epoch(struct line *line)
     timer_stop(line->interval);
     line_capture_cancel(line->capture);
     line->capture = NULL;
+    line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
+    line->apply = NULL;
+    memories_destroy(line->memories, line->count);
+    line->memories = NULL;
     line->ranks = NULL;
     line->count = 0;
     free(line->members);
@@ -239,6 +253,7 @@ static void do_capture(struct line *line)
         .store = line->job->store,
         .line = line->number,
         .ranks = line->ranks,
+        .memories = line->memories,
         .count = line->count,
         .memory_limit_bytes = line->job->config->memory_limit_bytes,
     };
@@ -271,15 +286,32 @@ static void do_commit(struct line *line)
         entry->state = "committed";
         entry->image_bytes = record.image_bytes;
     }
-    uint64_t number = line->number;
-    undo_forget_before(line->job->undo_folder, number);
+    undo_forget_before(line->job->undo_folder, line->number);
+    line_capture_commit(line->capture);
+    line->capture = NULL;
     line->number = 0;
     line->settling = line->measure;
     line->measure = (struct line_measure){0};
     timer_start(line->settle_limit, SETTLE_MS, 0);
-    line_step(line,
-              (struct coord_event){
-                  .type = COORD_EVENT_COMMITTED, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
+    line->apply = line_apply_start(line->job->agent->loop, line->job->store, &apply_ops, line);
+    if (!line->apply)
+        on_applied(NULL, line);
+}
+
+/* COMMITTED is said only now: the next line's deltas are made against the new images. */
+static void on_applied(const char *reason, void *context)
+{
+    struct line *line = context;
+    line->apply = NULL;
+    if (reason) {
+        log_error("job \"%s\": %s", line->job->name, reason);
+        line_rank_lost(line, reason);
+        return;
+    }
+    line_step(line, (struct coord_event){.type = COORD_EVENT_COMMITTED,
+                                         .epoch = line->epoch,
+                                         .agent = OWN_AGENT,
+                                         .line = store_committed_line(line->job->store)});
 }
 
 static void do_abort(struct line *line, const struct coord_action *action)
@@ -344,7 +376,6 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 {
     struct line *line = context;
     struct history_line *entry = history_line(&line->job->history, line->number);
-    line->capture = NULL;
     line->measure.captured_bytes = captured_bytes;
     if (reason) {
         line_say(line, COORD_EVENT_ABORT, reason);

@@ -68,6 +68,13 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
     return whole;
 }
 
+void line_capture_commit(struct line_capture *whole)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        capture_commit(whole->parts[i].capture);
+    destroy(whole);
+}
+
 void line_capture_cancel(struct line_capture *whole)
 {
     if (!whole)
@@ -81,7 +88,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
 {
     struct rank *rank = whole->request.ranks[index];
     struct capture_subject subject = {
-        .pid = rank_pid(rank),
+        .memory = whole->request.memories[index],
         .program = rank_program(rank),
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
@@ -95,7 +102,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     part->whole = whole;
     part->rank = rank;
     part->number = rank_number(rank);
-    part->capture = capture_create(&subject, &tracker_full);
+    part->capture = capture_create(&subject);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
 }
 
@@ -136,11 +143,17 @@ static void after_plan(uv_work_t *work, int status)
 /* Every need is known now: nothing is copied that memory cannot hold. */
 static void begin_copy(struct line_capture *whole)
 {
-    uint64_t need = 0;
-    for (uint32_t i = 0; i < whole->request.count; i++)
-        need += capture_image_bytes(whole->parts[i].capture);
+    struct store_need need = {0};
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct capture *capture = whole->parts[i].capture;
+        need.staged_bytes += capture_bytes(capture);
+        need.reserved_bytes += capture_reserved_bytes(capture);
+        if (capture_is_delta(capture))
+            store_add_growth(whole->request.store, whole->parts[i].number, capture_image_bytes(capture),
+                             &need);
+    }
     whole->is_failed =
-        store_check_room(whole->request.store, need, whole->request.memory_limit_bytes, &whole->err) < 0;
+        store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err) < 0;
     if (!whole->is_failed && queue_all(whole, do_copy, after_copy) < 0) {
         belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
         whole->is_failed = true;
@@ -179,8 +192,12 @@ static void stage(struct part *part)
     struct line_capture *whole = part->whole;
     whole->ops->captured_rank(part->rank, whole->context);
     whole->captured_bytes += capture_data_bytes(part->capture);
-    part->rc = store_stage(whole->request.store, whole->request.line, part->number, whole->request.count,
-                           capture_take_image(part->capture), capture_image_bytes(part->capture), &part->err);
+    struct store_item item = {.rank = part->number,
+                              .ranks = whole->request.count,
+                              .bytes = capture_bytes(part->capture),
+                              .image_bytes = capture_image_bytes(part->capture)};
+    item.fd = capture_take(part->capture, &item.base_line);
+    part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
 }
 
 static void note_failure(struct line_capture *whole, const struct part *part)
@@ -197,7 +214,6 @@ static void note_failure(struct line_capture *whole, const struct part *part)
 static void finish(struct line_capture *whole)
 {
     whole->ops->done(whole->captured_bytes, whole->is_failed ? whole->err.text : NULL, whole->context);
-    destroy(whole);
 }
 
 static void destroy(struct line_capture *whole)

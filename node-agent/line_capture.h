@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "common/util/error.h"
+#include "node-agent/capture/memory.h"
 #include "node-agent/rank.h"
 #include "node-agent/store/store.h"
 
@@ -18,14 +19,15 @@ struct line_capture_request {
     struct store *store;
     uint64_t line;
     struct rank *const *ranks;
-    uint32_t count;              /* of ranks here and, for now, in the world */
-    uint64_t memory_limit_bytes; /* 0: none */
+    struct memory *const *memories; /* of the ranks */
+    uint32_t count;                 /* of ranks here and, for now, in the world */
+    uint64_t memory_limit_bytes;    /* 0: none */
 };
 
 struct line_capture_ops {
     /* This rank's memory is copied: it may run. */
     void (*captured_rank)(struct rank *rank, void *context);
-    /* All are staged (reason NULL; image data copied: captured_bytes), or it failed. Called once. */
+    /* All are staged (reason NULL; page data copied: captured_bytes), or it failed. Called once. */
     void (*done)(uint64_t captured_bytes, const char *reason, void *context);
 };
 
@@ -34,7 +36,10 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
                                         const struct line_capture_ops *ops, void *context,
                                         struct belay_error *err);
 
-/* No ops any more; what is in progress is thrown away. For a capture that is not done yet. Accepts NULL. */
+/* The line that was captured has committed: the next captures are measured against it. Frees. */
+void line_capture_commit(struct line_capture *capture);
+
+/* No ops any more; what is in progress is thrown away. Accepts NULL. Frees, now or later. */
 void line_capture_cancel(struct line_capture *capture);
 
 #endif

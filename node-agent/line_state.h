@@ -11,6 +11,7 @@
 #include "coord/targets.h"
 #include "node-agent/line.h"
 #include "node-agent/line_actions.h"
+#include "node-agent/line_apply.h"
 #include "node-agent/line_capture.h"
 #include "node-agent/line_measure.h"
 #include "node-agent/line_requests.h"
@@ -33,13 +34,15 @@ struct line {
     uint32_t epoch;
     struct rank *const *ranks; /* of the epoch; NULL: no epoch is open */
     struct member *members;
+    struct memory **memories; /* of the ranks */
     uint32_t count;
     uint64_t number;          /* of the line in progress, 0: none */
     uint32_t targets_version; /* newest, 0: none yet */
     uint32_t parked;
-    struct targets clocks;  /* the largest of our ranks */
-    struct targets ordered; /* being handed to our ranks */
-    struct line_capture *capture;
+    struct targets clocks;        /* the largest of our ranks */
+    struct targets ordered;       /* being handed to our ranks */
+    struct line_capture *capture; /* until the line has committed or aborted */
+    struct line_apply *apply;     /* deltas of the committed line are being applied */
     struct line_actions actions;
     bool is_acting; /* the actions are being carried out */
     struct line_requests requests;

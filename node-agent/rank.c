@@ -136,6 +136,13 @@ int rank_event_fd(const struct rank *rank)
     return rank->event_fd;
 }
 
+int rank_take_uffd(const struct rank *rank)
+{
+    int number = __atomic_load_n(&rank->control->tracking_fd, __ATOMIC_ACQUIRE);
+    errno = ENOTSUP;
+    return number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;
+}
+
 const struct control *rank_control(const struct rank *rank)
 {
     return rank->control;

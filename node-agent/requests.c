@@ -84,6 +84,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.memory_limit_bytes = hello->memory_limit_bytes;
         open.undo_limit_bytes = hello->undo_limit_bytes;
         open.undo_dir = hello->undo_dir;
+        open.tracker = hello->tracker;
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "common/image/image.h"
 
@@ -14,7 +12,6 @@ int restore_check(const struct job *job, uint64_t line, const Belay__Wire__RankH
                   struct belay_error *err)
 {
     struct image_view view;
-    struct stat st;
     if (line == 0)
         return 0;
     if (store_ranks(job->store) != hello->ranks)
@@ -24,16 +21,13 @@ int restore_check(const struct job *job, uint64_t line, const Belay__Wire__RankH
                                job->name, (unsigned long long)line, store_ranks(job->store), hello->ranks,
                                job->name);
     int fd = store_image(job->store, hello->rank);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return belay_error_set(err, EIO, "job \"%s\": the image of rank %u is not there", job->name,
                                hello->rank);
-    void *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED)
-        return belay_error_errno(err, "job \"%s\": cannot map the image of rank %u", job->name, hello->rank);
-    int rc = image_open(base, (size_t)st.st_size, &view, err);
-    if (rc == 0)
-        rc = check_image(job, &view, line, hello, err);
-    munmap(base, (size_t)st.st_size);
+    if (image_load(fd, &view, err) < 0)
+        return -1;
+    int rc = check_image(job, &view, line, hello, err);
+    image_unload(&view);
     return rc;
 }
 

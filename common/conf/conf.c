@@ -83,6 +83,14 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "Directory where they are kept (default: in the run directory); on the files' own file "
                     "system, removed and replaced files are kept without copying",
         },
+    [CONF_TRACKER] =
+        {
+            .name = "tracker",
+            .variable = "BELAY_TRACKER",
+            .argument = "NAME",
+            .unit = CONF_UNIT_TEXT,
+            .help = "How written pages are found: pagemap_scan or full (default: the first that works here)",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

@@ -18,6 +18,7 @@ enum conf_key {
     CONF_RETENTION,
     CONF_UNDO_LIMIT,
     CONF_UNDO_DIR,
+    CONF_TRACKER,
     CONF_RUNDIR,
     CONF_LOG,
     CONF_FAULT,

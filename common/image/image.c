@@ -4,48 +4,104 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/image/layout.h"
+
+#define TABLES_MAX (IMAGE_DATA_BASE - IMAGE_PAGE_BYTES)
 
 struct image_writer {
     struct image_region *regions;
     size_t region_count, region_room;
-    struct image_run *runs;
-    size_t run_count, run_room;
     char *strings;
     size_t strings_bytes, strings_room;
     uint32_t program;
-    uint64_t data_bytes;
 };
 
-static int check_header(const struct image_header *header, size_t bytes, struct belay_error *err);
+/* Where the tables go within their block. */
+struct plan {
+    uint64_t region_offset, run_offset, drop_offset, present_offset, strings_offset, bytes;
+};
+
+static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err);
+static int check_tables(struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit);
 static int check_regions(const struct image_view *view, struct belay_error *err);
-static int check_runs(const struct image_view *view, struct belay_error *err);
+static int check_runs(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
+static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
 static void *grow(void *array, size_t count, size_t *room, size_t size);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
-static void place(const struct image_writer *writer, struct image_header *header);
-static int write_head(char *head, size_t bytes, const struct image_header *header, int fd,
-                      struct belay_error *err);
+static struct plan plan_tables(uint64_t regions, uint64_t runs, uint64_t drops, uint64_t present,
+                               uint64_t strings_bytes);
+static size_t count_of(const struct run_set *set);
+static void put_runs(char *to, const struct run_set *set);
+static int read_all(int fd, void *to, size_t bytes, uint64_t offset);
+static int write_all(int fd, const void *from, size_t bytes, uint64_t offset);
+static int write_tables(int fd, const struct image_header *header, const char *tables,
+                        struct belay_error *err);
 
-int image_open(const void *base, size_t bytes, struct image_view *view, struct belay_error *err)
+uint64_t image_offset(uint64_t address)
 {
-    const struct image_header *header = base;
-    if (check_header(header, bytes, err) < 0)
-        return -1;
-    const char *start = base;
-    struct image_view checked = {
-        .header = header,
-        .regions = (const struct image_region *)(start + header->region_offset),
-        .runs = (const struct image_run *)(start + header->run_offset),
-        .strings = start + header->strings_offset,
-    };
-    if (checked.strings[0] != '\0' || checked.strings[header->strings_bytes - 1] != '\0' ||
-        header->program >= header->strings_bytes)
-        return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
-    if (check_regions(&checked, err) < 0 || check_runs(&checked, err) < 0)
-        return -1;
-    *view = checked;
+    return IMAGE_DATA_BASE + (address < UPPER_LOW_END ? address : address - UPPER_BASE + UPPER_LOW_END);
+}
+
+int image_make_memfd(struct belay_error *err)
+{
+    int fd = memfd_create(IMAGE_MEMFD_NAME, MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)image_offset(UPPER_END)) == 0)
+        return fd;
+    belay_error_errno(err, "cannot make an image");
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err)
+{
+    if (write_all(fd, from, bytes, image_offset(address)) < 0)
+        return belay_error_errno(err, "no memory for %.1f MiB of an image", bytes / (double)(1 << 20));
     return 0;
+}
+
+int image_load(int fd, struct image_view *view, struct belay_error *err)
+{
+    struct stat st;
+    struct image_header header;
+    struct image_view read = {0};
+    if (fstat(fd, &st) < 0)
+        return belay_error_errno(err, "cannot read an image");
+    uint64_t file_bytes = (uint64_t)st.st_size;
+    if (load_header(fd, &header, file_bytes, err) < 0)
+        return -1;
+    read.header = malloc(sizeof header);
+    read.tables = malloc(header.tables_bytes);
+    if (!read.header || !read.tables) {
+        belay_error_set(err, ENOMEM, "no memory for the tables of an image");
+        goto fail;
+    }
+    *read.header = header;
+    if (read_all(fd, read.tables, header.tables_bytes, header.tables_offset) < 0) {
+        belay_error_errno(err, "cannot read the tables of an image");
+        goto fail;
+    }
+    if (check_tables(&read, file_bytes, err) < 0)
+        goto fail;
+    *view = read;
+    return 0;
+fail:
+    image_unload(&read);
+    return -1;
+}
+
+void image_unload(struct image_view *view)
+{
+    int code = errno;
+    free(view->header);
+    free(view->tables);
+    *view = (struct image_view){0};
+    errno = code;
 }
 
 const char *image_string(const struct image_view *view, uint32_t offset)
@@ -71,7 +127,6 @@ void image_writer_destroy(struct image_writer *writer)
     int code = errno;
     if (writer) {
         free(writer->regions);
-        free(writer->runs);
         free(writer->strings);
         free(writer);
     }
@@ -98,102 +153,130 @@ int image_writer_add_region(struct image_writer *writer, const struct image_regi
     return 0;
 }
 
-int image_writer_add_run(struct image_writer *writer, uint64_t address, uint64_t bytes)
-{
-    const struct image_run *last = writer->run_count ? &writer->runs[writer->run_count - 1] : NULL;
-    if (bytes == 0 || (address | bytes) % IMAGE_PAGE_BYTES ||
-        (last && address < last->address + last->bytes)) {
-        errno = EINVAL;
-        return -1;
-    }
-    void *array = grow(writer->runs, writer->run_count, &writer->run_room, sizeof *writer->runs);
-    if (!array)
-        return -1;
-    writer->runs = array;
-    writer->runs[writer->run_count++] = (struct image_run){.address = address, .bytes = bytes};
-    writer->data_bytes += bytes;
-    return 0;
-}
-
 int image_writer_set_program(struct image_writer *writer, const char *path)
 {
     return add_string(writer, path, &writer->program);
 }
 
-uint64_t image_writer_total_bytes(const struct image_writer *writer)
+uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages)
 {
-    struct image_header header = {0};
-    place(writer, &header);
-    return header.total_bytes;
+    return plan_tables(writer->region_count, pages->runs->count, count_of(pages->drops),
+                       count_of(pages->present), writer->strings_bytes)
+        .bytes;
 }
 
-const struct image_run *image_writer_runs(struct image_writer *writer, size_t *count)
-{
-    struct image_header header = {0};
-    place(writer, &header);
-    uint64_t offset = header.data_offset;
-    for (size_t i = 0; i < writer->run_count; i++) {
-        writer->runs[i].data_offset = offset;
-        offset += writer->runs[i].bytes;
-    }
-    *count = writer->run_count;
-    return writer->runs;
-}
-
-int image_writer_finish(struct image_writer *writer, const struct image_header *header, int fd,
+int image_writer_finish(struct image_writer *writer, const struct image_pages *pages,
+                        const struct image_header *header, int fd, uint64_t tables_offset,
                         struct belay_error *err)
 {
-    struct image_header own = {
-        .line = header->line,
-        .rank = header->rank,
-        .ranks = header->ranks,
-        .resume_context = header->resume_context,
-        .program = writer->program,
-        .layout_version = header->layout_version,
-    };
-    size_t run_count;
-    memcpy(own.identity, header->identity, sizeof own.identity);
-    image_writer_runs(writer, &run_count);
-    place(writer, &own);
-
-    char *head = calloc(1, own.data_offset);
-    if (!head)
+    struct plan plan = plan_tables(writer->region_count, pages->runs->count, count_of(pages->drops),
+                                   count_of(pages->present), writer->strings_bytes);
+    struct image_header own = *header;
+    own.tables_offset = tables_offset;
+    own.tables_bytes = plan.bytes;
+    own.region_count = writer->region_count;
+    own.region_offset = plan.region_offset;
+    own.run_count = pages->runs->count;
+    own.run_offset = plan.run_offset;
+    own.drop_count = count_of(pages->drops);
+    own.drop_offset = plan.drop_offset;
+    own.present_count = count_of(pages->present);
+    own.present_offset = plan.present_offset;
+    own.strings_bytes = writer->strings_bytes;
+    own.strings_offset = plan.strings_offset;
+    own.data_bytes = runs_bytes(pages->runs);
+    own.program = writer->program;
+    char *tables = calloc(1, plan.bytes);
+    if (!tables)
         return belay_error_errno(err, "cannot build the tables of an image");
-    memcpy(head + own.region_offset, writer->regions, writer->region_count * sizeof *writer->regions);
-    memcpy(head + own.run_offset, writer->runs, writer->run_count * sizeof *writer->runs);
-    memcpy(head + own.strings_offset, writer->strings, writer->strings_bytes);
-    int rc = write_head(head, own.data_offset, &own, fd, err);
+    memcpy(tables + plan.region_offset, writer->regions, writer->region_count * sizeof *writer->regions);
+    put_runs(tables + plan.run_offset, pages->runs);
+    put_runs(tables + plan.drop_offset, pages->drops);
+    put_runs(tables + plan.present_offset, pages->present);
+    memcpy(tables + plan.strings_offset, writer->strings, writer->strings_bytes);
+    int rc = write_tables(fd, &own, tables, err);
     int code = errno;
-    free(head);
+    free(tables);
     errno = code;
     return rc;
 }
 
-static int check_header(const struct image_header *header, size_t bytes, struct belay_error *err)
+uint64_t image_adopt_tables(const struct image_view *delta, int fd, struct belay_error *err)
 {
-    if (bytes < sizeof *header || header->magic != IMAGE_MAGIC)
+    const struct image_header *from = delta->header;
+    struct plan plan = plan_tables(from->region_count, from->present_count, 0, 0, from->strings_bytes);
+    struct image_header own = *from;
+    own.base_line = 0;
+    own.tables_offset = IMAGE_PAGE_BYTES;
+    own.tables_bytes = plan.bytes;
+    own.region_offset = plan.region_offset;
+    own.run_count = from->present_count;
+    own.run_offset = plan.run_offset;
+    own.drop_count = own.present_count = 0;
+    own.drop_offset = plan.drop_offset;
+    own.present_offset = plan.present_offset;
+    own.strings_offset = plan.strings_offset;
+    own.data_bytes = 0;
+    for (uint64_t i = 0; i < from->present_count; i++)
+        own.data_bytes += delta->present[i].bytes;
+    char *tables = calloc(1, plan.bytes);
+    if (!tables) {
+        belay_error_errno(err, "cannot build the tables of an image");
+        return 0;
+    }
+    memcpy(tables + plan.region_offset, delta->regions, from->region_count * sizeof *delta->regions);
+    if (from->present_count)
+        memcpy(tables + plan.run_offset, delta->present, from->present_count * sizeof *delta->present);
+    memcpy(tables + plan.strings_offset, delta->strings, from->strings_bytes);
+    int rc = write_tables(fd, &own, tables, err);
+    free(tables);
+    return rc < 0 ? 0 : IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
+}
+
+static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err)
+{
+    if (read_all(fd, header, sizeof *header, 0) < 0 || header->magic != IMAGE_MAGIC)
         return belay_error_set(err, EINVAL, "not a checkpoint image");
     if (header->version != IMAGE_VERSION || header->header_bytes != sizeof *header)
         return belay_error_set(err, EINVAL, "image of format %u; this Belay reads format %u", header->version,
                                IMAGE_VERSION);
-    uint64_t head = header->data_offset < bytes ? header->data_offset : bytes;
+    uint64_t bytes = header->tables_bytes;
     bool is_sound =
-        header->data_offset <= bytes && header->data_offset % IMAGE_PAGE_BYTES == 0 &&
-        header->data_bytes % IMAGE_PAGE_BYTES == 0 &&
-        header->data_bytes <= UINT64_MAX - header->data_offset &&
-        header->total_bytes == header->data_offset + header->data_bytes && header->rank < header->ranks &&
+        header->tables_offset >= sizeof *header && header->tables_offset <= file_bytes &&
+        bytes <= file_bytes - header->tables_offset && bytes <= TABLES_MAX && header->rank < header->ranks &&
         header->strings_bytes > 0 && header->strings_bytes <= UINT32_MAX &&
-        is_table(header->region_offset, header->region_count, sizeof(struct image_region), head) &&
-        is_table(header->run_offset, header->run_count, sizeof(struct image_run), head) &&
-        is_table(header->strings_offset, header->strings_bytes, 1, head);
+        header->program < header->strings_bytes && header->data_bytes <= file_bytes &&
+        header->total_bytes == IMAGE_PAGE_BYTES + bytes + header->data_bytes &&
+        is_table(header->region_offset, header->region_count, sizeof(struct image_region), bytes) &&
+        is_table(header->run_offset, header->run_count, sizeof(struct image_run), bytes) &&
+        is_table(header->drop_offset, header->drop_count, sizeof(struct image_run), bytes) &&
+        is_table(header->present_offset, header->present_count, sizeof(struct image_run), bytes) &&
+        is_table(header->strings_offset, header->strings_bytes, 1, bytes);
     return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its header is out of bounds");
+}
+
+/* Also lets the view's pointers point into the tables. */
+static int check_tables(struct image_view *view, uint64_t file_bytes, struct belay_error *err)
+{
+    const struct image_header *header = view->header;
+    const char *tables = view->tables;
+    view->regions = (const struct image_region *)(const void *)(tables + header->region_offset);
+    view->runs = (const struct image_run *)(const void *)(tables + header->run_offset);
+    view->drops = (const struct image_run *)(const void *)(tables + header->drop_offset);
+    view->present = (const struct image_run *)(const void *)(tables + header->present_offset);
+    view->strings = tables + header->strings_offset;
+    if (view->strings[0] != '\0' || view->strings[header->strings_bytes - 1] != '\0')
+        return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
+    if (check_regions(view, err) < 0 || check_runs(view, file_bytes, err) < 0 ||
+        check_order(view->drops, header->drop_count, err) < 0)
+        return -1;
+    return check_order(view->present, header->present_count, err);
 }
 
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit)
 {
     bool is_aligned = size == 1 || offset % sizeof(uint64_t) == 0;
-    return is_aligned && offset >= sizeof(struct image_header) && offset <= limit &&
-           count <= (limit - offset) / size;
+    return is_aligned && offset <= limit && count <= (limit - offset) / size;
 }
 
 static int check_regions(const struct image_view *view, struct belay_error *err)
@@ -212,21 +295,33 @@ static int check_regions(const struct image_view *view, struct belay_error *err)
     return 0;
 }
 
-static int check_runs(const struct image_view *view, struct belay_error *err)
+static int check_runs(const struct image_view *view, uint64_t file_bytes, struct belay_error *err)
 {
     const struct image_header *header = view->header;
     const struct image_region *region = view->regions, *last = view->regions + header->region_count;
-    uint64_t end = 0;
+    if (check_order(view->runs, header->run_count, err) < 0)
+        return -1;
     for (uint64_t i = 0; i < header->run_count; i++) {
         const struct image_run *run = &view->runs[i];
         while (region < last && region->end <= run->address)
             region++;
-        uint64_t data_start = run->data_offset - header->data_offset;
-        bool is_sound = region < last && run->address >= end && run->address >= region->start &&
-                        run->bytes > 0 && run->bytes <= region->end - run->address &&
-                        (run->address | run->bytes | run->data_offset) % IMAGE_PAGE_BYTES == 0 &&
-                        run->data_offset >= header->data_offset && run->bytes <= header->data_bytes &&
-                        data_start <= header->data_bytes - run->bytes;
+        bool is_sound = region < last && run->address >= region->start &&
+                        run->bytes <= region->end - run->address &&
+                        run->data_offset % IMAGE_PAGE_BYTES == 0 && run->data_offset >= IMAGE_PAGE_BYTES &&
+                        run->data_offset <= file_bytes && run->bytes <= file_bytes - run->data_offset;
+        if (!is_sound)
+            return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
+    }
+    return 0;
+}
+
+static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err)
+{
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct image_run *run = &runs[i];
+        bool is_sound = run->address >= end && run->bytes > 0 && run->bytes <= UPPER_END &&
+                        run->address <= UPPER_END && (run->address | run->bytes) % IMAGE_PAGE_BYTES == 0;
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
         end = run->address + run->bytes;
@@ -274,42 +369,70 @@ static int add_string(struct image_writer *writer, const char *text, uint32_t *o
     return 0;
 }
 
-/* Fill in the header's sizes and offsets. */
-static void place(const struct image_writer *writer, struct image_header *header)
+static struct plan plan_tables(uint64_t regions, uint64_t runs, uint64_t drops, uint64_t present,
+                               uint64_t strings_bytes)
 {
-    header->magic = IMAGE_MAGIC;
-    header->version = IMAGE_VERSION;
-    header->header_bytes = sizeof *header;
-    header->region_count = writer->region_count;
-    header->region_offset = sizeof *header;
-    header->run_count = writer->run_count;
-    header->run_offset = header->region_offset + writer->region_count * sizeof *writer->regions;
-    header->strings_bytes = writer->strings_bytes;
-    header->strings_offset = header->run_offset + writer->run_count * sizeof *writer->runs;
-    uint64_t end = header->strings_offset + writer->strings_bytes;
-    header->data_offset = (end + IMAGE_PAGE_BYTES - 1) / IMAGE_PAGE_BYTES * IMAGE_PAGE_BYTES;
-    header->data_bytes = writer->data_bytes;
-    header->total_bytes = header->data_offset + header->data_bytes;
+    struct plan plan = {0};
+    plan.run_offset = regions * sizeof(struct image_region);
+    plan.drop_offset = plan.run_offset + runs * sizeof(struct image_run);
+    plan.present_offset = plan.drop_offset + drops * sizeof(struct image_run);
+    plan.strings_offset = plan.present_offset + present * sizeof(struct image_run);
+    plan.bytes = plan.strings_offset + strings_bytes;
+    return plan;
 }
 
-/* The header goes last, so that an image cut short has no magic number. It is checked as a reader would. */
-static int write_head(char *head, size_t bytes, const struct image_header *header, int fd,
-                      struct belay_error *err)
+static size_t count_of(const struct run_set *set)
 {
-    size_t done = sizeof *header;
-    while (done < bytes) {
-        ssize_t wrote = pwrite(fd, head + done, bytes - done, (off_t)done);
+    return set ? set->count : 0;
+}
+
+static void put_runs(char *to, const struct run_set *set)
+{
+    if (count_of(set))
+        memcpy(to, set->runs, set->count * sizeof *set->runs);
+}
+
+static int read_all(int fd, void *to, size_t bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got == 0)
+            errno = EINVAL;
+        if (got <= 0)
+            return -1;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+static int write_all(int fd, const void *from, size_t bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t wrote = pwrite(fd, (const char *)from + done, bytes - done, (off_t)(offset + done));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
-            return belay_error_errno(err, "cannot write the tables of an image");
+            return -1;
         done += (size_t)wrote;
     }
-    struct image_view view;
-    memcpy(head, header, sizeof *header);
-    if (image_open(head, bytes, &view, err) < 0)
-        return -1;
-    if (pwrite(fd, header, sizeof *header, 0) != (ssize_t)sizeof *header)
-        return belay_error_errno(err, "cannot write the header of an image");
+    return 0;
+}
+
+/* The header goes last, so that what was cut short is not an image. */
+static int write_tables(int fd, const struct image_header *header, const char *tables,
+                        struct belay_error *err)
+{
+    struct image_header own = *header;
+    own.magic = IMAGE_MAGIC;
+    own.version = IMAGE_VERSION;
+    own.header_bytes = sizeof own;
+    own.total_bytes = IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
+    if (own.tables_bytes > TABLES_MAX)
+        return belay_error_set(err, EFBIG, "the tables of an image are too large");
+    if (write_all(fd, tables, own.tables_bytes, own.tables_offset) < 0 ||
+        write_all(fd, &own, sizeof own, 0) < 0)
+        return belay_error_errno(err, "cannot write the tables of an image");
     return 0;
 }

@@ -1,18 +1,24 @@
 /*
- * image.h - the checkpoint image of one rank at one line, version 1.
+ * image.h - the memory of one rank at one line, version 2: whole images and deltas.
  *
- * An image is one memfd (or file): a header, three tables, and page data. All integers are little
- * endian and natively aligned; offsets are bytes from the start of the image. `data_offset` and each
- * run's `data_offset` are multiples of IMAGE_PAGE_BYTES, so that page data can be mapped.
+ * Both are one memfd (or file): a header, page data, and one block of tables. All integers are little
+ * endian and natively aligned; file offsets are bytes from the start, offsets of tables from the start of
+ * the block. Page data lie at multiples of IMAGE_PAGE_BYTES, so that they can be mapped.
  *
- *   header | regions[region_count] | runs[run_count] | strings | padding | page data
+ *   whole image:  header | tables | ... | page data, each page at image_offset() of its address (sparse)
+ *   delta:        header | page data, packed | tables
+ *
+ * A delta (base_line > 0) is what changed since the committed line base_line. Applied to that line's image it
+ * gives the image of its own line: runs are written, drops removed, and present becomes the image's runs.
  *
  * regions: the address space of the upper half, ascending by start, not overlapping.
- * runs:    pages whose content is in the image, ascending by address, each inside one region. What is
- *          in no run reads as zeros (anonymous) or as the file has it (IMAGE_REGION_FILE).
+ * runs:    pages whose content is here, ascending by address, each inside one region. In a whole image
+ *          what is in no run reads as zeros (anonymous) or as the file has it (IMAGE_REGION_FILE).
+ * drops:   of a delta: pages that the base may have and the new image has not.
+ * present: of a delta: the runs of the image that it makes, data_offset included.
  * strings: NUL-terminated paths; offset 0 is the empty string.
  *
- * A reader checks everything with image_open() before it uses a byte of it; writers go through
+ * A reader checks everything with image_load() before it uses a byte of it; writers go through
  * struct image_writer. Neither keeps state outside its own struct.
  */
 #ifndef BELAY_COMMON_IMAGE_IMAGE_H
@@ -21,11 +27,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/image/runs.h"
 #include "common/util/error.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 1u
+#define IMAGE_VERSION 2u
 #define IMAGE_PAGE_BYTES 4096ull
+#define IMAGE_MEMFD_NAME "belay-image"
+#define IMAGE_DATA_BASE (4ull << 30) /* of page data in a whole image; its tables end before */
 
 enum image_region_kind {
     IMAGE_REGION_NONE = 0,
@@ -46,76 +55,92 @@ struct image_region {
     int64_t file_mtime_ns; /* its modification time; both are compared at restart */
 };
 
-struct image_run {
-    uint64_t address; /* of the first page */
-    uint64_t bytes;   /* a multiple of the page size */
-    uint64_t data_offset;
-};
-
 struct image_header {
     uint64_t magic;
     uint32_t version;
     uint32_t header_bytes; /* sizeof(struct image_header) */
-    uint64_t total_bytes;  /* of the image */
+    uint64_t total_bytes;  /* memory that header, tables and page data take */
     uint64_t line;
+    uint64_t base_line; /* of a delta; 0: a whole image */
     uint32_t rank, ranks;
     uint64_t resume_context; /* address of the context to resume (mpi-layer's business) */
+    uint64_t tables_offset, tables_bytes;
     uint64_t region_count, region_offset;
     uint64_t run_count, run_offset;
+    uint64_t drop_count, drop_offset;
+    uint64_t present_count, present_offset;
     uint64_t strings_bytes, strings_offset;
-    uint64_t data_bytes, data_offset;
-    uint32_t program;      /* offset into strings: path of the executable */
-    uint32_t reserved;     /* 0 */
-    uint8_t identity[32];  /* of program and libc, given by the rank at its Hello; compared at restart */
+    uint64_t data_bytes;     /* of all runs */
+    uint32_t program;        /* offset into strings: path of the executable */
+    uint32_t reserved;       /* 0 */
+    uint8_t identity[32];    /* of program and libc, given by the rank at its Hello; compared at restart */
     uint64_t layout_version; /* of the mpi-layer's own state inside the image; compared at restart */
 };
 
-/* A checked view of an image that somebody else maps. Pointers are into the mapping. */
+/* A checked copy of header and tables. */
 struct image_view {
-    const struct image_header *header;
+    struct image_header *header;
     const struct image_region *regions;
-    const struct image_run *runs;
+    const struct image_run *runs, *drops, *present;
     const char *strings;
+    char *tables; /* the block */
 };
 
-/*
- * Check the image in memory [base, base + bytes): magic, version, every offset and count in bounds,
- * tables ascending, runs inside regions, strings terminated. bytes may be only the part up to
- * data_offset. Returns 0 and fills *view, or -1 (EINVAL) and fills err.
- */
-int image_open(const void *base, size_t bytes, struct image_view *view, struct belay_error *err);
+/* Where a whole image holds the page at an address of the upper half. */
+uint64_t image_offset(uint64_t address);
 
-/* The string at an offset of an open view; "" if out of range. */
+/* An empty memfd that can take a whole image, or -1 with err. The caller owns it. */
+int image_make_memfd(struct belay_error *err);
+
+/* Put pages into a whole image. Returns 0 or -1 with err. */
+int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err);
+
+/*
+ * Read and check header and tables: magic, version, every offset and count in bounds, tables ascending,
+ * runs inside regions and the file, strings terminated. Returns 0 and fills *view (image_unload() it), or -1
+ * with err (EINVAL: not an image, or a damaged one).
+ */
+int image_load(int fd, struct image_view *view, struct belay_error *err);
+/* Accepts a zeroed view. */
+void image_unload(struct image_view *view);
+
+/* The string at an offset of a view; "" if out of range. */
 const char *image_string(const struct image_view *view, uint32_t offset);
 
-/* Collects regions and runs, then writes header and tables. The page data are the caller's to place. */
+/* Collects regions and strings, then writes header and tables. The page data are the caller's to place. */
 struct image_writer;
 
-/* A writer for an image; page data will start at the returned plan's data_offset. NULL with ENOMEM. */
+/* The pages of an image. Runs have their data_offset; drops and present are of a delta, else NULL. */
+struct image_pages {
+    const struct run_set *runs, *drops, *present;
+};
+
+/* NULL with ENOMEM. */
 struct image_writer *image_writer_create(void);
 /* Accepts NULL, keeps errno. */
 void image_writer_destroy(struct image_writer *writer);
 
 /* Add a region (path may be NULL); addresses must ascend. Returns 0 or -1 (EINVAL, ENOMEM). */
-int image_writer_add_region(struct image_writer *writer, const struct image_region *region,
-                            const char *path);
-/* Add a run of `bytes` at `address`; its data follow the previous run's. Returns 0 or -1. */
-int image_writer_add_run(struct image_writer *writer, uint64_t address, uint64_t bytes);
+int image_writer_add_region(struct image_writer *writer, const struct image_region *region, const char *path);
 
 /* Set the executable's path. Returns 0 or -1 (ENOMEM). */
 int image_writer_set_program(struct image_writer *writer, const char *path);
 
-/* Total bytes that the image will have, known once all regions and runs are there. */
-uint64_t image_writer_total_bytes(const struct image_writer *writer);
-
-/* Final runs with their data_offset filled in (valid until destroy). */
-const struct image_run *image_writer_runs(struct image_writer *writer, size_t *count);
+/* Bytes that the tables will take, once all regions are there. */
+uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages);
 
 /*
- * Write header and tables to fd at offset 0. `header` gives line, rank, ranks, resume_context,
- * identity and layout_version; the rest is filled in here. Returns 0 or -1 with err.
+ * Write tables at tables_offset of fd, then the header. `header` gives line, base_line, rank, ranks,
+ * resume_context, identity and layout_version; the rest is filled in here. Returns 0 or -1 with err.
  */
-int image_writer_finish(struct image_writer *writer, const struct image_header *header, int fd,
+int image_writer_finish(struct image_writer *writer, const struct image_pages *pages,
+                        const struct image_header *header, int fd, uint64_t tables_offset,
                         struct belay_error *err);
+
+/*
+ * The last step of applying a delta: give the whole image in fd, whose page data are there already, the
+ * tables and header that the delta brings. Returns its total_bytes, or 0 with err.
+ */
+uint64_t image_adopt_tables(const struct image_view *delta, int fd, struct belay_error *err);
 
 #endif

@@ -97,6 +97,7 @@ struct control {
     /* Written once or rarely. R>A */
     uint32_t needs_fence __attribute__((aligned(64))); /* 1: membarrier is not available to the rank */
     uint32_t leader_tid;                               /* thread to signal, in the rank's pid namespace */
+    int32_t tracking_fd;                               /* the rank's userfaultfd, 0: it could not make one */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
     uint64_t exit_ns; /* CLOCK_MONOTONIC of the announcement */

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "common/util/pagemap.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/loader.h"
@@ -253,6 +254,9 @@ static void fill_gate(void)
     gate->say = gate_say;
     gate->now_ns = gate_now_ns;
     rank.control->leader_tid = (uint32_t)gettid();
+    /* The agent finds out by it what this process writes; without one it copies everything. */
+    int tracking_fd = rank_move_high(pagemap_make_uffd());
+    rank.control->tracking_fd = tracking_fd > 0 ? tracking_fd : 0;
     /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
     rank.control->needs_fence =
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
@@ -403,6 +407,7 @@ int main(int argc, char **argv)
         process_adopt_fds();
         vk_fd_drop(rank.sock);
         vk_fd_drop(rank.event_fd);
+        vk_fd_drop(rank.control->tracking_fd);
         start_program(&paths, program, arguments, &err);
     }
     die(&err);

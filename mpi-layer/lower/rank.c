@@ -55,11 +55,12 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
     return 0;
 }
 
-/* Out of the way of the descriptor numbers that a restored application needs. */
-static int move_high(int fd)
+int rank_move_high(int fd)
 {
     struct rlimit limit;
     int from = 512;
+    if (fd < 0)
+        return -1;
     if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > 64)
         from = limit.rlim_cur > 65536 ? 65000 : (int)limit.rlim_cur - 32;
     int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
@@ -96,6 +97,8 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
+    if (getenv("BELAY_TRACKER"))
+        hello->tracker = getenv("BELAY_TRACKER");
     if (epoch && parse_number("BELAY_EPOCH", epoch, &hello->epoch, err))
         return -1;
     if (interval && duration_parse(interval, &hello->interval_ms, err))
@@ -137,7 +140,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
         rank->restore_line = reply->rank_welcome->restore_line;
         snprintf(rank->undo_folder, sizeof rank->undo_folder, "%s", reply->rank_welcome->undo_folder);
         rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
-        rank->sock = move_high(sock);
+        rank->sock = rank_move_high(sock);
     }
     belay__wire__reply__free_unpacked(reply, NULL);
     return result;
@@ -176,8 +179,8 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     hello.layout_version = LAYER_LAYOUT_VERSION;
     if (call_hello(rank, &hello, belayd, fds, err))
         return -1;
-    rank->event_fd = move_high(fds[1]);
+    rank->event_fd = rank_move_high(fds[1]);
     if (rank->restore_line)
-        rank->image_fd = move_high(fds[2]);
+        rank->image_fd = rank_move_high(fds[2]);
     return map_control(rank, fds[0], err);
 }

@@ -13,24 +13,13 @@
 
 int restore_open(struct restore *restore, int fd, struct belay_error *err)
 {
-    struct stat st;
-    if (fstat(fd, &st))
-        return belay_error_errno(err, "cannot read the image");
     restore->fd = fd;
-    restore->bytes = (size_t)st.st_size;
-    restore->mapping = mmap(NULL, restore->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (restore->mapping == MAP_FAILED)
-        return belay_error_errno(err, "cannot map the image");
-    if (image_open(restore->mapping, restore->bytes, &restore->view, err)) {
-        restore_close(restore);
-        return -1;
-    }
-    return 0;
+    return image_load(fd, &restore->view, err);
 }
 
 void restore_close(struct restore *restore)
 {
-    munmap(restore->mapping, restore->bytes);
+    image_unload(&restore->view);
 }
 
 /* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */

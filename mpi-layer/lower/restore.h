@@ -7,12 +7,10 @@
 
 struct restore {
     int fd; /* of the image, borrowed */
-    void *mapping;
-    size_t bytes;
     struct image_view view;
 };
 
-/* Map and check the image in fd. Returns 0, or -1 with err. restore_close() it. */
+/* Read and check the tables of the image in fd. Returns 0, or -1 with err. restore_close() it. */
 int restore_open(struct restore *restore, int fd, struct belay_error *err);
 void restore_close(struct restore *restore);
 

@@ -6,31 +6,45 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/image/layout.h"
 #include "node-agent/capture/copy.h"
-#include "node-agent/store/store.h"
+
+#define BOUNCE_BYTES (4ull << 20) /* stays in the processor's cache */
+#define BOUNCE_RUNS 256u
 
 struct capture {
     struct capture_subject subject;
     char *program;
-    const struct tracker_ops *ops;
     struct maps maps;
     struct image_writer *writer;
-    uint64_t data_bytes;
-    int image; /* -1: none yet */
+    struct tracker_pages pages; /* as the tracker told them at this line */
+    struct run_set runs;        /* to be copied, with their places */
+    struct run_set drops;
+    struct run_set present; /* with their places in the image */
+    uint64_t base_line;     /* 0: a whole image */
+    int fd;                 /* -1: none yet */
 };
 
-static int plan_mapping(struct capture *capture, struct tracker *tracker, const struct mapping *mapping,
-                        struct belay_error *err);
-static int add_run(void *context, uint64_t address, uint64_t bytes);
+static int find_pages(struct capture *capture, struct belay_error *err);
+static int find_in_mapping(struct capture *capture, const struct mapping *mapping,
+                           const struct run_set *known, struct belay_error *err);
+static int decide(struct capture *capture, struct belay_error *err);
+static int place(const struct maps *maps, const struct run_set *from, bool is_packed, struct run_set *to);
+static int copy_delta(struct capture *capture, struct belay_error *err);
+static int copy_image(struct capture *capture, struct belay_error *err);
+static int bounce(const struct capture *capture, char *memory, int fd, struct belay_error *err);
+static int bounce_batch(const struct capture *capture, const struct image_run *batch, size_t count,
+                        char *memory, int fd, struct belay_error *err);
+static struct image_pages pages_of(const struct capture *capture);
 
-struct capture *capture_create(const struct capture_subject *subject, const struct tracker_ops *tracker)
+struct capture *capture_create(const struct capture_subject *subject)
 {
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture)
         return NULL;
     capture->subject = *subject;
-    capture->ops = tracker;
-    capture->image = -1;
+    memory_ref(subject->memory);
+    capture->fd = -1;
     capture->program = strdup(subject->program);
     capture->writer = image_writer_create();
     if (!capture->program || !capture->writer) {
@@ -46,10 +60,16 @@ void capture_destroy(struct capture *capture)
     if (!capture)
         return;
     int code = errno;
-    if (capture->image >= 0)
-        close(capture->image);
+    if (capture->fd >= 0)
+        close(capture->fd);
     maps_release(&capture->maps);
     image_writer_destroy(capture->writer);
+    runs_release(&capture->pages.dirty);
+    runs_release(&capture->pages.present);
+    runs_release(&capture->runs);
+    runs_release(&capture->drops);
+    runs_release(&capture->present);
+    memory_unref(capture->subject.memory);
     free(capture->program);
     free(capture);
     errno = code;
@@ -57,65 +77,226 @@ void capture_destroy(struct capture *capture)
 
 int capture_plan(struct capture *capture, struct belay_error *err)
 {
-    if (maps_read(capture->subject.pid, &capture->maps, err) < 0)
-        return -1;
-    if (capture->maps.count == 0)
-        return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)capture->subject.pid);
+    struct memory *memory = capture->subject.memory;
     if (image_writer_set_program(capture->writer, capture->program) < 0)
         return belay_error_errno(err, "cannot plan an image");
-    struct tracker *tracker = capture->ops->create(capture->subject.pid, err);
-    int rc = tracker ? 0 : -1;
-    for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
-        rc = plan_mapping(capture, tracker, &capture->maps.mappings[i], err);
-    capture->ops->destroy(tracker);
+    pthread_mutex_lock(&memory->lock);
+    int rc = memory_find_again(memory, err);
+    if (rc == 0)
+        rc = find_pages(capture, err);
+    if (rc == 0)
+        rc = decide(capture, err);
+    pthread_mutex_unlock(&memory->lock);
     return rc;
 }
 
-uint64_t capture_image_bytes(const struct capture *capture)
+bool capture_is_delta(const struct capture *capture)
 {
-    return image_writer_total_bytes(capture->writer);
+    return capture->base_line > 0;
+}
+
+uint64_t capture_bytes(const struct capture *capture)
+{
+    struct image_pages pages = pages_of(capture);
+    return IMAGE_PAGE_BYTES + image_writer_tables_bytes(capture->writer, &pages) +
+           capture_data_bytes(capture);
 }
 
 uint64_t capture_data_bytes(const struct capture *capture)
 {
-    return capture->data_bytes;
+    return runs_bytes(&capture->runs);
+}
+
+uint64_t capture_image_bytes(const struct capture *capture)
+{
+    struct image_pages pages = {.runs = &capture->present};
+    return IMAGE_PAGE_BYTES + image_writer_tables_bytes(capture->writer, &pages) +
+           runs_bytes(&capture->present);
+}
+
+uint64_t capture_reserved_bytes(const struct capture *capture)
+{
+    uint64_t need = capture_bytes(capture), held = capture->subject.memory->buffer.bytes;
+    return !capture_is_delta(capture) ? 0 : held < need ? held : need;
 }
 
 int capture_copy(struct capture *capture, struct belay_error *err)
 {
-    size_t count, bytes = capture_image_bytes(capture);
-    const struct image_run *runs = image_writer_runs(capture->writer, &count);
-    capture->image = store_make_image(bytes, err);
-    if (capture->image < 0)
-        return -1;
-    char *image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, capture->image, 0);
-    if (image == MAP_FAILED)
-        return belay_error_errno(err, "cannot map an image");
-    int rc = copy_runs(capture->subject.pid, &capture->maps, runs, count, image, err);
-    munmap(image, bytes);
-    if (rc < 0)
-        return -1;
-    return image_writer_finish(capture->writer, &capture->subject.header, capture->image, err);
+    struct memory *memory = capture->subject.memory;
+    pthread_mutex_lock(&memory->lock);
+    int rc = capture->base_line ? copy_delta(capture, err) : copy_image(capture, err);
+    pthread_mutex_unlock(&memory->lock);
+    return rc;
 }
 
-int capture_take_image(struct capture *capture)
+int capture_take(struct capture *capture, uint64_t *base_line)
 {
-    int fd = capture->image;
-    capture->image = -1;
+    int fd = capture->fd;
+    capture->fd = -1;
+    *base_line = capture->base_line;
     return fd;
 }
 
-static int plan_mapping(struct capture *capture, struct tracker *tracker, const struct mapping *mapping,
-                        struct belay_error *err)
+void capture_commit(struct capture *capture)
 {
-    if (image_writer_add_region(capture->writer, &mapping->region, mapping->path) < 0)
-        return belay_error_errno(err, "cannot note a region");
-    return capture->ops->collect(tracker, mapping, add_run, capture, err);
+    memory_commit(capture->subject.memory, capture->subject.header.line, &capture->pages.present);
 }
 
-static int add_run(void *context, uint64_t address, uint64_t bytes)
+static int find_pages(struct capture *capture, struct belay_error *err)
 {
-    struct capture *capture = context;
-    capture->data_bytes += bytes;
-    return image_writer_add_run(capture->writer, address, bytes);
+    struct memory *memory = capture->subject.memory;
+    struct run_set known = {0}, pending = {0};
+    if (maps_read(memory->pid, memory->image_inode, &capture->maps, err) < 0)
+        return -1;
+    if (capture->maps.count == 0)
+        return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
+    if (runs_union(&memory->base, &memory->pending, &known) < 0)
+        return belay_error_errno(err, "cannot note pages");
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
+        rc = find_in_mapping(capture, &capture->maps.mappings[i], &known, err);
+    if (rc == 0 && runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0)
+        rc = belay_error_errno(err, "cannot note pages");
+    runs_release(&known);
+    if (rc < 0) { /* pages are armed again that nobody has noted */
+        memory->is_lost = true;
+        return -1;
+    }
+    runs_release(&memory->pending);
+    memory->pending = pending;
+    return 0;
+}
+
+static int find_in_mapping(struct capture *capture, const struct mapping *mapping,
+                           const struct run_set *known, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    struct run_set part = {0};
+    if (image_writer_add_region(capture->writer, &mapping->region, mapping->path) < 0 ||
+        runs_slice(known, mapping->region.start, mapping->region.end, &part) < 0)
+        return belay_error_errno(err, "cannot note a region");
+    int rc = memory->ops->collect(memory->tracker, mapping, &part, &capture->pages, err);
+    runs_release(&part);
+    return rc;
+}
+
+/* A delta if there is a base, else a whole image; and where each page goes. */
+static int decide(struct capture *capture, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    const struct run_set *present = &capture->pages.present;
+    struct run_set copied = {0};
+    capture->base_line = memory_has_base(memory) ? memory->base_line : 0;
+    int rc =
+        capture->base_line ? runs_intersect(&memory->pending, present, &copied) : runs_copy(present, &copied);
+    if (rc == 0 && capture->base_line)
+        rc = runs_subtract(&memory->base, present, &capture->drops);
+    if (rc == 0)
+        rc = place(&capture->maps, &copied, capture->base_line > 0, &capture->runs);
+    if (rc == 0)
+        rc = place(&capture->maps, present, false, &capture->present);
+    runs_release(&copied);
+    return rc == 0 ? 0 : belay_error_errno(err, "cannot plan an image");
+}
+
+/* Runs of an image lie in one region each. */
+static int place(const struct maps *maps, const struct run_set *from, bool is_packed, struct run_set *to)
+{
+    uint64_t packed = IMAGE_PAGE_BYTES;
+    for (size_t i = 0, m = 0; i < from->count; i++) {
+        uint64_t at = from->runs[i].address, end = at + from->runs[i].bytes;
+        for (; at < end; m += at < end) {
+            while (m < maps->count && maps->mappings[m].region.end <= at)
+                m++;
+            if (m == maps->count || maps->mappings[m].region.start > at) {
+                errno = EINVAL;
+                return -1;
+            }
+            uint64_t stop = maps->mappings[m].region.end < end ? maps->mappings[m].region.end : end;
+            struct image_run run = {at, stop - at, is_packed ? packed : image_offset(at)};
+            if (runs_push(to, &run) < 0)
+                return -1;
+            packed += run.bytes;
+            at = stop;
+        }
+    }
+    return 0;
+}
+
+static int copy_delta(struct capture *capture, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    struct image_pages pages = pages_of(capture);
+    uint64_t tables_offset = IMAGE_PAGE_BYTES + capture_data_bytes(capture);
+    memory->last_bytes = capture_bytes(capture);
+    if (buffer_reserve(&memory->buffer, memory->last_bytes, err) < 0 ||
+        copy_runs(memory->pid, &capture->maps, capture->runs.runs, capture->runs.count, memory->buffer.memory,
+                  err) < 0)
+        return -1;
+    capture->subject.header.base_line = capture->base_line;
+    if (image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->buffer.fd,
+                            tables_offset, err) < 0)
+        return -1;
+    capture->fd = dup(memory->buffer.fd);
+    return capture->fd >= 0 ? 0 : belay_error_errno(err, "cannot stage a delta");
+}
+
+static int copy_image(struct capture *capture, struct belay_error *err)
+{
+    struct image_pages pages = pages_of(capture);
+    capture->fd = image_make_memfd(err);
+    if (capture->fd < 0)
+        return -1;
+    char *memory = mmap(NULL, BOUNCE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return belay_error_errno(err, "no memory to copy an image");
+    int rc = bounce(capture, memory, capture->fd, err);
+    munmap(memory, BOUNCE_BYTES);
+    if (rc < 0)
+        return -1;
+    return image_writer_finish(capture->writer, &pages, &capture->subject.header, capture->fd,
+                               IMAGE_PAGE_BYTES, err);
+}
+
+/*
+ * By way of a small block of memory: writing to a file makes its pages without clearing them first, which
+ * is several times faster than faulting them in.
+ */
+static int bounce(const struct capture *capture, char *memory, int fd, struct belay_error *err)
+{
+    struct image_run batch[BOUNCE_RUNS];
+    size_t count = 0;
+    uint64_t used = 0;
+    for (size_t i = 0; i < capture->runs.count; i++) {
+        const struct image_run *run = &capture->runs.runs[i];
+        for (uint64_t done = 0, bytes; done < run->bytes; done += bytes) {
+            if (count == BOUNCE_RUNS || used == BOUNCE_BYTES) {
+                if (bounce_batch(capture, batch, count, memory, fd, err) < 0)
+                    return -1;
+                count = used = 0;
+            }
+            uint64_t left = run->bytes - done;
+            bytes = left < BOUNCE_BYTES - used ? left : BOUNCE_BYTES - used;
+            batch[count++] = (struct image_run){run->address + done, bytes, used};
+            used += bytes;
+        }
+    }
+    return bounce_batch(capture, batch, count, memory, fd, err);
+}
+
+static int bounce_batch(const struct capture *capture, const struct image_run *batch, size_t count,
+                        char *memory, int fd, struct belay_error *err)
+{
+    if (copy_runs(capture->subject.memory->pid, &capture->maps, batch, count, memory, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (image_write_pages(fd, batch[i].address, memory + batch[i].data_offset, batch[i].bytes, err) < 0)
+            return -1;
+    return 0;
+}
+
+static struct image_pages pages_of(const struct capture *capture)
+{
+    return capture->base_line ? (struct image_pages){&capture->runs, &capture->drops, &capture->present}
+                              : (struct image_pages){.runs = &capture->runs};
 }

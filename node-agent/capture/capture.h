@@ -1,45 +1,55 @@
 /*
- * capture.h - one rank's memory at one line, copied from outside into an image.
+ * capture.h - one rank's memory at one line, copied from outside: a whole image, or what changed since the
+ * newest committed line (a delta).
  *
  * Two steps, both while the rank stands still, each in a pool thread: capture_plan() finds out what has
- * to be copied (so that the need for memory is known before any is taken), capture_copy() copies it.
- * A capture keeps nothing of the rank but its process id; it may outlive the rank.
+ * to be copied (so that the need for memory is known before any is taken), capture_copy() copies it. What
+ * the tracker told stays pending in the rank's memory until a line commits, whatever becomes of this one.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_CAPTURE_H
 #define BELAY_NODE_AGENT_CAPTURE_CAPTURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "common/image/image.h"
 #include "common/util/error.h"
-#include "node-agent/capture/tracker.h"
+#include "node-agent/capture/memory.h"
 
 struct capture;
 
-/* What the image is of. */
+/* What the capture is of. */
 struct capture_subject {
-    pid_t pid;
+    struct memory *memory;      /* of the rank; a reference is taken */
     const char *program;        /* path of the executable; copied */
     struct image_header header; /* line, rank, ranks, resume_context, identity, layout_version */
 };
 
 /* NULL with ENOMEM. */
-struct capture *capture_create(const struct capture_subject *subject, const struct tracker_ops *tracker);
+struct capture *capture_create(const struct capture_subject *subject);
 /* Closes the image if it was not taken. Accepts NULL. */
 void capture_destroy(struct capture *capture);
 
 /* Returns 0 or -1 with err. */
 int capture_plan(struct capture *capture, struct belay_error *err);
 
-/* Size of the image (known after the plan), and the part of it that is page data. */
-uint64_t capture_image_bytes(const struct capture *capture);
+/* Known after the plan: whether it is a delta, not a whole image. */
+bool capture_is_delta(const struct capture *capture);
+/* In bytes: what capture_copy() makes; of it the page data; the committed image then. */
+uint64_t capture_bytes(const struct capture *capture);
 uint64_t capture_data_bytes(const struct capture *capture);
+uint64_t capture_image_bytes(const struct capture *capture);
+/* Of capture_bytes(), what memory already held for staging will take. */
+uint64_t capture_reserved_bytes(const struct capture *capture);
 
-/* Returns 0 or -1 with err (ENOMEM: no memory for the image). */
+/* Returns 0 or -1 with err (ENOMEM: no memory for it). */
 int capture_copy(struct capture *capture, struct belay_error *err);
 
-/* The finished image, which the caller owns from now on. */
-int capture_take_image(struct capture *capture);
+/* The finished image or delta, which the caller owns from now on; base_line 0: an image. */
+int capture_take(struct capture *capture, uint64_t *base_line);
+
+/* The line was committed: the next capture is measured against it. From the loop. */
+void capture_commit(struct capture *capture);
 
 #endif

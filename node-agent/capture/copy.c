@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -85,7 +86,8 @@ static int copy_run_slowly(struct source *source, const struct image_run *run, s
         if (!may_lack_pages(source->maps, address))
             return belay_error_errno(err, "cannot read memory of process %d at %#llx", (int)source->pid,
                                      (unsigned long long)address);
-        done += IMAGE_PAGE_BYTES - address % IMAGE_PAGE_BYTES;
+        memset(source->image + run->data_offset + done, 0, IMAGE_PAGE_BYTES);
+        done += IMAGE_PAGE_BYTES;
     }
     return 0;
 }

@@ -1,7 +1,6 @@
 /* full.c - the tracker that names every page with content, by /proc/PID/pagemap. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,9 +8,9 @@
 #include "node-agent/capture/tracker.h"
 
 /* Documentation/admin-guide/mm/pagemap.rst */
-#define PAGEMAP_PRESENT (1ull << 63)
-#define PAGEMAP_SWAPPED (1ull << 62)
-#define PAGEMAP_FILE (1ull << 61) /* the file's page, or shared memory: not a private copy */
+#define ENTRY_PRESENT (1ull << 63)
+#define ENTRY_SWAPPED (1ull << 62)
+#define ENTRY_FILE (1ull << 61) /* the file's page, or shared memory: not a private copy */
 
 #define ENTRIES_AT_ONCE 65536u
 
@@ -20,23 +19,33 @@ struct tracker {
     uint64_t *entries;
 };
 
-static struct tracker *full_create(pid_t pid, struct belay_error *err);
+static bool full_works(void);
+static struct tracker *full_create(pid_t pid, int uffd, struct belay_error *err);
 static void full_destroy(struct tracker *tracker);
-static int full_collect(struct tracker *tracker, const struct mapping *mapping, tracker_run_f run,
-                        void *context, struct belay_error *err);
+static int full_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                        struct tracker_pages *pages, struct belay_error *err);
+static int add(struct tracker_pages *pages, uint64_t start, uint64_t end, struct belay_error *err);
 
 const struct tracker_ops tracker_full = {
     .name = "full",
+    .works = full_works,
     .create = full_create,
     .destroy = full_destroy,
     .collect = full_collect,
 };
 
-static struct tracker *full_create(pid_t pid, struct belay_error *err)
+static bool full_works(void)
+{
+    return true;
+}
+
+static struct tracker *full_create(pid_t pid, int uffd, struct belay_error *err)
 {
     char name[64];
     struct tracker *tracker = calloc(1, sizeof *tracker);
     uint64_t *entries = malloc(ENTRIES_AT_ONCE * sizeof *entries);
+    if (uffd >= 0)
+        close(uffd);
     snprintf(name, sizeof name, "/proc/%d/pagemap", (int)pid);
     int fd = tracker && entries ? open(name, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) {
@@ -63,21 +72,22 @@ static void full_destroy(struct tracker *tracker)
 
 static bool has_own_content(const struct mapping *mapping, uint64_t entry)
 {
-    bool is_there = entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED);
-    return is_there && (mapping->content == MAPPING_CONTENT_OWN || !(entry & PAGEMAP_FILE));
+    bool is_there = entry & (ENTRY_PRESENT | ENTRY_SWAPPED);
+    return is_there && (mapping->content == MAPPING_CONTENT_OWN || !(entry & ENTRY_FILE));
 }
 
-static int full_collect(struct tracker *tracker, const struct mapping *mapping, tracker_run_f run,
-                        void *context, struct belay_error *err)
+static int full_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                        struct tracker_pages *pages, struct belay_error *err)
 {
     uint64_t start = mapping->region.start, end = mapping->region.end, run_start = 0;
+    (void)known;
     if (mapping->content == MAPPING_CONTENT_NONE)
         return 0;
-    if (mapping->content == MAPPING_CONTENT_ALL)
-        return run(context, start, end - start);
+    if (mapping->content == MAPPING_CONTENT_ALL || mapping->content == MAPPING_CONTENT_IMAGE)
+        return add(pages, start, end, err);
     for (uint64_t at = start; at < end;) {
-        uint64_t pages = (end - at) / IMAGE_PAGE_BYTES;
-        size_t bytes = (pages < ENTRIES_AT_ONCE ? pages : ENTRIES_AT_ONCE) * sizeof(uint64_t);
+        uint64_t left = (end - at) / IMAGE_PAGE_BYTES;
+        size_t bytes = (left < ENTRIES_AT_ONCE ? left : ENTRIES_AT_ONCE) * sizeof(uint64_t);
         ssize_t got = pread(tracker->pagemap, tracker->entries, bytes,
                             (off_t)(at / IMAGE_PAGE_BYTES * sizeof(uint64_t)));
         if (got < 0 && errno == EINTR)
@@ -91,13 +101,19 @@ static int full_collect(struct tracker *tracker, const struct mapping *mapping, 
             if (is_needed && !run_start)
                 run_start = at;
             if (!is_needed && run_start) {
-                if (run(context, run_start, at - run_start) < 0)
-                    return belay_error_errno(err, "cannot note pages");
+                if (add(pages, run_start, at, err) < 0)
+                    return -1;
                 run_start = 0;
             }
         }
     }
-    if (run_start && run(context, run_start, end - run_start) < 0)
+    return run_start ? add(pages, run_start, end, err) : 0;
+}
+
+static int add(struct tracker_pages *pages, uint64_t start, uint64_t end, struct belay_error *err)
+{
+    if (runs_append(&pages->dirty, start, end - start) < 0 ||
+        runs_append(&pages->present, start, end - start) < 0)
         return belay_error_errno(err, "cannot note pages");
     return 0;
 }

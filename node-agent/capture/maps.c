@@ -11,6 +11,9 @@
 
 #include "common/image/layout.h"
 
+#define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
+#define HUGE_PAGES "/anon_hugepage"
+
 static bool is_upper_half(uint64_t start, uint64_t end);
 static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
@@ -19,7 +22,7 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
 static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st);
 static int add(struct maps *maps, struct mapping *mapping);
 
-int maps_read(pid_t pid, struct maps *maps, struct belay_error *err)
+int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_error *err)
 {
     char name[64], root[64], *line = NULL;
     size_t line_bytes = 0;
@@ -33,7 +36,7 @@ int maps_read(pid_t pid, struct maps *maps, struct belay_error *err)
         return belay_error_errno(err, "cannot read %s", name);
     while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
         struct mapping mapping;
-        rc = maps_parse_line(line, root, &mapping);
+        rc = maps_parse_line(line, root, image_inode, &mapping);
         if (rc == 1)
             rc = add(&read, &mapping);
     }
@@ -72,7 +75,7 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
     return low < maps->count && maps->mappings[low].region.start <= address ? &maps->mappings[low] : NULL;
 }
 
-int maps_parse_line(char *line, const char *root, struct mapping *mapping)
+int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct mapping *mapping)
 {
     uint64_t start, end, offset, inode;
     char perms[5];
@@ -90,8 +93,10 @@ int maps_parse_line(char *line, const char *root, struct mapping *mapping)
     unescape(path);
     if (!is_upper_half(start, end) || is_special(path))
         return 0;
-    bool has_file = path[0] == '/' && find_file(root, path, inode, &st);
-    bool is_nameless = path[0] != '/'; /* "", "[heap]", "[stack]", "[anon:name]" and the like */
+    bool is_image = image_inode && inode == image_inode && !strncmp(path, IMAGE_MEMFD, strlen(IMAGE_MEMFD));
+    bool has_file = path[0] == '/' && !is_image && find_file(root, path, inode, &st);
+    /* "", "[heap]", "[stack]", "[anon:name]" and the like; huge pages have a name, but no file either. */
+    bool is_nameless = path[0] != '/' || !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES));
     *mapping = (struct mapping){
         .region = {.start = start, .end = end, .prot = parse_prot(perms), .file_offset = offset},
     };
@@ -102,6 +107,8 @@ int maps_parse_line(char *line, const char *root, struct mapping *mapping)
     } else {
         classify(mapping, perms[3] == 's', has_file, &st);
     }
+    if (is_image && perms[3] == 'p' && offset == image_offset(start))
+        mapping->content = MAPPING_CONTENT_IMAGE;
     if (has_file && !(mapping->path = strdup(path)))
         return -1;
     return 1;

@@ -17,6 +17,7 @@ enum mapping_content {
     MAPPING_CONTENT_OWN,      /* anonymous: pages that exist */
     MAPPING_CONTENT_CHANGED,  /* private file mapping: pages that are not the file's any more */
     MAPPING_CONTENT_ALL,      /* the file will not be there: all pages, up to the end of the file */
+    MAPPING_CONTENT_IMAGE,    /* restored: pages of the image at their own addresses, or changed since */
 };
 
 struct mapping {
@@ -30,8 +31,11 @@ struct maps {
     size_t count, room;
 };
 
-/* Read the mappings of `pid` that lie in the upper half. Returns 0 (maps_release() it) or -1 with err. */
-int maps_read(pid_t pid, struct maps *maps, struct belay_error *err);
+/*
+ * Read the mappings of `pid` that lie in the upper half. image_inode is that of the image which the process
+ * was restored from (0: none). Returns 0 (maps_release() it) or -1 with err.
+ */
+int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_error *err);
 void maps_release(struct maps *maps);
 
 /* The mapping that holds an address, NULL: none. */
@@ -42,6 +46,6 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address);
  * image, 0 if not (another address range, [vdso], [vvar]), -1 with errno: ENOMEM, or EINVAL (malformed).
  * `root` is put before paths when files are looked at ("/proc/PID/root", "" in tests).
  */
-int maps_parse_line(char *line, const char *root, struct mapping *mapping);
+int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct mapping *mapping);
 
 #endif

@@ -1,35 +1,53 @@
 /*
  * tracker.h - which pages of a rank have to be captured at a line: one interface, several ways.
  *
- * A tracker looks at one process. collect() is called for each mapping while
- * the process stands still; it hands out the pages whose content is needed, in ascending runs, and
- * begins to track anew. `full` tracks nothing and always names every page that has content.
+ * A tracker looks at one process, for as long as it lives. collect() is called for each mapping; it tells the
+ * pages that may have changed since they were told last, and begins to track them anew. `full` tracks
+ * nothing and always tells every page that has content.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_TRACKER_H
 #define BELAY_NODE_AGENT_CAPTURE_TRACKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/image/runs.h"
 #include "common/util/error.h"
 #include "node-agent/capture/maps.h"
 
 struct tracker;
 
-/* Takes a run of pages; returns 0, or -1 with errno to stop. */
-typedef int (*tracker_run_f)(void *context, uint64_t address, uint64_t bytes);
+/* What is known of a mapping's pages; sets are appended to, so mappings come in ascending order. */
+struct tracker_pages {
+    struct run_set dirty;   /* to be copied; all of them have content now */
+    struct run_set present; /* all that the image has to hold */
+};
 
 struct tracker_ops {
     const char *name;
-    /* A tracker of a process. NULL with err. */
-    struct tracker *(*create)(pid_t pid, struct belay_error *err);
+    bool is_incremental; /* it needs a base, and tells what changed since */
+    /* Whether this kernel offers it to this user: tried, not looked up. */
+    bool (*works)(void);
+    /* A tracker of a process; uffd is the process's userfaultfd (taken over; -1: it has none). NULL with err.
+     */
+    struct tracker *(*create)(pid_t pid, int uffd, struct belay_error *err);
     /* Accepts NULL. */
     void (*destroy)(struct tracker *tracker);
-    /* Returns 0 or -1 with err (ESRCH: the process is gone). Called from a pool thread. */
-    int (*collect)(struct tracker *tracker, const struct mapping *mapping, tracker_run_f run, void *context,
-                   struct belay_error *err);
+    /*
+     * `known`: the pages in the mapping that are in the newest committed image or were told since. While the
+     * process runs, only `dirty` means anything. Returns 0 or -1 with err (ESRCH: the process is gone).
+     * Called from a pool thread.
+     */
+    int (*collect)(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                   struct tracker_pages *pages, struct belay_error *err);
 };
 
 extern const struct tracker_ops tracker_full;
+extern const struct tracker_ops tracker_pagemap_scan;
+
+/* The tracker of a name; NULL or "" or "auto": the best that works here. NULL with err: unknown, or not here.
+ */
+const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err);
 
 #endif

@@ -1,12 +1,9 @@
 #include "node-agent/store/store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
@@ -16,29 +13,41 @@
 /* Left to the system when images are made: they are nothing that could be reclaimed. */
 #define SPARE_BYTES (128ull << 20)
 
-/* The images of one line; fd -1: not there (yet). */
-struct image_set {
+/* An image or delta of one rank. */
+struct held {
+    int fd;               /* -1: not there (yet) */
+    uint64_t bytes;       /* that it takes */
+    uint64_t kept_line;   /* in its name at the keeper */
+    uint64_t base_line;   /* of a delta; 0: an image */
+    uint64_t image_bytes; /* of a staged one: what the image will take */
+    bool is_frozen;
+};
+
+/* Those of one line. */
+struct held_set {
     uint64_t line; /* 0: no line */
     uint32_t ranks;
-    int *fds;
-    uint64_t *bytes;
+    struct held *items;
 };
 
 struct store {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
     struct commits *commits;
-    struct image_set images;  /* committed */
-    struct image_set staging; /* of the line in progress */
+    struct held_set images;  /* committed */
+    struct held_set deltas;  /* committed and not applied yet */
+    struct held_set staging; /* of the line in progress */
 };
 
 static struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err);
-static void image_name(const struct store *store, uint64_t line, uint32_t rank, char *name);
-static int set_begin(struct image_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);
-static void set_drop(struct store *store, struct image_set *set, bool in_keeper);
-static bool set_is_whole(const struct image_set *set);
-static uint64_t set_bytes(const struct image_set *set);
-static int check_adopted(int fd, uint64_t line, uint32_t rank, uint64_t *bytes, struct belay_error *err);
+static void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name);
+static void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper);
+static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);
+static void set_drop(struct store *store, struct held_set *set, bool in_keeper);
+static bool set_is_whole(const struct held_set *set);
+static uint64_t set_bytes(const struct held_set *set);
+static int take_staging(struct store *store, struct belay_error *err);
+static int check_adopted(const struct store *store, uint32_t rank, struct belay_error *err);
 static uint64_t available_bytes(void);
 
 struct store *store_create(struct keeper *keeper, const char *job, struct belay_error *err)
@@ -68,41 +77,54 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
     store->commits = commits_adopt(keeper, name, commits_fd, err);
     const struct commit_entry *newest = store->commits ? commits_newest(store->commits) : NULL;
     bool is_sound = store->commits && (!newest || newest->ranks <= UINT32_MAX);
-    if (!is_sound || (newest && set_begin(&store->images, newest->line, (uint32_t)newest->ranks, err) < 0)) {
+    if (!is_sound ||
+        (newest && (set_begin(&store->images, newest->line, (uint32_t)newest->ranks, err) < 0 ||
+                    set_begin(&store->deltas, newest->line, (uint32_t)newest->ranks, err) < 0))) {
         store_destroy(store, false);
         return NULL;
     }
     return store;
 }
 
-int store_adopt_image(struct store *store, uint64_t line, uint32_t rank, int fd, struct belay_error *err)
+int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
+                     struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    image_name(store, line, rank, name);
-    uint64_t bytes = 0;
-    if (line == 0 || line != store->images.line || rank >= store->images.ranks ||
-        store->images.fds[rank] >= 0) {
-        keeper_drop(store->keeper, name, NULL); /* not committed, or committed over */
-        close(fd);
+    struct held found = {.fd = fd, .kept_line = line, .base_line = is_delta ? 1 : 0};
+    struct held_set *set = is_delta ? &store->deltas : &store->images;
+    struct held *held = rank < set->ranks ? &set->items[rank] : NULL;
+    /* An image may be of an older line, and its delta be there; a delta is the committed line's or nothing.
+     */
+    bool is_of_use = held && line > 0 && line <= set->line && (!is_delta || line == set->line) &&
+                     (held->fd < 0 || held->kept_line < line);
+    if (!is_of_use) {
+        held_drop(store, &found, rank, true);
         return 0;
     }
-    if (check_adopted(fd, line, rank, &bytes, err) < 0 || keeper_put(store->keeper, name, fd, err) < 0) {
+    held_name(store, &found, rank, name);
+    if (keeper_put(store->keeper, name, fd, err) < 0) {
         close(fd);
         return -1;
     }
-    store->images.fds[rank] = fd;
-    store->images.bytes[rank] = bytes;
+    held_drop(store, held, rank, true);
+    *held = found;
     return 0;
 }
 
 int store_adopt_done(struct store *store, struct belay_error *err)
 {
-    if (store->images.line == 0 || set_is_whole(&store->images))
-        return 0;
-    uint64_t line = store->images.line;
-    set_drop(store, &store->images, true);
-    return belay_error_set(err, ENODATA, "the images of line %llu of job \"%s\" are not complete",
-                           (unsigned long long)line, store->job);
+    for (uint32_t i = 0; i < store->images.ranks; i++) {
+        if (store->images.items[i].kept_line ==
+            store->images.line) /* applied, but the delta was still kept */
+            held_drop(store, &store->deltas.items[i], i, true);
+        store->images.items[i].is_frozen = true; /* who knows who has it mapped */
+    }
+    int rc = store_apply_rest(store, err);
+    for (uint32_t i = 0; rc == 0 && i < store->images.ranks; i++)
+        rc = check_adopted(store, i, err);
+    if (rc < 0)
+        store_drop_images(store);
+    return rc;
 }
 
 void store_destroy(struct store *store, bool drop)
@@ -111,24 +133,35 @@ void store_destroy(struct store *store, bool drop)
         return;
     int code = errno;
     set_drop(store, &store->staging, drop);
+    set_drop(store, &store->deltas, drop);
     set_drop(store, &store->images, drop);
     commits_destroy(store->commits, drop);
     free(store);
     errno = code;
 }
 
-int store_check_room(const struct store *store, uint64_t need_bytes, uint64_t limit_bytes,
+void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes, struct store_need *need)
+{
+    const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    if (!held || held->is_frozen)
+        need->grown_bytes += image_bytes;
+    else if (image_bytes > held->bytes)
+        need->grown_bytes += image_bytes - held->bytes;
+}
+
+int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err)
 {
     const double mib = 1 << 20;
-    uint64_t held = set_bytes(&store->images) + set_bytes(&store->staging);
+    uint64_t held = store_held_bytes(store), need_bytes = need->staged_bytes + need->grown_bytes;
     if (limit_bytes && held + need_bytes > limit_bytes)
         return belay_error_set(err, ENOMEM,
                                "the memory limit of %.1f MiB does not hold the line: %.1f MiB "
                                "are held and %.1f MiB more are needed; raise --memory",
                                limit_bytes / mib, held / mib, need_bytes / mib);
     uint64_t available = available_bytes();
-    if (need_bytes + SPARE_BYTES > available)
+    need_bytes -= need->reserved_bytes;
+    if (need_bytes > available || need_bytes + SPARE_BYTES > available)
         return belay_error_set(err, ENOMEM,
                                "this node's memory does not hold the line: %.1f MiB are needed "
                                "and %.1f MiB are available; use fewer ranks a node",
@@ -136,40 +169,34 @@ int store_check_room(const struct store *store, uint64_t need_bytes, uint64_t li
     return 0;
 }
 
-int store_make_image(uint64_t bytes, struct belay_error *err)
-{
-    int fd = memfd_create("belay-image", MFD_CLOEXEC);
-    if (fd < 0)
-        return belay_error_errno(err, "cannot make an image");
-    int code = posix_fallocate(fd, 0, (off_t)bytes);
-    if (code == 0)
-        return fd;
-    close(fd);
-    return belay_error_set(err, code, "cannot reserve %.1f MiB for an image: %s", bytes / (double)(1 << 20),
-                           strerror(code));
-}
-
-int store_stage(struct store *store, uint64_t line, uint32_t rank, uint32_t ranks, int fd, uint64_t bytes,
-                struct belay_error *err)
+int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    image_name(store, line, rank, name);
+    struct held held = {.fd = item->fd,
+                        .bytes = item->bytes,
+                        .kept_line = line,
+                        .base_line = item->base_line,
+                        .image_bytes = item->image_bytes};
     if (store->staging.line != line) {
         set_drop(store, &store->staging, true);
-        if (set_begin(&store->staging, line, ranks, err) < 0)
+        if (set_begin(&store->staging, line, item->ranks, err) < 0)
             goto fail;
     }
-    if (rank >= store->staging.ranks || store->staging.fds[rank] >= 0) {
-        belay_error_set(err, EINVAL, "an image of rank %u came twice or is out of range", rank);
+    if (item->rank >= store->staging.ranks || store->staging.items[item->rank].fd >= 0) {
+        belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", item->rank);
         goto fail;
     }
-    if (keeper_put(store->keeper, name, fd, err) < 0)
+    if (item->base_line && (item->base_line != store->images.line || item->rank >= store->images.ranks)) {
+        belay_error_set(err, EINVAL, "a delta of rank %u is not to the committed line", item->rank);
         goto fail;
-    store->staging.fds[rank] = fd;
-    store->staging.bytes[rank] = bytes;
+    }
+    held_name(store, &held, item->rank, name);
+    if (keeper_put(store->keeper, name, held.fd, err) < 0)
+        goto fail;
+    store->staging.items[item->rank] = held;
     return 0;
 fail:
-    close(fd);
+    close(item->fd);
     return -1;
 }
 
@@ -177,17 +204,66 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
 {
     if (store->staging.line != entry->line || !set_is_whole(&store->staging))
         return belay_error_set(err, ENODATA, "line %llu lacks images", (unsigned long long)entry->line);
+    if (store_apply_rest(store, err) < 0)
+        return -1;
     entry->is_committed = 1;
     entry->ranks = store->staging.ranks;
-    entry->image_bytes = set_bytes(&store->staging);
+    entry->image_bytes = 0;
+    for (uint32_t i = 0; i < store->staging.ranks; i++)
+        entry->image_bytes += store->staging.items[i].image_bytes;
     fault_hit("agent.commit.before", -1, entry->line);
     if (commits_append(store->commits, entry, err) < 0)
         return -1;
     fault_hit("agent.commit.recorded", -1, entry->line);
-    set_drop(store, &store->images, true);
-    store->images = store->staging;
-    store->staging = (struct image_set){0};
+    if (take_staging(store, err) < 0)
+        return -1;
     fault_hit("agent.commit.after", -1, entry->line);
+    return 0;
+}
+
+bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply)
+{
+    if (rank >= store->deltas.ranks || store->deltas.items[rank].fd < 0)
+        return false;
+    *apply = (struct apply){.image = store->images.items[rank].fd,
+                            .delta = store->deltas.items[rank].fd,
+                            .is_frozen = store->images.items[rank].is_frozen,
+                            .rank = (int)rank,
+                            .base_line = store->images.items[rank].kept_line,
+                            .line = store->images.line,
+                            .made = -1};
+    return true;
+}
+
+int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err)
+{
+    char name[KEEPER_NAME_BYTES];
+    uint32_t rank = (uint32_t)apply->rank;
+    struct held *image = &store->images.items[rank], former = *image;
+    struct held made = {
+        .fd = apply->made >= 0 ? apply->made : former.fd, .bytes = apply->bytes, .kept_line = apply->line};
+    held_name(store, &made, rank, name);
+    if (keeper_put(store->keeper, name, made.fd, err) < 0) {
+        if (apply->made >= 0)
+            close(apply->made);
+        return -1;
+    }
+    fault_hit("agent.apply.kept", apply->rank, apply->line);
+    if (apply->made < 0) /* only its name in the keeper goes */
+        former.fd = dup(former.fd);
+    held_drop(store, &former, rank, true);
+    *image = made;
+    held_drop(store, &store->deltas.items[rank], rank, true);
+    return 0;
+}
+
+int store_apply_rest(struct store *store, struct belay_error *err)
+{
+    struct apply apply;
+    for (uint32_t i = 0; i < store->deltas.ranks; i++)
+        if (store_apply_begin(store, i, &apply) &&
+            (apply_delta(&apply, err) < 0 || store_apply_end(store, &apply, err) < 0))
+            return -1;
     return 0;
 }
 
@@ -203,6 +279,7 @@ void store_abort(struct store *store, struct commit_entry *entry)
 void store_drop_images(struct store *store)
 {
     set_drop(store, &store->staging, true);
+    set_drop(store, &store->deltas, true);
     set_drop(store, &store->images, true);
 }
 
@@ -218,7 +295,7 @@ uint32_t store_ranks(const struct store *store)
 
 uint64_t store_held_bytes(const struct store *store)
 {
-    return set_bytes(&store->images) + set_bytes(&store->staging);
+    return set_bytes(&store->images) + set_bytes(&store->deltas) + set_bytes(&store->staging);
 }
 
 const struct commits *store_commits(const struct store *store)
@@ -228,10 +305,16 @@ const struct commits *store_commits(const struct store *store)
 
 int store_image(const struct store *store, uint32_t rank)
 {
-    if (rank < store->images.ranks && store->images.fds[rank] >= 0)
-        return store->images.fds[rank];
+    if (rank < store->images.ranks && store->images.items[rank].fd >= 0)
+        return store->images.items[rank].fd;
     errno = ENOENT;
     return -1;
+}
+
+void store_freeze(struct store *store, uint32_t rank)
+{
+    if (rank < store->images.ranks)
+        store->images.items[rank].is_frozen = true;
 }
 
 static struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err)
@@ -246,69 +329,97 @@ static struct store *store_new(struct keeper *keeper, const char *job, struct be
     return store;
 }
 
-static void image_name(const struct store *store, uint64_t line, uint32_t rank, char *name)
+static void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name)
 {
-    snprintf(name, KEEPER_NAME_BYTES, "%s/image/%llu/%u", store->job, (unsigned long long)line, rank);
+    snprintf(name, KEEPER_NAME_BYTES, "%s/%s/%llu/%u", store->job, held->base_line ? "delta" : "image",
+             (unsigned long long)held->kept_line, rank);
 }
 
-static int set_begin(struct image_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
+static void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper)
 {
-    int *fds = malloc(ranks * sizeof *fds);
-    uint64_t *bytes = calloc(ranks, sizeof *bytes);
-    if (!fds || !bytes) {
-        free(fds);
-        free(bytes);
+    char name[KEEPER_NAME_BYTES];
+    if (held->fd < 0)
+        return;
+    held_name(store, held, rank, name);
+    if (in_keeper)
+        keeper_drop(store->keeper, name, NULL);
+    close(held->fd);
+    *held = (struct held){.fd = -1};
+}
+
+static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
+{
+    struct held *items = calloc(ranks, sizeof *items);
+    if (!items)
         return belay_error_set(err, ENOMEM, "cannot make room for %u images", ranks);
-    }
     for (uint32_t i = 0; i < ranks; i++)
-        fds[i] = -1;
-    *set = (struct image_set){.line = line, .ranks = ranks, .fds = fds, .bytes = bytes};
+        items[i].fd = -1;
+    *set = (struct held_set){.line = line, .ranks = ranks, .items = items};
     return 0;
 }
 
-static void set_drop(struct store *store, struct image_set *set, bool in_keeper)
-{
-    char name[KEEPER_NAME_BYTES];
-    for (uint32_t i = 0; i < set->ranks; i++) {
-        if (set->fds[i] < 0)
-            continue;
-        image_name(store, set->line, i, name);
-        if (in_keeper)
-            keeper_drop(store->keeper, name, NULL);
-        close(set->fds[i]);
-    }
-    free(set->fds);
-    free(set->bytes);
-    *set = (struct image_set){0};
-}
-
-static bool set_is_whole(const struct image_set *set)
+static void set_drop(struct store *store, struct held_set *set, bool in_keeper)
 {
     for (uint32_t i = 0; i < set->ranks; i++)
-        if (set->fds[i] < 0)
+        held_drop(store, &set->items[i], i, in_keeper);
+    free(set->items);
+    *set = (struct held_set){0};
+}
+
+static bool set_is_whole(const struct held_set *set)
+{
+    for (uint32_t i = 0; i < set->ranks; i++)
+        if (set->items[i].fd < 0)
             return false;
     return set->ranks > 0;
 }
 
-static uint64_t set_bytes(const struct image_set *set)
+static uint64_t set_bytes(const struct held_set *set)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < set->ranks; i++)
-        sum += set->bytes[i];
+        sum += set->items[i].bytes;
     return sum;
 }
 
-/* A committed image was whole when it was recorded; this guards against a mixed-up keeper. */
-static int check_adopted(int fd, uint64_t line, uint32_t rank, uint64_t *bytes, struct belay_error *err)
+/* The record says that the staged line is committed: images are, deltas are to be applied. */
+static int take_staging(struct store *store, struct belay_error *err)
 {
-    struct image_header header;
-    struct stat st;
-    if (fstat(fd, &st) < 0 || pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
-        return belay_error_errno(err, "cannot read an image");
-    if (header.magic != IMAGE_MAGIC || header.line != line || header.rank != rank ||
-        header.total_bytes > (uint64_t)st.st_size)
+    struct held_set *from = &store->staging;
+    set_drop(store, &store->deltas, true); /* empty: all were applied */
+    if (set_begin(&store->deltas, from->line, from->ranks, err) < 0)
+        return -1;
+    if (store->images.ranks != from->ranks) {
+        set_drop(store, &store->images, true);
+        if (set_begin(&store->images, from->line, from->ranks, err) < 0)
+            return -1;
+    }
+    store->images.line = from->line;
+    for (uint32_t i = 0; i < from->ranks; i++) {
+        struct held *to = from->items[i].base_line ? &store->deltas.items[i] : &store->images.items[i];
+        held_drop(store, to, i, true);
+        *to = from->items[i];
+    }
+    free(from->items);
+    *from = (struct held_set){0};
+    return 0;
+}
+
+/* A committed image was whole when it was recorded; this guards against a mixed-up keeper. */
+static int check_adopted(const struct store *store, uint32_t rank, struct belay_error *err)
+{
+    struct image_view view;
+    struct held *held = &store->images.items[rank];
+    if (held->fd < 0 || held->kept_line != store->images.line)
+        return belay_error_set(err, ENODATA, "the images of line %llu of job \"%s\" are not complete",
+                               (unsigned long long)store->images.line, store->job);
+    if (image_load(held->fd, &view, err) < 0)
+        return -1;
+    bool is_right = view.header->line == store->images.line && view.header->rank == rank;
+    held->bytes = view.header->total_bytes;
+    image_unload(&view);
+    if (!is_right)
         return belay_error_set(err, EINVAL, "an image held by the keeper is not what its name says");
-    *bytes = (uint64_t)st.st_size;
     return 0;
 }
 

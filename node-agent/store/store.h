@@ -1,10 +1,13 @@
 /*
- * store.h - the images of one job on this node: the committed line's, and those of the line in progress.
+ * store.h - the images of one job on this node: the committed line's, and what is staged of the line in
+ * progress: whole images, or deltas to the committed ones.
  *
- * Every image is a memfd, held by the keeper as well under JOB/image/LINE/RANK. A line's images are
- * staged one by one and become the committed ones all at once, by one entry in the commit record
- * (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. All functions are
- * called from the agent's loop only.
+ * Everything is a memfd, held by the keeper as well: an image under JOB/image/LINE/RANK, a delta under
+ * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed all at once, by one entry in
+ * the commit record (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. Deltas
+ * are applied after the commit; until then the image is still the former line's, and the delta is kept. An
+ * image that was given to a process is frozen: the process has it mapped, so its successor is a copy. All
+ * functions are called from the agent's loop only.
  */
 #ifndef BELAY_NODE_AGENT_STORE_STORE_H
 #define BELAY_NODE_AGENT_STORE_STORE_H
@@ -14,6 +17,7 @@
 
 #include "common/image/image.h"
 #include "common/util/error.h"
+#include "node-agent/store/apply.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
 
@@ -23,37 +27,61 @@ struct store;
 struct store *store_create(struct keeper *keeper, const char *job, struct belay_error *err);
 
 /*
- * Take up what a former agent left of a job: its commit record (taken over) and the images that
- * store_adopt_image() brings. store_adopt_done() checks that the newest committed line is whole, and drops
- * the rest. NULL, or -1, with err.
+ * Take up what a former agent left of a job: its commit record (taken over), and the images and deltas that
+ * store_adopt_item() brings. store_adopt_done() applies deltas that had not been, checks that the newest
+ * committed line is whole, and drops the rest. NULL, or -1, with err.
  */
 struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, struct belay_error *err);
-int store_adopt_image(struct store *store, uint64_t line, uint32_t rank, int fd, struct belay_error *err);
+int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
+                     struct belay_error *err);
 int store_adopt_done(struct store *store, struct belay_error *err);
 
 /* With drop: everything is given up in the keeper as well. Accepts NULL. */
 void store_destroy(struct store *store, bool drop);
 
+/* What a line will take, in bytes. */
+struct store_need {
+    uint64_t staged_bytes;   /* images or deltas */
+    uint64_t reserved_bytes; /* part of it that is held already */
+    uint64_t grown_bytes;    /* more that applying the deltas will take */
+};
+
+/* Add what applying a delta of this rank will take, if its image then takes image_bytes. */
+void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes,
+                      struct store_need *need);
+
 /*
- * May need_bytes more be staged? Looks at limit_bytes (0: none; it bounds committed and staged images
- * together) and at the memory that the system has left. Returns 0, or -1 (ENOMEM) with an err that says
- * what is needed and what to do.
+ * Is there room for a line? Looks at limit_bytes (0: none; it bounds images and staging together) and at the
+ * memory that the system has left. Returns 0, or -1 (ENOMEM) with an err that says what is needed and
+ * what to do.
  */
-int store_check_room(const struct store *store, uint64_t need_bytes, uint64_t limit_bytes,
+int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err);
 
-/* A memfd for an image, with its memory reserved. The caller owns it. Returns it, or -1 with err. */
-int store_make_image(uint64_t bytes, struct belay_error *err);
+/* What is staged of a rank. */
+struct store_item {
+    uint32_t rank, ranks;
+    int fd;               /* taken over, also when staging fails */
+    uint64_t bytes;       /* that it takes */
+    uint64_t base_line;   /* of a delta; 0: an image */
+    uint64_t image_bytes; /* that the image will take once the line is committed */
+};
 
-/* Stage an image of a line in progress; takes over fd, also when it fails. Returns 0 or -1 with err. */
-int store_stage(struct store *store, uint64_t line, uint32_t rank, uint32_t ranks, int fd, uint64_t bytes,
-                struct belay_error *err);
+/* Stage a rank's part of a line in progress. Returns 0 or -1 with err. */
+int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err);
 
 /*
- * Commit the staged line: entry (its line, ranks and measurements) is recorded, staging becomes the
- * images, the former images are dropped. Fails without any effect if an image is missing.
+ * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
+ * committed ones; staged deltas are to be applied. Fails without any effect if a rank's part is missing.
  */
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
+
+/* What there is to be applied of a rank. Returns false if nothing is. The descriptors stay the store's. */
+bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply);
+/* It was applied. Takes over apply->made. Returns 0 or -1 with err. */
+int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err);
+/* Apply what is left, here and now. Returns 0 or -1 with err. */
+int store_apply_rest(struct store *store, struct belay_error *err);
 
 /* Drop what is staged, and record the line as aborted. */
 void store_abort(struct store *store, struct commit_entry *entry);
@@ -66,7 +94,10 @@ uint32_t store_ranks(const struct store *store);          /* of the committed li
 uint64_t store_held_bytes(const struct store *store);     /* committed and staged */
 const struct commits *store_commits(const struct store *store);
 
-/* The committed image of a rank (borrowed), or -1 with ENOENT. */
+/* The committed image of a rank (borrowed; deltas have been applied), or -1 with ENOENT. */
 int store_image(const struct store *store, uint32_t rank);
+
+/* A process will have the rank's image mapped from now on. */
+void store_freeze(struct store *store, uint32_t rank);
 
 #endif

@@ -174,27 +174,33 @@ static void test_every_page(void **state)
     int fd = make_file(file_name, 3);
     close(fd);
     pid_t pid = start_child();
-    struct capture_subject subject = {.pid = pid,
+    struct memory *memory = memory_create(pid, &tracker_full, -1, -1, 0, &err);
+    assert_non_null(memory);
+    struct capture_subject subject = {.memory = memory,
                                       .program = "/usr/bin/app",
                                       .header = {.line = 9, .rank = 1, .ranks = 2, .resume_context = 42}};
-    struct capture *capture = capture_create(&subject, &tracker_full);
+    struct capture *capture = capture_create(&subject);
+    uint64_t base_line;
     assert_non_null(capture);
     if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
         fail_msg("%s", err.text);
-    fd = capture_take_image(capture);
-    uint64_t bytes = capture_image_bytes(capture);
-    char *image = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    fd = capture_take(capture, &base_line);
+    assert_int_equal(base_line, 0);
+    uint64_t bytes = image_offset(UPPER_END);
+    char *image = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(image, MAP_FAILED);
-    if (image_open(image, bytes, &view, &err) < 0)
+    if (image_load(fd, &view, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(view.header->line, 9);
     assert_int_equal(view.header->resume_context, 42);
     assert_int_equal(view.header->data_bytes, capture_data_bytes(capture));
     assert_string_equal(image_string(&view, view.header->program), "/usr/bin/app");
     check_image(&view, image);
+    image_unload(&view);
     munmap(image, bytes);
     close(fd);
     capture_destroy(capture);
+    memory_unref(memory);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     unlink(file_name);
@@ -208,18 +214,21 @@ static void test_process_is_gone(void **state)
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);
-    struct capture_subject subject = {.pid = pid, .program = "/usr/bin/app", .header = {.ranks = 1}};
-    struct capture *capture = capture_create(&subject, &tracker_full);
+    struct memory *memory = memory_create(getpid(), &tracker_full, -1, -1, 0, &err);
+    memory->pid = pid;
+    struct capture_subject subject = {.memory = memory, .program = "/usr/bin/app", .header = {.ranks = 1}};
+    struct capture *capture = capture_create(&subject);
     assert_int_equal(capture_plan(capture, &err), -1);
     assert_true(err.text[0] != '\0');
     capture_destroy(capture);
+    memory_unref(memory);
 }
 
 static int parse(const char *text, struct mapping *mapping)
 {
     char line[512];
     snprintf(line, sizeof line, "%s\n", text);
-    return maps_parse_line(line, "", mapping);
+    return maps_parse_line(line, "", 0, mapping);
 }
 
 static void test_maps_lines(void **state)

@@ -193,12 +193,10 @@ static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *co
 static bool is_image_right(const struct fake_rank_plan *plan, int fd)
 {
     struct image_view view;
-    struct stat st;
     uint64_t found = 0;
-    fstat(fd, &st);
-    char *image = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (image == MAP_FAILED || image_open(image, (size_t)st.st_size, &view, NULL) < 0 ||
-        view.header->line != plan->expect_line || view.header->resume_context != 4711)
+    char *image = mmap(NULL, image_offset(UPPER_END), PROT_READ, MAP_SHARED, fd, 0);
+    if (image == MAP_FAILED || image_load(fd, &view, NULL) < 0 || view.header->line != plan->expect_line ||
+        view.header->resume_context != 4711)
         return false;
     for (uint64_t i = 0; i < view.header->run_count; i++) {
         const struct image_run *run = &view.runs[i];

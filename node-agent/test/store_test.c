@@ -14,9 +14,11 @@
 
 #include <cmocka.h>
 
+#include "common/image/layout.h"
 #include "node-agent/store/store.h"
 
 #define BYTES 8192u
+#define PAGE IMAGE_PAGE_BYTES
 
 static char base[64], rundir[80];
 static struct keeper *keeper;
@@ -44,18 +46,67 @@ static int teardown(void **state)
     return rmdir(base);
 }
 
+/* An image or delta of one region whose runs are these; no page data but for `fill` in each page. */
+static int make_part(uint64_t line, uint64_t base_line, uint32_t rank, const struct image_pages *pages,
+                     char fill)
+{
+    struct image_header header = {.line = line, .base_line = base_line, .rank = rank, .ranks = 2};
+    struct image_region region = {
+        .start = UPPER_BASE, .end = UPPER_BASE + 8 * PAGE, .kind = IMAGE_REGION_ANON};
+    struct image_writer *writer = image_writer_create();
+    char page[PAGE];
+    memset(page, fill, sizeof page);
+    int fd = base_line ? memfd_create("delta", MFD_CLOEXEC) : image_make_memfd(NULL);
+    for (size_t i = 0; i < pages->runs->count; i++)
+        for (uint64_t at = 0; at < pages->runs->runs[i].bytes; at += PAGE)
+            assert_int_equal(pwrite(fd, page, PAGE, (off_t)(pages->runs->runs[i].data_offset + at)),
+                             (ssize_t)PAGE);
+    uint64_t tables = base_line ? PAGE + runs_bytes(pages->runs) : PAGE;
+    assert_int_equal(image_writer_add_region(writer, &region, NULL), 0);
+    assert_int_equal(image_writer_finish(writer, pages, &header, fd, tables, NULL), 0);
+    image_writer_destroy(writer);
+    return fd;
+}
+
+/* Pages 0 to 3 of an image. */
+static struct image_run whole = {UPPER_BASE, 4 * PAGE, 0};
+
 static int make_image(uint64_t line, uint32_t rank)
 {
-    struct image_header header = {
-        .magic = IMAGE_MAGIC, .line = line, .rank = rank, .ranks = 2, .total_bytes = BYTES};
-    int fd = store_make_image(BYTES, NULL);
-    assert_int_equal(pwrite(fd, &header, sizeof header, 0), (ssize_t)sizeof header);
-    return fd;
+    struct run_set runs = {.runs = &whole, .count = 1};
+    struct image_pages pages = {.runs = &runs};
+    whole.data_offset = image_offset(whole.address);
+    return make_part(line, 0, rank, &pages, (char)line);
+}
+
+/* A delta that changes page 1 and drops page 2. */
+static int make_delta(uint64_t line, uint64_t base_line, uint32_t rank)
+{
+    struct image_run changed = {UPPER_BASE + PAGE, PAGE, PAGE}, gone = {UPPER_BASE + 2 * PAGE, PAGE, 0};
+    struct image_run left[2] = {{UPPER_BASE, 2 * PAGE, image_offset(UPPER_BASE)},
+                                {UPPER_BASE + 3 * PAGE, PAGE, image_offset(UPPER_BASE + 3 * PAGE)}};
+    struct run_set runs = {.runs = &changed, .count = 1}, drops = {.runs = &gone, .count = 1},
+                   present = {.runs = left, .count = 2};
+    struct image_pages pages = {&runs, &drops, &present};
+    return make_part(line, base_line, rank, &pages, (char)line);
 }
 
 static void stage(struct store *store, uint64_t line, uint32_t rank)
 {
-    assert_int_equal(store_stage(store, line, rank, 2, make_image(line, rank), BYTES, NULL), 0);
+    struct store_item item = {
+        .rank = rank, .ranks = 2, .fd = make_image(line, rank), .bytes = BYTES, .image_bytes = BYTES};
+    assert_int_equal(store_stage(store, line, &item, NULL), 0);
+}
+
+static void stage_delta(struct store *store, uint64_t line, uint64_t base_line, uint32_t rank)
+{
+    struct store_item item = {.rank = rank,
+                              .ranks = 2,
+                              .fd = make_delta(line, base_line, rank),
+                              .bytes = PAGE,
+                              .base_line = base_line,
+                              .image_bytes = BYTES};
+    assert_int_equal(store_stage(store, line, &item, NULL), 0);
 }
 
 static void commit(struct store *store, uint64_t line)
@@ -65,6 +116,27 @@ static void commit(struct store *store, uint64_t line)
     stage(store, line, 1);
     assert_int_equal(store_commit(store, &entry, NULL), 0);
     assert_int_equal(entry.image_bytes, 2 * BYTES);
+}
+
+static char byte_of(int fd, uint64_t page)
+{
+    char byte = 'x';
+    assert_int_equal(pread(fd, &byte, 1, (off_t)image_offset(UPPER_BASE + page * PAGE)), 1);
+    return byte;
+}
+
+/* The image of `line` after make_delta(line) on the image of base_line. */
+static void expect_applied(int fd, uint64_t base_line, uint64_t line)
+{
+    struct image_view view;
+    assert_int_equal(image_load(fd, &view, NULL), 0);
+    assert_int_equal(view.header->line, line);
+    assert_int_equal(view.header->run_count, 2);
+    image_unload(&view);
+    assert_int_equal(byte_of(fd, 0), (char)base_line);
+    assert_int_equal(byte_of(fd, 1), (char)line);
+    assert_int_equal(byte_of(fd, 2), 0);
+    assert_int_equal(byte_of(fd, 3), (char)base_line);
 }
 
 static uint64_t line_of(int fd)
@@ -123,11 +195,18 @@ static void test_room(void **state)
     struct belay_error err;
     struct store *store = store_create(keeper, "job", NULL);
     commit(store, 1);
-    assert_int_equal(store_check_room(store, 2 * BYTES, 4 * BYTES, NULL), 0);
-    assert_int_equal(store_check_room(store, 2 * BYTES + 1, 4 * BYTES, &err), -1);
+    struct store_need need = {.staged_bytes = BYTES};
+    store_add_growth(store, 0, 2 * BYTES, &need); /* grows by one */
+    assert_int_equal(need.grown_bytes, BYTES);
+    assert_int_equal(store_check_room(store, &need, 4 * BYTES, NULL), 0);
+    assert_int_equal(store_check_room(store, &need, 4 * BYTES - 1, &err), -1);
     assert_int_equal(err.code, ENOMEM);
     assert_non_null(strstr(err.text, "--memory"));
-    assert_int_equal(store_check_room(store, 1ull << 60, 0, &err), -1);
+    store_freeze(store, 1); /* a copy of it will be made */
+    store_add_growth(store, 1, BYTES, &need);
+    assert_int_equal(need.grown_bytes, 2 * BYTES);
+    need.staged_bytes = 1ull << 60;
+    assert_int_equal(store_check_room(store, &need, 0, &err), -1);
     assert_non_null(strstr(err.text, "node's memory"));
     store_destroy(store, true);
 }
@@ -161,9 +240,10 @@ static struct store *adopt(uint64_t lines_expected)
             store = store_adopt(keeper, "job", held.fds[i], NULL);
     assert_non_null(store);
     for (unsigned i = 0; i < held.count; i++) {
-        if (sscanf(held.names[i], "job/image/%llu/%u", &line, &rank) != 2)
+        bool is_delta = sscanf(held.names[i], "job/delta/%llu/%u", &line, &rank) == 2;
+        if (!is_delta && sscanf(held.names[i], "job/image/%llu/%u", &line, &rank) != 2)
             continue;
-        assert_int_equal(store_adopt_image(store, line, rank, held.fds[i], NULL), 0);
+        assert_int_equal(store_adopt_item(store, is_delta, line, rank, held.fds[i], NULL), 0);
         lines |= 1ull << line;
     }
     assert_int_equal(lines, lines_expected);
@@ -193,6 +273,64 @@ static void test_adoption(void **state)
     assert_int_equal(store_committed_line(store), 0);
     store_destroy(store, true);
     assert_int_equal(count_held(), 0);
+}
+
+static void test_deltas(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct apply apply;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    assert_false(store_apply_begin(store, 0, &apply));
+    store_freeze(store, 1);
+    int frozen = store_image(store, 1);
+    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, frozen, (off_t)image_offset(UPPER_BASE + PAGE));
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_committed_line(store), 2);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    expect_applied(store_image(store, 0), 1, 2);
+    expect_applied(store_image(store, 1), 1, 2);
+    assert_int_equal(mapped[0], 1); /* who has it mapped sees nothing of it */
+    munmap(mapped, PAGE);
+    assert_int_equal(count_held(), 3);
+    struct store_item item = {.rank = 0, .ranks = 2, .fd = make_delta(3, 1, 0), .base_line = 1};
+    assert_int_equal(store_stage(store, 3, &item, NULL), -1); /* line 1 is gone */
+    store_destroy(store, true);
+    assert_int_equal(count_held(), 0);
+}
+
+/* An agent that is killed before, amid or after the apply; the next one gets to the same end. */
+static void test_apply_is_taken_up(void **state)
+{
+    (void)state;
+    for (int step = 0; step < 4; step++) {
+        struct commit_entry entry = {.line = 2};
+        struct apply apply;
+        struct store *store = store_create(keeper, "job", NULL);
+        commit(store, 1);
+        stage_delta(store, 2, 1, 0);
+        stage_delta(store, 2, 1, 1);
+        assert_int_equal(store_commit(store, &entry, NULL), 0);
+        assert_true(store_apply_begin(store, 0, &apply));
+        if (step == 1) /* tables half written */
+            assert_int_equal(pwrite(apply.image, "torn", 4, PAGE), 4);
+        if (step >= 2)
+            assert_int_equal(apply_delta(&apply, NULL), 0);
+        if (step == 3)
+            assert_int_equal(store_apply_end(store, &apply, NULL), 0);
+        store_destroy(store, false);
+        store = adopt(1 << 1 | 1 << 2);
+        assert_int_equal(store_adopt_done(store, NULL), 0);
+        assert_int_equal(store_committed_line(store), 2);
+        expect_applied(store_image(store, 0), 1, 2);
+        expect_applied(store_image(store, 1), 1, 2);
+        assert_int_equal(count_held(), 3);
+        store_destroy(store, true);
+        assert_int_equal(count_held(), 0);
+    }
 }
 
 static void test_torn_record(void **state)
@@ -237,8 +375,13 @@ static void test_long_record_is_shortened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_commit_and_abort),         EACH(test_room), EACH(test_adoption), EACH(test_torn_record),
+        EACH(test_commit_and_abort),
+        EACH(test_room),
+        EACH(test_adoption),
+        EACH(test_torn_record),
         EACH(test_long_record_is_shortened),
+        EACH(test_deltas),
+        EACH(test_apply_is_taken_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,47 @@
+/*
+ * runs.h - sets of pages as ascending, disjoint runs; what capture and images calculate with.
+ *
+ * A zeroed struct is the empty set. Results replace what `to` held before, which may not be an operand.
+ * Functions that return int give 0, or -1 with ENOMEM (EINVAL: out of order) and leave `to` as it was.
+ */
+#ifndef BELAY_COMMON_IMAGE_RUNS_H
+#define BELAY_COMMON_IMAGE_RUNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct image_run {
+    uint64_t address; /* of the first page */
+    uint64_t bytes;   /* a multiple of the page size */
+    uint64_t data_offset;
+};
+
+struct run_set {
+    struct image_run *runs; /* data_offset is not the set's business */
+    size_t count, room;
+};
+
+/* Free the runs; the set is empty again. */
+void runs_release(struct run_set *set);
+
+/* Add a run at or behind the end of the set; neighbours become one. bytes 0: nothing happens. */
+int runs_append(struct run_set *set, uint64_t address, uint64_t bytes);
+
+/* The same for a run that stays by itself, with its data_offset. */
+int runs_push(struct run_set *set, const struct image_run *run);
+
+int runs_copy(const struct run_set *from, struct run_set *to);
+int runs_union(const struct run_set *a, const struct run_set *b, struct run_set *to);
+int runs_intersect(const struct run_set *a, const struct run_set *b, struct run_set *to);
+int runs_subtract(const struct run_set *a, const struct run_set *b, struct run_set *to);
+
+/* The part of `from` that lies in [start, end). */
+int runs_slice(const struct run_set *from, uint64_t start, uint64_t end, struct run_set *to);
+
+uint64_t runs_bytes(const struct run_set *set);
+
+/* The first run that ends behind an address; count if there is none. */
+size_t runs_find(const struct run_set *set, uint64_t address);
+
+#endif

@@ -1,0 +1,115 @@
+#include "common/util/pagemap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096ul
+#define REGIONS_AT_ONCE 512u /* longer answers repeat pages */
+
+struct scan_argument {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+struct scan_region {
+    uint64_t start, end, categories;
+};
+#define SCAN_IOCTL _IOWR('f', 16, struct scan_argument)
+#define SCAN_WP_MATCHING 1u
+#define SCAN_CHECK_WPASYNC 2u
+#define UFFD_WP_UNPOPULATED (1u << 13)
+#define UFFD_WP_ASYNC (1u << 15)
+#define UFFD_USER_MODE 1
+
+int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context)
+{
+    struct scan_region regions[REGIONS_AT_ONCE];
+    for (uint64_t at = query->start; at < query->end;) {
+        struct scan_argument scan = {
+            .size = sizeof scan,
+            .flags = query->arm ? SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC : 0,
+            .start = at,
+            .end = query->end,
+            .vec = (uintptr_t)regions,
+            .vec_len = REGIONS_AT_ONCE,
+            .category_inverted = query->none,
+            .category_mask = query->all | query->none,
+            .category_anyof_mask = query->any,
+            /* Asking for one category only keeps the kernel on its short path. */
+            .return_mask = query->all ? query->all : query->any,
+        };
+        long count = ioctl(pagemap, SCAN_IOCTL, &scan);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -1;
+        for (long i = 0; found && i < count; i++)
+            if (found(context, regions[i].start, regions[i].end) < 0)
+                return -1;
+        if (scan.walk_end <= at) {
+            errno = ESRCH; /* the process has no memory any more */
+            return -1;
+        }
+        at = scan.walk_end;
+    }
+    return 0;
+}
+
+int pagemap_make_uffd(void)
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_WP_ASYNC | UFFD_WP_UNPOPULATED};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE);
+    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
+        int code = errno;
+        close(fd);
+        errno = code;
+        return -1;
+    }
+    return fd;
+}
+
+int pagemap_register(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+    return ioctl(uffd, UFFDIO_REGISTER, &range);
+}
+
+static int add_pages(void *context, uint64_t start, uint64_t end)
+{
+    *(uint64_t *)context += (end - start) / PAGE_BYTES;
+    return 0;
+}
+
+/* How many of the pages were written since they were last armed; -1: it cannot be told. */
+static int64_t count_written(int pagemap, const char *pages, size_t bytes)
+{
+    uint64_t count = 0;
+    struct pagemap_query query = {
+        .start = (uintptr_t)pages, .end = (uintptr_t)pages + bytes, .arm = true, .all = PAGEMAP_WRITTEN};
+    return pagemap_scan(pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
+}
+
+bool pagemap_scan_works(void)
+{
+    const size_t bytes = 2 * PAGE_BYTES;
+    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = pagemap_make_uffd();
+    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 &&
+                 pagemap_register(uffd, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
+                 count_written(pagemap, pages, bytes) >= 0;
+    if (works) {
+        ((volatile char *)pages)[PAGE_BYTES] = 1;
+        works = count_written(pagemap, pages, bytes) == 1 && count_written(pagemap, pages, bytes) == 0;
+    }
+    if (uffd >= 0)
+        close(uffd);
+    if (pagemap >= 0)
+        close(pagemap);
+    if (pages != MAP_FAILED)
+        munmap(pages, bytes);
+    return works;
+}

@@ -1,0 +1,66 @@
+#include "node-agent/capture/buffer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STEP_BYTES (1ull << 20)
+#define SPARE_BYTES (16ull << 20) /* kept beyond twice the last need */
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+}
+
+void buffer_init(struct buffer *buffer)
+{
+    *buffer = (struct buffer){.fd = -1};
+}
+
+void buffer_release(struct buffer *buffer)
+{
+    int code = errno;
+    if (buffer->memory)
+        munmap(buffer->memory, buffer->bytes);
+    if (buffer->fd >= 0)
+        close(buffer->fd);
+    buffer_init(buffer);
+    errno = code;
+}
+
+int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err)
+{
+    uint64_t larger = round_up(bytes);
+    if (larger <= buffer->bytes)
+        return 0;
+    if (buffer->fd < 0)
+        buffer->fd = memfd_create("belay-delta", MFD_CLOEXEC);
+    if (buffer->fd < 0)
+        return belay_error_errno(err, "cannot make a staging area");
+    int code = posix_fallocate(buffer->fd, 0, (off_t)larger);
+    if (code)
+        return belay_error_set(err, code, "cannot reserve %.1f MiB for a staging area: %s",
+                               larger / (double)(1 << 20), strerror(code));
+    void *at = buffer->memory ? mremap(buffer->memory, buffer->bytes, larger, MREMAP_MAYMOVE)
+                              : mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map a staging area");
+    buffer->memory = at;
+    /* All at once is cheaper than a fault a page; where the kernel cannot, the faults come. */
+    madvise(buffer->memory + buffer->bytes, larger - buffer->bytes, MADV_POPULATE_WRITE);
+    buffer->bytes = larger;
+    return 0;
+}
+
+void buffer_trim(struct buffer *buffer, uint64_t bytes)
+{
+    uint64_t enough = round_up(2 * bytes + SPARE_BYTES);
+    if (buffer->bytes <= enough)
+        return;
+    if (ftruncate(buffer->fd, (off_t)enough) < 0)
+        return;
+    munmap(buffer->memory + enough, buffer->bytes - enough);
+    buffer->bytes = enough;
+}

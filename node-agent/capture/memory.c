@@ -1,0 +1,96 @@
+#include "node-agent/capture/memory.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int take_base(struct memory *memory, int image, struct belay_error *err);
+
+struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd, int image,
+                             uint64_t base_line, struct belay_error *err)
+{
+    struct memory *memory = calloc(1, sizeof *memory);
+    if (!memory) {
+        belay_error_errno(err, "no memory to follow a rank's");
+        if (uffd >= 0)
+            close(uffd);
+        return NULL;
+    }
+    memory->pid = pid;
+    memory->ops = ops;
+    memory->references = 1;
+    memory->base_line = base_line;
+    buffer_init(&memory->buffer);
+    pthread_mutex_init(&memory->lock, NULL);
+    memory->tracker = ops->create(pid, uffd, err);
+    if (!memory->tracker || (image >= 0 && take_base(memory, image, err) < 0)) {
+        memory_unref(memory);
+        return NULL;
+    }
+    return memory;
+}
+
+struct memory *memory_ref(struct memory *memory)
+{
+    memory->references++;
+    return memory;
+}
+
+void memory_unref(struct memory *memory)
+{
+    if (!memory || --memory->references > 0)
+        return;
+    memory->ops->destroy(memory->tracker);
+    runs_release(&memory->base);
+    runs_release(&memory->pending);
+    buffer_release(&memory->buffer);
+    pthread_mutex_destroy(&memory->lock);
+    free(memory);
+}
+
+void memory_commit(struct memory *memory, uint64_t line, struct run_set *present)
+{
+    pthread_mutex_lock(&memory->lock);
+    runs_release(&memory->base);
+    runs_release(&memory->pending);
+    memory->base = *present;
+    *present = (struct run_set){0};
+    memory->base_line = line;
+    buffer_trim(&memory->buffer, memory->last_bytes);
+    pthread_mutex_unlock(&memory->lock);
+}
+
+int memory_find_again(struct memory *memory, struct belay_error *err)
+{
+    if (!memory->is_lost)
+        return 0;
+    struct tracker *tracker = tracker_full.create(memory->pid, -1, err);
+    if (!tracker)
+        return -1;
+    memory->ops->destroy(memory->tracker);
+    memory->tracker = tracker;
+    memory->ops = &tracker_full;
+    memory->is_lost = false;
+    return 0;
+}
+
+bool memory_has_base(const struct memory *memory)
+{
+    return memory->ops->is_incremental && memory->base_line > 0;
+}
+
+static int take_base(struct memory *memory, int image, struct belay_error *err)
+{
+    struct image_view view;
+    struct stat st;
+    int rc = 0;
+    if (fstat(image, &st) < 0)
+        return belay_error_errno(err, "cannot look at an image");
+    if (image_load(image, &view, err) < 0)
+        return -1;
+    for (uint64_t i = 0; rc == 0 && i < view.header->run_count; i++)
+        rc = runs_append(&memory->base, view.runs[i].address, view.runs[i].bytes);
+    memory->image_inode = st.st_ino;
+    image_unload(&view);
+    return rc == 0 ? 0 : belay_error_errno(err, "cannot note the pages of an image");
+}

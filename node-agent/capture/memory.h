@@ -1,0 +1,54 @@
+/*
+ * memory.h - what the agent knows of a rank's memory from line to line: its tracker, the pages of the newest
+ * committed image, the pages of aborted lines that the next one has to save, and its staging buffer.
+ *
+ * One per rank and epoch. Captures work with it in pool threads, one at a time (lock); references are
+ * counted in the loop, since a capture that was cancelled may outlive the rank.
+ */
+#ifndef BELAY_NODE_AGENT_CAPTURE_MEMORY_H
+#define BELAY_NODE_AGENT_CAPTURE_MEMORY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/image/image.h"
+#include "node-agent/capture/buffer.h"
+#include "node-agent/capture/tracker.h"
+
+struct memory {
+    pid_t pid;
+    uint64_t image_inode;   /* of the image that the process was restored from; 0: none */
+    uint64_t base_line;     /* the committed line whose image has `base`; 0: none */
+    struct run_set base;    /* its pages */
+    struct run_set pending; /* pages told by the tracker since base_line */
+    const struct tracker_ops *ops;
+    struct tracker *tracker;
+    struct buffer buffer;
+    bool is_lost;        /* the tracker has failed: what it told is not all */
+    uint64_t last_bytes; /* that the last delta took of it */
+    pthread_mutex_t lock;
+    unsigned references;
+};
+
+/*
+ * For a process that begins anew (image -1) or was restored from this image (borrowed) of base_line. uffd is
+ * the process's userfaultfd, taken over; -1: it has none. NULL with err.
+ */
+struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd, int image,
+                             uint64_t base_line, struct belay_error *err);
+struct memory *memory_ref(struct memory *memory);
+/* Accepts NULL. */
+void memory_unref(struct memory *memory);
+
+/* The line was committed; `present` are its image's pages, taken over. From the loop. */
+void memory_commit(struct memory *memory, uint64_t line, struct run_set *present);
+
+/* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
+int memory_find_again(struct memory *memory, struct belay_error *err);
+
+/* Whether the next capture may save changes only. */
+bool memory_has_base(const struct memory *memory);
+
+#endif

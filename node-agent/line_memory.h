@@ -1,0 +1,21 @@
+/*
+ * line_memory.h - the memories (capture/memory.h) of all ranks of an epoch.
+ */
+#ifndef BELAY_NODE_AGENT_LINE_MEMORY_H
+#define BELAY_NODE_AGENT_LINE_MEMORY_H
+
+#include <stdint.h>
+
+#include "node-agent/capture/memory.h"
+#include "node-agent/job.h"
+#include "node-agent/rank.h"
+
+/*
+ * For ranks that have been started, or restored from the job's committed line. With the job's tracker;
+ * where that cannot follow a rank, everything is captured at each line. NULL: the agent is out of memory.
+ */
+struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count);
+/* Accepts NULL. */
+void memories_destroy(struct memory **memories, uint32_t count);
+
+#endif

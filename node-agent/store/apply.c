@@ -1,0 +1,115 @@
+#include "node-agent/store/apply.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/fault/fault.h"
+#include "common/image/image.h"
+
+#define BLOCK_BYTES (1ull << 20)
+
+static int copy_data(int from, int to, struct belay_error *err);
+static int copy_extent(int from, int to, off_t start, off_t end, char *block, struct belay_error *err);
+static int write_runs(const struct image_view *view, int delta, int image, struct belay_error *err);
+static int punch_drops(const struct image_view *view, int image, struct belay_error *err);
+
+int apply_delta(struct apply *apply, struct belay_error *err)
+{
+    struct image_view view = {0};
+    int image = apply->image, copy = -1;
+    fault_hit("agent.apply", apply->rank, apply->line);
+    if (image_load(apply->delta, &view, err) < 0)
+        return -1;
+    if (view.header->base_line != apply->base_line || view.header->line != apply->line) {
+        belay_error_set(err, EINVAL, "a delta does not belong to the image of line %llu",
+                        (unsigned long long)apply->base_line);
+        goto fail;
+    }
+    if (apply->is_frozen) {
+        image = copy = image_make_memfd(err);
+        if (copy < 0 || copy_data(apply->image, copy, err) < 0)
+            goto fail;
+    }
+    if (write_runs(&view, apply->delta, image, err) < 0)
+        goto fail;
+    fault_hit("agent.apply.pages", apply->rank, apply->line);
+    if (punch_drops(&view, image, err) < 0)
+        goto fail;
+    apply->bytes = image_adopt_tables(&view, image, err);
+    if (apply->bytes == 0)
+        goto fail;
+    apply->made = copy;
+    image_unload(&view);
+    fault_hit("agent.apply.done", apply->rank, apply->line);
+    return 0;
+fail:
+    if (copy >= 0)
+        close(copy);
+    image_unload(&view);
+    return -1;
+}
+
+/* Whatever is in the file behind its tables, which may be those of an apply that was cut short. */
+static int copy_data(int from, int to, struct belay_error *err)
+{
+    char *block = malloc(BLOCK_BYTES);
+    off_t start = (off_t)IMAGE_DATA_BASE, end;
+    int rc = block ? 0 : -1;
+    while (rc == 0 && (start = lseek(from, start, SEEK_DATA)) >= 0) {
+        end = lseek(from, start, SEEK_HOLE);
+        rc = end < 0 ? -1 : copy_extent(from, to, start, end, block, err);
+        start = end;
+    }
+    free(block);
+    if (rc == 0 && errno != ENXIO)
+        rc = belay_error_errno(err, "cannot copy an image");
+    return rc;
+}
+
+static int copy_extent(int from, int to, off_t start, off_t end, char *block, struct belay_error *err)
+{
+    while (start < end) {
+        size_t want = (uint64_t)(end - start) < BLOCK_BYTES ? (size_t)(end - start) : BLOCK_BYTES;
+        ssize_t got = pread(from, block, want, start);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || pwrite(to, block, (size_t)got, start) != got)
+            return belay_error_errno(err, "no memory for a copy of an image");
+        start += got;
+    }
+    return 0;
+}
+
+static int write_runs(const struct image_view *view, int delta, int image, struct belay_error *err)
+{
+    uint64_t bytes = view->header->tables_offset; /* page data lie before */
+    const char *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, delta, 0);
+    if (data == MAP_FAILED)
+        return belay_error_errno(err, "cannot map a delta");
+    int rc = 0;
+    for (uint64_t i = 0; rc == 0 && i < view->header->run_count; i++) {
+        const struct image_run *run = &view->runs[i];
+        if (run->data_offset + run->bytes > bytes)
+            rc = belay_error_set(err, EINVAL, "damaged delta: run %llu", (unsigned long long)i);
+        else
+            rc = image_write_pages(image, run->address, data + run->data_offset, run->bytes, err);
+    }
+    munmap((void *)(uintptr_t)data, bytes);
+    return rc;
+}
+
+static int punch_drops(const struct image_view *view, int image, struct belay_error *err)
+{
+    for (uint64_t i = 0; i < view->header->drop_count; i++) {
+        const struct image_run *drop = &view->drops[i];
+        if (fallocate(image, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)image_offset(drop->address),
+                      (off_t)drop->bytes) < 0)
+            return belay_error_errno(err, "cannot give back pages of an image");
+    }
+    return 0;
+}
