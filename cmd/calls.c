@@ -10,11 +10,13 @@ static char *borrow(const char *text)
     return text ? (char *)text : (char *)protobuf_c_empty_string;
 }
 
-static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__Request *request,
-                                Belay__Wire__Reply__BodyCase expected, struct belay_error *err)
+/* fds, fd_count: room for descriptors, and how many came; NULL if none are wanted. */
+static Belay__Wire__Reply *call_for_fds(const struct caller *caller, const Belay__Wire__Request *request,
+                                        Belay__Wire__Reply__BodyCase expected, int *fds, unsigned *fd_count,
+                                        struct belay_error *err)
 {
     Belay__Wire__Reply *reply =
-        agent_call(caller->sock, request, NULL, NULL, caller->on_event, caller->context, err);
+        agent_call(caller->sock, request, fds, fd_count, caller->on_event, caller->context, err);
     if (reply && reply->body_case != expected) {
         calls_free(reply);
         reply = NULL;
@@ -24,22 +26,38 @@ static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__
     return reply;
 }
 
-Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open,
+static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__Request *request,
+                                Belay__Wire__Reply__BodyCase expected, struct belay_error *err)
+{
+    return call_for_fds(caller, request, expected, NULL, NULL, err);
+}
+
+Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_OPEN;
     request.job_open = open;
-    return call(caller, &request, BELAY__WIRE__REPLY__BODY_JOB_OPENED, err);
+    unsigned count = 2;
+    fds[0] = fds[1] = -1;
+    Belay__Wire__Reply *reply =
+        call_for_fds(caller, &request, BELAY__WIRE__REPLY__BODY_JOB_OPENED, fds, &count, err);
+    if (reply && count != 2) {
+        calls_free(reply);
+        reply = NULL;
+        belay_error_set(err, EPROTO, "the agent's answer makes no sense; is it another version?");
+    }
+    return reply;
 }
 
 Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
-                                    struct belay_error *err)
+                                    bool forwards_output, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__EpochOpen body = BELAY__WIRE__EPOCH_OPEN__INIT;
     body.job = borrow(job);
     body.launcher_pid = launcher_pid;
+    body.forwards_output = forwards_output;
     request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN;
     request.epoch_open = &body;
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_EPOCH_OPENED, err);

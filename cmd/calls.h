@@ -20,10 +20,11 @@ struct caller {
     void *context;
 };
 
-Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open,
+/* fds: the job's streams and the eventfd that wakes their reader; the caller closes them. */
+Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
 Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
-                                    struct belay_error *err);
+                                    bool forwards_output, struct belay_error *err);
 Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
                                       struct belay_error *err);
 Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, const char *final_state,

@@ -139,6 +139,34 @@ const char *launch_line_program(char *const argv[], size_t *at)
     return program;
 }
 
+/* Does the context that begins at argv[i] have one of these options? */
+static bool has_option(char *const argv[], size_t i, const char *const *options, size_t count)
+{
+    const char *option;
+    while (argv[i] && (option = option_name(argv[i]))) {
+        if (is_one_of(option, options, count))
+            return true;
+        for (size_t words = 1 + values_of(option); words > 0 && argv[i]; words--)
+            i++;
+    }
+    return false;
+}
+
+bool launch_line_leaves_output(char *const argv[])
+{
+    static const char *const taking[] = {"merge-stderr-to-stdout", "output-directory", "output-filename",
+                                         "tag-output", "timestamp-output", "xml", "xml-file", "xterm"};
+    size_t at = 1;
+    if (!launch_line_is_mpirun(argv[0]))
+        return false;
+    while (argv[at]) {
+        if (has_option(argv, at, taking, COUNT(taking)))
+            return false;
+        launch_line_program(argv, &at);
+    }
+    return true;
+}
+
 /* The user's own preload for the context that begins at argv[i]; fallback if its options name none. */
 static const char *own_preload(char *const argv[], size_t i, const char *fallback)
 {

@@ -23,6 +23,12 @@ struct launch_variables {
 bool launch_line_is_mpirun(const char *program);
 
 /*
+ * May the ranks' output reach belay without the launcher? Not if its options mark, merge or store it, nor if
+ * the launcher is another program (a script), which may do anything with it.
+ */
+bool launch_line_leaves_output(char *const argv[]);
+
+/*
  * The line to execute. environment is the launch's (for a user's own LD_PRELOAD, and BELAY_FAULT,
  * BELAY_LATE_MPI and BELAY_LOG, which are passed on). NULL-terminated; the caller frees it with
  * string_list_free(). NULL with ENOMEM.

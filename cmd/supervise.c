@@ -17,7 +17,9 @@
 #include "cmd/executables.h"
 #include "cmd/exit_codes.h"
 #include "cmd/launch.h"
+#include "cmd/launch_line.h"
 #include "cmd/layout.h"
+#include "cmd/outlet.h"
 #include "cmd/string_list.h"
 #include "cmd/watch.h"
 #include "common/util/log.h"
@@ -35,6 +37,7 @@ struct supervisor {
     struct signals signals;
     struct detach detach;
     struct launch launch;
+    struct outlet *outlet; /* of the ranks' output */
     struct watch watch; /* its sock is the connection to the agent */
 };
 
@@ -211,20 +214,32 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     return 0;
 }
 
+/* The streams that the agent holds for the job, those of a new agent in the place of a lost one's. */
+static int take_streams(struct supervisor *s, const int fds[2], struct belay_error *err)
+{
+    if (s->outlet)
+        return outlet_change(s->outlet, fds[0], fds[1], err);
+    s->outlet = outlet_create(fds[0], fds[1], err);
+    return s->outlet ? 0 : -1;
+}
+
 /* Become the job's arbiter; is_restart: it has a committed line to go on from. */
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     struct caller agent = caller(s);
     char cwd[PATH_MAX];
+    int fds[2];
     if (!getcwd(cwd, sizeof cwd))
         return belay_error_errno(err, "cannot tell the current directory");
     fill_request(s, &open, cwd);
     open.restart = is_restart;
-    Belay__Wire__Reply *reply = call_job_open(&agent, &open, err);
+    Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
-    int rc = s->name ? 0 : take_opened(s, reply->job_opened, err);
+    int rc = take_streams(s, fds, err);
+    if (rc == 0 && !s->name)
+        rc = take_opened(s, reply->job_opened, err);
     calls_free(reply);
     return rc;
 }
@@ -235,7 +250,8 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
     struct caller agent = caller(s);
-    Belay__Wire__Reply *reply = call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid, err);
+    Belay__Wire__Reply *reply = call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid,
+                                                launch_line_leaves_output(s->argv), err);
     if (!reply) {
         launch_cancel(&s->launch);
         return exit_code_of(err);
@@ -271,6 +287,8 @@ static int run_epoch(struct supervisor *s, struct belay_error *err)
     if (code != EXIT_OK)
         return code;
     detach_report_success(&s->detach, s->name);
+    if (outlet_start(s->outlet, err))
+        return EXIT_INTERNAL;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
     watch_launch(&s->watch);
@@ -403,6 +421,8 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
 {
     struct belay_error err = {0};
     struct caller agent = caller(s);
+    if (s->outlet)
+        outlet_finish(s->outlet, s->watch.end_signal != 0);
     if (s->watch.is_agent_lost)
         return;
     Belay__Wire__Reply *reply =
@@ -417,6 +437,7 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
 
 static void release(struct supervisor *s)
 {
+    outlet_destroy(s->outlet);
     if (s->watch.sock >= 0)
         close(s->watch.sock);
     if (s->signals.fd >= 0)

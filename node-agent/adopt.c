@@ -75,7 +75,7 @@ static void collect(void *context, const char *name, int fd)
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err)
 {
-    char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES];
+    char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES], streams[KEEPER_NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
     snprintf(commits, sizeof commits, "%s/commits", name);
     struct job *job = job_from_record(agent, name, record->fd, err);
@@ -93,6 +93,10 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
         belay_error_set(err, ENOENT, "it has no committed line");
         goto fail;
     }
+    snprintf(streams, sizeof streams, "%s/streams", name);
+    fd = take_fd(all, streams);
+    if (streams_adopt(&job->streams, fd, err) < 0)
+        goto fail;
     take_lines(job);
     snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
     job_add(job);

@@ -41,7 +41,8 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.max_restarts = job->config->max_restarts;
     reply.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
     reply.job_opened = &opened;
-    connection_reply(connection, &reply, NULL, 0);
+    int fds[] = {job->streams.fd, job->streams.wake_fd};
+    connection_reply(connection, &reply, fds, 2);
 }
 
 void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open)
@@ -56,6 +57,7 @@ void take_epoch_open(struct agent *agent, struct connection *connection, const B
         connection_reply_error(connection, err.code, err.text);
         return;
     }
+    job->is_output_forwarded = open->forwards_output;
     opened.epoch = job->epoch->number;
     opened.restore_line = job->epoch->restore_line;
     reply.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;

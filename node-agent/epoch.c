@@ -132,10 +132,11 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         return;
     }
     struct rank *rank = epoch->table[hello->rank];
-    int fds[3] = {rank_control_fd(rank), rank_event_fd(rank), store_image(job->store, hello->rank)};
+    int fds[] = {rank_control_fd(rank), rank_event_fd(rank), job->streams.fd, job->streams.wake_fd,
+                 store_image(job->store, hello->rank)};
     if (epoch->restore_line)
         store_freeze(job->store, hello->rank);
-    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 3 : 2);
+    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 5 : 4);
 }
 
 void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection)
@@ -223,6 +224,8 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         if (!epoch->table)
             return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
         epoch->ranks = epoch->job->ranks = hello->ranks;
+        if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
+            return -1;
     }
     struct rank *rank = rank_create(epoch->job->agent->loop, connection_pid(connection), hello->rank,
                                     hello->ranks, epoch->number, &rank_ops, epoch, err);

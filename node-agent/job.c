@@ -69,7 +69,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    if (!job->store || begin(job, err) < 0) {
+    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -127,6 +127,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     }
     job->agent = agent;
     job->record_fd = -1;
+    job->streams = STREAMS_NONE;
     snprintf(job->name, sizeof job->name, "%s", name);
     snprintf(job->last_reason, sizeof job->last_reason, "start");
     job->config = copy_config(config);
@@ -160,6 +161,7 @@ void job_forget(struct job *job)
     line_destroy(job->line);
     record_drop(job);
     store_destroy(job->store, true);
+    streams_release(&job->streams, job->agent->keeper, job->name);
     if (!job->agent->leaves_jobs)
         undo_remove(job->undo_folder);
     history_release(&job->history);

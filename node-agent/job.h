@@ -16,6 +16,7 @@
 #include "node-agent/agent.h"
 #include "node-agent/history.h"
 #include "node-agent/store/store.h"
+#include "node-agent/streams.h"
 #include "node-agent/timer.h"
 #include "node-agent/undo.h"
 #include "node-agent/verdict.h"
@@ -67,6 +68,8 @@ struct job {
     uint64_t last_line; /* largest number used */
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
+    struct streams_holder streams;
+    bool is_output_forwarded;            /* the arbiter takes output from the streams */
     char undo_folder[UNDO_FOLDER_BYTES]; /* files as they were at its lines, see undo.h */
     int record_fd;                   /* its record in the keeper, -1: none */
     struct job_waiter *waiters;

@@ -13,6 +13,7 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.job = (char *)job->name;
     welcome.epoch = epoch;
     welcome.restore_line = restore_line;
+    welcome.is_output_forwarded = job->is_output_forwarded;
     welcome.undo_folder = (char *)job->undo_folder;
     welcome.undo_limit_bytes =
         job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;

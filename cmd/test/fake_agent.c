@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/message.h"
+#include "common/wire/streams.h"
 
 struct verdict {
     const char *word;
@@ -74,6 +77,18 @@ static void reply(int sock, Belay__Wire__Reply *message)
     message_send(sock, &message->base, NULL, 0, NULL);
 }
 
+/* Streams without ranks. */
+static void send_opened(int sock, Belay__Wire__Reply *message)
+{
+    const struct streams head = {.magic = STREAMS_MAGIC, .version = STREAMS_VERSION};
+    int fds[2] = {memfd_create("streams", MFD_CLOEXEC), eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    if (pwrite(fds[0], &head, sizeof head, 0) != sizeof head)
+        abort();
+    message_send(sock, &message->base, fds, 2, NULL);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
@@ -89,7 +104,7 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
         message.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
         message.job_opened = &opened;
     }
-    reply(sock, &message);
+    send_opened(sock, &message);
 }
 
 static void answer_epoch_open(int sock)

@@ -168,6 +168,19 @@ static void test_programs(void **state)
     assert_null(truncated[at]);
 }
 
+static void test_output_is_left(void **state)
+{
+    (void)state;
+    char *plain[] = {"mpirun", "-n", "4", "./app", "--tag-output", NULL};
+    char *tagged[] = {"/usr/bin/mpirun", "-n", "4", "--tag-output", "./app", NULL};
+    char *second[] = {"mpirun", "-n", "1", "./a", ":", "-n", "1", "-output-filename", "x", "./b", NULL};
+    char *script[] = {"./launch.sh", NULL};
+    assert_true(launch_line_leaves_output(plain));
+    assert_false(launch_line_leaves_output(tagged));
+    assert_false(launch_line_leaves_output(second));
+    assert_false(launch_line_leaves_output(script));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_faults_and_log_level_are_passed_on),
         cmocka_unit_test(test_other_launchers_keep_their_line),
         cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_output_is_left),
         cmocka_unit_test(test_programs),
     };
     return cmocka_run_group_tests_name("launch_line", tests, NULL, NULL);

@@ -3,10 +3,12 @@
  */
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mpi-layer/entry/late.h"
@@ -49,6 +51,26 @@ static char *other_preloads(const char *list)
     return out;
 }
 
+/*
+ * The first program that the launcher starts, be it a script, has the launcher's streams; what follows may
+ * have others. So they are noted here, for belay-launch.
+ */
+static void note_streams(void)
+{
+    char text[160];
+    int used = 0;
+    bool is_launched = getenv("OMPI_COMM_WORLD_RANK") || getenv("PMIX_RANK");
+    if (!is_launched || getenv("BELAY_STREAMS"))
+        return;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        struct stat st = {0};
+        fstat(fd, &st);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%lx:%lx ", (unsigned long)st.st_dev,
+                         (unsigned long)st.st_ino);
+    }
+    setenv("BELAY_STREAMS", text, 1);
+}
+
 static int own_program(char path[PATH_MAX])
 {
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -87,6 +109,7 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv)
     char program[PATH_MAX];
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
+    note_streams();
     int is_known = own_program(program) == 0;
     /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
      * has us. */

@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 4
+#define LAYER_LAYOUT_VERSION 5
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -89,6 +89,8 @@ struct thread {
     int64_t cpu_noted_ns;  /* processor time as the application counts, ... */
     int64_t cpu_offset_ns; /* ... which is the kernel's plus this */
     struct signal_queue signals; /* pending for this thread */
+    /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
+    uint64_t written_at, written_bytes;
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -99,6 +101,11 @@ struct vk_action { /* struct kernel_sigaction as the application gave it */
     uint64_t flags;
     uint64_t restorer;
     uint64_t mask;
+};
+
+/* How far the application is in one of its output streams (common/wire/streams.h). */
+struct vk_stream {
+    uint64_t bytes, digest;
 };
 
 enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_TIMER, FD_OTHER };
@@ -171,6 +178,8 @@ struct vk {
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
+    struct vk_stream outputs[2]; /* standard output, standard error */
+    uint64_t input_position;     /* bytes read from standard input */
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     uint32_t umask;

@@ -32,9 +32,11 @@
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/restore.h"
+#include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/trap.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 #define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
@@ -352,6 +354,7 @@ static void restart_program(struct belay_error *err)
         return;
     if (process_restore_timers(err))
         return;
+    vk_stream_go_on();
     thread_resume_main();
 }
 
@@ -390,7 +393,8 @@ int main(int argc, char **argv)
         die(&err);
     /* The application's crashes are its own: no handler of the library's. */
     setenv("OMPI_MCA_opal_signal", "", 0);
-    if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err))
+    if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
+        streams_start(&rank, &err))
         die(&err);
     fill_gate();
     let_agent_read();
@@ -408,6 +412,8 @@ int main(int argc, char **argv)
         vk_fd_drop(rank.sock);
         vk_fd_drop(rank.event_fd);
         vk_fd_drop(rank.control->tracking_fd);
+        vk_fd_drop(rank.wake_fd);
+        vk_stream_go_on();
         start_program(&paths, program, arguments, &err);
     }
     die(&err);

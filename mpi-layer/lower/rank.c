@@ -112,11 +112,11 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
     return 0;
 }
 
-static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[3],
+static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[5],
                       struct belay_error *err)
 {
     char rundir[PATH_MAX];
-    unsigned fd_count = 3;
+    unsigned fd_count = 5;
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = (Belay__Wire__RankHello *)(uintptr_t)hello;
@@ -132,7 +132,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     }
     int result = 0;
     if (reply->body_case != BELAY__WIRE__REPLY__BODY_RANK_WELCOME ||
-        fd_count != (reply->rank_welcome->restore_line ? 3u : 2u)) {
+        fd_count != (reply->rank_welcome->restore_line ? 5u : 4u)) {
         result = belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
         close(sock);
     } else {
@@ -140,6 +140,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
         rank->restore_line = reply->rank_welcome->restore_line;
         snprintf(rank->undo_folder, sizeof rank->undo_folder, "%s", reply->rank_welcome->undo_folder);
         rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
+        rank->is_output_forwarded = reply->rank_welcome->is_output_forwarded;
         rank->sock = rank_move_high(sock);
     }
     belay__wire__reply__free_unpacked(reply, NULL);
@@ -163,7 +164,7 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
 {
     uint8_t digest[IDENTITY_BYTES];
     char text[2 * PATH_MAX + 256], name[64];
-    int fds[3] = {-1, -1, -1};
+    int fds[5] = {-1, -1, -1, -1, -1};
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     rank->image_fd = -1;
     make_name(program, name, sizeof name);
@@ -180,7 +181,9 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     if (call_hello(rank, &hello, belayd, fds, err))
         return -1;
     rank->event_fd = rank_move_high(fds[1]);
+    rank->streams_fd = rank_move_high(fds[2]);
+    rank->wake_fd = rank_move_high(fds[3]);
     if (rank->restore_line)
-        rank->image_fd = rank_move_high(fds[2]);
+        rank->image_fd = rank_move_high(fds[4]);
     return map_control(rank, fds[0], err);
 }

@@ -4,6 +4,7 @@
 #ifndef BELAY_MPI_LAYER_LOWER_RANK_H
 #define BELAY_MPI_LAYER_LOWER_RANK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -19,6 +20,9 @@ struct rank {
     int image_fd; /* -1 unless restore_line > 0; the restore closes it */
     char undo_folder[4096]; /* of the job, see common/wire/undo.h; "": none */
     uint64_t undo_limit_bytes;
+    int streams_fd; /* of the job (common/wire/streams.h) */
+    int wake_fd;    /* of their reader */
+    bool is_output_forwarded;
 };
 
 /*

@@ -14,6 +14,7 @@
 
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_stream.h"
 
 #ifndef SA_RESTORER
 #define SA_RESTORER 0x04000000
@@ -172,13 +173,18 @@ static void serve_wait(greg_t *g, long nr)
 }
 
 /*
- * A call that writes. What may block for long (a pipe, a socket) is made from the page of code, where our
- * signal may find it.
+ * A call that writes: to a file, to a standard stream, or elsewhere. What may block for long (a pipe, a
+ * socket) is made from the page of code, where our signal may find it.
  */
-static void serve_write(long nr, greg_t *g)
+static void serve_write(ucontext_t *uc, long nr)
 {
-    bool is_own = vk_is_own_process() && vk_is_rank();
-    if (is_own && !vk_file_is_regular(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX])))
+    greg_t *g = uc->uc_mcontext.gregs;
+    long fd = vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX]);
+    bool is_elsewhere = vk_is_own_process() && vk_is_rank() && !vk_file_is_regular(fd);
+    int stream = is_elsewhere && (nr == SYS_write || nr == SYS_writev) ? vk_stream_of(fd) : -1;
+    if (stream >= 0)
+        vk_stream_write(uc, nr, stream);
+    else if (is_elsewhere)
         serve_wait(g, nr);
     else
         g[REG_RAX] =
@@ -201,7 +207,9 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
     else if (vk_file_is_write(nr))
-        serve_write(nr, g);
+        serve_write(uc, nr);
+    else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(g[REG_RDI]))
+        vk_stream_read(uc, nr);
     else if (is_wait(nr))
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
@@ -270,6 +278,17 @@ static void emit_socket_timeouts(struct program *p)
     emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 }
 
+/* Of what reads, only that from descriptor 0. */
+static void emit_reads(struct program *p)
+{
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 1, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_readv, 0, 4);
+    emit_load_argument(p, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
 /*
  * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone
  * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls
@@ -283,6 +302,7 @@ static void build_filter(struct program *p)
         emit_trap(p, *nr);
     emit_waits(p);
     emit_socket_timeouts(p);
+    emit_reads(p);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]), 0, 0);
     emit(p, BPF_ALU | BPF_AND | BPF_K, CLONE_THREAD | CLONE_VM, 0, 0);

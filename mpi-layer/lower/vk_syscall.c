@@ -1,5 +1,6 @@
 /* vk_syscall.c - which system calls of the upper half are served, and by whom. */
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_stream.h"
 
 #include <asm/prctl.h>
 #include <errno.h>
@@ -82,6 +83,7 @@ long vk_create(void)
     VK->next_low = UPPER_LOW;
     VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
     VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
+    VK->outputs[0].digest = VK->outputs[1].digest = STREAM_DIGEST_START;
     VK->mpi_thread_level = -1;
     return 0;
 }

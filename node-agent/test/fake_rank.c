@@ -34,7 +34,7 @@ static int event_fd;
 
 static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
 static void be_restored(uint64_t line);
-static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count);
+static int say_hello(const struct fake_rank_plan *plan, int fds[5], unsigned *count);
 static bool is_image_right(const struct fake_rank_plan *plan, int fd);
 static enum control_state state_of(const struct fake_rank_plan *plan);
 static void make_memory(const struct fake_rank_plan *plan);
@@ -109,8 +109,8 @@ int fake_rank_reap(struct fake_rank *rank)
 
 static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
 {
-    int fds[3];
-    unsigned count = 3;
+    int fds[5];
+    unsigned count = 5;
     uint8_t status;
     signal(CONTROL_SIGNAL, SIG_IGN);
     if (say_hello(plan, fds, &count) < 0) {
@@ -120,7 +120,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     event_fd = fds[1];
     if (control == MAP_FAILED || control->magic != CONTROL_MAGIC || control->rank != plan->rank ||
-        (plan->expect_line > 0) != (count == 3) || (count == 3 && !is_image_right(plan, fds[2]))) {
+        (plan->expect_line > 0) != (count == 5) || (count == 5 && !is_image_right(plan, fds[4]))) {
         write(words, "i", 1);
         _exit(1);
     }
@@ -163,7 +163,7 @@ static void be_restored(uint64_t line)
     control->restored_line = line;
 }
 
-static int say_hello(const struct fake_rank_plan *plan, int fds[3], unsigned *count)
+static int say_hello(const struct fake_rank_plan *plan, int fds[5], unsigned *count)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;

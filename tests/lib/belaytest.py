@@ -112,7 +112,7 @@ class Job:
     """One `belay run` (or `belay restart`), its standard streams in files."""
 
     def __init__(self, sandbox, program, name="job", interval="300ms", options=(), seed=None, trace=True,
-                 line=None, **variables):
+                 line=None, piped=False, stdin=None, **variables):
         self.sandbox = sandbox
         self.program = program
         self.name = name
@@ -123,6 +123,9 @@ class Job:
         self.random = random.Random(self.seed)
         self.options = ["run", "--name", name, *(["--interval", interval] if interval else []), *options]
         self.line = line or self.launch_line()
+        self.piped = piped  # standard output and error through pipes
+        self.stdin = stdin  # a file that comes through a pipe
+        self.pipes = []
         self.process = None
         self.pids = {}  # epoch: {rank: pid}, as seen
         self.outages = []  # of Outage
@@ -142,10 +145,24 @@ class Job:
 
     def _start(self, arguments):
         with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
+            ends = [self._pipe_to(out), self._pipe_to(err)] if self.piped else [out, err]
+            source = self._pipe_from(self.stdin) if self.stdin else subprocess.DEVNULL
             self.process = subprocess.Popen([*self.sandbox.user, self.sandbox.command, *arguments],
-                                            stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
+                                            stdin=source, stdout=ends[0], stderr=ends[1], cwd=self.folder,
                                             env={**self.sandbox.environment, **self.variables},
                                             start_new_session=True)
+            for end in [*ends, source] if self.piped else [source]:
+                if end is not subprocess.DEVNULL:
+                    end.close()
+
+    def _pipe_to(self, file):
+        self.pipes.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=file))
+        return self.pipes[-1].stdin
+
+    def _pipe_from(self, path):
+        with open(path, "rb") as file:
+            self.pipes.append(subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE))
+        return self.pipes[-1].stdout
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -231,7 +248,10 @@ class Job:
     def wait(self, deadline_s=90):
         """Wait for the end of `belay run`; its status."""
         try:
-            return self.process.wait(deadline_s)
+            status = self.process.wait(deadline_s)
+            for pipe in self.pipes:
+                pipe.wait(deadline_s)
+            return status
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} did not end within {deadline_s} s") from None
 
@@ -249,6 +269,9 @@ class Job:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        for pipe in self.pipes:
+            pipe.kill()
+            pipe.wait()
 
 
 class Outage:

@@ -1,0 +1,281 @@
+#include "cmd/outlet.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HURRY_S 1
+#define LINE_PATIENCE_MS 100 /* how long the beginning of a line waits for its end */
+
+/* The beginning of a line that is being held back. */
+struct held {
+    uint64_t end; /* of the stream */
+    int64_t since_ms;
+};
+
+struct outlet {
+    int fd, wake_fd; /* of the streams */
+    struct streams *head;
+    char *slots; /* all ranks', NULL: their number is not known yet */
+    size_t slots_bytes;
+    struct held *held; /* STREAMS_PER_RANK for each slot */
+    pthread_t thread;
+    bool is_started, is_closed[STREAMS_PER_RANK]; /* nobody reads any more: the rest is dropped */
+    bool has_held;                                /* some line's beginning waits */
+    bool is_ending;                               /* the thread is to leave when all is out */
+};
+
+static void close_streams(struct outlet *outlet)
+{
+    if (outlet->slots)
+        munmap(outlet->slots, outlet->slots_bytes);
+    free(outlet->held);
+    if (outlet->head)
+        munmap(outlet->head, STREAMS_PAGE_BYTES);
+    if (outlet->fd >= 0)
+        close(outlet->fd);
+    if (outlet->wake_fd >= 0)
+        close(outlet->wake_fd);
+    outlet->slots = NULL;
+    outlet->held = NULL;
+    outlet->head = NULL;
+    outlet->fd = outlet->wake_fd = -1;
+}
+
+static int open_streams(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err)
+{
+    outlet->fd = streams_fd;
+    outlet->wake_fd = wake_fd;
+    void *head = mmap(NULL, STREAMS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, streams_fd, 0);
+    if (head == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the memory of standard streams");
+    outlet->head = head;
+    if (outlet->head->magic != STREAMS_MAGIC || outlet->head->version != STREAMS_VERSION)
+        return belay_error_set(err, EPROTO,
+                               "the agent is of another version; end its jobs and start it anew");
+    return 0;
+}
+
+struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *err)
+{
+    struct outlet *outlet = calloc(1, sizeof *outlet);
+    if (!outlet) {
+        belay_error_set(err, ENOMEM, "out of memory");
+        close(streams_fd);
+        close(wake_fd);
+        return NULL;
+    }
+    if (open_streams(outlet, streams_fd, wake_fd, err)) {
+        outlet_destroy(outlet);
+        return NULL;
+    }
+    return outlet;
+}
+
+void outlet_destroy(struct outlet *outlet)
+{
+    if (!outlet || outlet->is_started)
+        return;
+    int code = errno;
+    close_streams(outlet);
+    free(outlet);
+    errno = code;
+}
+
+/* ---- the thread ---- */
+
+static struct stream *stream_at(const struct outlet *outlet, uint32_t rank, int which)
+{
+    struct streams_rank *slot = (void *)(outlet->slots + STREAMS_SLOT_BYTES * rank);
+    return &slot->streams[which];
+}
+
+static const char *ring_at(const struct outlet *outlet, uint32_t rank, int which)
+{
+    return outlet->slots + (STREAMS_RING(rank, (uint64_t)which) - STREAMS_SLOT(0));
+}
+
+/* Map the ranks' slots once there are ranks. */
+static bool has_slots(struct outlet *outlet)
+{
+    uint32_t ranks = __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE);
+    if (outlet->slots || !ranks)
+        return outlet->slots;
+    outlet->slots_bytes = STREAMS_SLOT_BYTES * ranks;
+    void *slots = mmap(NULL, outlet->slots_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, outlet->fd,
+                       (off_t)STREAMS_SLOT(0));
+    outlet->held = calloc((size_t)ranks * STREAMS_PER_RANK, sizeof *outlet->held);
+    if (slots != MAP_FAILED && outlet->held)
+        outlet->slots = slots;
+    return outlet->slots;
+}
+
+/* Write what a ring holds from `from` on; it may wrap. Returns what write(2) returns. */
+static ssize_t write_ring(const char *ring, uint64_t from, uint64_t count, int fd)
+{
+    uint64_t at = from % STREAMS_RING_BYTES, first = STREAMS_RING_BYTES - at;
+    struct iovec parts[2] = {{(void *)(uintptr_t)(ring + at), count < first ? count : first},
+                             {(void *)(uintptr_t)ring, count < first ? 0 : count - first}};
+    ssize_t put;
+    do
+        put = writev(fd, parts, 2);
+    while (put < 0 && errno == EINTR);
+    return put;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+/*
+ * Where to stop, so that lines of different ranks do not get mixed: behind the last whole line. A beginning
+ * of one is held back, but not for ever: it may be a prompt.
+ */
+static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, uint64_t taken, uint64_t end)
+{
+    const char *ring = ring_at(outlet, rank, which);
+    struct held *held = &outlet->held[rank * STREAMS_PER_RANK + (unsigned)which];
+    uint64_t at = end;
+    while (at > taken && ring[(at - 1) % STREAMS_RING_BYTES] != '\n')
+        at--;
+    bool is_whole = at == end || outlet->is_ending || end - taken > STREAMS_RING_BYTES / 2;
+    if (!is_whole && held->end != end)
+        *held = (struct held){end, now_ms()};
+    if (is_whole || now_ms() - held->since_ms >= LINE_PATIENCE_MS)
+        return end;
+    outlet->has_held = true;
+    return at;
+}
+
+static bool forward_stream(struct outlet *outlet, uint32_t rank, int which)
+{
+    struct stream *stream = stream_at(outlet, rank, which);
+    const char *ring = ring_at(outlet, rank, which);
+    uint64_t taken = stream->taken, end = stream_end_now(stream).bytes;
+    if (taken >= end)
+        return false;
+    end = end_of_lines(outlet, rank, which, taken, end);
+    bool has_found = taken < end;
+    while (taken < end) {
+        ssize_t put = outlet->is_closed[which] ? (ssize_t)(end - taken)
+                                               : write_ring(ring, taken, end - taken, STDOUT_FILENO + which);
+        if (put < 0)
+            outlet->is_closed[which] = true;
+        else
+            __atomic_store_n(&stream->taken, taken += (uint64_t)put, __ATOMIC_RELEASE);
+    }
+    return has_found;
+}
+
+static bool forward_all(struct outlet *outlet)
+{
+    bool has_found = false;
+    outlet->has_held = false;
+    if (!has_slots(outlet))
+        return false;
+    for (uint32_t rank = 0; rank < outlet->slots_bytes / STREAMS_SLOT_BYTES; rank++)
+        for (int which = 0; which < STREAMS_PER_RANK; which++)
+            has_found |= forward_stream(outlet, rank, which);
+    return has_found;
+}
+
+static void sleep_until_woken(struct outlet *outlet)
+{
+    struct pollfd wait = {.fd = outlet->wake_fd, .events = POLLIN};
+    uint64_t count;
+    poll(&wait, 1, outlet->has_held ? LINE_PATIENCE_MS : -1);
+    ssize_t ignored = read(outlet->wake_fd, &count, sizeof count);
+    (void)ignored;
+}
+
+static void *run(void *argument)
+{
+    struct outlet *outlet = argument;
+    for (;;) {
+        bool is_ending = __atomic_load_n(&outlet->is_ending, __ATOMIC_ACQUIRE);
+        if (forward_all(outlet))
+            continue;
+        if (is_ending)
+            return NULL;
+        /* Whoever writes after this wakes us; who wrote before it is found by another look. */
+        __atomic_store_n(&outlet->head->is_reader_asleep, 1, __ATOMIC_SEQ_CST);
+        if (!forward_all(outlet) && !__atomic_load_n(&outlet->is_ending, __ATOMIC_SEQ_CST))
+            sleep_until_woken(outlet);
+    }
+}
+
+int outlet_start(struct outlet *outlet, struct belay_error *err)
+{
+    if (outlet->is_started)
+        return 0;
+    int code = pthread_create(&outlet->thread, NULL, run, outlet);
+    if (code)
+        return belay_error_set(err, code, "cannot start a thread: %s", strerror(code));
+    outlet->is_started = true;
+    return 0;
+}
+
+void outlet_finish(struct outlet *outlet, bool is_hurried)
+{
+    struct timespec until;
+    uint64_t one = 1;
+    if (!outlet->is_started)
+        return;
+    __atomic_store_n(&outlet->is_ending, true, __ATOMIC_SEQ_CST);
+    ssize_t ignored = write(outlet->wake_fd, &one, sizeof one);
+    (void)ignored;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += HURRY_S;
+    if (!is_hurried)
+        pthread_join(outlet->thread, NULL);
+    else if (pthread_timedjoin_np(outlet->thread, NULL, &until))
+        return; /* it still uses the memory: its end is the process's */
+    outlet->is_started = outlet->is_ending = false;
+}
+
+/* ---- another agent ---- */
+
+static bool is_same_file(int one, int other)
+{
+    struct stat a, b;
+    return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+/* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
+static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
+{
+    uint32_t ranks = from->head->ranks;
+    if (!ranks || !from->slots)
+        return 0;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (pwrite(to->fd, from->slots + STREAMS_SLOT_BYTES * rank, sizeof(struct streams_rank),
+                   (off_t)STREAMS_SLOT(rank)) != sizeof(struct streams_rank))
+            return belay_error_errno(err, "cannot write to the memory of standard streams");
+    return 0;
+}
+
+int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err)
+{
+    bool is_same = is_same_file(outlet->fd, streams_fd);
+    struct outlet old = *outlet;
+    outlet_finish(outlet, false);
+    outlet->slots = NULL;
+    outlet->held = NULL;
+    outlet->head = NULL;
+    int rc = open_streams(outlet, streams_fd, wake_fd, err);
+    if (rc == 0 && !is_same)
+        rc = carry_over(&old, outlet, err);
+    close_streams(&old);
+    return rc;
+}

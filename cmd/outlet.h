@@ -1,0 +1,42 @@
+/*
+ * outlet.h - the ranks' output on its way to belay's own standard output and error (common/wire/streams.h).
+ *
+ * A thread takes it from the rings, since writing may block for as long as the reader of a pipe likes. What
+ * has been written is counted where it outlives this process, so that another one goes on where it was.
+ */
+#ifndef BELAY_CMD_OUTLET_H
+#define BELAY_CMD_OUTLET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/streams.h"
+
+struct outlet;
+
+/*
+ * For the streams in the memfd streams_fd, woken by wake_fd; both become the outlet's, also if it fails.
+ * NULL with err.
+ */
+struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *err);
+
+/*
+ * A new agent gave others in the place of those that this outlet has served: if they are new ones, they go on
+ * where the old ones are. Returns 0 or -1 with err.
+ */
+int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err);
+
+/* Start to forward, to STDOUT_FILENO and STDERR_FILENO. Once. Returns 0 or -1 with err. */
+int outlet_start(struct outlet *outlet, struct belay_error *err);
+
+/*
+ * All that the ranks have written is out when this returns; they have ended. With is_hurried it is given up
+ * after a second, if nobody reads.
+ */
+void outlet_finish(struct outlet *outlet, bool is_hurried);
+
+/* Accepts NULL. */
+void outlet_destroy(struct outlet *outlet);
+
+#endif

@@ -1,0 +1,255 @@
+/* vk_stream.c - see vk_stream.h. */
+#include "mpi-layer/lower/vk_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "mpi-layer/lower/vk.h"
+
+#define PIECE_BYTES 4096     /* a pipe that poll(2) calls ready takes that many without waiting */
+#define ROOM_WAIT_NS 1000000 /* between two looks at a full ring */
+#define SYSCALL_BYTES 2
+
+static struct vk_streams own;
+static uint32_t lock_word;
+
+void vk_stream_start(const struct vk_streams *streams)
+{
+    own = *streams;
+    for (int i = 0; i < STREAMS_PER_RANK && own.shared && !own.is_forwarded; i++)
+        own.slot->streams[i].taken = stream_end_now(&own.slot->streams[i]).bytes;
+}
+
+static void wake_arbiter(void)
+{
+    uint64_t one = 1;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&own.shared->is_reader_asleep, __ATOMIC_RELAXED) &&
+        __atomic_exchange_n(&own.shared->is_reader_asleep, 0, __ATOMIC_ACQ_REL))
+        raw3(SYS_write, own.wake_fd, &one, sizeof one);
+}
+
+void vk_stream_go_on(void)
+{
+    if (!own.shared || own.rank != 0)
+        return;
+    own.shared->input_from = VK->input_position;
+    __atomic_store_n(&own.shared->input_epoch, own.epoch, __ATOMIC_RELEASE);
+    wake_arbiter();
+}
+
+static bool is_same(const struct vk_stream_id *id, const struct stat *st)
+{
+    return id->inode && id->inode == st->st_ino && id->device == st->st_dev;
+}
+
+int vk_stream_of(long fd)
+{
+    struct stat st;
+    if (!own.shared || raw2(SYS_fstat, fd, &st) < 0)
+        return -1;
+    for (int i = 0; i < STREAMS_PER_RANK; i++)
+        if (is_same(&own.outputs[i], &st))
+            return i;
+    return -1;
+}
+
+/* All signals are blocked in the handler that this runs in: the holder is never interrupted. */
+static void lock(void)
+{
+    while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE))
+        raw0(SYS_sched_yield);
+}
+
+static void unlock(void)
+{
+    __atomic_store_n(&lock_word, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- waiting: with the caller's own mask, so that our signal finds the rank ---- */
+
+/*
+ * Returns false if our signal came: the call is to be made again after the safe point, and goes on at `done`
+ * then (it is told by its stack pointer).
+ */
+static bool wait_for(ucontext_t *context, long nr, struct pollfd *descriptor, int64_t timeout_ns,
+                     uint64_t done)
+{
+    greg_t *g = context->uc_mcontext.gregs;
+    struct thread *self = thread_self();
+    uint64_t mask = *(const uint64_t *)(const void *)&context->uc_sigmask & ~VK_OWN_SIGNALS;
+    struct timespec timeout = {0, timeout_ns};
+    self->pending = 0;
+    raw_syscall(SYS_ppoll, (long)descriptor, descriptor ? 1 : 0, (long)(timeout_ns ? &timeout : 0),
+                (long)&mask, 8, 0);
+    if (!self->pending)
+        return true;
+    self->pending = 0;
+    self->written_at = done ? (uint64_t)g[REG_RSP] : 0;
+    self->written_bytes = done;
+    raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
+    g[REG_RIP] -= SYSCALL_BYTES;
+    g[REG_RAX] = nr;
+    return false;
+}
+
+/* ---- output ---- */
+
+static void report_difference(int which)
+{
+    static const char *const texts[] = {
+        "belay: after the restart, what a rank wrote to standard output again is not what it had written\n",
+        "belay: after the restart, what a rank wrote to standard error again is not what it had written\n"};
+    uint64_t length = 0;
+    while (texts[which][length])
+        length++;
+    raw3(SYS_write, 2, texts[which], length);
+}
+
+/* Written before, by an earlier process of this rank: compared, not written. */
+static uint64_t skip(int which, const char *bytes, uint64_t count, const struct stream_end *end)
+{
+    struct vk_stream *position = &VK->outputs[which];
+    if (position->bytes >= end->bytes)
+        return 0;
+    if (count > end->bytes - position->bytes)
+        count = end->bytes - position->bytes;
+    position->digest = stream_digest(position->digest, bytes, count);
+    position->bytes += count;
+    if (position->bytes == end->bytes && position->digest != end->digest)
+        report_difference(which);
+    return count;
+}
+
+static void advance(int which, const char *bytes, uint64_t count)
+{
+    struct vk_stream *position = &VK->outputs[which];
+    struct stream *stream = &own.slot->streams[which];
+    uint32_t other = !(stream->turn & 1);
+    position->digest = stream_digest(position->digest, bytes, count);
+    position->bytes += count;
+    stream->ends[other] = (struct stream_end){position->bytes, position->digest};
+    __atomic_store_n(&stream->turn, other, __ATOMIC_RELEASE);
+    if (!own.is_forwarded) /* nothing of it is in the ring */
+        stream->taken = position->bytes;
+}
+
+static void copy_to_ring(int which, const char *bytes, uint64_t count, uint64_t end)
+{
+    char *ring = (char *)own.slot + STREAMS_PAGE_BYTES + STREAMS_RING_BYTES * (uint64_t)which;
+    for (uint64_t i = 0; i < count; i++)
+        ring[(end + i) % STREAMS_RING_BYTES] = bytes[i];
+}
+
+/* All or nothing, if it fits at all. Returns what went in, 0: there is no room yet. */
+static long put_in_ring(int which, const char *bytes, uint64_t count, uint64_t end)
+{
+    uint64_t taken = __atomic_load_n(&own.slot->streams[which].taken, __ATOMIC_ACQUIRE);
+    uint64_t room = STREAMS_RING_BYTES - (end - taken);
+    if (count > STREAMS_RING_BYTES)
+        count = room;
+    if (count > room)
+        return 0;
+    copy_to_ring(which, bytes, count, end);
+    return (long)count;
+}
+
+/* In the launcher's hands once it is written. */
+static long put_in_descriptor(long fd, const char *bytes, uint64_t count)
+{
+    struct pollfd ready = {.fd = (int)fd, .events = POLLOUT};
+    struct timespec at_once = {0, 0};
+    long flags = raw3(SYS_fcntl, fd, F_GETFL, 0);
+    if (!(flags & O_NONBLOCK)) {
+        if (raw_syscall(SYS_ppoll, (long)&ready, 1, (long)&at_once, 0, 8, 0) <= 0)
+            return 0;
+        if (count > PIECE_BYTES)
+            count = PIECE_BYTES;
+    }
+    return raw3(SYS_write, fd, bytes, count);
+}
+
+/* Returns bytes taken care of, 0: wait, or -errno. */
+static long put(int which, long fd, const char *bytes, uint64_t count)
+{
+    struct stream_end end = stream_end_now(&own.slot->streams[which]);
+    long result = (long)skip(which, bytes, count, &end);
+    if (result)
+        return result;
+    result = own.is_forwarded ? put_in_ring(which, bytes, count, end.bytes)
+                              : put_in_descriptor(fd, bytes, count);
+    if (result > 0)
+        advance(which, bytes, (uint64_t)result);
+    if (result > 0 && own.is_forwarded)
+        wake_arbiter();
+    return result;
+}
+
+/* The part of a vector that begins `done` bytes in; its length in *count, 0: none. */
+static const char *part_at(const struct iovec *vector, long parts, uint64_t done, uint64_t *count)
+{
+    for (long i = 0; i < parts; i++) {
+        if (done < vector[i].iov_len) {
+            *count = vector[i].iov_len - done;
+            return (const char *)vector[i].iov_base + done;
+        }
+        done -= vector[i].iov_len;
+    }
+    *count = 0;
+    return NULL;
+}
+
+void vk_stream_write(ucontext_t *context, long nr, int which)
+{
+    greg_t *g = context->uc_mcontext.gregs;
+    struct thread *self = thread_self();
+    long fd = g[REG_RDI], result = 0;
+    struct iovec single = {(void *)g[REG_RSI], (size_t)g[REG_RDX]};
+    const struct iovec *vector = nr == SYS_write ? &single : (const struct iovec *)g[REG_RSI];
+    long parts = nr == SYS_write ? 1 : g[REG_RDX];
+    uint64_t count, done = self->written_at == (uint64_t)g[REG_RSP] ? self->written_bytes : 0;
+    struct pollfd ready = {.fd = (int)fd, .events = POLLOUT};
+    self->written_at = 0;
+    for (const char *bytes; (bytes = part_at(vector, parts, done, &count));) {
+        lock();
+        result = put(which, fd, bytes, count);
+        unlock();
+        if (result < 0)
+            break;
+        done += (uint64_t)result;
+        if (result > 0)
+            continue;
+        bool is_in_time = own.is_forwarded ? wait_for(context, nr, NULL, ROOM_WAIT_NS, done)
+                                           : wait_for(context, nr, &ready, 0, done);
+        if (!is_in_time)
+            return;
+    }
+    g[REG_RAX] = done ? (greg_t)done : result;
+}
+
+/* ---- input ---- */
+
+bool vk_stream_is_input(long fd)
+{
+    struct stat st;
+    return own.shared && own.rank == 0 && vk_is_rank() && vk_is_own_process() &&
+           raw2(SYS_fstat, fd, &st) == 0 && is_same(&own.input, &st);
+}
+
+void vk_stream_read(ucontext_t *context, long nr)
+{
+    greg_t *g = context->uc_mcontext.gregs;
+    struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLIN};
+    long flags = raw3(SYS_fcntl, g[REG_RDI], F_GETFL, 0);
+    while (!(flags & O_NONBLOCK) && !ready.revents) /* again if a handler of the application came */
+        if (!wait_for(context, nr, &ready, 0, 0))
+            return;
+    long result = raw3(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
+    if (result > 0)
+        VK->input_position += (uint64_t)result;
+    g[REG_RAX] = result;
+}
