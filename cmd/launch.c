@@ -65,7 +65,7 @@ static void execute(const struct launch_spec *spec, uint32_t epoch)
         .epoch = epoch,
     };
     char **argv = launch_line_build(spec->argv, spec->environment, &variables);
-    char **environment = launch_environment_build(spec->argv[0], spec->environment, &variables);
+    char **environment = launch_environment_build(spec->argv, spec->environment, &variables);
     if (!argv || !environment)
         return;
     if ((spec->out_fd >= 0 && dup2(spec->out_fd, STDOUT_FILENO) < 0) ||

@@ -274,12 +274,27 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-char **launch_environment_build(const char *program, char *const environment[],
+/* Are the contexts of this mpirun line in a file? */
+static bool has_app_file(char *const argv[])
+{
+    for (size_t i = 1; argv[i];) {
+        const char *option = option_name(argv[i++]);
+        if (!option)
+            return false;
+        if (!strcmp(option, "app"))
+            return true;
+        for (size_t values = values_of(option); values > 0 && argv[i]; values--)
+            i++;
+    }
+    return false;
+}
+
+char **launch_environment_build(char *const argv[], char *const environment[],
                                 const struct launch_variables *variables)
 {
     struct string_list list = {0};
     bool has_failed = false;
-    if (launch_line_is_mpirun(program))
+    if (launch_line_is_mpirun(argv[0]) && !has_app_file(argv))
         return string_list_copy(environment, string_list_count(environment));
     for (size_t i = 0; environment[i] && !has_failed; i++)
         has_failed = !is_ours(environment[i]) && string_list_add(&list, environment[i]);

@@ -3,7 +3,9 @@
  *
  * Open MPI's launchers (mpirun, mpiexec, orterun, prun) get "-x NAME=VALUE" in each application context
  * and an unchanged environment of their own, so that the preload is in the ranks and not in mpirun. Every
- * other launcher (srun, a script) gets the variables in its environment, which it passes on. Pure functions.
+ * other launcher (srun, a script) gets the variables in its environment, which it passes on, and so does an
+ * Open MPI launcher that reads its contexts from a file (--app), where the line's -x has no effect. Pure
+ * functions.
  */
 #ifndef BELAY_CMD_LAUNCH_LINE_H
 #define BELAY_CMD_LAUNCH_LINE_H
@@ -42,8 +44,8 @@ char **launch_line_build(char *const argv[], char *const environment[],
  */
 const char *launch_line_program(char *const argv[], size_t *at);
 
-/* The launcher's own environment; same ownership. */
-char **launch_environment_build(const char *program, char *const environment[],
+/* The launcher's own environment, for the line that the user gave; same ownership. */
+char **launch_environment_build(char *const argv[], char *const environment[],
                                 const struct launch_variables *variables);
 
 #endif

@@ -157,6 +157,19 @@ def test_preload_and_belay_restart(sandbox, programs, belay):
     assert sandbox.status("alone")["history"][-1]["restored_line"] >= 1
 
 
+def test_app_file(sandbox, programs):
+    """Open MPI takes -x from the lines of the file only, which is the user's."""
+    program = ring(programs)
+    path = os.path.join(sandbox.folder, "app")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"-n {program.ranks} {' '.join(program.argv)}\n")
+    job = sandbox.run(program, trace=False, line=["mpirun", "--app", path])
+    job.wait_committed()
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 def test_no_mpi_program(belay):
     done = belay("run", "--", "mpirun", "-n", "2", "sh", "-c", "echo here; exit 4")
     assert (done.returncode, done.stdout) == (4, "here\nhere\n")

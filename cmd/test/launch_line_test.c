@@ -133,23 +133,30 @@ static void test_other_launchers_keep_their_line(void **state)
     expect_line("srun -n 4 ./app", "LD_PRELOAD=/e.so", "srun -n 4 ./app");
 }
 
+static void expect_environment(const char *line, char *const environment[], const char *expected)
+{
+    char line_text[1024], text[1024], *argv[WORDS_MAX];
+    snprintf(line_text, sizeof line_text, "%s", line);
+    split(line_text, argv);
+    char **built = launch_environment_build(argv, environment, &variables);
+    assert_non_null(built);
+    join(built, text, sizeof text);
+    assert_string_equal(text, expected);
+    string_list_free(built);
+}
+
 static void test_environment(void **state)
 {
     (void)state;
     char *environment[] = {"A=1", "LD_PRELOAD=/e.so", "BELAY_EPOCH=3", "BELAY_NAME=old", "B=2", NULL};
-    char text[1024];
-    char **built = launch_environment_build("srun", environment, &variables);
-    assert_non_null(built);
-    join(built, text, sizeof text);
-    assert_string_equal(text,
-                        "A=1 B=2 LD_PRELOAD=/l/libbelay.so:/e.so BELAY_NAME=j BELAY_RUNDIR=/r BELAY_EPOCH=7");
-    string_list_free(built);
-
-    built = launch_environment_build("mpirun", environment, &variables);
-    assert_non_null(built);
-    join(built, text, sizeof text);
-    assert_string_equal(text, "A=1 LD_PRELOAD=/e.so BELAY_EPOCH=3 BELAY_NAME=old B=2");
-    string_list_free(built);
+    static const char unchanged[] = "A=1 LD_PRELOAD=/e.so BELAY_EPOCH=3 BELAY_NAME=old B=2";
+    static const char ours[] =
+        "A=1 B=2 LD_PRELOAD=/l/libbelay.so:/e.so BELAY_NAME=j BELAY_RUNDIR=/r BELAY_EPOCH=7";
+    expect_environment("srun -n 2 ./a", environment, ours);
+    expect_environment("mpirun -n 2 ./a --app file", environment, unchanged);
+    expect_environment("mpirun -wdir --app ./a", environment, unchanged);
+    expect_environment("mpirun -mca a b --app file", environment, ours);
+    expect_environment("mpirun -app file", environment, ours);
 }
 
 static void test_programs(void **state)
