@@ -1,7 +1,9 @@
 /* belay - the command: finds the subcommand and hands over. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
@@ -80,9 +82,24 @@ static int wants_help(int argc, char **argv)
     return 0;
 }
 
+/*
+ * A standard descriptor that is closed would be given to the next thing opened, the agent's socket for one,
+ * and be written to. Closed output is output that cannot be written, as in other commands.
+ */
+static int fill_standard_descriptors(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? -1 : close(fd);
+}
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
+    if (fill_standard_descriptors())
+        return EXIT_INTERNAL;
     if (!word) {
         log_error("which command? ('belay --help' lists them)");
         return EXIT_USAGE;

@@ -3,6 +3,8 @@
 import json
 import os
 import pty
+import shlex
+import subprocess
 
 import pytest
 
@@ -46,6 +48,24 @@ def test_interval_zero_is_refused_with_a_hint(belay):
 def test_bad_setting_in_the_environment(sandbox, belay):
     done = belay("run", "--", "true", env={**sandbox.environment, "BELAY_INTERVAL": "soon"})
     assert done.returncode == 64 and "BELAY_INTERVAL=soon" in only_line(done)
+
+
+def test_option_comes_before_the_environment(sandbox, programs, belay):
+    done = belay("run", "--interval", "1h", "--", "mpirun", "-n", "1", *programs.test_program("exits").argv,
+                 env={**sandbox.environment, "BELAY_INTERVAL": "soon"})
+    assert done.returncode == 0, done.stderr
+
+
+def test_retention_of_nothing_is_refused(belay):
+    assert "less than the smallest value" in only_line(belay("run", "--retention", "0", "--", "true"))
+
+
+def test_closed_output(sandbox, belay):
+    """The agent's socket does not take the place of a closed standard output."""
+    assert belay("run", "--name", "j", "--", "true").returncode == 0
+    command = f"exec {shlex.quote(sandbox.command)} list --json >&-"
+    assert subprocess.run(["sh", "-c", command], env=sandbox.environment, check=False).returncode == 70
+    assert belay("list", "--json").returncode == 0
 
 
 def test_launcher_that_is_not_there(belay):
