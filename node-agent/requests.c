@@ -85,6 +85,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.undo_limit_bytes = hello->undo_limit_bytes;
         open.undo_dir = hello->undo_dir;
         open.tracker = hello->tracker;
+        open.retention_ms = hello->retention_ms;
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);

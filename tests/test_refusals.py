@@ -1,7 +1,9 @@
 """What cannot be done is refused with one clear line, and nothing is lost."""
 
 import os
+import shutil
 import stat
+import subprocess
 
 import pytest
 
@@ -36,6 +38,16 @@ def test_bad_interval(belay, interval):
     assert_refused(belay("run", "--interval", interval, "--", "mpirun", "-n", "1", "true"), interval)
 
 
+@pytest.mark.parametrize("interval, hint", [("0", "leave --interval out"), ("1ms", "10ms"), ("soon", "not a time")])
+def test_bad_interval_with_the_preload(sandbox, programs, interval, hint):
+    preload = os.path.join(sandbox.prefix, "lib", "belay", "libbelay.so")
+    done = subprocess.run(["mpirun", "-x", f"LD_PRELOAD={preload}", "-x", f"BELAY_INTERVAL={interval}", "-n", "1",
+                           *programs.test_program("exits").argv], env=sandbox.environment, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert done.returncode == 97 and f"BELAY_INTERVAL={interval}" in only_line(done.stderr), done.stderr
+    assert hint in only_line(done.stderr)
+
+
 @pytest.mark.parametrize("command", ["status", "checkpoint", "stop", "restart"])
 def test_unknown_job(belay, command):
     assert_refused(belay(command, "nosuchjob"), "nosuchjob")
@@ -61,6 +73,17 @@ def test_run_directory_open_to_others(sandbox, belay, tmp_path):
     done = belay("run", "--", "mpirun", "-n", "1", "true", env={**sandbox.environment, "BELAY_RUNDIR": str(folder)})
     assert_refused(done, str(folder))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o777 and os.listdir(folder) == []
+
+
+def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):
+    """LD_PRELOAD is split at blanks: the program would run, unprotected."""
+    prefix = tmp_path / "a blank"
+    for folder, name in (("bin", "belay"), ("lib/belay", "libbelay.so")):
+        (prefix / folder).mkdir(parents=True)
+        shutil.copy(os.path.join(sandbox.prefix, folder, name), prefix / folder)
+    done = subprocess.run([prefix / "bin" / "belay", "run", "--", "true"], env=sandbox.environment, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert_refused(done, str(prefix), "blank")
 
 
 def test_memory_that_the_images_do_not_fit(sandbox, programs, belay):

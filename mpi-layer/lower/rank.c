@@ -12,8 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/util/duration.h"
-#include "common/util/size.h"
+#include "common/conf/conf.h"
 #include "common/wire/client.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
@@ -89,27 +88,26 @@ static void make_name(const char *program, char *name, size_t bytes)
         name[0] = '_';
 }
 
-/* What only the environment says when no arbiter has opened the job. */
+/* An arbiter has told the agent all but name and epoch; without one, the environment says the rest. */
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
-    const char *interval = getenv("BELAY_INTERVAL"), *memory = getenv("BELAY_MEMORY"),
-               *epoch = getenv("BELAY_EPOCH"), *undo_limit = getenv("BELAY_UNDO_LIMIT");
+    const char *epoch = getenv("BELAY_EPOCH"), *undo_dir = conf_text(CONF_UNDO_DIR, NULL),
+               *tracker = conf_text(CONF_TRACKER, NULL);
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
-    if (getenv("BELAY_TRACKER"))
-        hello->tracker = getenv("BELAY_TRACKER");
-    if (epoch && parse_number("BELAY_EPOCH", epoch, &hello->epoch, err))
-        return -1;
-    if (interval && duration_parse(interval, &hello->interval_ms, err))
-        return belay_error_prefix(err, "BELAY_INTERVAL");
-    if (memory && size_parse(memory, &hello->memory_limit_bytes, err))
-        return belay_error_prefix(err, "BELAY_MEMORY");
-    if (undo_limit && size_parse(undo_limit, &hello->undo_limit_bytes, err))
-        return belay_error_prefix(err, "BELAY_UNDO_LIMIT");
-    if (getenv("BELAY_UNDO_DIR"))
-        hello->undo_dir = getenv("BELAY_UNDO_DIR");
-    return 0;
+    if (epoch)
+        return parse_number("BELAY_EPOCH", epoch, &hello->epoch, err);
+    if (undo_dir)
+        hello->undo_dir = (char *)(uintptr_t)undo_dir; /* only read */
+    if (tracker)
+        hello->tracker = (char *)(uintptr_t)tracker;
+    return conf_number(CONF_INTERVAL, NULL, &hello->interval_ms, err) ||
+                   conf_number(CONF_MEMORY, NULL, &hello->memory_limit_bytes, err) ||
+                   conf_number(CONF_RETENTION, NULL, &hello->retention_ms, err) ||
+                   conf_number(CONF_UNDO_LIMIT, NULL, &hello->undo_limit_bytes, err)
+               ? -1
+               : 0;
 }
 
 static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[5],
