@@ -1,20 +1,16 @@
 /* belay clean - forget ended jobs: their records, and images that were kept for a restart. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
-#include "cmd/layout.h"
 #include "cmd/options.h"
 #include "cmd/records.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
-#include "common/wire/client.h"
 
 static const struct argp argp = {
     .parser = tool_options_parser,
@@ -99,28 +95,8 @@ static int clean_with_agent(const struct tool *tool, const char *job, unsigned *
     return 0;
 }
 
-/* Does a keeper hold images that an agent left behind when it died? Then a new agent has to drop them. */
-static bool has_keeper(const char *rundir)
+static int clean_jobs(const struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
 {
-    char path[PATH_MAX];
-    struct stat st;
-    return snprintf(path, sizeof path, "%s/keeper.sock", rundir) < PATH_MAX && stat(path, &st) == 0;
-}
-
-/* An agent in the place of one that died. Returns 0, or -1 with err. */
-static int start_agent(struct tool *tool, struct belay_error *err)
-{
-    struct layout layout;
-    if (layout_find(&layout, err))
-        return -1;
-    tool->agent.sock = agent_connect(tool->rundir, layout.agent, err);
-    return tool->agent.sock < 0 ? -1 : 0;
-}
-
-static int clean_jobs(struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
-{
-    if (tool->agent.sock < 0 && has_keeper(tool->rundir) && start_agent(tool, err))
-        return -1;
     return tool->agent.sock >= 0 ? clean_with_agent(tool, job, count, err)
                                  : clean_without_agent(tool->rundir, job, count, err);
 }

@@ -11,7 +11,7 @@ enum exit_code {
     EXIT_OK = 0,
     EXIT_USAGE = 64,       /* the command line, a setting or a request was refused */
     EXIT_NO_JOB = 66,      /* there is no such job, or no line to restart from */
-    EXIT_NO_AGENT = 69,    /* the agent cannot be started or reached */
+    EXIT_NO_AGENT = 69,    /* the agent cannot be started or reached, or the installation cannot be used */
     EXIT_INTERNAL = 70,    /* Belay itself failed (out of memory, fork, ...) */
     EXIT_NO_LINE = 74,     /* checkpoint: the line was not committed */
     EXIT_EXHAUSTED = 75,   /* the job was lost and all restarts are used up */

@@ -34,6 +34,7 @@ struct supervisor {
     char **argv;
     char **environment;
     uint32_t restarts; /* done by this process */
+    uint32_t epoch;    /* of the newest launch; 0: none yet */
     struct signals signals;
     struct detach detach;
     struct launch launch;
@@ -137,6 +138,9 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     char given[PATH_MAX];
     if (layout_find(&s->layout, err))
         return -1;
+    if (strpbrk(s->layout.preload, " :"))
+        return belay_error_set(err, EINVAL, "LD_PRELOAD takes no path with a blank or colon: %s",
+                               s->layout.preload);
     if (access(s->layout.preload, R_OK))
         return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
@@ -183,6 +187,7 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
         open->undo_dir = (char *)plan->undo_dir;
     open->tracker = (char *)(uintptr_t)plan->tracker; /* only read */
     open->arbiter_pid = (uint32_t)getpid();
+    open->epoch = s->epoch;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
     open->n_argv = string_list_count(open->argv);
     if (open->n_argv == 0)
@@ -256,9 +261,9 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         launch_cancel(&s->launch);
         return exit_code_of(err);
     }
-    uint32_t epoch = reply->epoch_opened->epoch;
+    s->epoch = reply->epoch_opened->epoch;
     calls_free(reply);
-    if (launch_go(&s->launch, epoch, err) == 0)
+    if (launch_go(&s->launch, s->epoch, err) == 0)
         return EXIT_OK;
     int code = err->code;
     belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));

@@ -1,24 +1,50 @@
 #include "cmd/tool.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/exit_codes.h"
+#include "cmd/layout.h"
 #include "cmd/records.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+
+/* Does a keeper hold what an agent left behind when it died? Then only a new agent knows what that is. */
+static bool has_keeper(const char *rundir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    return snprintf(path, sizeof path, "%s/keeper.sock", rundir) < PATH_MAX && stat(path, &st) == 0;
+}
+
+/* The agent, or one in the place of one that died: in tool->agent.sock, -1 without err: none. */
+static int find_agent(struct tool *tool, struct belay_error *err)
+{
+    struct layout layout;
+    tool->agent.sock = agent_connect(tool->rundir, NULL, err);
+    if (tool->agent.sock >= 0)
+        return 0;
+    if (err->code != ENOENT && err->code != ECONNREFUSED)
+        return -1;
+    if (!has_keeper(tool->rundir))
+        return 0;
+    if (layout_find(&layout, err))
+        return -1;
+    tool->agent.sock = agent_connect(tool->rundir, layout.agent, err);
+    return tool->agent.sock < 0 ? -1 : 0;
+}
 
 int tool_open(struct tool *tool)
 {
     struct belay_error err = {0};
     *tool = (struct tool){.agent.sock = -1};
-    if (rundir_resolve(tool->rundir, sizeof tool->rundir, false, &err) == 0) {
-        tool->agent.sock = agent_connect(tool->rundir, NULL, &err);
-        if (tool->agent.sock >= 0 || err.code == ENOENT || err.code == ECONNREFUSED)
-            return 0;
-    }
+    if (rundir_resolve(tool->rundir, sizeof tool->rundir, false, &err) == 0 && find_agent(tool, &err) == 0)
+        return 0;
     log_error("%s", err.text);
     return -1;
 }

@@ -2,8 +2,9 @@
  * tool.h - what the short commands (status, list, checkpoint, stop, clean) share: the run directory, the
  * agent if one runs there, and the jobs that the agent or its records know of.
  *
- * None of these starts an agent. A record is the file RUNDIR/jobs/NAME.status: a JobStatus message, written
- * by the agent. It answers for a job once no agent knows of it any more.
+ * None of these starts an agent, unless one has died and what it held waits for its successor. A record is
+ * the file RUNDIR/jobs/NAME.status: a JobStatus message, written by the agent. It answers for a job once no
+ * agent knows of it any more.
  */
 #ifndef BELAY_CMD_TOOL_H
 #define BELAY_CMD_TOOL_H
@@ -24,8 +25,9 @@ struct jobs {
 };
 
 /*
- * Find the run directory and the agent, which may be absent. Returns 0, or -1 after one line on stderr if the
- * directory or an agent that runs cannot be used. tool_close() is due on success.
+ * Find the run directory and the agent, which may be absent (one that has died is replaced if it held
+ * images). Returns 0, or -1 after one line on stderr if the directory or the agent cannot be used.
+ * tool_close() is due on success.
  */
 int tool_open(struct tool *tool);
 

@@ -122,7 +122,9 @@ static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *o
     }
     if (job_reopen(job, open, err) < 0)
         return NULL;
-    snprintf(job->last_reason, sizeof job->last_reason, "belay restart");
+    if (open->epoch > job->epoch_number)
+        job->epoch_number = open->epoch;
+    snprintf(job->last_reason, sizeof job->last_reason, "%s", open->epoch ? JOB_AGENT_LOST : "belay restart");
     return job;
 }
 

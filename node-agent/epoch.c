@@ -64,7 +64,7 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
     epoch->restore_line = store_committed_line(job->store);
     epoch->launcher_pid = launcher_pid;
     epoch->launcher_pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
-    bool is_restart = job->history.epoch_count > 0;
+    bool is_restart = epoch->number > 1;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
     if (entry) {
         entry->restored_line = epoch->restore_line;

@@ -129,7 +129,8 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     job->record_fd = -1;
     job->streams = STREAMS_NONE;
     snprintf(job->name, sizeof job->name, "%s", name);
-    snprintf(job->last_reason, sizeof job->last_reason, "start");
+    job->epoch_number = config->epoch;
+    snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
     if (job->config &&
@@ -337,7 +338,7 @@ static int begin(struct job *job, struct belay_error *err)
     job->line = line_create(job, err);
     if (!job->line)
         return -1;
-    job->state = job->history.epoch_count ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    job->state = job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
     job->is_stopping = job->is_abandoned = false;
     job->last_loss = (struct verdict_loss){0};
     job->message[0] = '\0';

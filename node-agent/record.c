@@ -105,6 +105,14 @@ static void status_path(const struct agent *agent, const char *job, const char *
     snprintf(path, room, "%s/jobs/%s.status%s", agent->rundir, job, suffix);
 }
 
+/* Without records there is no folder of them. */
+static void remove_folder(const struct agent *agent)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/jobs", agent->rundir);
+    rmdir(path); /* fails while others are there */
+}
+
 /* Under a temporary name first, so that a reader sees a whole file or none. */
 void record_write_status(const struct job *job)
 {
@@ -125,8 +133,11 @@ void record_write_status(const struct job *job)
     bool is_written = fd >= 0 && write(fd, bytes, count) == (ssize_t)count;
     if (fd >= 0)
         close(fd);
-    if (!is_written || rename(partial, path) < 0)
+    if (!is_written || rename(partial, path) < 0) {
         log_warning("job \"%s\": its status cannot be written to %s: %s", job->name, path, strerror(errno));
+        unlink(partial);
+        remove_folder(job->agent);
+    }
     free(bytes);
 }
 
@@ -158,8 +169,7 @@ bool record_remove_status(const struct agent *agent, const char *job)
     char path[PATH_BYTES];
     status_path(agent, job, "", path, sizeof path);
     bool was_there = unlink(path) == 0;
-    snprintf(path, sizeof path, "%s/jobs", agent->rundir);
-    rmdir(path); /* fails while others are there */
+    remove_folder(agent);
     return was_there;
 }
 

@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
+import traces
 from belaytest import assert_restored, assert_same_result, newest_line
+from waiting import wait_for
 
 RANK_POINTS = ["rank.drain", "rank.park", "rank.resume"]
 # Killed at the second line: the line that must be restored.
@@ -107,3 +109,48 @@ def test_agent_killed_between_lines(sandbox, programs):
     job.wait()
     assert_same_result(job)
     assert_restored(job, 1)
+
+
+def test_keeper_killed_then_the_agent(sandbox, programs):
+    """The agent hands what it holds to a new keeper, from which the next agent has it."""
+    job = sandbox.run(ring(programs, seconds=4))
+    line = job.wait_committed(1)
+    agent, keeper = sandbox.agent()
+    os.kill(keeper, signal.SIGKILL)
+    line = job.wait_committed(line + 2)
+    assert sandbox.agent()[1] != keeper
+    os.kill(agent, signal.SIGKILL)
+    assert job.wait_epoch(2)["history"][-1]["restored_line"] >= line
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
+
+
+def test_agent_and_keeper_killed(sandbox, programs):
+    """No line is left: the job begins again, and says so."""
+    job = sandbox.run(ring(programs, seconds=2))
+    job.wait_committed(1)
+    for pid in sandbox.agent():
+        os.kill(pid, signal.SIGKILL)
+    status = job.wait_epoch(2)
+    assert (status["restarts"], status["restarts_from_start"]) == (0, 1)
+    assert status["history"][-1]["restored_line"] == 0 and "agent" in status["history"][-1]["reason"]
+    job.wait()
+    assert_same_result(job)
+
+
+def test_agent_and_belay_run_killed(sandbox, programs, belay):
+    """What is left answers, and goes on when it is told to."""
+    job = sandbox.run(ring(programs))
+    line = job.wait_committed(1)
+    pids = job.pids[1].values()
+    job.process.kill()
+    job.process.wait()
+    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    wait_for(lambda: not any(map(traces.is_alive, pids)), 20, "the end of the ranks")
+    assert '"job"' in belay("list", "--json").stdout
+    assert job.status()["state"] == "lost"
+    job.restart()
+    assert job.wait() == 0
+    assert job.status()["history"][-1]["restored_line"] >= line
+    assert_same_result(job)

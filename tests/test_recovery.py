@@ -1,5 +1,8 @@
 """Kill a rank after a committed line: the job comes back from that line with the result it would have had."""
 
+import os
+import signal
+
 import pytest
 
 from belaytest import assert_recovered
@@ -42,6 +45,32 @@ def test_each_line_is_restored_not_the_first(sandbox, programs):
     assert status["history"][-1]["restored_line"] >= line
     job.wait()
     assert_recovered(job)
+
+
+def all_ranks(job):
+    return list(job.pids[1].values())
+
+
+def two_ranks(job):
+    return [job.pids[1][1], job.pids[1][3]]
+
+
+def launcher(job):
+    return [job.launcher()]
+
+
+@pytest.mark.parametrize("victims", [all_ranks, two_ranks, launcher])
+def test_kill_of_others_than_one_rank(sandbox, programs, victims):
+    job = sandbox.run(workload(programs, "ring", seconds=3))
+    job.wait_committed(2)
+    for pid in victims(job):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:  # the launcher has been faster
+            pass
+    job.wait_epoch(2)
+    job.wait()
+    assert_recovered(job, restarts=1)
 
 
 @pytest.mark.parametrize("name", ["p2pmix", "threads", "compute", "imbalance", "sleepy"])

@@ -163,16 +163,31 @@ static int is_alive(int sock, struct belay_error *err)
     return 1;
 }
 
+/* Not by realpath(): an agent that leaves may just have removed the directory. */
+static int make_absolute(const char *path, char absolute[PATH_MAX])
+{
+    char folder[PATH_MAX] = "";
+    if (path[0] != '/' && !getcwd(folder, sizeof folder))
+        return -1;
+    if (snprintf(absolute, PATH_MAX, "%s%s%s", folder, folder[0] ? "/" : "", path) < PATH_MAX)
+        return 0;
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
 /* Run belayd, which returns when an agent listens; what it says on stderr becomes the error. */
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err)
 {
-    char *argv[] = {(char *)belayd, "--rundir", (char *)rundir, NULL};
+    char absolute[PATH_MAX]; /* the agent leaves our directory */
+    char *argv[] = {(char *)belayd, "--rundir", absolute, NULL};
     char complaint[300] = "";
     int ends[2], status = 0;
     pid_t pid;
-    char **env = environment_without_preload();
     posix_spawn_file_actions_t actions;
 
+    if (make_absolute(rundir, absolute) < 0)
+        return belay_error_errno(err, "cannot use the run directory %s", rundir);
+    char **env = environment_without_preload();
     if (!env || pipe2(ends, O_CLOEXEC) < 0) {
         free(env);
         return belay_error_errno(err, "cannot start the agent");

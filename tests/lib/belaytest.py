@@ -77,6 +77,12 @@ class Sandbox:
         job.start()
         return job
 
+    def agent(self):
+        """The process ids of the agent and of its keeper."""
+        found = {os.path.basename(command.split(" ")[0]): pid
+                 for pid, command in traces.processes_of(self.rundir).items()}
+        return found["belayd"], found["belay-keeper"]
+
     # ---- what is left behind ----
 
     def wait_quiet(self, deadline_s=20):
@@ -221,6 +227,11 @@ class Job:
 
     def wait_step(self, at_least, deadline_s=60):
         wait_for(lambda: any(step >= at_least for _, step in self.steps()), deadline_s, f"step {at_least}")
+
+    def launcher(self):
+        """The process id of the running launch's mpirun."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
+            return int(file.read().split()[0])
 
     # ---- disturbing ----
 
