@@ -26,8 +26,7 @@ struct capture {
 };
 
 static int find_pages(struct capture *capture, struct belay_error *err);
-static int find_in_mapping(struct capture *capture, const struct mapping *mapping,
-                           const struct run_set *known, struct belay_error *err);
+static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err);
 static int decide(struct capture *capture, struct belay_error *err);
 static int place(const struct maps *maps, const struct run_set *from, bool is_packed, struct run_set *to);
 static int copy_delta(struct capture *capture, struct belay_error *err);
@@ -150,30 +149,29 @@ static int find_pages(struct capture *capture, struct belay_error *err)
         return -1;
     if (capture->maps.count == 0)
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
-    if (runs_union(&memory->base, &memory->pending, &known) < 0)
-        return belay_error_errno(err, "cannot note pages");
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
-        rc = find_in_mapping(capture, &capture->maps.mappings[i], &known, err);
-    if (rc == 0 && runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0)
+        rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
+    if (rc == 0 && (runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0 ||
+                    runs_copy(&capture->pages.present, &known) < 0))
         rc = belay_error_errno(err, "cannot note pages");
-    runs_release(&known);
     if (rc < 0) { /* pages are armed again that nobody has noted */
         memory->is_lost = true;
         return -1;
     }
     runs_release(&memory->pending);
+    runs_release(&memory->known);
     memory->pending = pending;
+    memory->known = known;
     return 0;
 }
 
-static int find_in_mapping(struct capture *capture, const struct mapping *mapping,
-                           const struct run_set *known, struct belay_error *err)
+static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct run_set part = {0};
     if (image_writer_add_region(capture->writer, &mapping->region, mapping->path) < 0 ||
-        runs_slice(known, mapping->region.start, mapping->region.end, &part) < 0)
+        runs_slice(&memory->known, mapping->region.start, mapping->region.end, &part) < 0)
         return belay_error_errno(err, "cannot note a region");
     int rc = memory->ops->collect(memory->tracker, mapping, &part, &capture->pages, err);
     runs_release(&part);

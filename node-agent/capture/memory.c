@@ -42,6 +42,7 @@ void memory_unref(struct memory *memory)
         return;
     memory->ops->destroy(memory->tracker);
     runs_release(&memory->base);
+    runs_release(&memory->known);
     runs_release(&memory->pending);
     buffer_release(&memory->buffer);
     pthread_mutex_destroy(&memory->lock);
@@ -90,6 +91,8 @@ static int take_base(struct memory *memory, int image, struct belay_error *err)
         return -1;
     for (uint64_t i = 0; rc == 0 && i < view.header->run_count; i++)
         rc = runs_append(&memory->base, view.runs[i].address, view.runs[i].bytes);
+    if (rc == 0)
+        rc = runs_copy(&memory->base, &memory->known);
     memory->image_inode = st.st_ino;
     image_unload(&view);
     return rc == 0 ? 0 : belay_error_errno(err, "cannot note the pages of an image");

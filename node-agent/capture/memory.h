@@ -22,6 +22,7 @@ struct memory {
     uint64_t image_inode;   /* of the image that the process was restored from; 0: none */
     uint64_t base_line;     /* the committed line whose image has `base`; 0: none */
     struct run_set base;    /* its pages */
+    struct run_set known;   /* pages that had content when the tracker was asked last */
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;

@@ -35,7 +35,7 @@ struct tracker_ops {
     /* Accepts NULL. */
     void (*destroy)(struct tracker *tracker);
     /*
-     * `known`: the pages in the mapping that are in the newest committed image or were told since. While the
+     * `known`: the pages in the mapping that were `present` when it was asked last. While the
      * process runs, only `dirty` means anything. Returns 0 or -1 with err (ESRCH: the process is gone).
      * Called from a pool thread.
      */

@@ -1,0 +1,28 @@
+/*
+ * mover.h - a child whose upper half changes at random: every way to map, write, move, protect and give back
+ * memory, with children of its own alive. It stands still between the rounds.
+ */
+#ifndef BELAY_NODE_AGENT_TEST_MOVER_H
+#define BELAY_NODE_AGENT_TEST_MOVER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct mover {
+    pid_t pid;
+    int uffd;     /* of the child, in this process */
+    int commands; /* pipes */
+    int answers;
+    int file; /* the file that it maps */
+};
+
+/* Start one; the file is unlinked, but has a name while it lives. */
+void mover_start(struct mover *mover, unsigned seed, const char *file_name);
+/* Let it do `operations` and stand still again. */
+void mover_round(struct mover *mover, unsigned operations);
+/* Let it go on without end, until mover_halt(). */
+void mover_run(struct mover *mover);
+void mover_halt(struct mover *mover);
+void mover_end(struct mover *mover);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * tracker_test.c - images kept by deltas are, page by page, what a full capture at the same line gives: with
+ * every operation on memory, aborted lines, children, and frozen images.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/image/layout.h"
+#include "node-agent/capture/capture.h"
+#include "node-agent/store/apply.h"
+#include "node-agent/test/mover.h"
+
+#define PAGE IMAGE_PAGE_BYTES
+#define LINES 100u
+#define OPERATIONS 25u
+
+/* Capture a line; the descriptor of the image or delta. */
+static struct capture *capture(struct memory *memory, uint64_t line)
+{
+    struct belay_error err = {0};
+    struct capture_subject subject = {
+        .memory = memory, .program = "/usr/bin/app", .header = {.line = line, .ranks = 1}};
+    struct capture *capture = capture_create(&subject);
+    if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
+        fail_msg("line %llu: %s", (unsigned long long)line, err.text);
+    return capture;
+}
+
+/* The line's image, made of the former one where it is a delta; commits. */
+static int take_image(struct capture *capture, int image, uint64_t line, bool is_frozen)
+{
+    struct belay_error err = {0};
+    struct apply apply = {.image = image, .is_frozen = is_frozen, .line = line, .made = -1};
+    apply.delta = capture_take(capture, &apply.base_line);
+    capture_commit(capture);
+    capture_destroy(capture);
+    if (apply.base_line == 0) {
+        if (image >= 0)
+            close(image);
+        return apply.delta;
+    }
+    if (apply_delta(&apply, &err) < 0)
+        fail_msg("line %llu: %s", (unsigned long long)line, err.text);
+    close(apply.delta);
+    if (apply.made < 0)
+        return image;
+    close(image);
+    return apply.made;
+}
+
+/* What a process restored from the image would read. */
+static void read_page(int image, const struct image_view *view, int file, uint64_t address, char *page)
+{
+    struct run_set runs = {.runs = (struct image_run *)(uintptr_t)view->runs,
+                           .count = view->header->run_count};
+    size_t found = runs_find(&runs, address);
+    const struct image_region *region = view->regions;
+    memset(page, 0, PAGE);
+    if (found < runs.count && runs.runs[found].address <= address) {
+        off_t offset = (off_t)(runs.runs[found].data_offset + address - runs.runs[found].address);
+        assert_int_equal(pread(image, page, PAGE, offset), (ssize_t)PAGE);
+        return;
+    }
+    while (region->end <= address)
+        region++;
+    if (region->kind == IMAGE_REGION_FILE)
+        assert_true(pread(file, page, PAGE, (off_t)(region->file_offset + address - region->start)) >= 0);
+}
+
+static void compare_runs(const struct image_view *of, int mine, const struct image_view *my_view, int theirs,
+                         const struct image_view *their_view, int file)
+{
+    char a[PAGE], b[PAGE];
+    for (uint64_t i = 0; i < of->header->run_count; i++)
+        for (uint64_t done = 0; done < of->runs[i].bytes; done += PAGE) {
+            uint64_t address = of->runs[i].address + done;
+            read_page(mine, my_view, file, address, a);
+            read_page(theirs, their_view, file, address, b);
+            if (memcmp(a, b, PAGE))
+                fail_msg("line %llu: the page at %#llx differs", (unsigned long long)my_view->header->line,
+                         (unsigned long long)address);
+        }
+}
+
+/* The region at an address and its like neighbours: being tracked makes one mapping of several. */
+static struct image_region widest(const struct image_view *view, uint64_t i, uint64_t *next)
+{
+    struct image_region all = view->regions[i];
+    for (i++; i < view->header->region_count; all.end = view->regions[i++].end) {
+        const struct image_region *region = &view->regions[i];
+        bool is_like = region->start == all.end && region->kind == all.kind && region->prot == all.prot &&
+                       (!region->path || region->file_offset == all.file_offset + region->start - all.start);
+        if (!is_like)
+            break;
+    }
+    *next = i;
+    return all;
+}
+
+static void compare_regions(const struct image_view *mine, const struct image_view *full)
+{
+    uint64_t i = 0, j = 0;
+    while (i < mine->header->region_count && j < full->header->region_count) {
+        struct image_region a = widest(mine, i, &i), b = widest(full, j, &j);
+        assert_memory_equal(&a, &b, sizeof a);
+    }
+    assert_int_equal(i, mine->header->region_count);
+    assert_int_equal(j, full->header->region_count);
+}
+
+static void compare(int mine, int full, int file)
+{
+    struct image_view my_view, full_view;
+    assert_int_equal(image_load(mine, &my_view, NULL), 0);
+    assert_int_equal(image_load(full, &full_view, NULL), 0);
+    assert_int_equal(my_view.header->line, full_view.header->line);
+    compare_regions(&my_view, &full_view);
+    compare_runs(&my_view, mine, &my_view, full, &full_view, file);
+    compare_runs(&full_view, mine, &my_view, full, &full_view, file);
+    image_unload(&my_view);
+    image_unload(&full_view);
+}
+
+static void follow(const struct tracker_ops *ops, unsigned seed)
+{
+    char name[] = "/tmp/belay-tracker-XXXXXX";
+    struct mover mover;
+    int image = -1;
+    uint64_t whole_bytes = 0, delta_bytes = 0;
+    close(mkstemp(name));
+    mover_start(&mover, seed, name);
+    struct memory *memory = memory_create(mover.pid, ops, mover.uffd, -1, 0, NULL);
+    struct memory *other = memory_create(mover.pid, &tracker_full, -1, -1, 0, NULL);
+    assert_non_null(memory);
+    for (uint64_t line = 1; line <= LINES; line++) {
+        mover_round(&mover, OPERATIONS);
+        struct capture *mine = capture(memory, line);
+        if (line % 7 == 1 || line % 5 == 3) { /* aborted */
+            capture_destroy(mine);
+            continue;
+        }
+        struct capture *theirs = capture(other, line);
+        delta_bytes += capture_data_bytes(mine);
+        whole_bytes += capture_data_bytes(theirs);
+        image = take_image(mine, image, line, line % 4 == 0);
+        int full = take_image(theirs, -1, line, false);
+        compare(image, full, mover.file);
+        close(full);
+    }
+    print_message("seed %u: %.1f MiB instead of %.1f\n", seed, delta_bytes / 1048576.0,
+                  whole_bytes / 1048576.0);
+    assert_true(delta_bytes < whole_bytes / 2);
+    close(image);
+    mover_end(&mover);
+    memory_unref(memory);
+    memory_unref(other);
+    unlink(name);
+}
+
+static void test_pagemap_scan(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    for (unsigned seed = 1; seed <= 2; seed++)
+        follow(&tracker_pagemap_scan, seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pagemap_scan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
