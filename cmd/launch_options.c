@@ -7,11 +7,20 @@
 #include "common/conf/conf.h"
 
 /* Options without a short letter get keys beyond the characters. */
-enum { KEY_MAX_RESTARTS = 256, KEY_MEMORY, KEY_RETENTION, KEY_UNDO_LIMIT, KEY_UNDO_DIR, KEY_TRACKER };
+enum {
+    KEY_MAX_RESTARTS = 256,
+    KEY_MTBF,
+    KEY_DUTY_CYCLE,
+    KEY_MEMORY,
+    KEY_RETENTION,
+    KEY_UNDO_LIMIT,
+    KEY_UNDO_DIR,
+    KEY_TRACKER,
+};
 
 static char undo_dir[PATH_MAX]; /* the absolute path of the one that is given */
 
-static struct argp_option rows[8]; /* filled from the settings table; the last is the end mark */
+static struct argp_option rows[10]; /* filled from the settings table; the last is the end mark */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -19,6 +28,12 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'i':
         options->interval = arg;
+        return 0;
+    case KEY_MTBF:
+        options->mtbf = arg;
+        return 0;
+    case KEY_DUTY_CYCLE:
+        options->duty_cycle = arg;
         return 0;
     case KEY_MAX_RESTARTS:
         options->max_restarts = arg;
@@ -48,18 +63,20 @@ const struct argp launch_options_argp = {.options = rows, .parser = parser};
 __attribute__((constructor)) static void fill_rows(void)
 {
     rows[0] = option_of_setting(CONF_INTERVAL, 'i');
-    rows[1] = option_of_setting(CONF_MAX_RESTARTS, KEY_MAX_RESTARTS);
-    rows[2] = option_of_setting(CONF_MEMORY, KEY_MEMORY);
-    rows[3] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
-    rows[4] = option_of_setting(CONF_UNDO_LIMIT, KEY_UNDO_LIMIT);
-    rows[5] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
-    rows[6] = option_of_setting(CONF_TRACKER, KEY_TRACKER);
+    rows[1] = option_of_setting(CONF_MTBF, KEY_MTBF);
+    rows[2] = option_of_setting(CONF_DUTY_CYCLE, KEY_DUTY_CYCLE);
+    rows[3] = option_of_setting(CONF_MAX_RESTARTS, KEY_MAX_RESTARTS);
+    rows[4] = option_of_setting(CONF_MEMORY, KEY_MEMORY);
+    rows[5] = option_of_setting(CONF_RETENTION, KEY_RETENTION);
+    rows[6] = option_of_setting(CONF_UNDO_LIMIT, KEY_UNDO_LIMIT);
+    rows[7] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
+    rows[8] = option_of_setting(CONF_TRACKER, KEY_TRACKER);
 }
 
 int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
 {
     uint64_t max_restarts;
-    if (conf_number(CONF_INTERVAL, options->interval, &plan->interval_ms, err) ||
+    if (conf_pace(options->interval, options->mtbf, options->duty_cycle, &plan->pace, err) ||
         conf_number(CONF_MAX_RESTARTS, options->max_restarts, &max_restarts, err) ||
         conf_number(CONF_MEMORY, options->memory, &plan->memory_bytes, err) ||
         conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err) ||

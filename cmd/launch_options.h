@@ -11,7 +11,8 @@
 
 /* As given; NULL: not given. */
 struct launch_options {
-    const char *interval, *max_restarts, *memory, *retention, *undo_limit, *undo_dir, *tracker;
+    const char *interval, *mtbf, *duty_cycle, *max_restarts, *memory, *retention, *undo_limit, *undo_dir,
+        *tracker;
 };
 
 /* An argp child; its input is a struct launch_options. */

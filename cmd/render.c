@@ -114,6 +114,8 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "restarts_from_start", status->restarts_from_start);
     put_lists(object, status);
     put_number(object, "interval_ms", status->interval_ms);
+    put_number(object, "mtbf_ms", status->mtbf_ms);
+    put_ms(object, "line_cost_ms", status->line_cost_ms);
     put_number(object, "newest_line", status->newest_line);
     put_number(object, "held_bytes", status->held_bytes);
     json_object_set_new(object, "exit_status", json_integer(status->exit_status));
@@ -153,7 +155,7 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
     print_argv(stream, status);
     fprintf(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32 "\n", status->ranks, status->epoch);
     fprintf(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB\n",
-            status->interval_ms ? "every " : "on demand",
+            status->interval_ms ? "every " : status->mtbf_ms ? "as worth their cost" : "on demand",
             status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
             mib(status->held_bytes));
     fprintf(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start\n", status->restarts,

@@ -178,7 +178,9 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     const char *name = s->name ? s->name : plan->name;
     if (name)
         open->job = (char *)name; /* only read */
-    open->interval_ms = plan->interval_ms;
+    open->interval_ms = plan->pace.interval_ms;
+    open->mtbf_ms = plan->pace.mtbf_ms;
+    open->duty_percent = plan->pace.duty_percent;
     open->max_restarts = plan->max_restarts;
     open->memory_limit_bytes = plan->memory_bytes;
     open->retention_ms = plan->retention_ms;

@@ -9,11 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/conf/conf.h"
+
 /* What is to be run; everything is borrowed. */
 struct job_plan {
     const char *name;      /* NULL: the agent picks one */
     char *const *argv;     /* the launch line; NULL (restart only): the recorded one */
-    uint64_t interval_ms;  /* 0: lines on demand only */
+    struct conf_pace pace; /* how often lines are taken */
     uint64_t memory_bytes; /* 0: no limit */
     const char *tracker; /* "": the best that works */
     uint64_t retention_ms;

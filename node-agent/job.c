@@ -23,6 +23,7 @@ static const char *const state_names[] = {
 static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
 static void keep_if_zero(uint64_t *setting, uint64_t given);
 static void keep_if_empty(char **setting, const char *given);
+static void copy_pace(Belay__Wire__JobOpen *to, const Belay__Wire__JobOpen *from);
 static void drop_launch(struct job *job);
 static int begin(struct job *job, struct belay_error *err);
 static void on_retention_over(void *context);
@@ -90,7 +91,8 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
         return -1;
     }
     job->launch = launch;
-    keep_if_zero(&recorded->interval_ms, config->interval_ms);
+    if (config->interval_ms || config->mtbf_ms)
+        copy_pace(recorded, config);
     keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
     keep_if_zero(&recorded->retention_ms, config->retention_ms);
     keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
@@ -107,7 +109,7 @@ void job_launch_worked(struct job *job)
     Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
     if (!launch)
         return;
-    launch->interval_ms = recorded->interval_ms;
+    copy_pace(launch, recorded);
     launch->memory_limit_bytes = recorded->memory_limit_bytes;
     launch->retention_ms = recorded->retention_ms;
     keep_if_empty(&launch->tracker, recorded->tracker);
@@ -306,6 +308,13 @@ static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config)
     Belay__Wire__JobOpen *copy = belay__wire__job_open__unpack(NULL, count, bytes);
     free(bytes);
     return copy;
+}
+
+static void copy_pace(Belay__Wire__JobOpen *to, const Belay__Wire__JobOpen *from)
+{
+    to->interval_ms = from->interval_ms;
+    to->mtbf_ms = from->mtbf_ms;
+    to->duty_percent = from->duty_percent;
 }
 
 static void keep_if_zero(uint64_t *setting, uint64_t given)

@@ -66,7 +66,8 @@ struct job {
     struct verdict_loss last_loss;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     uint32_t restarts, restarts_from_start;
-    uint64_t last_line; /* largest number used */
+    uint64_t last_line;   /* largest number used */
+    double line_cost_ms;  /* of a line to the program, as far as this agent has seen; 0: not known */
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;

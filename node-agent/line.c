@@ -42,9 +42,8 @@ struct line *line_create(struct job *job, struct belay_error *err)
     }
     line->job = job;
     line->coord = coord_create(emit, line);
-    line->interval = timer_new(job->agent->loop, on_interval, line);
     line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
-    if (!line->coord || !line->interval || !line->settle_limit) {
+    if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
         return NULL;
@@ -58,7 +57,7 @@ void line_destroy(struct line *line)
         return;
     line_close_epoch(line);
     requests_answer_all(&line->requests, line->job, 0, "the job has ended");
-    timer_destroy(line->interval);
+    pace_destroy(&line->pace);
     timer_destroy(line->settle_limit);
     measure_release(&line->measure);
     coord_destroy(line->coord);
@@ -92,9 +91,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
                                          .rank_count = count,
                                          .committed_line = store_committed_line(line->job->store),
                                          .last_line = line->job->last_line});
-    uint64_t interval_ms = line->job->config->interval_ms;
-    if (interval_ms)
-        timer_start(line->interval, interval_ms, interval_ms);
+    pace_begin(&line->pace, line->job);
     for (struct line_request *request = line->requests.first, *next; request; request = next) {
         next = request->next;
         ask(line, request);
@@ -107,7 +104,7 @@ void line_close_epoch(struct line *line)
         return;
     line_rank_lost(line, "the epoch has ended");
     line_settle(line);
-    timer_stop(line->interval);
+    pace_end(&line->pace);
     line_capture_cancel(line->capture);
     line->capture = NULL;
     line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
@@ -399,9 +396,7 @@ static void on_interval(void *context)
 
 static void ask(struct line *line, struct line_request *request)
 {
-    uint64_t interval_ms = line->job->config->interval_ms;
-    if (interval_ms) /* the interval is measured from the last request */
-        timer_start(line->interval, interval_ms, interval_ms);
+    pace_begin(&line->pace, line->job); /* the interval is measured from the last request */
     line_step(line, (struct coord_event){
                         .type = COORD_EVENT_REQUEST, .epoch = line->epoch, .token = request->token});
 }

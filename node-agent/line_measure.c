@@ -27,6 +27,11 @@ void measure_parked(struct line_measure *measure, struct rank *const *ranks, uin
     }
 }
 
+uint64_t measure_age_ms(const struct line_measure *measure)
+{
+    return (monotonic_ns() - measure->strobe_ns) / 1000000;
+}
+
 static uint64_t between(uint64_t from_ns, uint64_t to_ns)
 {
     return from_ns && to_ns > from_ns ? to_ns - from_ns : 0;

@@ -26,6 +26,9 @@ void measure_release(struct line_measure *measure);
 /* All ranks are parked. If memory lacks, the pause stays unknown. */
 void measure_parked(struct line_measure *measure, struct rank *const *ranks, uint32_t count);
 
+/* Time since the strobe. */
+uint64_t measure_age_ms(const struct line_measure *measure);
+
 /* What is known at the commit or abort goes into its record. */
 void measure_end(struct line_measure *measure, struct commit_entry *record);
 

@@ -25,6 +25,7 @@ void line_settle(struct line *line)
     if (entry) {
         measure_fill(&measure, line->ranks, line->count, entry);
         line_tell(line, entry);
+        pace_learn(&line->pace, line->job, entry, measure_age_ms(&measure));
     }
     requests_answer_marked(&line->requests, line->job, measure.line);
     measure_release(&measure);

@@ -14,6 +14,7 @@
 #include "node-agent/line_apply.h"
 #include "node-agent/line_capture.h"
 #include "node-agent/line_measure.h"
+#include "node-agent/line_pace.h"
 #include "node-agent/line_requests.h"
 
 #define OWN_AGENT 0u /* of the coordinator's agents: there is one node */
@@ -46,7 +47,7 @@ struct line {
     struct line_actions actions;
     bool is_acting; /* the actions are being carried out */
     struct line_requests requests;
-    struct timer *interval;
+    struct line_pace pace;
     struct line_measure measure;  /* of the line in progress */
     struct line_measure settling; /* of the committed line whose ranks do not all run again yet */
     struct timer *settle_limit;   /* bounds the wait for them */

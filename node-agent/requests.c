@@ -81,6 +81,8 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         char *argv[] = {hello->program};
         open.job = hello->job;
         open.interval_ms = hello->interval_ms;
+        open.mtbf_ms = hello->mtbf_ms;
+        open.duty_percent = hello->duty_percent;
         open.memory_limit_bytes = hello->memory_limit_bytes;
         open.undo_limit_bytes = hello->undo_limit_bytes;
         open.undo_dir = hello->undo_dir;

@@ -1,12 +1,15 @@
 """The command line by itself: help, settings, commands that need no MPI program."""
 
 import json
+import math
 import os
 import pty
 import shlex
 import subprocess
 
 import pytest
+
+from belaytest import assert_recovered
 
 KEYS = {"job", "state", "epoch", "ranks", "restarts", "restarts_from_start", "nodes", "history", "lines"}
 
@@ -148,3 +151,21 @@ def test_doctor(belay):
     assert report["complete"] == (missing == []) == (done.returncode == 0)
     assert all(check["advice"] for check in report["checks"] if check["state"] != "ok")
     assert {"machine", "seccomp", "mpirun", "installation"} <= {check["name"] for check in report["checks"]}
+
+
+def test_interval_auto(sandbox, programs):
+    """The interval in use is Daly's for what lines have cost, or what the duty cycle asks for."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 4), interval="auto",
+                      options=["--mtbf", "5s", "--duty-cycle", "90"])
+    job.wait_committed(3)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+    status = job.status()
+    cost, mtbf = status["line_cost_ms"], status["mtbf_ms"]
+    assert mtbf == 5000
+    ratio = cost / (2 * mtbf)
+    optimum = math.sqrt(2 * cost * mtbf) * (1 + math.sqrt(ratio) / 3 + ratio / 9)
+    assert status["interval_ms"] >= 0.98 * max(optimum, 10 * cost) - 1
+    totals = [line["total_ms"] for line in status["lines"]]
+    assert status["interval_ms"] <= 1.02 * max(optimum, 10 * cost, 2 * max(totals), 50) + 1

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/util/duration.h"
 #include "common/util/size.h"
@@ -27,8 +28,30 @@ static const struct conf_setting settings[CONF_END] = {
             .min = 10,
             .max = YEAR_MS,
             .zero_hint = "leave --interval out for lines on demand only",
-            .help =
-                "Take a recovery line every T: 500ms, 10s, 5m, 2h or a Slurm time (default: on demand only)",
+            .help = "Take a recovery line every T: 500ms, 10s, 5m, 2h, a Slurm time, or auto: as often as is "
+                    "worth what a line costs (default: on demand only)",
+        },
+    [CONF_MTBF] =
+        {
+            .name = "mtbf",
+            .variable = "BELAY_MTBF",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 1000,
+            .max = 100 * YEAR_MS,
+            .fallback = "24h",
+            .help = "Mean time between failures of the job's nodes together, for --interval auto",
+        },
+    [CONF_DUTY_CYCLE] =
+        {
+            .name = "duty-cycle",
+            .variable = "BELAY_DUTY_CYCLE",
+            .argument = "PERCENT",
+            .unit = CONF_UNIT_COUNT,
+            .min = 1,
+            .max = 99,
+            .fallback = "99",
+            .help = "Part of the time that --interval auto leaves the program undisturbed at least",
         },
     [CONF_MAX_RESTARTS] =
         {
@@ -186,6 +209,24 @@ int conf_number(enum conf_key key, const char *option, uint64_t *value, struct b
                       : belay_error_prefix(err, "%s=%s", setting->variable, text);
     *value = number;
     return 0;
+}
+
+int conf_pace(const char *interval, const char *mtbf, const char *duty_cycle, struct conf_pace *pace,
+              struct belay_error *err)
+{
+    const char *text = conf_text(CONF_INTERVAL, interval);
+    uint64_t duty_percent = 0;
+    *pace = (struct conf_pace){0};
+    if (text && strcmp(text, "auto") == 0) {
+        if (conf_number(CONF_MTBF, mtbf, &pace->mtbf_ms, err) ||
+            conf_number(CONF_DUTY_CYCLE, duty_cycle, &duty_percent, err))
+            return -1;
+        pace->duty_percent = (uint32_t)duty_percent;
+        return 0;
+    }
+    if (mtbf || duty_cycle)
+        return belay_error_set(err, EINVAL, "--%s is for --interval auto", mtbf ? "mtbf" : "duty-cycle");
+    return conf_number(CONF_INTERVAL, interval, &pace->interval_ms, err);
 }
 
 void conf_print(FILE *stream)

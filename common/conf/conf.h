@@ -13,6 +13,8 @@ enum conf_key {
     CONF_NONE = 0,
     CONF_NAME,
     CONF_INTERVAL,
+    CONF_MTBF,
+    CONF_DUTY_CYCLE,
     CONF_MAX_RESTARTS,
     CONF_MEMORY,
     CONF_RETENTION,
@@ -53,6 +55,20 @@ const struct conf_setting *conf_setting(enum conf_key key);
  * no default. Returns 0, or -1 (EINVAL, ERANGE) with err, which names where the text came from.
  */
 int conf_number(enum conf_key key, const char *option, uint64_t *value, struct belay_error *err);
+
+/* How often lines are taken. */
+struct conf_pace {
+    uint64_t interval_ms;  /* 0: on demand only, or to be chosen */
+    uint64_t mtbf_ms;      /* > 0: the interval is to be chosen for it */
+    uint32_t duty_percent; /* that the choice leaves the application; unused otherwise */
+};
+
+/*
+ * --interval (a time, or "auto"), --mtbf and --duty-cycle together; each option may be NULL. Returns 0, or -1
+ * with err: as conf_number(), or EINVAL if one of the latter two is given as an option without auto.
+ */
+int conf_pace(const char *interval, const char *mtbf, const char *duty_cycle, struct conf_pace *pace,
+              struct belay_error *err);
 
 /* The same for a text setting. The result is borrowed from its source; NULL if nothing was given. */
 const char *conf_text(enum conf_key key, const char *option);

@@ -93,6 +93,7 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
 {
     const char *epoch = getenv("BELAY_EPOCH"), *undo_dir = conf_text(CONF_UNDO_DIR, NULL),
                *tracker = conf_text(CONF_TRACKER, NULL);
+    struct conf_pace pace;
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
@@ -102,8 +103,12 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
         hello->undo_dir = (char *)(uintptr_t)undo_dir; /* only read */
     if (tracker)
         hello->tracker = (char *)(uintptr_t)tracker;
-    return conf_number(CONF_INTERVAL, NULL, &hello->interval_ms, err) ||
-                   conf_number(CONF_MEMORY, NULL, &hello->memory_limit_bytes, err) ||
+    if (conf_pace(NULL, NULL, NULL, &pace, err))
+        return -1;
+    hello->interval_ms = pace.interval_ms;
+    hello->mtbf_ms = pace.mtbf_ms;
+    hello->duty_percent = pace.duty_percent;
+    return conf_number(CONF_MEMORY, NULL, &hello->memory_limit_bytes, err) ||
                    conf_number(CONF_RETENTION, NULL, &hello->retention_ms, err) ||
                    conf_number(CONF_UNDO_LIMIT, NULL, &hello->undo_limit_bytes, err)
                ? -1

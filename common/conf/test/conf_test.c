@@ -44,6 +44,30 @@ static void test_absent_is_zero(void **state)
     assert_string_equal(conf_text(CONF_LOG, NULL), "info");
 }
 
+static void test_pace(void **state)
+{
+    struct conf_pace pace;
+    (void)state;
+    assert_int_equal(conf_pace("10s", NULL, NULL, &pace, NULL), 0);
+    assert_int_equal(pace.interval_ms, 10000);
+    assert_int_equal(pace.mtbf_ms, 0);
+    assert_int_equal(conf_pace("auto", NULL, "95", &pace, NULL), 0);
+    assert_int_equal(pace.interval_ms, 0);
+    assert_int_equal(pace.mtbf_ms, 24 * 3600 * 1000);
+    assert_int_equal(pace.duty_percent, 95);
+    setenv("BELAY_INTERVAL", "auto", 1);
+    setenv("BELAY_MTBF", "2h", 1);
+    assert_int_equal(conf_pace(NULL, NULL, NULL, &pace, NULL), 0);
+    assert_int_equal(pace.mtbf_ms, 2 * 3600 * 1000);
+    assert_int_equal(conf_pace("5s", NULL, NULL, &pace, NULL), 0);
+    assert_int_equal(pace.mtbf_ms, 0);
+    assert_int_equal(conf_pace("5s", "1h", NULL, &pace, NULL), -1);
+    assert_int_equal(conf_pace("automatic", NULL, NULL, &pace, NULL), -1);
+    assert_int_equal(conf_pace("auto", NULL, "100", &pace, NULL), -1);
+    unsetenv("BELAY_INTERVAL");
+    unsetenv("BELAY_MTBF");
+}
+
 static void expect_refused(enum conf_key key, const char *option, int code, const char *part)
 {
     uint64_t value = 77;
@@ -103,6 +127,7 @@ static void test_man_page_lists_every_variable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pace),
         cmocka_unit_test_setup(test_precedence, clear_environment),
         cmocka_unit_test_setup(test_absent_is_zero, clear_environment),
         cmocka_unit_test_setup(test_refusals_name_their_source, clear_environment),

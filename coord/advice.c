@@ -1,0 +1,52 @@
+/* advice.c - see advice.h. */
+#include "coord/advice.h"
+
+#include <math.h>
+
+#define FIRST_INTERVAL_MS 10000.0
+#define FIRST_PART 0.05       /* ... but no longer than this part of the MTBF */
+#define WEIGHT 0.25           /* of the newest line in the averages */
+#define MIN_COST_MS 0.01      /* clocks tell no less */
+#define LENGTHS_BETWEEN 2.0   /* a line in progress at most half of the time */
+
+double advice_optimum_ms(double cost_ms, double mtbf_ms)
+{
+    double ratio = cost_ms / (2 * mtbf_ms);
+    if (ratio >= 1)
+        return mtbf_ms;
+    return sqrt(2 * cost_ms * mtbf_ms) * (1 + sqrt(ratio) / 3 + ratio / 9) - cost_ms;
+}
+
+static double smooth(double average, double value, uint32_t values)
+{
+    double weight = values ? WEIGHT : 1;
+    return average + weight * (value - average);
+}
+
+void advice_learn(struct advice *advice, double cost_ms, double length_ms)
+{
+    cost_ms = cost_ms > MIN_COST_MS ? cost_ms : MIN_COST_MS;
+    advice->cost_ms = smooth(advice->cost_ms, cost_ms, advice->lines);
+    advice->length_ms = smooth(advice->length_ms, length_ms, advice->lines);
+    advice->lines++;
+}
+
+static double at_least(double value, double least)
+{
+    return value > least ? value : least;
+}
+
+static double choose(const struct advice *advice, const struct advice_limits *limits)
+{
+    if (!advice->lines)
+        return fmin(FIRST_INTERVAL_MS, FIRST_PART * limits->mtbf_ms);
+    double cycle = advice_optimum_ms(advice->cost_ms, limits->mtbf_ms) + advice->cost_ms;
+    cycle = at_least(cycle, advice->cost_ms / (1 - limits->min_duty));
+    return at_least(cycle, LENGTHS_BETWEEN * advice->length_ms);
+}
+
+uint64_t advice_interval_ms(const struct advice *advice, const struct advice_limits *limits)
+{
+    double interval = at_least(choose(advice, limits), (double)limits->shortest_ms);
+    return interval < (double)limits->longest_ms ? (uint64_t)interval : limits->longest_ms;
+}
