@@ -229,6 +229,9 @@ struct gate {
     void (*undo_path)(const char *path, uint64_t offset, uint64_t bytes);
     void (*undo_open)(const char *path, long flags);
     void (*undo_remove)(const char *path);
+    /* Files that the MPI library has open for the application: interpose_file.h. */
+    void *(*watch_file)(const char *path);
+    void (*unwatch_file)(void *watch);
     /* A restart's times: end of MPI_Init. */
     uint64_t mpi_init_done_ns;
 };

@@ -28,6 +28,7 @@
 #include "common/util/pagemap.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
+#include "mpi-layer/lower/interpose_file.h"
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
@@ -248,6 +249,8 @@ static void fill_gate(void)
     gate->undo_path = vk_undo_path;
     gate->undo_open = gate_undo_open;
     gate->undo_remove = gate_undo_remove;
+    gate->watch_file = interpose_watch;
+    gate->unwatch_file = interpose_unwatch;
     gate->note_thread = vk_thread_note;
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;

@@ -117,6 +117,21 @@ void file_delete(struct file *f)
         arena_free(f);
 }
 
+void file_watch(struct file *f)
+{
+    unsigned long upper = lower_enter();
+    f->watch = GATE->watch_file(f->path);
+    lower_leave(upper);
+}
+
+void file_unwatch(struct file *f)
+{
+    unsigned long upper = lower_enter();
+    GATE->unwatch_file(f->watch);
+    lower_leave(upper);
+    f->watch = NULL;
+}
+
 void file_take_hints(struct file *f)
 {
     void *real = NULL;

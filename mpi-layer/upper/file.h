@@ -35,6 +35,7 @@ struct file {
     MPI_Datatype etype, filetype;
     char representation[MPI_MAX_DATAREP_STRING];
     struct file_split split;
+    void *watch; /* of the lower half, which notes what the library overwrites */
     bool uses_shared_pointer;     /* by this rank */
     MPI_Offset position, shared_position; /* noted at a line, in etypes */
     int atomicity;                        /* noted at a line */
@@ -66,6 +67,10 @@ int file_split_check(MPI_File fh);
 MPI_Status *file_split_begin(MPI_File fh, const char *call);
 int file_split_begun(MPI_File fh, int code);
 int file_split_end(MPI_File fh, const char *call, MPI_Status *status);
+
+/* The library has opened it / is about to close it: a restart puts back what it overwrites in between. */
+void file_watch(struct file *f);
+void file_unwatch(struct file *f);
 
 /* Call the file's error handler (MPI_FILE_NULL's for none), outside a wrapper. Returns the code. */
 int file_raise(MPI_File fh, int code);

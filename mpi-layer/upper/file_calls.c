@@ -1,4 +1,5 @@
 /* file_calls.c - functions of MPI-IO that make, end or describe a file. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
@@ -21,6 +22,8 @@ static int make_comm(MPI_Comm parent, struct comm **made)
 static int open_real(struct file *f, const char *filename, MPI_Info info)
 {
     void *real = NULL;
+    if (f->amode & MPI_MODE_CREATE)
+        GATE->undo_open(filename, O_CREAT);
     int code = lower_MPI_File_open(f->comm->handle->real, filename, f->amode & ~MPI_MODE_DELETE_ON_CLOSE,
                                    api_real(info), &real);
     if (code != MPI_SUCCESS)
@@ -31,6 +34,7 @@ static int open_real(struct file *f, const char *filename, MPI_Info info)
         return MPI_ERR_NO_MEM;
     }
     f->handle->record = f;
+    file_watch(f);
     file_take_hints(f);
     return MPI_SUCCESS;
 }
@@ -63,15 +67,26 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
 }
 API_EXPORT(MPI_File_open);
 
+/* One member does it; nobody goes on before it is done. */
+static void delete_closed(const struct file *f)
+{
+    if (f->comm->rank == 0) {
+        GATE->undo_remove(f->path);
+        lower_MPI_File_delete(f->path, api_real(MPI_INFO_NULL));
+    }
+    lower_MPI_Barrier(f->comm->handle->real);
+}
+
 int PMPI_File_close(MPI_File *fh)
 {
     struct file *f = file_of(*fh);
     int code = file_enter(*fh, FILE_COLLECTIVE);
     if (code != MPI_SUCCESS)
         return file_leave(*fh, FILE_COLLECTIVE, code);
+    file_unwatch(f);
     code = lower_MPI_File_close(&f->handle->real);
     if (code == MPI_SUCCESS && f->amode & MPI_MODE_DELETE_ON_CLOSE)
-        lower_MPI_File_delete(f->path, api_real(MPI_INFO_NULL)); /* every member tries, one succeeds */
+        delete_closed(f);
     if (code == MPI_SUCCESS) {
         code = comm_end(f->comm);
         file_delete(f);
@@ -86,6 +101,7 @@ API_EXPORT(MPI_File_close);
 int PMPI_File_delete(const char *filename, MPI_Info info)
 {
     wrapper_enter();
+    GATE->undo_remove(filename);
     int code = lower_MPI_File_delete(filename, api_real(info));
     wrapper_leave();
     return code == MPI_SUCCESS ? code : file_raise(MPI_FILE_NULL, code);

@@ -59,6 +59,7 @@ static void restore(struct file *f)
                                        api_real(f->filetype), f->representation, hints);
     if (code != MPI_SUCCESS)
         give_up(f, code);
+    file_watch(f);
     if (f->atomicity)
         lower_MPI_File_set_atomicity(f->handle->real, f->atomicity);
     if (!(f->amode & MPI_MODE_SEQUENTIAL))
