@@ -11,6 +11,7 @@
 
 struct errhandler {
     MPI_Comm_errhandler_function *function;
+    MPI_File_errhandler_function *file_function; /* of one for files; else NULL */
     bool is_kept; /* there is a reference for the communicators that may have it */
 };
 
@@ -114,7 +115,8 @@ void errhandler_restore(struct handle *errhandler)
     create_real(&errhandler->real);
 }
 
-int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler)
+/* The library has no part in one for files (file_error.c), but every handle has a real one behind it. */
+static int create(struct errhandler functions, MPI_Errhandler *errhandler)
 {
     void *real = NULL;
     wrapper_enter();
@@ -122,10 +124,10 @@ int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errh
     struct errhandler *record = code == MPI_SUCCESS ? arena_alloc(sizeof *record) : NULL;
     struct handle *handle = record ? handle_new(HANDLE_ERRHANDLER, real) : NULL;
     if (handle) {
-        record->function = function;
+        *record = functions;
         handle->record = record;
-        record->is_kept = true; /* until no communicator has it: see errhandler_sweep() */
-        handle_retain(handle);
+        if (record->is_kept)
+            handle_retain(handle);
         *errhandler = (MPI_Errhandler)(void *)handle;
     } else {
         arena_free(record);
@@ -134,7 +136,26 @@ int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errh
     wrapper_leave();
     return code;
 }
+
+int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler)
+{
+    /* Kept until no communicator has it: see errhandler_sweep(). */
+    return create((struct errhandler){.function = function, .is_kept = true}, errhandler);
+}
 API_EXPORT(MPI_Comm_create_errhandler);
+
+int PMPI_File_create_errhandler(MPI_File_errhandler_function *function, MPI_Errhandler *errhandler)
+{
+    return create((struct errhandler){.file_function = function}, errhandler);
+}
+API_EXPORT(MPI_File_create_errhandler);
+
+void errhandler_call_file(const struct handle *errhandler, MPI_File file, int code)
+{
+    const struct errhandler *record = errhandler->is_predefined ? NULL : errhandler->record;
+    if (record && record->file_function)
+        record->file_function(&file, &code, NULL, NULL);
+}
 
 int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 {

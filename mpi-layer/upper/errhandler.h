@@ -8,10 +8,15 @@
 #ifndef BELAY_MPI_LAYER_UPPER_ERRHANDLER_H
 #define BELAY_MPI_LAYER_UPPER_ERRHANDLER_H
 
+#include <mpi.h>
+
 #include "mpi-layer/upper/handle.h"
 
 /* Call the application's handler for the error that was noted. Outside any wrapper; may not return. */
 void errhandler_deliver(void);
+
+/* Call the application's handler, if it is one for files, with an error on this file. Outside any wrapper. */
+void errhandler_call_file(const struct handle *errhandler, MPI_File file, int code);
 
 /* Before parking: forget those that the application has freed and no communicator has any more. */
 void errhandler_sweep(void);

@@ -43,6 +43,7 @@ int file_raise(MPI_File fh, int code)
     const struct handle *errhandler = file_of(fh) ? file_of(fh)->errhandler : file_default_errhandler();
     if (errhandler == handle_of(MPI_ERRORS_ARE_FATAL))
         end_job(code);
+    errhandler_call_file(errhandler, fh, code);
     return code;
 }
 

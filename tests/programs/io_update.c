@@ -234,11 +234,52 @@ static void step_sequence(struct work *work, long step)
     program_step(&work->program, step);
 }
 
+/* ---- error handlers ---- */
+
+static long errors_seen[2]; /* on the open file; without a file */
+
+static void on_error(MPI_File *file, int *code, ...)
+{
+    int class;
+    MPI_Error_class(*code, &class);
+    errors_seen[*file == MPI_FILE_NULL] += class;
+}
+
+static void open_errors(struct work *work)
+{
+    MPI_Errhandler handler;
+    CHECK(MPI_File_create_errhandler(on_error, &handler));
+    CHECK(MPI_File_set_errhandler(MPI_FILE_NULL, handler));
+    CHECK(MPI_File_set_errhandler(work->file, handler));
+    MPI_Errhandler_free(&handler);
+}
+
+static void step_errors(struct work *work, long step)
+{
+    MPI_File missing;
+    MPI_Errhandler handler, standard;
+    MPI_Status status;
+    CHECK(MPI_File_get_errhandler(work->file, &handler));
+    program_step(&work->program, step);
+    MPI_File_read_at(work->file, 0, work->data, 1, MPI_UINT64_T, &status); /* it is not open for reading */
+    MPI_File_open(MPI_COMM_SELF, "missing.dat", MPI_MODE_RDONLY, MPI_INFO_NULL, &missing);
+    CHECK(MPI_File_set_errhandler(work->file, MPI_ERRORS_RETURN));
+    CHECK(MPI_File_get_errhandler(work->file, &standard));
+    take_number(work, standard == MPI_ERRORS_RETURN);
+    take_number(work, MPI_File_read_at(work->file, 0, work->data, 1, MPI_UINT64_T, &status) != MPI_SUCCESS);
+    CHECK(MPI_File_set_errhandler(work->file, handler));
+    CHECK(MPI_File_call_errhandler(work->file, MPI_ERR_QUOTA));
+    MPI_Errhandler_free(&handler);
+    take_number(work, errors_seen[0]);
+    take_number(work, errors_seen[1]);
+}
+
 static const struct mode modes[] = {
     {"place", MPI_MODE_RDWR, NULL, step_place},
     {"grow", MPI_MODE_RDWR | MPI_MODE_APPEND, open_grow, step_grow},
     {"names", MPI_MODE_RDWR, NULL, step_names},
     {"facts", MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, open_facts, step_facts},
+    {"errors", MPI_MODE_WRONLY, open_errors, step_errors},
     {"sequence", MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, NULL, step_sequence},
 };
 
