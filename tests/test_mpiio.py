@@ -25,6 +25,27 @@ def test_open_files_across_a_kill(sandbox, programs, mode):
     kill_and_compare(sandbox, io_program(programs, "io_calls", mode))
 
 
-@pytest.mark.parametrize("mode", ["place", "grow", "names", "facts", "sequence"])
+@pytest.mark.parametrize("mode", ["place", "grow", "names", "facts", "errors", "sequence"])
 def test_contents_are_put_back(sandbox, programs, mode):
     kill_and_compare(sandbox, io_program(programs, "io_update", mode))
+
+
+def test_parallel_hdf5(sandbox, programs):
+    """A file that HDF5 keeps open, with its own memory of what is in it."""
+    program = programs.test_program("io_hdf5", "--steps", 40, "--seconds", 2)
+    kill_and_compare(sandbox, dataclasses.replace(program, outputs="io-*"))
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("name, mode", [("io_calls", "collective"), ("io_calls", "shared"), ("io_update", "place"),
+                                        ("io_update", "grow"), ("io_update", "names"), ("io_hdf5", "")])
+def test_campaign_of_kills(sandbox, programs, name, mode):
+    job = sandbox.run(io_program(programs, name, mode, steps=200, seconds=8), interval="150ms",
+                      options=["--max-restarts", "10"])
+    line = 0
+    for _ in range(10):
+        line = job.wait_committed(line + 1)
+        line = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait()
+    assert_recovered(job)
