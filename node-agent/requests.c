@@ -98,7 +98,11 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         }
     }
     if (!job->epoch || (job->has_arbiter ? hello->epoch != job->epoch_number : hello->epoch != 0)) {
-        belay_error_set(&err, ESTALE, "job \"%s\" is in another epoch than this launch", job->name);
+        if (hello->epoch)
+            belay_error_set(&err, ESTALE, "job \"%s\" is in another epoch than this launch", job->name);
+        else
+            belay_error_set(&err, EEXIST, "a job \"%s\" is running already; choose another BELAY_NAME",
+                            job->name);
         connection_reply_error(connection, err.code, err.text);
         return;
     }

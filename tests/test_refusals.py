@@ -38,12 +38,17 @@ def test_bad_interval(belay, interval):
     assert_refused(belay("run", "--interval", interval, "--", "mpirun", "-n", "1", "true"), interval)
 
 
-@pytest.mark.parametrize("interval, hint", [("0", "leave --interval out"), ("1ms", "10ms"), ("soon", "not a time")])
-def test_bad_interval_with_the_preload(sandbox, programs, interval, hint):
+def with_preload(sandbox, programs, setting):
+    """A short program under mpirun with the preload and one setting."""
     preload = os.path.join(sandbox.prefix, "lib", "belay", "libbelay.so")
-    done = subprocess.run(["mpirun", "-x", f"LD_PRELOAD={preload}", "-x", f"BELAY_INTERVAL={interval}", "-n", "1",
+    return subprocess.run(["mpirun", "-x", f"LD_PRELOAD={preload}", "-x", setting, "-n", "1",
                            *programs.test_program("exits").argv], env=sandbox.environment, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("interval, hint", [("0", "leave --interval out"), ("1ms", "10ms"), ("soon", "not a time")])
+def test_bad_interval_with_the_preload(sandbox, programs, interval, hint):
+    done = with_preload(sandbox, programs, f"BELAY_INTERVAL={interval}")
     assert done.returncode == 97 and f"BELAY_INTERVAL={interval}" in only_line(done.stderr), done.stderr
     assert hint in only_line(done.stderr)
 
@@ -122,6 +127,15 @@ def test_name_in_use(sandbox, programs, belay):
     assert_same_result(job)
 
 
+def test_name_in_use_with_the_preload(sandbox, programs):
+    job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 3))
+    job.wait_epoch(1)
+    done = with_preload(sandbox, programs, f"BELAY_NAME={job.name}")
+    assert done.returncode == 97 and "choose another BELAY_NAME" in only_line(done.stderr)
+    assert job.wait() == 0
+    assert_same_result(job)
+
+
 def test_function_refused_by_name(sandbox, programs):
     job = sandbox.run(programs.test_program("refused"), trace=False)
     assert job.wait() == 0
@@ -137,7 +151,7 @@ def test_function_refused_with_the_default_handler(sandbox, programs):
 
 
 def test_names_with_strange_letters(sandbox, programs):
-    for name in ("../job", "a/b", ".hidden", "x" * 65, ""):
+    for name in ("../job", "a/b", ".hidden", "two\nlines", "x" * 65, ""):
         job = Job(sandbox, programs.test_program("exits"), name="good")
         done = sandbox.belay("run", "--name", name, "--", *job.line)
-        assert done.returncode == 64, name
+        assert done.returncode == 64 and done.stderr.count("\n") == 1, name

@@ -63,6 +63,9 @@ void log_write(enum log_level level, const char *format, ...)
     used += more > 0 ? (size_t)more : 0;
     if (used > sizeof line - 2)
         used = sizeof line - 2;
+    for (size_t i = 0; i < used; i++) /* one line, whatever is quoted in it */
+        if ((unsigned char)line[i] < ' ')
+            line[i] = '?';
     line[used++] = '\n';
     ssize_t ignored = write(log_fd, line, used);
     (void)ignored;
