@@ -190,10 +190,11 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     job->arbiter = NULL;
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
-    bool is_kept = keep_images && store_committed_line(job->store) > 0;
+    bool is_kept = keep_images && !job->is_unwanted && store_committed_line(job->store) > 0;
     if (!is_kept)
         store_drop_images(job->store);
-    record_write_status(job);
+    if (!job->is_unwanted)
+        record_write_status(job);
     answer_waiters(job);
     if (is_kept) {
         record_save(job);
@@ -348,7 +349,7 @@ static int begin(struct job *job, struct belay_error *err)
     if (!job->line)
         return -1;
     job->state = job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
-    job->is_stopping = job->is_abandoned = false;
+    job->is_stopping = job->is_abandoned = job->is_unwanted = false;
     job->last_loss = (struct verdict_loss){0};
     job->message[0] = '\0';
     return 0;

@@ -112,7 +112,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
     uint32_t count = 0;
     if (clean->job[0]) {
         job = job_find(agent, clean->job);
-        if (job && job_is_running(job))
+        if (job && job_is_running(job) && !job->is_abandoned)
             belay_error_set(&err, EBUSY, "job \"%s\" is running; 'belay stop %s' ends it", job->name,
                             job->name);
         else if (clean_one(agent, clean->job))
@@ -125,7 +125,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         }
     } else {
         HASH_ITER(hh, agent->jobs, job, next)
-        if (!job_is_running(job))
+        if (!job_is_running(job) || job->is_abandoned)
             count += clean_one(agent, job->name);
         record_each_status(agent, clean_recorded, &names);
         count += (uint32_t)names.count;
@@ -191,12 +191,15 @@ static void list_recorded(void *context, const char *name)
         list_one(listing, record_read_status(listing->agent, name));
 }
 
-/* Returns whether there was anything of an ended job. */
+/* Of a job that has ended, or is about to since its arbiter has gone. Returns whether there was anything. */
 static bool clean_one(struct agent *agent, const char *name)
 {
     struct job *job = job_find(agent, name);
     bool was_recorded = job_name_is_valid(name) && record_remove_status(agent, name);
-    job_forget(job);
+    if (job && job_is_running(job))
+        job->is_unwanted = true;
+    else
+        job_forget(job);
     return job || was_recorded;
 }
 

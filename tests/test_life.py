@@ -79,6 +79,17 @@ def test_belay_run_killed(sandbox, programs, belay):
     sandbox.wait_quiet()
 
 
+def test_belay_run_killed_and_cleaned_at_once(sandbox, programs, belay):
+    """Not only once its launch has ended, which takes mpirun a moment: the sandbox looks for what is left."""
+    job = sandbox.run(ring(programs, 30))
+    job.wait_committed()
+    job.process.kill()
+    job.process.wait()
+    assert belay("clean", "job").returncode == 0
+    sandbox.wait_quiet()
+    assert job.status() is None
+
+
 @pytest.mark.parametrize("mode, value", [("exit", 7), ("early", 3), ("abort", 5)])
 def test_own_end_is_passed_on_and_not_restarted(sandbox, programs, mode, value):
     """Not compared with a native run: in MPI_Abort Open MPI's mpirun itself crashes or hangs now and then."""
