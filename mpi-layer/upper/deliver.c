@@ -38,10 +38,12 @@ void deliver_status(const struct message *message, MPI_Status *status)
 {
     if (status == MPI_STATUS_IGNORE)
         return;
+    int error = status->MPI_ERROR; /* set by those calls alone that return many statuses */
     memset(status, 0, sizeof *status);
     lower_MPI_Status_set_elements_x(status, api_real(MPI_BYTE), (MPI_Count)message->bytes);
     status->MPI_SOURCE = message->source;
     status->MPI_TAG = message->tag;
+    status->MPI_ERROR = error;
 }
 
 /*
@@ -61,7 +63,7 @@ int deliver(struct comm *comm, struct message *message, void *buffer, int count,
     if (code != MPI_SUCCESS)
         lower_MPI_Error_class(code, &class);
     if (status != MPI_STATUS_IGNORE) {
-        int error = status->MPI_ERROR; /* set by those calls alone that return many statuses */
+        int error = status->MPI_ERROR; /* as above */
         *status = self_status;
         status->MPI_SOURCE = message->source;
         status->MPI_TAG = message->tag;

@@ -124,8 +124,7 @@ static int match(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *out
     int code = lower_MPI_Improbe(source, tag, api_real(comm), flag, &real, &own);
     if (code != MPI_SUCCESS || !*flag)
         return code;
-    if (status != MPI_STATUS_IGNORE)
-        *status = own;
+    wait_copy_status(status, &own);
     if (real == api_real(MPI_MESSAGE_NO_PROC)) {
         *out = MPI_MESSAGE_NO_PROC;
         return MPI_SUCCESS;

@@ -93,8 +93,7 @@ int wait_new_receive(struct request *r)
     return code;
 }
 
-/* A status as single-completion calls return it: MPI_ERROR is left as it was. */
-static void copy_status(MPI_Status *to, const MPI_Status *from)
+void wait_copy_status(MPI_Status *to, const MPI_Status *from)
 {
     if (to == MPI_STATUS_IGNORE)
         return;
@@ -105,7 +104,7 @@ static void copy_status(MPI_Status *to, const MPI_Status *from)
 
 void wait_empty_status(MPI_Status *status)
 {
-    copy_status(status, &request_empty_status);
+    wait_copy_status(status, &request_empty_status);
 }
 
 /* The last word of a generalized request: query, then free. */
@@ -124,7 +123,7 @@ int wait_take(struct request *r, MPI_Status *status)
         take_generalized(r);
     int code = r->error;
     wait_over();
-    copy_status(status, &r->status);
+    wait_copy_status(status, &r->status);
     if (UNLIKELY(r->must_raise))
         errors_raise((MPI_Comm)(void *)r->comm_handle, code);
     request_end(r);
@@ -219,7 +218,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     } else if (*flag) {
         if (UNLIKELY(r->generalized != NULL))
             grequest_query(r);
-        copy_status(status, &r->status);
+        wait_copy_status(status, &r->status);
     } else {
         wait_poll_failed(wait_awaited(r));
     }

@@ -19,6 +19,9 @@ void wait_done(struct request *request);
 /* Hand the result of a done request over as wait_one() does. */
 int wait_finish(MPI_Request *request, MPI_Status *status);
 
+/* A status as calls return it that complete one request or none: MPI_ERROR is left as it was. */
+void wait_copy_status(MPI_Status *to, const MPI_Status *from);
+
 /* The status of a null request. */
 void wait_empty_status(MPI_Status *status);
 

@@ -16,6 +16,9 @@
 
 #define REQ_MESSAGES 2
 #define REQ_REQUESTS 6
+/* MPI_ERROR of a status belongs to the caller, but in calls that return an array of them. */
+#define REQ_OWN_ERROR 4711
+#define REQ_STATUS {.MPI_ERROR = REQ_OWN_ERROR}
 #define REQ_BIG 5000 /* words: by rendezvous, in several parts */
 
 struct req {
@@ -61,6 +64,9 @@ void req_fill(const struct req *req, struct req_work *work, int k);
 
 /* Message k of rank `from` is in work->in[k]; status (NULL: not looked at) tells of it. */
 void req_check(struct req *req, struct req_work *work, int from, int k, const MPI_Status *status);
+
+/* Did a call for one request or message leave MPI_ERROR alone? */
+void req_check_error(const struct req *req, const struct req_work *work, const MPI_Status *status);
 
 /* Receive message k of rank `from` and check it. */
 void req_receive(struct req *req, struct req_work *work, int from, int k);

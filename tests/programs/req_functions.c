@@ -60,9 +60,15 @@ void req_check(struct req *req, struct req_work *work, int from, int k, const MP
 
 void req_receive(struct req *req, struct req_work *work, int from, int k)
 {
-    MPI_Status status;
+    MPI_Status status = REQ_STATUS;
     MPI_Recv(work->in[k], req_words(k), MPI_UINT64_T, from, k, work->comm, &status);
+    req_check_error(req, work, &status);
     req_check(req, work, from, k, &status);
+}
+
+void req_check_error(const struct req *req, const struct req_work *work, const MPI_Status *status)
+{
+    req_demand(req, work, status->MPI_ERROR == REQ_OWN_ERROR, "MPI_ERROR of a status was changed");
 }
 
 void req_isend(const struct req *req, struct req_work *work, int to, int k, MPI_Request *request)

@@ -43,9 +43,10 @@ static void irecv_end(struct req *req, struct req_work *work)
 static void probe_end(struct req *req, struct req_work *work)
 {
     for (int n = 0; n < REQ_MESSAGES; n++) {
-        MPI_Status status;
+        MPI_Status status = REQ_STATUS;
         int words, k = n;
         MPI_Probe(n ? MPI_ANY_SOURCE : req->left, MPI_ANY_TAG, work->comm, &status);
+        req_check_error(req, work, &status);
         MPI_Get_count(&status, MPI_UINT64_T, &words);
         req_demand(req, work, status.MPI_TAG == k && words == req_words(k), "another message was probed");
         req_receive(req, work, status.MPI_SOURCE, k);
@@ -56,9 +57,10 @@ static void probe_end(struct req *req, struct req_work *work)
 static void iprobe_end(struct req *req, struct req_work *work)
 {
     for (int k = REQ_MESSAGES - 1; k >= 0; k--) {
-        MPI_Status status;
+        MPI_Status status = REQ_STATUS;
         for (int flag = 0; !flag;)
             MPI_Iprobe(MPI_ANY_SOURCE, k, work->comm, &flag, &status);
+        req_check_error(req, work, &status);
         req_receive(req, work, status.MPI_SOURCE, status.MPI_TAG);
     }
     wait_sends(work);
@@ -66,15 +68,18 @@ static void iprobe_end(struct req *req, struct req_work *work)
 
 static void receive_matched(struct req *req, struct req_work *work, int k)
 {
-    MPI_Status status;
+    MPI_Status status = REQ_STATUS;
     MPI_Mrecv(work->in[k], req_words(k), MPI_UINT64_T, &work->message, &status);
+    req_check_error(req, work, &status);
     req_check(req, work, req->left, k, &status);
 }
 
 static void mprobe_end(struct req *req, struct req_work *work)
 {
     for (int k = 0; k < REQ_MESSAGES; k++) {
-        MPI_Mprobe(MPI_ANY_SOURCE, k, work->comm, &work->message, MPI_STATUS_IGNORE);
+        MPI_Status status = REQ_STATUS;
+        MPI_Mprobe(MPI_ANY_SOURCE, k, work->comm, &work->message, &status);
+        req_check_error(req, work, &status);
         receive_matched(req, work, k);
     }
     wait_sends(work);
@@ -83,8 +88,10 @@ static void mprobe_end(struct req *req, struct req_work *work)
 static void improbe_end(struct req *req, struct req_work *work)
 {
     for (int k = REQ_MESSAGES - 1; k >= 0; k--) {
+        MPI_Status status = REQ_STATUS;
         for (int flag = 0; !flag;)
-            MPI_Improbe(req->left, MPI_ANY_TAG, work->comm, &flag, &work->message, MPI_STATUS_IGNORE);
+            MPI_Improbe(req->left, MPI_ANY_TAG, work->comm, &flag, &work->message, &status);
+        req_check_error(req, work, &status);
         receive_matched(req, work, REQ_MESSAGES - 1 - k);
     }
     wait_sends(work);
