@@ -342,18 +342,29 @@ static void *create_inter(const struct comm *c, void *world_group)
     return real;
 }
 
-/* What was noted of it, and its name. */
+/*
+ * Hints that the library does not know stay with a communicator made with them, and are dropped if they are
+ * set later. All members have hints if one has.
+ */
+static void restore_hints(const struct comm *c)
+{
+    void *info = info_make(c->hints), *without = c->handle->real;
+    if (c->handle->is_predefined) {
+        lower_MPI_Comm_set_info(without, info);
+    } else {
+        lower_MPI_Comm_dup_with_info(without, info, &c->handle->real);
+        lower_MPI_Comm_free(&without);
+    }
+    lower_MPI_Info_free(&info);
+}
+
+/* Its name and error handler. */
 static void decorate(const struct comm *c)
 {
     if (c->handle->name)
         lower_MPI_Comm_set_name(c->handle->real, c->handle->name);
     if (c->errhandler)
         lower_MPI_Comm_set_errhandler(c->handle->real, api_real(c->errhandler));
-    if (c->hints) {
-        void *info = info_make(c->hints);
-        lower_MPI_Comm_set_info(c->handle->real, info);
-        lower_MPI_Info_free(&info);
-    }
 }
 
 /* Every rank does this in the order of ids, so that no two wait for one another in different ones. */
@@ -372,6 +383,8 @@ static void rebuild(struct comm *c, void *world_group)
         c->handle->real = create_from(world_group, c->world, c->size);
     if (c->topology)
         c->handle->real = topology_restore(c->topology, c->handle->real);
+    if (c->hints)
+        restore_hints(c);
     decorate(c);
     memset(c->peers, 0, (size_t)c->size * sizeof *c->peers); /* a new library has carried nothing yet */
 }

@@ -1,57 +1,20 @@
 /* rebuild.c - see rebuild.h. */
 #include "mpi-layer/upper/rebuild.h"
 
-#include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
-#include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/datatype.h"
 #include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/file.h"
+#include "mpi-layer/upper/group.h"
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/info.h"
 #include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/op.h"
 #include "mpi-layer/upper/p2p.h"
-
-struct group { /* members by world rank */
-    int size;
-    int world[];
-};
-
-static void *world_group(void)
-{
-    void *group = NULL;
-    lower_MPI_Comm_group(api_real(MPI_COMM_WORLD), &group);
-    return group;
-}
-
-static void note_group(struct handle *handle)
-{
-    int size = 0;
-    void *world = world_group();
-    lower_MPI_Group_size(handle->real, &size);
-    struct group *group = arena_alloc(sizeof *group + (size_t)size * sizeof(int));
-    int *own = arena_alloc((size_t)size * sizeof(int));
-    for (int i = 0; i < size; i++)
-        own[i] = i;
-    group->size = size;
-    lower_MPI_Group_translate_ranks(handle->real, size, own, world, group->world);
-    lower_MPI_Group_free(&world);
-    arena_free(own);
-    handle->record = group;
-}
-
-static void restore_group(struct handle *handle)
-{
-    const struct group *group = handle->record;
-    void *world = world_group();
-    lower_MPI_Group_incl(world, group->size, group->world, &handle->real);
-    lower_MPI_Group_free(&world);
-}
 
 void rebuild_note(void)
 {
@@ -59,8 +22,8 @@ void rebuild_note(void)
     file_note_all();
     errhandler_sweep();
     for (struct handle *h = handle_first(); h; h = h->next) {
-        if (h->kind == HANDLE_GROUP && !h->record) /* a group never changes */
-            note_group(h);
+        if (h->kind == HANDLE_GROUP)
+            group_note(h);
         else if (h->kind == HANDLE_INFO)
             h->record = info_note(h->real, h->record);
     }
@@ -78,7 +41,7 @@ static void restore_objects(void)
         else if (h->kind == HANDLE_OP)
             op_restore(h);
         else if (h->kind == HANDLE_GROUP)
-            restore_group(h);
+            group_restore(h);
         else if (h->kind == HANDLE_INFO)
             h->real = info_make(h->record);
         else if (h->kind == HANDLE_ERRHANDLER)

@@ -21,10 +21,11 @@ void *lower_fn[F_COUNT];
 
 static struct object { void *real; } comm_object = {(void *)0x100}, type_object = {(void *)0x200},
                                      group_object = {(void *)0x300}, op_object = {(void *)0x700},
-                                     new_object, request_object;
+                                     info_object = {(void *)0x800}, new_object, request_object;
 #define COMM ((MPI_Comm)(void *)&comm_object)
 #define TYPE ((MPI_Datatype)(void *)&type_object)
 #define OP ((MPI_Op)(void *)&op_object)
+#define INFO ((MPI_Info)(void *)&info_object)
 #define GROUP ((MPI_Group)(void *)&group_object)
 #define GARBAGE ((MPI_Datatype)(void *)0x1) /* must not be read */
 #define REAL_NULL_TYPE ((void *)0x500)
@@ -80,7 +81,7 @@ void *handle_new(enum handle_kind kind, void *real)
 
 void handle_release(enum handle_kind kind, void *handle)
 {
-    assert_int_equal(kind, HANDLE_GROUP);
+    assert_int_equal(kind, HANDLE_INFO);
     released = handle;
 }
 
@@ -122,12 +123,12 @@ static int real_group_incl(void *group, int n, const int ranks[], void **newgrou
     return MPI_SUCCESS;
 }
 
-static int real_group_free(void **group)
+static int real_info_free(void **info)
 {
-    if (!group) {
-        return MPI_ERR_GROUP;
+    if (!info) {
+        return MPI_ERR_INFO;
     }
-    assert_ptr_equal(*group, (void *)0x300);
+    assert_ptr_equal(*info, (void *)0x800);
     return MPI_SUCCESS;
 }
 
@@ -179,7 +180,7 @@ static int setup(void **state)
     lower_fn[F_MPI_Comm_size] = real_size;
     lower_fn[F_MPI_Comm_test_inter] = real_test_inter;
     lower_fn[F_MPI_Group_incl] = real_group_incl;
-    lower_fn[F_MPI_Group_free] = real_group_free;
+    lower_fn[F_MPI_Info_free] = real_info_free;
     lower_fn[F_MPI_Gather] = real_gather;
     lower_fn[F_MPI_Ialltoallw] = real_ialltoallw;
     lower_fn[F_MPI_Ireduce] = real_ireduce;
@@ -201,7 +202,8 @@ static void test_plain(void **state)
 
 static void test_handles_out(void **state)
 {
-    MPI_Group made = MPI_GROUP_NULL, freed = GROUP;
+    MPI_Group made = MPI_GROUP_NULL;
+    MPI_Info freed = INFO;
 
     (void)state;
     assert_int_equal(PMPI_Group_incl(GROUP, -1, NULL, &made), MPI_ERR_ARG);
@@ -209,10 +211,10 @@ static void test_handles_out(void **state)
     assert_int_equal(PMPI_Group_incl(GROUP, 1, (int[]){0}, &made), MPI_SUCCESS);
     assert_ptr_equal(made, &new_object);
     assert_ptr_equal(new_object.real, (void *)0x400);
-    assert_int_equal(PMPI_Group_free(&freed), MPI_SUCCESS);
-    assert_ptr_equal(freed, MPI_GROUP_NULL);
-    assert_ptr_equal(released, &group_object);
-    assert_int_equal(PMPI_Group_free(NULL), MPI_ERR_GROUP);
+    assert_int_equal(PMPI_Info_free(&freed), MPI_SUCCESS);
+    assert_ptr_equal(freed, MPI_INFO_NULL);
+    assert_ptr_equal(released, &info_object);
+    assert_int_equal(PMPI_Info_free(NULL), MPI_ERR_INFO);
 }
 
 static void test_insignificant_arguments_are_not_read(void **state)
