@@ -19,6 +19,10 @@ AGENT_POINTS = {
     "agent.commit.before": 1,
     "agent.commit.recorded": 2,
     "agent.commit.after": 2,
+    "agent.apply": 2,
+    "agent.apply.pages": 2,
+    "agent.apply.done": 2,
+    "agent.apply.kept": 2,
 }
 
 

@@ -10,11 +10,24 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/map.h"
+#include "mpi-layer/lower/vk.h"
+
+#define MAP_RUN_BYTES (64ull << 10)
+#define MAP_RUNS_MAX 16384u
+
+static uint64_t choose_map_bytes(const struct image_view *view);
 
 int restore_open(struct restore *restore, int fd, struct belay_error *err)
 {
+    struct stat st;
     restore->fd = fd;
-    return image_load(fd, &restore->view, err);
+    if (fstat(fd, &st))
+        return belay_error_errno(err, "cannot look at the image");
+    if (image_load(fd, &restore->view, err))
+        return -1;
+    restore->map_bytes = choose_map_bytes(&restore->view);
+    vk_image_begin(st.st_ino);
+    return 0;
 }
 
 void restore_close(struct restore *restore)
@@ -67,21 +80,63 @@ static int map_region(const struct image_region *region, const char *path, struc
     return 0;
 }
 
+/*
+ * Runs from this size on are mapped, smaller ones are copied. It grows until the mappings are few enough (the
+ * kernel allows a process some 65,000 in all).
+ */
+static uint64_t choose_map_bytes(const struct image_view *view)
+{
+    uint64_t least = MAP_RUN_BYTES, count;
+    for (;; least *= 2) {
+        count = 0;
+        for (uint64_t i = 0; i < view->header->run_count; i++)
+            count += view->runs[i].bytes >= least;
+        if (count <= MAP_RUNS_MAX)
+            return least;
+    }
+}
+
+/* The stack has to grow, and the virtual kernel's own memory is needed by what handles the rest. */
+static bool may_be_mapped(const struct restore *restore, const struct image_region *region,
+                          const struct image_run *run)
+{
+    bool is_own = region->start >= VK_ADDRESS && region->start < VK_ARENA_END;
+    return region->kind == IMAGE_REGION_ANON && region->end != UPPER_STACK_TOP && !is_own &&
+           run->bytes >= restore->map_bytes;
+}
+
+static int map_run(const struct restore *restore, const struct image_run *run, struct belay_error *err)
+{
+    void *at = mmap((void *)run->address, run->bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, restore->fd, (off_t)run->data_offset);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the image at 0x%lx", (unsigned long)run->address);
+    vk_image_add(run->address, run->address + run->bytes);
+    return 0;
+}
+
+static int copy_run(const struct restore *restore, const struct image_run *run, struct belay_error *err)
+{
+    for (uint64_t done = 0; done < run->bytes;) {
+        ssize_t got = pread(restore->fd, (char *)run->address + done, run->bytes - done,
+                            (off_t)(run->data_offset + done));
+        if (got <= 0)
+            return belay_error_errno(err, "cannot read the image");
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
 static int fill_region(const struct restore *restore, const struct image_region *region,
                        struct belay_error *err)
 {
-    const struct image_header *header = restore->view.header;
-    for (uint64_t i = 0; i < header->run_count; i++) {
-        const struct image_run *run = &restore->view.runs[i];
-        if (run->address < region->start || run->address >= region->end)
-            continue;
-        for (uint64_t done = 0; done < run->bytes;) {
-            ssize_t got = pread(restore->fd, (char *)run->address + done, run->bytes - done,
-                                (off_t)(run->data_offset + done));
-            if (got <= 0)
-                return belay_error_errno(err, "cannot read the image");
-            done += (uint64_t)got;
-        }
+    const struct image_run *runs = restore->view.runs;
+    struct run_set all = {.runs = (struct image_run *)(uintptr_t)runs,
+                          .count = restore->view.header->run_count};
+    for (size_t i = runs_find(&all, region->start); i < all.count && runs[i].address < region->end; i++) {
+        bool is_mapped = may_be_mapped(restore, region, &runs[i]);
+        if (is_mapped ? map_run(restore, &runs[i], err) : copy_run(restore, &runs[i], err))
+            return -1;
     }
     return 0;
 }

@@ -300,6 +300,10 @@ static void build_filter(struct program *p)
     emit_upper_only(p);
     for (const int *nr = vk_trapped_calls; *nr >= 0; nr++)
         emit_trap(p, *nr);
+    if (vk_image_is_used()) {
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1);
+        emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+    }
     emit_waits(p);
     emit_socket_timeouts(p);
     emit_reads(p);

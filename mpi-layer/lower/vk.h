@@ -44,6 +44,14 @@ long vk_shmat(long id, uint64_t addr, long flags);
 long vk_brk(uint64_t end);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
+/* Memory mapped from the image (vk_image.c). First its inode, then the parts that are mapped from it. */
+void vk_image_begin(uint64_t inode);
+void vk_image_add(uint64_t start, uint64_t end);
+bool vk_image_is_used(void);
+/* What is mapped from the image in a range becomes anonymous memory with the same contents. */
+long vk_image_leave(uint64_t start, uint64_t bytes);
+long vk_madvise(uint64_t start, uint64_t bytes, long advice);
+
 /* Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library. */
 void vk_patch(uint8_t *code, uint64_t bytes, long prot);
 

@@ -172,6 +172,9 @@ long vk_brk(uint64_t end)
 
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
+    long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
+    if (left < 0)
+        return left;
     if ((flags & MREMAP_FIXED) || !(flags & MREMAP_MAYMOVE))
         return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
     long result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);

@@ -143,10 +143,11 @@ void store_destroy(struct store *store, bool drop)
 void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes, struct store_need *need)
 {
     const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
-    if (!held || held->is_frozen)
-        need->grown_bytes += image_bytes;
-    else if (image_bytes > held->bytes)
-        need->grown_bytes += image_bytes - held->bytes;
+    uint64_t held_bytes = held ? held->bytes : 0;
+    if (image_bytes > held_bytes)
+        need->grown_bytes += image_bytes - held_bytes;
+    if (held && held->is_frozen)
+        need->copied_bytes += held_bytes;
 }
 
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
@@ -160,7 +161,7 @@ int store_check_room(const struct store *store, const struct store_need *need, u
                                "are held and %.1f MiB more are needed; raise --memory",
                                limit_bytes / mib, held / mib, need_bytes / mib);
     uint64_t available = available_bytes();
-    need_bytes -= need->reserved_bytes;
+    need_bytes += need->copied_bytes - need->reserved_bytes;
     if (need_bytes > available || need_bytes + SPARE_BYTES > available)
         return belay_error_set(err, ENOMEM,
                                "this node's memory does not hold the line: %.1f MiB are needed "

@@ -43,7 +43,8 @@ void store_destroy(struct store *store, bool drop);
 struct store_need {
     uint64_t staged_bytes;   /* images or deltas */
     uint64_t reserved_bytes; /* part of it that is held already */
-    uint64_t grown_bytes;    /* more that applying the deltas will take */
+    uint64_t grown_bytes;    /* by which the images will be larger */
+    uint64_t copied_bytes;   /* of frozen images: from then on these are the memory of the processes alone */
 };
 
 /* Add what applying a delta of this rank will take, if its image then takes image_bytes. */

@@ -1,0 +1,308 @@
+/*
+ * mem_ops - everything that a program does to its memory, in a random order, each page checked all the time.
+ *
+ * Blocks of memory are mapped, written, grown, moved, protected, given back and unmapped; each page is known
+ * to hold the stamp that was written last, or zeros. Beside that a thread writes without end, a forked child
+ * holds a copy of everything, messages of megabytes and pieces of a file arrive in the blocks.
+ */
+#define _GNU_SOURCE /* mremap */
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/programs/program.h"
+
+#define PAGE 4096ul
+#define WORDS (PAGE / sizeof(uint64_t))
+#define BLOCKS 24
+#define PAGES_MAX 1200 /* of a block: more than two page tables map */
+#define MESSAGE_PAGES 512
+#define WRITER_PAGES 64
+
+struct block {
+    char *memory; /* NULL: not mapped */
+    int pages;
+    int protection;
+    uint64_t stamps[PAGES_MAX]; /* 0: the page is zeros */
+};
+
+struct mem_ops {
+    struct program program;
+    uint64_t random;
+    struct block blocks[BLOCKS];
+    char *message; /* sent; what arrives goes to a block */
+    int file;
+    pid_t child;
+};
+
+/* Shared with the writing thread. */
+static volatile bool is_writer_told_to_end;
+static volatile bool is_writer_wrong;
+static uint64_t *writer_pages;
+
+static int pick(struct mem_ops *ops, int below)
+{
+    return (int)(random_next(&ops->random) % (uint64_t)below);
+}
+
+static uint64_t *page_of(const struct block *block, int page)
+{
+    return (uint64_t *)(void *)(block->memory + (size_t)page * PAGE);
+}
+
+static void stamp_page(uint64_t *page, uint64_t stamp)
+{
+    page[0] = stamp;
+    page[stamp % (WORDS - 2) + 1] = ~stamp;
+    page[WORDS - 1] = stamp + 1;
+}
+
+static bool has_stamp(const uint64_t *page, uint64_t stamp)
+{
+    if (stamp == 0)
+        return page[0] == 0 && page[WORDS / 2] == 0 && page[WORDS - 1] == 0;
+    return page[0] == stamp && page[stamp % (WORDS - 2) + 1] == ~stamp && page[WORDS - 1] == stamp + 1;
+}
+
+static void check_block(struct mem_ops *ops, const struct block *block)
+{
+    if (!block->memory || block->protection == PROT_NONE)
+        return;
+    for (int i = 0; i < block->pages; i++) {
+        if (!has_stamp(page_of(block, i), block->stamps[i]))
+            fail(&ops->program, "block %d, page %d of %d at %p: %llx instead of %llx",
+                 (int)(block - ops->blocks), i, block->pages, (void *)page_of(block, i),
+                 (unsigned long long)page_of(block, i)[0], (unsigned long long)block->stamps[i]);
+        digest_add_number(&ops->program.digest, block->stamps[i]);
+    }
+}
+
+static void protect(struct block *block, int protection)
+{
+    mprotect(block->memory, (size_t)block->pages * PAGE, protection);
+    block->protection = protection;
+}
+
+static void write_pages(struct mem_ops *ops, struct block *block, int first, int count)
+{
+    protect(block, PROT_READ | PROT_WRITE);
+    for (int i = first; i < first + count; i++) {
+        block->stamps[i] = random_next(&ops->random) | 1;
+        memset(page_of(block, i), 0, PAGE);
+        stamp_page(page_of(block, i), block->stamps[i]);
+    }
+}
+
+static void map_block(struct mem_ops *ops, struct block *block)
+{
+    block->pages = pick(ops, 4) ? 1 + pick(ops, 60) : MESSAGE_PAGES + pick(ops, PAGES_MAX - MESSAGE_PAGES);
+    block->memory = mmap(NULL, (size_t)block->pages * PAGE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | (pick(ops, 2) ? MAP_NORESERVE : 0), -1, 0);
+    if (block->memory == MAP_FAILED)
+        fail(&ops->program, "no memory");
+    block->protection = PROT_READ | PROT_WRITE;
+    memset(block->stamps, 0, sizeof block->stamps);
+    if (pick(ops, 4) == 0)
+        madvise(block->memory, (size_t)block->pages * PAGE, MADV_HUGEPAGE);
+}
+
+static void unmap_block(struct block *block)
+{
+    munmap(block->memory, (size_t)block->pages * PAGE);
+    block->memory = NULL;
+}
+
+static void empty_pages(struct block *block, int first, int count, bool by_mapping)
+{
+    char *from = block->memory + (size_t)first * PAGE;
+    if (by_mapping)
+        mmap(from, (size_t)count * PAGE, block->protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    else
+        madvise(from, (size_t)count * PAGE, MADV_DONTNEED);
+    memset(block->stamps + first, 0, (size_t)count * sizeof *block->stamps);
+}
+
+static void resize_block(struct mem_ops *ops, struct block *block)
+{
+    int pages = 1 + pick(ops, PAGES_MAX);
+    protect(block, PROT_READ | PROT_WRITE);
+    void *memory = mremap(block->memory, (size_t)block->pages * PAGE, (size_t)pages * PAGE, MREMAP_MAYMOVE);
+    if (memory == MAP_FAILED) { /* of several mappings: the kernel moves only one */
+        size_t kept = (size_t)(pages < block->pages ? pages : block->pages) * PAGE;
+        memory = mmap(NULL, (size_t)pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memcpy(memory, block->memory, kept);
+        munmap(block->memory, (size_t)block->pages * PAGE);
+    }
+    if (pages < block->pages)
+        memset(block->stamps + pages, 0, (size_t)(block->pages - pages) * sizeof *block->stamps);
+    block->memory = memory;
+    block->pages = pages;
+}
+
+static void read_file(struct mem_ops *ops, struct block *block)
+{
+    int count = block->pages < 16 ? block->pages : 16;
+    protect(block, PROT_READ | PROT_WRITE);
+    if (pread(ops->file, block->memory, (size_t)count * PAGE, 0) != (ssize_t)((size_t)count * PAGE))
+        fail(&ops->program, "the file is short");
+    for (int i = 0; i < count; i++)
+        block->stamps[i] = mix_number(1, (uint64_t)i, 2) | 1;
+}
+
+/* After a restart there is none, and its number may be somebody else's. */
+static void end_child(struct mem_ops *ops)
+{
+    if (ops->child > 0 && waitpid(ops->child, NULL, WNOHANG) == 0) {
+        kill(ops->child, SIGKILL);
+        waitpid(ops->child, NULL, 0);
+    }
+}
+
+/* A child keeps what it was forked with, and writes to it. */
+static void replace_child(struct mem_ops *ops)
+{
+    end_child(ops);
+    ops->child = fork();
+    if (ops->child != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < BLOCKS; i++)
+        if (ops->blocks[i].memory && ops->blocks[i].protection == (PROT_READ | PROT_WRITE))
+            memset(ops->blocks[i].memory, 0xee, (size_t)ops->blocks[i].pages * PAGE);
+    for (;;)
+        pause();
+}
+
+static void do_operation(struct mem_ops *ops)
+{
+    static const int protections[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+    struct block *block = &ops->blocks[pick(ops, BLOCKS)];
+    if (!block->memory) {
+        map_block(ops, block);
+        return;
+    }
+    int what = pick(ops, 24), first = pick(ops, block->pages);
+    int count = pick(ops, 3) ? 1 + pick(ops, block->pages - first) / 8 : block->pages - first;
+    if (count > block->pages - first)
+        count = block->pages - first;
+    if (what == 0)
+        unmap_block(block);
+    else if (what <= 3)
+        resize_block(ops, block);
+    else if (what <= 7)
+        empty_pages(block, first, count, what == 7);
+    else if (what <= 10)
+        protect(block, protections[what - 8]);
+    else if (what == 11)
+        read_file(ops, block);
+    else if (what == 12)
+        check_block(ops, block);
+    else
+        write_pages(ops, block, first, count);
+}
+
+/* Megabytes from the left, straight into a block; its own go to the right. */
+static void exchange(struct mem_ops *ops, long step)
+{
+    struct block *block = &ops->blocks[0];
+    int ranks = ops->program.ranks, left = (ops->program.rank + ranks - 1) % ranks;
+    if (!block->memory || block->pages < MESSAGE_PAGES) {
+        if (block->memory)
+            unmap_block(block);
+        do
+            map_block(ops, block);
+        while (block->pages < MESSAGE_PAGES && (unmap_block(block), true));
+    }
+    protect(block, PROT_READ | PROT_WRITE);
+    for (int i = 0; i < MESSAGE_PAGES; i++)
+        stamp_page((uint64_t *)(void *)(ops->message + (size_t)i * PAGE),
+                   mix_number((uint64_t)ops->program.rank, (uint64_t)step, (uint64_t)i) | 1);
+    MPI_Sendrecv(ops->message, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, (ops->program.rank + 1) % ranks, 0,
+                 block->memory, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, left, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    memset(ops->message, 0, MESSAGE_PAGES * PAGE);
+    for (int i = 0; i < MESSAGE_PAGES; i++)
+        block->stamps[i] = mix_number((uint64_t)left, (uint64_t)step, (uint64_t)i) | 1;
+    check_block(ops, block);
+}
+
+/* Each round it writes one number to all its pages; a page may be one round behind the one before it. */
+static void *write_without_end(void *unused)
+{
+    (void)unused;
+    for (uint64_t round = 1; !is_writer_told_to_end; round++) {
+        for (int i = 0; i < WRITER_PAGES; i++) {
+            volatile uint64_t *word = &writer_pages[(size_t)i * WORDS + round % WORDS];
+            volatile uint64_t *count = &writer_pages[(size_t)i * WORDS];
+            if (*count != round - 1)
+                is_writer_wrong = true;
+            *word = round;
+            *count = round;
+        }
+        if (round % 64 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void make_file(struct mem_ops *ops)
+{
+    char name[] = "mem_ops-XXXXXX";
+    uint64_t page[WORDS];
+    ops->file = mkstemp(name);
+    unlink(name);
+    for (int i = 0; i < 16; i++) {
+        memset(page, 0, sizeof page);
+        stamp_page(page, mix_number(1, (uint64_t)i, 2) | 1);
+        if (write(ops->file, page, sizeof page) != (ssize_t)sizeof page)
+            fail(&ops->program, "cannot write a file");
+    }
+}
+
+static void run(struct mem_ops *ops)
+{
+    for (long step = 1; step <= ops->program.steps; step++) {
+        for (int i = 0; i < 12; i++)
+            do_operation(ops);
+        exchange(ops, step);
+        if (step % 20 == 0)
+            for (int i = 0; i < BLOCKS; i++)
+                check_block(ops, &ops->blocks[i]);
+        if (step % 25 == 0)
+            replace_child(ops);
+        if (is_writer_wrong)
+            fail(&ops->program, "a page of the thread's went back");
+        program_step(&ops->program, step);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct mem_ops ops = {.program = {.steps = 300}};
+    pthread_t writer;
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    program_begin(&ops.program, "mem_ops", argc, argv);
+    ops.random = mix_number(ops.program.seed, (uint64_t)ops.program.rank, 5);
+    ops.message = calloc(MESSAGE_PAGES, PAGE);
+    writer_pages = calloc(WRITER_PAGES, PAGE);
+    make_file(&ops);
+    pthread_create(&writer, NULL, write_without_end, NULL);
+    run(&ops);
+    is_writer_told_to_end = true;
+    pthread_join(writer, NULL);
+    end_child(&ops);
+    program_end(&ops.program);
+    MPI_Finalize();
+    return 0;
+}
