@@ -1,6 +1,7 @@
 """Files of MPI-IO across recovery lines and restarts: open handles, and what is in the files."""
 
 import dataclasses
+import os
 
 import pytest
 
@@ -22,7 +23,8 @@ def kill_and_compare(sandbox, program):
 
 @pytest.mark.parametrize("mode", ["offsets", "pointers", "collective", "split", "shared"])
 def test_open_files_across_a_kill(sandbox, programs, mode):
-    kill_and_compare(sandbox, io_program(programs, "io_calls", mode))
+    seconds = {"split": 0.5, "shared": 0.7}.get(mode, 2)  # these pause several times in a step
+    kill_and_compare(sandbox, io_program(programs, "io_calls", mode, seconds=seconds))
 
 
 @pytest.mark.parametrize("mode", ["place", "grow", "names", "facts", "errors", "sequence"])
@@ -34,6 +36,17 @@ def test_parallel_hdf5(sandbox, programs):
     """A file that HDF5 keeps open, with its own memory of what is in it."""
     program = programs.test_program("io_hdf5", "--steps", 40, "--seconds", 2)
     kill_and_compare(sandbox, dataclasses.replace(program, outputs="io-*"))
+
+
+def test_file_that_is_gone(sandbox, programs):
+    """A restart that cannot open a file again says which, once, and does not try for ever."""
+    job = sandbox.run(io_program(programs, "io_calls", "offsets", seconds=20), interval="200ms")
+    job.wait_committed(2)
+    os.remove(job.path("io-offsets.dat"))
+    job.kill_rank()
+    assert job.wait() != 0
+    told = [line for line in job.errors.splitlines() if "again" in line and "io-offsets.dat" in line]
+    assert len(told) == 1, job.errors
 
 
 @pytest.mark.campaign

@@ -1,4 +1,5 @@
 /* file_rebuild.c - open files across a restart; see file.h. */
+#include <limits.h>
 #include <stdio.h>
 
 #include "mpi-layer/api/api.gen.h"
@@ -23,7 +24,7 @@ void file_note_all(void)
         note(f);
 }
 
-/* A program cannot go on without a file that it has open; the same again would not help. */
+/* The same again would not help: the program has ended. */
 static void give_up(const struct file *f, int code)
 {
     char text[4096 + 100], reason[MPI_MAX_ERROR_STRING] = "";
@@ -35,30 +36,34 @@ static void give_up(const struct file *f, int code)
     lower_MPI_Abort(api_real(MPI_COMM_WORLD), code);
 }
 
+/* Can any member not go on? The first of them tells; no program works without a file that it has open. */
+static void give_up_if_failed(const struct file *f, int code)
+{
+    int mine = code == MPI_SUCCESS ? INT_MAX : f->comm->rank, first = INT_MAX;
+    lower_MPI_Allreduce(&mine, &first, 1, api_real(MPI_INT), api_real(MPI_MIN), f->comm->handle->real);
+    if (first == f->comm->rank)
+        give_up(f, code);
+    if (first < INT_MAX) /* the job is about to end */
+        lower_MPI_Barrier(f->comm->handle->real);
+}
+
 /* Members that have not used the shared pointer know its position neither. */
 static void restore_shared_pointer(struct file *f)
 {
-    int mine = f->uses_shared_pointer, any = 0;
-    MPI_Offset position = 0;
-    lower_MPI_Allreduce(&mine, &any, 1, api_real(MPI_INT), api_real(MPI_MAX), f->comm->handle->real);
-    if (!any)
-        return;
-    if (!mine)
-        f->shared_position = 0;
-    lower_MPI_Allreduce(&f->shared_position, &position, 1, api_real(MPI_OFFSET), api_real(MPI_MAX),
-                        f->comm->handle->real);
-    lower_MPI_File_seek_shared(f->handle->real, position, MPI_SEEK_SET);
+    MPI_Offset mine = f->uses_shared_pointer ? f->shared_position : -1, position = -1;
+    lower_MPI_Allreduce(&mine, &position, 1, api_real(MPI_OFFSET), api_real(MPI_MAX), f->comm->handle->real);
+    if (position >= 0)
+        lower_MPI_File_seek_shared(f->handle->real, position, MPI_SEEK_SET);
 }
 
 static void restore(struct file *f)
 {
     void *hints = f->hints ? f->hints->real : api_real(MPI_INFO_NULL);
     int code = lower_MPI_File_open(f->comm->handle->real, f->path, f->amode & ~ONCE, hints, &f->handle->real);
-    if (code == MPI_SUCCESS)
-        code = lower_MPI_File_set_view(f->handle->real, f->displacement, api_real(f->etype),
-                                       api_real(f->filetype), f->representation, hints);
-    if (code != MPI_SUCCESS)
-        give_up(f, code);
+    give_up_if_failed(f, code);
+    code = lower_MPI_File_set_view(f->handle->real, f->displacement, api_real(f->etype),
+                                   api_real(f->filetype), f->representation, hints);
+    give_up_if_failed(f, code);
     file_watch(f);
     if (f->atomicity)
         lower_MPI_File_set_atomicity(f->handle->real, f->atomicity);
