@@ -68,7 +68,8 @@ static void execute(const struct launch_spec *spec, uint32_t epoch)
     char **environment = launch_environment_build(spec->argv, spec->environment, &variables);
     if (!argv || !environment)
         return;
-    if ((spec->out_fd >= 0 && dup2(spec->out_fd, STDOUT_FILENO) < 0) ||
+    if ((spec->in_fd >= 0 && dup2(spec->in_fd, STDIN_FILENO) < 0) ||
+        (spec->out_fd >= 0 && dup2(spec->out_fd, STDOUT_FILENO) < 0) ||
         (spec->err_fd >= 0 && dup2(spec->err_fd, STDERR_FILENO) < 0))
         return;
     environ = environment; /* before the search, so that a recorded PATH counts */

@@ -24,6 +24,7 @@ struct launch_spec {
     const char *name;
     const char *rundir;
     const char *preload;
+    int in_fd;                   /* for its standard input; -1: as ours */
     int out_fd, err_fd;          /* for its standard output and error; -1: as ours */
     bool is_own_group;           /* give it a process group of its own */
     const sigset_t *signal_mask; /* the mask it starts with */

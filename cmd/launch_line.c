@@ -152,19 +152,31 @@ static bool has_option(char *const argv[], size_t i, const char *const *options,
     return false;
 }
 
-bool launch_line_leaves_output(char *const argv[])
+/* An mpirun line, no context of which has one of these options. */
+static bool is_mpirun_without(char *const argv[], const char *const *options, size_t count)
 {
-    static const char *const taking[] = {"merge-stderr-to-stdout", "output-directory", "output-filename",
-                                         "tag-output", "timestamp-output", "xml", "xml-file", "xterm"};
     size_t at = 1;
     if (!launch_line_is_mpirun(argv[0]))
         return false;
     while (argv[at]) {
-        if (has_option(argv, at, taking, COUNT(taking)))
+        if (has_option(argv, at, options, count))
             return false;
         launch_line_program(argv, &at);
     }
     return true;
+}
+
+bool launch_line_leaves_output(char *const argv[])
+{
+    static const char *const taking[] = {"merge-stderr-to-stdout", "output-directory", "output-filename",
+                                         "tag-output", "timestamp-output", "xml", "xml-file", "xterm"};
+    return is_mpirun_without(argv, taking, COUNT(taking));
+}
+
+bool launch_line_leaves_input(char *const argv[])
+{
+    static const char *const sending[] = {"stdin"};
+    return is_mpirun_without(argv, sending, COUNT(sending));
 }
 
 /* The user's own preload for the context that begins at argv[i]; fallback if its options name none. */

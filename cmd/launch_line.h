@@ -30,6 +30,9 @@ bool launch_line_is_mpirun(const char *program);
  */
 bool launch_line_leaves_output(char *const argv[]);
 
+/* Does standard input go to rank 0, as it does unless an option or another launcher sends it elsewhere? */
+bool launch_line_leaves_input(char *const argv[]);
+
 /*
  * The line to execute. environment is the launch's (for a user's own LD_PRELOAD, and BELAY_FAULT,
  * BELAY_LATE_MPI and BELAY_LOG, which are passed on). NULL-terminated; the caller frees it with

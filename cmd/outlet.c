@@ -215,6 +215,11 @@ static void *run(void *argument)
     }
 }
 
+int outlet_streams(const struct outlet *outlet)
+{
+    return outlet->fd;
+}
+
 int outlet_start(struct outlet *outlet, struct belay_error *err)
 {
     if (outlet->is_started)
@@ -252,10 +257,29 @@ static bool is_same_file(int one, int other)
     return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
+/* The input so far. */
+static int carry_input(const struct outlet *from, struct outlet *to)
+{
+    char piece[65536];
+    for (uint64_t at = 0; at < from->head->input_bytes;) {
+        off_t offset = (off_t)(STREAMS_INPUT_OFFSET + at);
+        uint64_t left = from->head->input_bytes - at;
+        ssize_t got = pread(from->fd, piece, left < sizeof piece ? left : sizeof piece, offset);
+        if (got <= 0 || pwrite(to->fd, piece, (size_t)got, offset) != got)
+            return -1;
+        at += (uint64_t)got;
+    }
+    to->head->input_bytes = from->head->input_bytes;
+    to->head->input_has_ended = from->head->input_has_ended;
+    return 0;
+}
+
 /* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
 static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
 {
     uint32_t ranks = from->head->ranks;
+    if (carry_input(from, to) < 0)
+        return belay_error_errno(err, "cannot write to the memory of standard streams");
     if (!ranks || !from->slots)
         return 0;
     for (uint32_t rank = 0; rank < ranks; rank++)

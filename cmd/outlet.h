@@ -27,6 +27,9 @@ struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *er
  */
 int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err);
 
+/* The memfd of the streams; it stays the outlet's. */
+int outlet_streams(const struct outlet *outlet);
+
 /* Start to forward, to STDOUT_FILENO and STDERR_FILENO. Once. Returns 0 or -1 with err. */
 int outlet_start(struct outlet *outlet, struct belay_error *err);
 

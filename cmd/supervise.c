@@ -16,6 +16,7 @@
 #include "cmd/detach.h"
 #include "cmd/executables.h"
 #include "cmd/exit_codes.h"
+#include "cmd/inlet.h"
 #include "cmd/launch.h"
 #include "cmd/launch_line.h"
 #include "cmd/layout.h"
@@ -39,6 +40,7 @@ struct supervisor {
     struct detach detach;
     struct launch launch;
     struct outlet *outlet; /* of the ranks' output */
+    struct inlet *inlet;   /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch; /* its sock is the connection to the agent */
 };
 
@@ -264,12 +266,41 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return exit_code_of(err);
     }
     s->epoch = reply->epoch_opened->epoch;
+    bool is_restored = reply->epoch_opened->restore_line > 0;
     calls_free(reply);
-    if (launch_go(&s->launch, s->epoch, err) == 0)
-        return EXIT_OK;
-    int code = err->code;
-    belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
-    return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    if (launch_go(&s->launch, s->epoch, err)) {
+        int code = err->code;
+        belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
+        return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    }
+    detach_report_success(&s->detach, s->name);
+    if (outlet_start(s->outlet, err) ||
+        (s->inlet && inlet_start(s->inlet, outlet_streams(s->outlet), s->epoch, is_restored, err))) {
+        launch_cancel(&s->launch);
+        return EXIT_INTERNAL;
+    }
+    return EXIT_OK;
+}
+
+/* Make the waiting child, and our standard input's way to it. */
+static int fork_launch(struct supervisor *s, struct launch_spec *spec, struct belay_error *err)
+{
+    if (launch_line_leaves_input(s->argv) && inlet_is_wanted()) {
+        s->inlet = inlet_create(&spec->in_fd, err);
+        if (!s->inlet)
+            return -1;
+    }
+    int rc = launch_fork(&s->launch, spec, err);
+    if (spec->in_fd >= 0)
+        close(spec->in_fd);
+    return rc;
+}
+
+static void watch(struct supervisor *s)
+{
+    s->watch.signal_fd = s->signals.fd;
+    s->watch.pid = s->launch.pid;
+    watch_launch(&s->watch);
 }
 
 /* Returns EXIT_OK when the launch has run and ended, else an exit code with err. */
@@ -283,23 +314,18 @@ static int run_epoch(struct supervisor *s, struct belay_error *err)
         .preload = s->layout.preload,
         .signal_mask = &s->signals.original,
         .is_own_group = s->watch.is_own_group,
+        .in_fd = -1,
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
         return EXIT_CANNOT_RUN;
     spec.out_fd = s->detach.out_fd;
     spec.err_fd = s->detach.err_fd;
-    if (launch_fork(&s->launch, &spec, err))
-        return EXIT_INTERNAL;
-    int code = start_launch(s, err);
-    if (code != EXIT_OK)
-        return code;
-    detach_report_success(&s->detach, s->name);
-    if (outlet_start(s->outlet, err))
-        return EXIT_INTERNAL;
-    s->watch.signal_fd = s->signals.fd;
-    s->watch.pid = s->launch.pid;
-    watch_launch(&s->watch);
-    return EXIT_OK;
+    int code = fork_launch(s, &spec, err) ? EXIT_INTERNAL : start_launch(s, err);
+    if (code == EXIT_OK)
+        watch(s);
+    inlet_destroy(s->inlet);
+    s->inlet = NULL;
+    return code;
 }
 
 /* ---- what its end means ---- */

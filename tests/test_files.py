@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from belaytest import assert_recovered, assert_restored
+from waiting import wait_for
 
 
 def files(programs, mode, *arguments, steps=300, seconds=3):
@@ -73,3 +74,25 @@ def test_buffers_are_carried_over(sandbox, programs):
 def test_other_output_is_reported_once(sandbox, programs):
     job = run_with_kills(sandbox, lines(programs, "random", ranks=1), kills=1, piped=True)
     assert job.errors.count("is not what it had written") == 1
+
+
+def test_input_is_fed_again(sandbox, programs, tmp_path):
+    source = tmp_path / "input"
+    source.write_text("".join(f"input {number}\n" for number in range(1, 3001)), encoding="ascii")
+    job = run_with_kills(sandbox, lines(programs, "stdin", ranks=2), piped=True, stdin=source)
+    for rank in range(2):
+        rows = [row.split() for row in job.read("out").decode().splitlines() if row.startswith(f"{rank} out")]
+        assert rows == [[str(rank), "out", str(number), "input", str(number)] for number in range(1, 3001)]
+
+
+def test_streams_outlive_belay_run(sandbox, programs):
+    """The arbiter is killed; `belay restart` writes what is missing behind what was written."""
+    program = lines(programs, "stdout")
+    job = sandbox.run(program, interval="200ms", trace=False)
+    job.wait_committed(2)
+    job.process.kill()
+    job.wait()
+    wait_for(lambda: sandbox.status("job")["state"] == "lost", 20, "the end of the launch")
+    job.restart()
+    assert job.wait() == 0
+    assert_every_line_once(job, "out", job.read("out").decode())

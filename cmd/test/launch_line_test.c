@@ -175,7 +175,7 @@ static void test_programs(void **state)
     assert_null(truncated[at]);
 }
 
-static void test_output_is_left(void **state)
+static void test_streams_are_left(void **state)
 {
     (void)state;
     char *plain[] = {"mpirun", "-n", "4", "./app", "--tag-output", NULL};
@@ -186,6 +186,10 @@ static void test_output_is_left(void **state)
     assert_false(launch_line_leaves_output(tagged));
     assert_false(launch_line_leaves_output(second));
     assert_false(launch_line_leaves_output(script));
+    char *directed[] = {"mpirun", "-stdin", "all", "-n", "2", "./app", NULL};
+    assert_true(launch_line_leaves_input(tagged));
+    assert_false(launch_line_leaves_input(directed));
+    assert_false(launch_line_leaves_input(script));
 }
 
 int main(void)
@@ -201,7 +205,7 @@ int main(void)
         cmocka_unit_test(test_faults_and_log_level_are_passed_on),
         cmocka_unit_test(test_other_launchers_keep_their_line),
         cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_output_is_left),
+        cmocka_unit_test(test_streams_are_left),
         cmocka_unit_test(test_programs),
     };
     return cmocka_run_group_tests_name("launch_line", tests, NULL, NULL);

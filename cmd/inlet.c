@@ -1,0 +1,166 @@
+#include "cmd/inlet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/wire/streams.h"
+
+#define PIECE_BYTES 65536
+#define MOST_AHEAD_BYTES 65536 /* what is read and has not been handed on */
+#define LOOK_MS 10             /* while rank 0 has not said where it goes on */
+
+struct inlet {
+    int pipe_fd; /* to the launcher */
+    int stop_fd; /* eventfd */
+    int streams_fd;
+    struct streams *head;
+    uint32_t epoch;
+    bool is_restored;
+    uint64_t position; /* handed on so far */
+    pthread_t thread;
+    bool is_started;
+    char piece[PIECE_BYTES];
+};
+
+bool inlet_is_wanted(void)
+{
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 &&
+           (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+struct inlet *inlet_create(int *launcher_fd, struct belay_error *err)
+{
+    int ends[2];
+    struct inlet *inlet = calloc(1, sizeof *inlet);
+    if (!inlet || pipe2(ends, O_CLOEXEC)) {
+        belay_error_errno(err, "cannot make a pipe for standard input");
+        free(inlet);
+        return NULL;
+    }
+    *launcher_fd = ends[0];
+    inlet->pipe_fd = ends[1];
+    inlet->streams_fd = -1;
+    inlet->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (inlet->stop_fd < 0 || fcntl(inlet->pipe_fd, F_SETFL, O_NONBLOCK)) {
+        belay_error_errno(err, "cannot prepare standard input");
+        close(*launcher_fd);
+        inlet_destroy(inlet);
+        return NULL;
+    }
+    return inlet;
+}
+
+static bool is_stopped(const struct inlet *inlet, int timeout_ms)
+{
+    struct pollfd stop = {.fd = inlet->stop_fd, .events = POLLIN};
+    return poll(&stop, 1, timeout_ms) > 0;
+}
+
+/* False: the launch has ended before rank 0 went on. */
+static bool find_position(struct inlet *inlet)
+{
+    inlet->position = 0;
+    while (inlet->is_restored && __atomic_load_n(&inlet->head->input_epoch, __ATOMIC_ACQUIRE) != inlet->epoch)
+        if (is_stopped(inlet, LOOK_MS))
+            return false;
+    if (inlet->is_restored)
+        inlet->position = inlet->head->input_from;
+    return true;
+}
+
+static void take_in(struct inlet *inlet)
+{
+    struct streams *head = inlet->head;
+    ssize_t got = read(STDIN_FILENO, inlet->piece, PIECE_BYTES);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    off_t at = (off_t)(STREAMS_INPUT_OFFSET + head->input_bytes);
+    if (got > 0 && pwrite(inlet->streams_fd, inlet->piece, (size_t)got, at) == got)
+        head->input_bytes += (uint64_t)got;
+    else
+        head->input_has_ended = 1;
+}
+
+/* False: the launcher does not read any more. */
+static bool hand_on(struct inlet *inlet)
+{
+    uint64_t left = inlet->head->input_bytes - inlet->position;
+    ssize_t got = pread(inlet->streams_fd, inlet->piece, left < PIECE_BYTES ? left : PIECE_BYTES,
+                        (off_t)(STREAMS_INPUT_OFFSET + inlet->position));
+    ssize_t put = got > 0 ? write(inlet->pipe_fd, inlet->piece, (size_t)got) : -1;
+    if (put > 0)
+        inlet->position += (uint64_t)put;
+    return put > 0 || (got > 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void *run(void *argument)
+{
+    struct inlet *inlet = argument;
+    const struct streams *head = inlet->head;
+    bool is_open = find_position(inlet);
+    while (is_open && !(head->input_has_ended && inlet->position >= head->input_bytes)) {
+        bool is_behind = inlet->position < head->input_bytes;
+        bool has_room = head->input_bytes < inlet->position + MOST_AHEAD_BYTES;
+        struct pollfd fds[] = {
+            {.fd = inlet->stop_fd, .events = POLLIN},
+            {.fd = has_room && !head->input_has_ended ? STDIN_FILENO : -1, .events = POLLIN},
+            {.fd = inlet->pipe_fd, .events = is_behind ? POLLOUT : 0},
+        };
+        if (poll(fds, 3, -1) < 0)
+            continue;
+        if (fds[0].revents || (fds[2].revents & POLLERR))
+            break;
+        if (fds[1].revents)
+            take_in(inlet);
+        if (fds[2].revents)
+            is_open = hand_on(inlet);
+    }
+    close(inlet->pipe_fd); /* the end of the input */
+    inlet->pipe_fd = -1;
+    return NULL;
+}
+
+int inlet_start(struct inlet *inlet, int streams_fd, uint32_t epoch, bool is_restored,
+                struct belay_error *err)
+{
+    void *head = mmap(NULL, STREAMS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, streams_fd, 0);
+    if (head == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the memory of standard streams");
+    inlet->head = head;
+    inlet->streams_fd = streams_fd;
+    inlet->epoch = epoch;
+    inlet->is_restored = is_restored;
+    int code = pthread_create(&inlet->thread, NULL, run, inlet);
+    if (code)
+        return belay_error_set(err, code, "cannot start a thread: %s", strerror(code));
+    inlet->is_started = true;
+    return 0;
+}
+
+void inlet_destroy(struct inlet *inlet)
+{
+    int code = errno;
+    if (!inlet)
+        return;
+    if (inlet->is_started) {
+        eventfd_write(inlet->stop_fd, 1);
+        pthread_join(inlet->thread, NULL);
+    }
+    if (inlet->head)
+        munmap(inlet->head, STREAMS_PAGE_BYTES);
+    if (inlet->pipe_fd >= 0)
+        close(inlet->pipe_fd);
+    if (inlet->stop_fd >= 0)
+        close(inlet->stop_fd);
+    free(inlet);
+    errno = code;
+}
