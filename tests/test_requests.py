@@ -52,6 +52,38 @@ def test_without_lines(sandbox, programs):
     assert_same_result(job)
 
 
+ERRORS = """\
+detach of nothing: MPI_ERR_BUFFER
+attach of a negative size: MPI_ERR_ARG
+attach: MPI_SUCCESS
+attach of a second one: MPI_ERR_BUFFER
+detach: MPI_SUCCESS
+sends that fit: MPI_SUCCESS
+one more: MPI_ERR_BUFFER
+when there is room: MPI_SUCCESS
+a rank too high: MPI_ERR_RANK
+a negative tag: MPI_ERR_TAG
+a negative count: MPI_ERR_COUNT
+no datatype: MPI_ERR_TYPE
+no source: MPI_ERR_RANK
+free of no request: MPI_ERR_REQUEST
+cancel of no request: MPI_ERR_REQUEST
+start of no request: MPI_ERR_REQUEST
+start of an ordinary one: MPI_ERR_REQUEST
+persistent receive of two words: MPI_ERR_TRUNCATE
+persistent receive of two words: MPI_SUCCESS
+persistent receive of two words: MPI_SUCCESS
+"""
+
+
+def test_errors(sandbox, programs):
+    """As the standard has them; Open MPI 4.1 itself stands still after a buffered send without room."""
+    job = sandbox.run(programs.test_program("req_errors", ranks=2), interval=None, trace=False)
+    assert job.wait(30) == 0, job.errors
+    said = [line.rsplit(":", 1)[0] for line in job.read("out").decode().splitlines()]
+    assert said == ERRORS.splitlines()
+
+
 @pytest.mark.campaign
 @pytest.mark.limit(600)
 @pytest.mark.parametrize("kill", range(20))
