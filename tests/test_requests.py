@@ -1,4 +1,4 @@
-"""Functions that send, receive, probe or handle requests: used before a line, pending across it, used after it."""
+"""Functions that communicate or handle requests: used before a line, pending across it, used after it."""
 
 import os
 
@@ -8,7 +8,7 @@ from belaytest import assert_recovered, assert_same_result, newest_line
 from programs import TOP, run_native
 
 WITHOUT_CMA = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-CLASSES = ("send", "recv", "probe", "request")
+CLASSES = ("send", "recv", "probe", "request", "collective", "icollective")
 
 
 def supported_functions():

@@ -1,6 +1,6 @@
 /*
- * req.h - patterns of point-to-point communication, one or more for each function of MPI that sends,
- * receives, probes or handles requests.
+ * req.h - patterns of communication, one or more for each function of MPI that sends, receives, probes or
+ * handles requests, and for each collective.
  *
  * An exchange is begun, rests for longer than the interval between two lines, and is ended: what it is
  * about is pending across a line. A meeting is a call that blocks one rank while its partner rests. Every
@@ -53,7 +53,7 @@ struct req_meeting {
 
 /* Ended by one without a function. */
 extern const struct req_exchange req_sends[], req_receives[], req_completions[], req_others[];
-extern const struct req_exchange req_persistent[];
+extern const struct req_exchange req_persistent[], req_collectives[];
 extern const struct req_meeting req_meetings[];
 
 /* Words of message k. */

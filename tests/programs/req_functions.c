@@ -1,10 +1,11 @@
 /*
- * req_functions - every function of MPI that sends, receives, probes or handles requests: used before a line,
- * pending across it, used after it.
+ * req_functions - every function of MPI that sends, receives, probes or handles requests, and every
+ * collective: used before a line, pending across it, used after it.
  *
  * Each step begins all exchanges (req.h), holds one meeting of --value milliseconds, and ends the exchanges.
  * --mode FUNCTION takes the patterns of one function alone; --mode list prints the names of all.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #define BUFFERED 12 /* big messages that the attached buffer holds */
 
 static const struct req_exchange *const groups[] = {req_sends, req_receives, req_completions, req_others,
-                                                    req_persistent};
+                                                    req_persistent, req_collectives};
 
 #define GROUPS (sizeof groups / sizeof groups[0])
 
@@ -133,12 +134,15 @@ static void work_free(struct req_work *work)
 
 /* ---- the run ---- */
 
+#define MAX_EXCHANGES 80
+#define MAX_MEETINGS 20
+
 struct run {
-    const struct req_exchange *exchanges[64];
-    struct req_work *works[64];
+    const struct req_exchange *exchanges[MAX_EXCHANGES];
+    struct req_work *works[MAX_EXCHANGES];
     int exchange_count;
-    const struct req_meeting *meetings[32];
-    struct req_work *meeting_works[32];
+    const struct req_meeting *meetings[MAX_MEETINGS];
+    struct req_work *meeting_works[MAX_MEETINGS];
     int meeting_count;
 };
 
@@ -167,6 +171,8 @@ static void list_functions(void)
             printf("%s\n", e->function);
     for (const struct req_meeting *m = req_meetings; m->function; m++)
         printf("%s\n", m->function);
+    for (const struct req_exchange *e = req_collectives; e->function; e++) /* each has its blocking twin */
+        printf("MPI_%c%s\n", toupper(e->function[strlen("MPI_I")]), e->function + strlen("MPI_I") + 1);
 }
 
 /* The pairs change their roles when every meeting has been held. */
