@@ -110,6 +110,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
         if (addr >= UPPER_BASE && addr + bytes < UPPER_END)
             result =
                 raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+        if (result == -EEXIST) /* only a hint */
+            result = -1;
         if (result < 0 && !(flags & MAP_ANONYMOUS)) {
             struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
             result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);

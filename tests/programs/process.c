@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -115,6 +116,19 @@ static void use_nameless(struct program *program, struct nameless *things, long 
     digest_add_number(&program->digest, (uint64_t)number);
 }
 
+/* An address that is taken is only a hint: the mapping goes elsewhere. */
+static void use_taken_hint(const struct program *program)
+{
+    const size_t bytes = 4096;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *one = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    char *two = mmap(one, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (one == MAP_FAILED || two == MAP_FAILED || one == two)
+        fail(program, "a mapping at an address that is taken: %p, %p", (void *)one, (void *)two);
+    munmap(one, bytes);
+    munmap(two, bytes);
+}
+
 int main(int argc, char **argv)
 {
     struct program program = {.steps = 20, .mode = "stack", .value = 64};
@@ -126,6 +140,7 @@ int main(int argc, char **argv)
         fail(&program, "no /proc/self/exe");
     strcat(dirname(helper), "/static");
     make_nameless(&program, &things);
+    use_taken_hint(&program);
     for (long step = 1; step <= program.steps; step++) {
         if (strcmp(program.mode, "stack") == 0)
             use_stack(&program, step);
