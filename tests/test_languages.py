@@ -40,6 +40,15 @@ def test_fortran_twice(sandbox, programs):
     assert_recovered(job)
 
 
+@pytest.mark.parametrize("name", ["bindings", "bindings_skipped"])
+def test_cxx(sandbox, programs, name):
+    job = sandbox.run(built(programs, name, "--steps", 200, "--seconds", 2))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 def pickles(*arguments):
     if subprocess.run([PYTHON, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
         pytest.skip("mpi4py is not installed (python3-mpi4py)")
@@ -93,6 +102,22 @@ def test_python_script_in_a_shell_script(sandbox):
     job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", path, "--trace", trace])
     job.trace_path = trace
     job.wait_committed(1)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def real_libmpi():
+    path = subprocess.run(["mpicc", "-print-file-name=libmpi.so.40"], capture_output=True, text=True, check=True).stdout
+    return os.path.realpath(path.strip())
+
+
+def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):
+    """Not linked with MPI: it has to be named, and what it loads has to be ours."""
+    monkeypatch.setenv("MPI_LIBRARY", real_libmpi())  # for the native run
+    sandbox.environment.update(MPI_LIBRARY=real_libmpi(), BELAY_LATE_MPI="late")
+    job = sandbox.run(programs.test_program("late"), trace=False)
+    job.wait_committed(2)
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

@@ -1,10 +1,8 @@
 /* internals.c - what else the library's bindings import from it: errors, clocks, addresses. */
 #include "mpi-layer/api/api.h"
 #include "mpi-layer/fortran/names.h"
-#include "mpi-layer/upper/closure.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/handle.h"
-#include "mpi-layer/upper/op.h"
 
 /* The object may be of any class; all begin with struct handle. */
 int ompi_errhandler_invoke(void *handler, void *object, int type, int code, const char *message)
@@ -49,36 +47,3 @@ MPI_Aint mpi_aint_diff_f90_(MPI_Aint *a, MPI_Aint *b)
     return *a - *b;
 }
 F90_NAMES(aint_diff, AINT_DIFF);
-
-/* ---- C++ ---- */
-
-/* The function of op is the bindings' own; it wants the user's as its fifth argument. */
-void ompi_op_set_cxx_callback(MPI_Op op, void (*function)(void))
-{
-    op_bind((struct handle *)(void *)op, (const void *)function);
-}
-
-enum cxx_comm_type { CXX_UNKNOWN = 0, CXX_INTRACOMM, CXX_INTERCOMM, CXX_CARTCOMM, CXX_GRAPHCOMM };
-
-int ompi_cxx_comm_get_type(MPI_Comm comm)
-{
-    int is_inter = 0, topology = MPI_UNDEFINED;
-    if (comm == MPI_COMM_NULL)
-        return CXX_UNKNOWN;
-    PMPI_Comm_test_inter(comm, &is_inter);
-    PMPI_Topo_test(comm, &topology);
-    return is_inter               ? CXX_INTERCOMM
-           : topology == MPI_CART ? CXX_CARTCOMM
-           : topology == MPI_GRAPH ? CXX_GRAPHCOMM
-                                   : CXX_INTRACOMM;
-}
-
-int ompi_cxx_errhandler_invoke_comm(MPI_Comm comm, int code, const char *message)
-{
-    return ompi_errhandler_invoke(NULL, comm, 0, code, message);
-}
-
-int ompi_cxx_errhandler_invoke_file(MPI_File file, int code, const char *message)
-{
-    return ompi_errhandler_invoke(NULL, file, 0, code, message);
-}

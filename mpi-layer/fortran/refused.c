@@ -47,7 +47,8 @@ void ompi_register_datarep_f(const char *name, void *read, void *write, void *ex
                              MPI_Fint *code, int length)
 {
     (void)name, (void)read, (void)write, (void)extent, (void)extra, (void)length;
-    int c = refuse("MPI_Register_datarep", "data representations of the application are not supported", NULL);
+    int c =
+        refuse("MPI_Register_datarep", "data representations of the application are not supported", NULL);
     if (code)
         *code = c;
 }
@@ -68,7 +69,7 @@ FORTRAN_ALIAS(mpi_conversion_fn_null_f, mpi_conversion_fn_null__);
 #undef MPI_CONVERSION_FN_NULL /* mpi.h has a null pointer of that name */
 FORTRAN_ALIAS(mpi_conversion_fn_null_f, MPI_CONVERSION_FN_NULL);
 
-/* Called by routines that attributes.c and callbacks.c replace, and by those that are refused above. */
+/* Called by routines that attributes.c, callbacks.c and cxx.c replace, and by those refused above. */
 
 #define UNUSED(name) REFUSED(name, "an internal function of Open MPI")
 
@@ -84,16 +85,4 @@ UNUSED(ompi_fortran_argv_blank_f2c);
 UNUSED(ompi_fortran_argv_count_f2c);
 UNUSED(ompi_fortran_multiple_argvs_f2c);
 
-#define UNUSED_CXX(name, reason)                                                                             \
-    void *name(void);                                                                                        \
-    void *name(void)                                                                                         \
-    {                                                                                                        \
-        refuse(#name, reason, NULL);                                                                         \
-        return MPI_ERRHANDLER_NULL;                                                                          \
-    }                                                                                                        \
-    extern int no_semicolon_##name
-
-UNUSED_CXX(ompi_cxx_errhandler_create_comm, "error handlers of the C++ bindings are not supported");
-UNUSED_CXX(ompi_cxx_errhandler_create_file, "error handlers of the C++ bindings are not supported");
-UNUSED_CXX(ompi_cxx_errhandler_create_win, "error handlers of the C++ bindings are not supported");
-REFUSED(ompi_attr_create_keyval, "attributes of the C++ bindings are not supported");
+UNUSED(ompi_attr_create_keyval);

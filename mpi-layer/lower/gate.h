@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 5
+#define LAYER_LAYOUT_VERSION 6
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -182,6 +182,7 @@ struct vk {
     uint64_t input_position;     /* bytes read from standard input */
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
+    char libmpi[4096];     /* our library: what a path of the real one means to the application */
     uint32_t umask;
 };
 

@@ -297,6 +297,7 @@ static void start_program(const struct paths *paths, const char *program, char *
         return;
     }
     snprintf(VK->exe, sizeof VK->exe, "%s", program);
+    snprintf(VK->libmpi, sizeof VK->libmpi, "%s", paths->stub);
     VK->is_patching = !getenv("BELAY_NO_PATCH");
     if (loader_map(program, &elf, err))
         return;

@@ -164,6 +164,29 @@ long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f)
     return raw_syscall(nr, a, b, c, d, e, f);
 }
 
+/* libmpi.so, libmpi.so.40, libmpi.so.40.30.4 in whatever folder */
+static bool is_libmpi(const char *path)
+{
+    const char *name = path, *expected = "libmpi.so";
+    for (const char *at = path; *at; at++)
+        if (*at == '/')
+            name = at + 1;
+    while (*expected && *name == *expected)
+        name++, expected++;
+    return !*expected && (!*name || (name[0] == '.' && name[1] == '4' && name[2] == '0'));
+}
+
+/*
+ * A program that loads the library by a path, not by its name, would get a second one, in the wrong half.
+ * ld.so knows by device and inode that it has ours.
+ */
+static long path_of(long path, long flags)
+{
+    bool is_read = (flags & (O_ACCMODE | O_CREAT | O_PATH)) == O_RDONLY;
+    bool is_ours = is_read && VK->libmpi[0] && vk_is_rank() && is_libmpi((const char *)path);
+    return is_ours ? (long)VK->libmpi : path;
+}
+
 long vk_file_open(long nr, long a, long b, long c, long d)
 {
     long flags = nr == SYS_open      ? b
@@ -171,6 +194,10 @@ long vk_file_open(long nr, long a, long b, long c, long d)
                  : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
                                      : c;
     bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    if (has_folder)
+        b = path_of(b, flags);
+    else
+        a = path_of(a, flags);
     bool is_new = vk_undo_open(has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags);
     long fd = raw4(nr, a, b, c, d);
     if (is_new)
