@@ -20,10 +20,10 @@ MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *in
 {
     size_t bytes = sizeof(struct datatype) + (size_t)n_ints * sizeof *ints + (size_t)n_aints * sizeof *aints +
                    (size_t)n_types * sizeof *types;
-    struct datatype *d = arena_alloc(bytes);
-    struct handle *handle = d ? handle_new(HANDLE_DATATYPE, real) : NULL;
-    if (!handle) {
-        arena_free(d);
+    struct handle *handle = handle_new(HANDLE_DATATYPE, real);
+    struct datatype *d = handle ? arena_alloc(bytes) : NULL;
+    if (!d) {
+        handle_release(HANDLE_DATATYPE, handle);
         return NULL;
     }
     d->combiner = combiner;
