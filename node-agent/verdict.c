@@ -9,6 +9,7 @@ static const struct verdict_rank *first_own_end(const struct verdict_case *of);
 static const struct verdict_rank *first_refused(const struct verdict_case *of);
 static bool was_cut_short(const struct verdict_case *of);
 static uint32_t signal_of_rank(int wait_status);
+static uint32_t signal_of_launch(int wait_status);
 static void judge_end(const struct verdict_case *of, struct verdict *verdict);
 static void judge_loss(const struct verdict_case *of, const struct verdict_rank *lost,
                        struct verdict *verdict);
@@ -28,6 +29,10 @@ void verdict_judge(const struct verdict_case *of, struct verdict *verdict)
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u refused to run; its message is above",
                  refused->rank);
+    } else if (of->count == 0 && of->newest_line > 0 && signal_of_launch(of->wait_status)) {
+        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+        snprintf(verdict->reason, sizeof verdict->reason, "the launch was killed by signal %u at its start",
+                 signal_of_launch(of->wait_status));
     } else if (of->count == 0) {
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED;
         snprintf(verdict->reason, sizeof verdict->reason, "no MPI program turned up under the launcher");
@@ -133,4 +138,10 @@ static uint32_t signal_of_rank(int wait_status)
 {
     int status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
     return status > 128 && status < 128 + NSIG ? (uint32_t)(status - 128) : 0;
+}
+
+/* The launcher's own, or a process's that had not come as far as the agent. */
+static uint32_t signal_of_launch(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? (uint32_t)WTERMSIG(wait_status) : signal_of_rank(wait_status);
 }

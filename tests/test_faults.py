@@ -115,6 +115,19 @@ def test_agent_killed_between_lines(sandbox, programs):
     assert_restored(job, 1)
 
 
+def test_launcher_dies_at_the_start_of_a_restart(sandbox, programs):
+    """Before its ranks have come or after: the job is lost again, not without protection."""
+    job = sandbox.run(ring(programs))
+    line = job.wait_committed(1)
+    first = job.find_launcher()
+    os.kill(job.pids[1][0], signal.SIGKILL)
+    again = wait_for(lambda: job.find_launcher() not in (None, first) and job.find_launcher(), 20, "another launcher")
+    os.kill(again, signal.SIGKILL)
+    assert job.wait_epoch(3)["history"][-1]["restored_line"] >= line
+    job.wait()
+    assert_same_result(job)
+
+
 def test_keeper_killed_then_the_agent(sandbox, programs):
     """The agent hands what it holds to a new keeper, from which the next agent has it."""
     job = sandbox.run(ring(programs, seconds=4))

@@ -122,6 +122,16 @@ def test_restarts_exhausted_then_restart(sandbox, programs):
     assert_recovered(job, restarts=2)
 
 
+def test_images_go_when_their_time_is_over(sandbox, programs, belay):
+    job = sandbox.run(ring(programs, 30), options=["--max-restarts", "0", "--retention", "1s"])
+    job.wait_committed(1)
+    job.kill_rank()
+    assert job.wait(20) == 75
+    sandbox.wait_quiet()  # the agent leaves once it holds nothing
+    assert job.status()["state"] == "lost"
+    assert belay("restart", "job").returncode == 66
+
+
 # ---- ways to start ----
 
 def test_detach(sandbox, programs):

@@ -56,7 +56,7 @@ def two_ranks(job):
 
 
 def launcher(job):
-    return [job.launcher()]
+    return [job.find_launcher()]
 
 
 @pytest.mark.parametrize("victims", [all_ranks, two_ranks, launcher])

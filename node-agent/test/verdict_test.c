@@ -131,12 +131,32 @@ static void test_special_ends(void **state)
     assert_int_equal(verdict.kind, KIND(REFUSED));
 }
 
+/* No rank has come: a job that has a line is an MPI program's all the same. */
+static void test_killed_at_the_start(void **state)
+{
+    (void)state;
+    struct verdict_case of = {.wait_status = SIGKILL};
+    struct verdict verdict;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(UNPROTECTED));
+    of.newest_line = 2;
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    of.wait_status = EXITED(137);
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    of.wait_status = EXITED(1);
+    verdict_judge(&of, &verdict);
+    assert_int_equal(verdict.kind, KIND(UNPROTECTED));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_end),          cmocka_unit_test(test_own_status),
         cmocka_unit_test(test_first_loss_counts), cmocka_unit_test(test_launcher),
         cmocka_unit_test(test_crash_loop),        cmocka_unit_test(test_special_ends),
+        cmocka_unit_test(test_killed_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

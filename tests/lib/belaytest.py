@@ -228,10 +228,11 @@ class Job:
     def wait_step(self, at_least, deadline_s=60):
         wait_for(lambda: any(step >= at_least for _, step in self.steps()), deadline_s, f"step {at_least}")
 
-    def launcher(self):
-        """The process id of the running launch's mpirun."""
+    def find_launcher(self):
+        """The process id of the running launch's mpirun; None between two launches."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
-            return int(file.read().split()[0])
+            pids = file.read().split()
+        return int(pids[0]) if pids else None
 
     # ---- disturbing ----
 

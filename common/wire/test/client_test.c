@@ -15,6 +15,8 @@
 
 #include "common/wire/client.h"
 
+#define NOBODY 65534
+
 static char base[] = "/tmp/belay-client-XXXXXX";
 static char rundir[PATH_MAX];
 
@@ -49,6 +51,34 @@ static void test_made_private(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
     assert_int_equal(rundir_resolve(path, sizeof path, true, NULL), 0);
+}
+
+static void expect_default(const char *expected)
+{
+    char path[PATH_MAX];
+    assert_int_equal(rundir_resolve(path, sizeof path, false, NULL), 0);
+    assert_string_equal(path, expected);
+}
+
+/* root's own, the session's, and one in /tmp for those who have neither. */
+static void test_default_of_each_user(void **state)
+{
+    (void)state;
+    char own[PATH_MAX];
+    uid_t user = geteuid();
+    unsetenv("BELAY_RUNDIR");
+    chmod(base, 0755); /* so that nobody may look */
+    if (user == 0)
+        expect_default("/run/belay");
+    if (user == 0 && seteuid(NOBODY))
+        skip();
+    snprintf(own, sizeof own, "%s/belay", base);
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    expect_default(own);
+    unsetenv("XDG_RUNTIME_DIR");
+    snprintf(own, sizeof own, "/tmp/belay-%u", (unsigned)geteuid());
+    expect_default(own);
+    assert_int_equal(seteuid(user), 0);
 }
 
 static void test_shared_directory_is_refused(void **state)
@@ -101,8 +131,11 @@ static void test_no_agent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_made_private),    EACH(test_shared_directory_is_refused),
-        EACH(test_link_is_refused), EACH(test_long_path_is_refused),
+        EACH(test_made_private),
+        EACH(test_default_of_each_user),
+        EACH(test_shared_directory_is_refused),
+        EACH(test_link_is_refused),
+        EACH(test_long_path_is_refused),
         EACH(test_no_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
