@@ -220,6 +220,10 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
         return belay_error_errno(err, "cannot go back to the job's directory %s", opened->cwd);
     if (s->plan->is_restart)
         log_info("%s: restart from line %" PRIu64, s->name, opened->newest_line);
+    if (opened->dropped_line)
+        log_warning("%s: the earlier job of this name, which could have gone on from line %" PRIu64
+                    ", is given up for this one",
+                    s->name, opened->dropped_line);
     return 0;
 }
 

@@ -16,11 +16,17 @@ static const char *program_of(const Belay__Wire__JobOpen *open);
 static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,
                            struct belay_error *err);
 
+static uint64_t line_held_of(const struct job *job)
+{
+    return job ? store_committed_line(job->store) : 0;
+}
+
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open)
 {
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
+    uint64_t dropped_line = open->restart ? 0 : line_held_of(job_find(agent, open->job));
     struct job *job = open->restart ? open_again(agent, open, &err) : open_new(agent, open, &err);
     if (!job) {
         connection_reply_error(connection, err.code, err.text);
@@ -37,6 +43,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.n_environment = job->config->n_environment;
     opened.newest_line = store_committed_line(job->store);
     opened.ranks = job->ranks;
+    opened.dropped_line = dropped_line;
     opened.interval_ms = job->config->interval_ms;
     opened.max_restarts = job->config->max_restarts;
     reply.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;

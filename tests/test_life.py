@@ -1,6 +1,7 @@
 """How jobs begin and end: exit statuses, signals, and that nothing is left of them."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -130,6 +131,19 @@ def test_images_go_when_their_time_is_over(sandbox, programs, belay):
     sandbox.wait_quiet()  # the agent leaves once it holds nothing
     assert job.status()["state"] == "lost"
     assert belay("restart", "job").returncode == 66
+
+
+def test_a_new_job_of_a_kept_ones_name(sandbox, programs):
+    """The images of the earlier one go, and the user is told."""
+    lost = sandbox.run(ring(programs, 30), options=["--max-restarts", "0"])
+    line = lost.wait_committed(1)
+    lost.kill_rank()
+    assert lost.wait(20) == 75
+    again = sandbox.run(ring(programs, 1), interval=None)
+    assert again.wait() == 0
+    assert again.status()["history"][0]["restored_line"] == 0
+    told = re.search(r"belay: job: the earlier job .* from line (\d+)", again.read("err").decode())
+    assert int(told[1]) >= line
 
 
 # ---- ways to start ----
