@@ -8,13 +8,13 @@ import pytest
 from belaytest import assert_recovered
 
 
-def io_program(programs, name, mode, steps=40, seconds=2):
+def io_program(programs, name, mode, steps=40, seconds=1.5):
     program = programs.test_program(name, "--mode", mode, "--steps", steps, "--seconds", seconds)
     return dataclasses.replace(program, outputs="io-*")
 
 
 def kill_and_compare(sandbox, program):
-    job = sandbox.run(program, interval="200ms")
+    job = sandbox.run(program, interval="150ms")
     job.wait_committed(2)
     job.kill_and_recover()
     job.wait()
@@ -23,7 +23,7 @@ def kill_and_compare(sandbox, program):
 
 @pytest.mark.parametrize("mode", ["offsets", "pointers", "collective", "split", "shared"])
 def test_open_files_across_a_kill(sandbox, programs, mode):
-    seconds = {"split": 0.5, "shared": 0.7}.get(mode, 2)  # these pause several times in a step
+    seconds = {"split": 0.4, "shared": 0.5}.get(mode, 1.5)  # these pause several times in a step
     kill_and_compare(sandbox, io_program(programs, "io_calls", mode, seconds=seconds))
 
 
@@ -34,7 +34,7 @@ def test_contents_are_put_back(sandbox, programs, mode):
 
 def test_parallel_hdf5(sandbox, programs):
     """A file that HDF5 keeps open, with its own memory of what is in it."""
-    program = programs.test_program("io_hdf5", "--steps", 40, "--seconds", 2)
+    program = programs.test_program("io_hdf5", "--steps", 40, "--seconds", 1.5)
     kill_and_compare(sandbox, dataclasses.replace(program, outputs="io-*"))
 
 
