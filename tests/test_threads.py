@@ -5,23 +5,39 @@ import pytest
 from belaytest import assert_recovered
 
 
-def kill_twice(job):
-    job.wait_committed(1)
-    status = job.kill_and_recover()
-    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+def kill_once(job):
+    job.wait_committed(2)
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
 
 
-@pytest.mark.parametrize("mode", ["turns", "waiting", "init"])
+@pytest.mark.parametrize("mode", ["turns", "waiting", "alone"])
 def test_threads_call_mpi(sandbox, programs, mode):
-    """MPI_THREAD_SERIALIZED; a thread that waits in MPI while the main thread computes; MPI without the main thread."""
-    kill_twice(sandbox.run(programs.test_program("threads_serialized", "--steps", 300, "--seconds", 6, "--mode", mode,
-                                                 ranks=3), interval="200ms"))
+    """MPI_THREAD_SERIALIZED; a thread that waits in MPI while the main thread computes; without the main thread."""
+    kill_once(sandbox.run(programs.test_program("threads_serialized", "--steps", 100, "--mode", mode, ranks=3),
+                          interval="200ms", seconds=3))
 
 
 def test_threads_among_themselves(sandbox, programs):
     """Locks that know their owner, barriers, cancellation, thread-specific data, threads that come and go."""
-    kill_twice(sandbox.run(programs.test_program("threads_sync", "--steps", 300, "--seconds", 6, ranks=2),
-                           interval="200ms"))
+    kill_once(sandbox.run(programs.test_program("threads_sync", "--steps", 200, ranks=2), interval="200ms",
+                          seconds=3))
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("kill", range(5))
+@pytest.mark.parametrize("name, mode", [("threads_serialized", "turns"), ("threads_serialized", "waiting"),
+                                        ("threads_serialized", "init"), ("threads_serialized", "alone"),
+                                        ("threads_sync", "")])
+def test_campaign_of_threads(sandbox, programs, name, mode, kill):
+    """Three kills in a run."""
+    job = sandbox.run(programs.test_program(name, "--steps", 400, "--mode", mode, ranks=3), interval="100ms",
+                      seconds=8)
+    line = 0
+    for _ in range(3):
+        job.wait_committed(line + 1 + kill)
+        line = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait(200)
+    assert_recovered(job)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/entry/late.h"
+#include "mpi-layer/entry/tools.h"
 
 #define LIBRARY "libbelay.so"
 
@@ -99,6 +100,7 @@ static void become_rank(const char *program, int argc, char **argv)
     /* The lower half runs without preloads; the upper half gets the user's back. */
     unsetenv("LD_PRELOAD");
     setenv("BELAY_UPPER_PRELOAD", others, 1);
+    tools_export();
     execv(launcher, arguments);
     fprintf(stderr, "belay: cannot start %s: %m (is Belay installed whole?)\n", launcher);
     _exit(97);

@@ -55,7 +55,8 @@ struct signal_queue {
     uint8_t (*infos)[128];
 };
 
-enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE };
+/* ENDED: the main thread, after pthread_exit(); its block stays, and it waits for the others' end. */
+enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE, THREAD_ENDED };
 enum thread_pending {
     THREAD_PENDING_SIGNAL = 1, /* the signal came at such a moment: look at the control page */
     THREAD_PENDING_ERROR = 2,  /* an error handler of the application is to be called */
@@ -81,6 +82,7 @@ struct thread {
     /* 96: for the start of a new thread: vdso.S */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
+    uint64_t vk_rsp; /* 208: where the stack was on entry to the virtual kernel, if in_vk */
     uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
     struct context context;
     /* As of parking, for a restart. */
@@ -108,7 +110,7 @@ struct vk_stream {
     uint64_t bytes, digest;
 };
 
-enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_TIMER, FD_OTHER };
+enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_TIMER, FD_SIGNAL, FD_OTHER };
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
     int32_t fd;
@@ -250,6 +252,7 @@ _Static_assert(offsetof(struct wait, call_nr) == 104 && offsetof(struct wait, ha
 _Static_assert(sizeof(struct wait) <= 288, "vdso.S");
 _Static_assert(offsetof(struct thread, signal_mask) == 88, "vdso.S");
 _Static_assert(offsetof(struct thread, start_rip) == 96, "vdso.S");
+_Static_assert(offsetof(struct thread, vk_rsp) == 208, "vdso.S, trap.S");
 _Static_assert(offsetof(struct thread, upper_fs) == 16, "vdso.S");
 _Static_assert(offsetof(struct thread, in_vk) == 32, "trap.S");
 _Static_assert(offsetof(struct thread, tid) == 40, "vdso.S");

@@ -14,6 +14,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,20 +270,32 @@ static void fill_gate(void)
 
 /* ---- a new application ---- */
 
-/* The upper half's environment: ours plus our libmpi, behind the user's own preloads (tools come first). */
+static bool is_own_variable(const char *variable)
+{
+    static const char *const own[] = {"BELAY_UPPER_PRELOAD=", "BELAY_LINKED_TOOLS=", "LD_PRELOAD=",
+                                      "OMPI_MCA_opal_signal="};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (!strncmp(variable, own[i], strlen(own[i])))
+            return true;
+    return false;
+}
+
+/*
+ * The upper half's environment: ours plus our libmpi, behind the user's own preloads and the tools that the
+ * program is linked with. The first space ends what the application's children are to get (half.c).
+ */
 static char **upper_environment(const char *stub)
 {
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
     char **out = calloc(count + 2, sizeof *out);
-    const char *preload = getenv("BELAY_UPPER_PRELOAD");
+    const char *preload = getenv("BELAY_UPPER_PRELOAD"), *tools = getenv("BELAY_LINKED_TOOLS");
     for (size_t i = 0; out && i < count; i++)
-        if (strncmp(environ[i], "BELAY_UPPER_PRELOAD=", 20) && strncmp(environ[i], "LD_PRELOAD=", 11) &&
-            strncmp(environ[i], "OMPI_MCA_opal_signal=", 21))
+        if (!is_own_variable(environ[i]))
             out[used++] = environ[i];
-    const char *separator = preload && *preload ? ":" : "";
-    if (out && asprintf(&out[used], "LD_PRELOAD=%s%s%s", preload ? preload : "", separator, stub) < 0)
+    if (out &&
+        asprintf(&out[used], "LD_PRELOAD=%s %s %s", preload ? preload : "", tools ? tools : "", stub) < 0)
         return NULL;
     return out;
 }
@@ -309,6 +322,7 @@ static void start_program(const struct paths *paths, const char *program, char *
     if (loader_map(elf.interpreter, &interpreter, err))
         return;
     uint64_t stack = loader_build_stack(program, &elf, interpreter.bias, argv, environment, err);
+    prctl(PR_SET_NAME, strrchr(program, '/') + 1); /* for ps and top; threads made from here on have it too */
     if (stack && !trap_install(err))
         loader_jump(interpreter.entry, stack);
 }

@@ -55,6 +55,8 @@ static enum fd_kind kind_of(const struct stat *st, const char *path)
         return FD_EPOLL;
     if (!strcmp(path, "anon_inode:[timerfd]"))
         return FD_TIMER;
+    if (!strcmp(path, "anon_inode:[signalfd]"))
+        return FD_SIGNAL;
     return FD_OTHER;
 }
 
@@ -173,6 +175,10 @@ int process_restore_timers(struct belay_error *err)
 {
     if (!vk_timers_restore())
         return belay_error_set(err, EAGAIN, "cannot make the program's timers again (timer_create)");
+    /* Its signal was pending, and the kernel starts the next interval when that is taken: now. */
+    struct itimerval *real = (struct itimerval *)VK->itimers[ITIMER_REAL];
+    if (!real->it_value.tv_sec && !real->it_value.tv_usec)
+        real->it_value = real->it_interval;
     for (int which = 0; which < 3; which++)
         setitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which], NULL);
     return 0;

@@ -145,7 +145,8 @@ void special_note(struct fd_record *record)
 {
     if (is_nameless(record))
         note_nameless(record);
-    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER)
+    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
+        record->kind == FD_SIGNAL)
         note_fdinfo(record);
     else if (record->kind == FD_PIPE)
         note_pipe(record);
@@ -190,6 +191,15 @@ static bool restore_timer(const struct fd_record *record)
     if (fd < 0 || special_place(fd, record) < 0 || timerfd_settime(record->fd, set_flags, &timer, NULL))
         return false;
     return !expired || ioctl(record->fd, TFD_IOC_SET_TICKS, &expired) == 0;
+}
+
+static bool restore_signal(const struct fd_record *record)
+{
+    const char *mask = field(record, "sigmask:");
+    uint64_t set = mask ? strtoull(mask, NULL, 16) : 0;
+    long flags = record->status_flags & O_NONBLOCK;
+    long fd = mask ? raw4(SYS_signalfd4, -1, &set, sizeof set, flags) : -1;
+    return fd >= 0 && special_place((int)fd, record) >= 0;
 }
 
 static bool restore_epoll(const struct fd_record *record)
@@ -244,6 +254,8 @@ bool special_restore(const struct fd_record *record)
         return restore_event(record);
     case FD_TIMER:
         return restore_timer(record);
+    case FD_SIGNAL:
+        return restore_signal(record);
     case FD_EPOLL:
         return restore_epoll(record);
     case FD_PIPE:

@@ -148,17 +148,31 @@ long thread_start(struct thread *thread)
 }
 
 /* The main thread has called pthread_exit(): the process ends with its last thread. */
-static void main_exit(struct thread *self)
+static void wait_for_others(void) __attribute__((noreturn));
+
+static void wait_for_others(void)
 {
-    leave(self);
-    while (__atomic_load_n(&VK->live_threads, __ATOMIC_SEQ_CST) > 1) {
+    set_mask(~VK_OWN_SIGNALS, NULL); /* the agent's is for another thread now (vk_thread.c) */
+    for (;;) {
         uint32_t seen = __atomic_load_n(&VK->park_events, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&VK->park_wanted, 1, __ATOMIC_SEQ_CST); /* so that events wake us */
-        if (VK->live_threads > 1)
-            raw4(SYS_futex, &VK->park_events, FUTEX_WAIT_PRIVATE, seen, 0);
+        if (__atomic_load_n(&VK->live_threads, __ATOMIC_SEQ_CST) == 1)
+            break;
+        raw4(SYS_futex, &VK->park_events, FUTEX_WAIT_PRIVATE, seen, 0);
     }
     GATE->announce_exit(CONTROL_EXIT_STATUS, 0);
     raw1(SYS_exit_group, 0);
+    __builtin_unreachable();
+}
+
+static void main_exit(struct thread *self)
+{
+    leave(self);
+    VK->signals.count = 0; /* nobody notes them any more */
+    vk_threads_lock();
+    self->life = THREAD_ENDED;
+    vk_threads_unlock();
+    vk_park_event();
+    wait_for_others();
 }
 
 void thread_exit(void)
@@ -191,6 +205,8 @@ int thread_resume_all(struct belay_error *err)
 void thread_resume_main(void)
 {
     struct thread *main_thread = VK->threads;
+    if (main_thread->life == THREAD_ENDED)
+        wait_for_others();
     vk_thread_restore(main_thread);
     context_resume(&main_thread->context, main_thread->upper_fs);
 }

@@ -23,12 +23,19 @@ vk_trampoline_entry:
     push %rbx
     mov %rsp, %rbx
     and $-16, %rsp
+    pushq %gs:208                   /* entering the virtual kernel: see enter_vk in vdso.S */
+    mov %gs:32, %ecx
+    push %rcx
+    mov %rsp, %gs:208
+    movl $1, %gs:32
     push %rax
-    push %rax
+    push %rax                       /* an argument, and alignment */
     mov %r10, %rcx
-    incl %gs:32                     /* thread->in_vk */
     call vk_trampoline_call         /* (a, b, c, d, e, f, nr) */
-    decl %gs:32
+    mov 16(%rsp), %rcx
+    mov %ecx, %gs:32
+    mov 24(%rsp), %rcx
+    mov %rcx, %gs:208
     mov %rbx, %rsp
     pop %rbx
     pop %r9

@@ -27,6 +27,26 @@
 .endm
 
 /*
+ * Enter and leave the virtual kernel, keeping what was before in two words on the stack: a handler of the
+ * application may leave by a jump (siglongjmp). Whether that happened is seen by the stack (vk_thread.c), so
+ * in_vk is set only while vk_rsp is right. Destroys rcx.
+ */
+.macro enter_vk words
+    mov %gs:208, %rcx
+    mov %rcx, \words(%rsp)
+    mov %gs:32, %ecx
+    mov %rcx, \words + 8(%rsp)
+    mov %rsp, %gs:208               /* thread->vk_rsp */
+    movl $1, %gs:32                 /* thread->in_vk */
+.endm
+.macro leave_vk words
+    mov \words + 8(%rsp), %rcx
+    mov %ecx, %gs:32
+    mov \words(%rsp), %rcx
+    mov %rcx, %gs:208
+.endm
+
+/*
  * The kernel's functions, through the gate: their addresses change with every launch. A thread that is in
  * one of them must not park, for the same reason, so it counts as in the virtual kernel; if CONTROL_SIGNAL
  * came meanwhile it is sent again on the way out.
@@ -36,9 +56,9 @@
     .type __vdso_\name, @function
 __vdso_\name:
     .cfi_startproc
-    sub $8, %rsp
-    .cfi_def_cfa_offset 16
-    incl %gs:32                     /* thread->in_vk */
+    sub $24, %rsp
+    .cfi_def_cfa_offset 32
+    enter_vk 0
     movabs (GATE + \offset), %rax
     call *%rax
     jmp leave_kernel_function
@@ -55,11 +75,12 @@ __vdso_\name:
 
 leave_kernel_function:
     .cfi_startproc
-    .cfi_def_cfa_offset 16
-    decl %gs:32
-    mov %rax, (%rsp)
+    .cfi_def_cfa_offset 32
+    leave_vk 0
+    mov %rax, 16(%rsp)
     signal_again_if_pending
-    pop %rax
+    mov 16(%rsp), %rax
+    add $24, %rsp
     .cfi_def_cfa_offset 8
     ret
     .cfi_endproc
@@ -190,7 +211,7 @@ __vdso_belay_resignal:
  * rcx, which a system call destroys anyway. The caller's red zone is left alone. Behind it: the return
  * address, rbx, struct wait.
  */
-#define WAIT_BYTES 288
+#define WAIT_BYTES 288 /* behind it two words for enter_vk */
     .globl __vdso_belay_wait
     .type __vdso_belay_wait, @function
 __vdso_belay_wait:
@@ -207,7 +228,7 @@ __vdso_belay_wait:
     .cfi_offset rbx, -144
     mov %rsp, %rbx
     .cfi_def_cfa_register rbx
-    sub $WAIT_BYTES, %rsp
+    sub $WAIT_BYTES + 16, %rsp
     and $-16, %rsp
     mov %rdi, (%rsp)
     mov %rsi, 8(%rsp)
@@ -223,11 +244,11 @@ __vdso_belay_wait:
     mov %r8, 88(%rsp)
     mov %r9, 96(%rsp)
     mov %rax, 104(%rsp)
-    incl %gs:32                     /* thread->in_vk */
+    enter_vk WAIT_BYTES
     mov %rsp, %rdi
     movabs (GATE + 88), %rax
     call *%rax                      /* wait_prepare(wait) */
-    decl %gs:32
+    leave_vk WAIT_BYTES
     signal_again_if_pending
     mov 56(%rsp), %rdi
     mov 64(%rsp), %rsi
@@ -255,12 +276,12 @@ __vdso_belay_wait_syscall:
     .cfi_restore rbx
     ret $128
     .cfi_restore_state
-2:  incl %gs:32
+2:  enter_vk WAIT_BYTES
     mov %rsp, %rdi
     mov %rax, %rsi
     movabs (GATE + 96), %rax
     call *%rax                      /* wait_ended(wait, result) */
-    decl %gs:32
+    leave_vk WAIT_BYTES
     mov %rax, 104(%rsp)
     signal_again_if_pending
     mov 104(%rsp), %rax

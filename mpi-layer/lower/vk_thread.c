@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stddef.h>
 #include <ucontext.h>
 
@@ -27,7 +28,7 @@ void vk_threads_unlock(void)
 void vk_park_event(void)
 {
     __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST) || VK->threads->life == THREAD_ENDED)
         raw3(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 0x7fffffff);
 }
 
@@ -144,7 +145,7 @@ static uint32_t signal_unparked(const struct thread *self)
     uint32_t unparked = 0;
     vk_threads_lock();
     for (struct thread *t = VK->threads; t; t = t->next) {
-        if (t == self || t->life == THREAD_FREE || t->park == THREAD_PARKED)
+        if (t == self || t->life == THREAD_FREE || t->life == THREAD_ENDED || t->park == THREAD_PARKED)
             continue;
         unparked++;
         if (t->life == THREAD_LIVE && t->park == THREAD_RUNS) {
@@ -196,6 +197,30 @@ static bool is_saved_code(uint64_t rip)
            (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + MAP_PAGE_BYTES);
 }
 
+/* The agent signals the main thread; if that has ended, the one that calls MPI takes its place. */
+static void pass_signal_on(void)
+{
+    const struct thread *to = VK->mpi_thread;
+    for (const struct thread *t = VK->threads; (!to || to->life != THREAD_LIVE) && t; t = t->next)
+        to = t;
+    if (to && to->life == THREAD_LIVE)
+        raw3(SYS_tgkill, to->pid, to->tid, CONTROL_SIGNAL);
+}
+
+/* The handler of CONTROL_SIGNAL runs on the stack that it found in use. */
+static bool is_on_alternate_stack(void)
+{
+    uint64_t stack[3];
+    raw2(SYS_sigaltstack, 0, stack);
+    return stack[1] & SS_ONSTACK;
+}
+
+/* A handler of the application has left the virtual kernel's frames behind by a jump. */
+static bool has_jumped_out(const struct thread *self, uint64_t rsp)
+{
+    return self->in_vk && rsp > self->vk_rsp && !is_on_alternate_stack();
+}
+
 /*
  * Called by the handler of CONTROL_SIGNAL. 0: this is no safe point, the thread looks again when it leaves
  * what it is in (`pending`). Forked children and threads of the lower half have nothing to do with it.
@@ -205,9 +230,16 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
     (void)signal;
     (void)info;
     struct thread *self = thread_self();
-    uint64_t rip = (uint64_t)((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_RIP];
+    const greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+    uint64_t rip = (uint64_t)g[REG_RIP];
     if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
         return 0;
+    if (self->life == THREAD_ENDED) {
+        pass_signal_on();
+        return 0;
+    }
+    if (has_jumped_out(self, (uint64_t)g[REG_RSP]))
+        self->in_vk = 0;
     if (self->depth || self->in_vk || fs_base() != self->upper_fs || !is_saved_code(rip)) {
         self->pending |= THREAD_PENDING_SIGNAL;
         return 0;

@@ -48,14 +48,10 @@ static int is_in_rank(void)
 /* Children of the application are not ranks: they must not get this library. */
 static void hide_from_children(void)
 {
-    char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
-    if (!list)
-        return;
-    if (!last) {
-        unsetenv("LD_PRELOAD");
-        return;
-    }
-    char *others = strndup(list, (size_t)(last - list)); /* ours is the last one */
+    const char *list = getenv("LD_PRELOAD");
+    size_t length = list ? strcspn(list, " ") : 0; /* the user's own; what follows is for this process */
+    char *others = length ? strndup(list, length) : NULL;
+    unsetenv("LD_PRELOAD");
     if (others)
         setenv("LD_PRELOAD", others, 1);
     free(others);

@@ -119,7 +119,8 @@ static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
 static bool lead(struct thread *self)
 {
     struct thread *leader = __atomic_load_n(&VK->leader, __ATOMIC_SEQ_CST);
-    if (!self->depth && self != VK->threads && self != VK->mpi_thread &&
+    bool is_mpi_thread = self == VK->mpi_thread || VK->mpi_thread->life != THREAD_LIVE;
+    if (!self->depth && self != VK->threads && !is_mpi_thread &&
         VK->mpi_thread_level < MPI_THREAD_SERIALIZED)
         return false;
     do {

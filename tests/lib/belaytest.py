@@ -118,7 +118,7 @@ class Job:
     """One `belay run` (or `belay restart`), its standard streams in files."""
 
     def __init__(self, sandbox, program, name="job", interval="300ms", options=(), seed=None, trace=True,
-                 line=None, piped=False, stdin=None, **variables):
+                 line=None, piped=False, stdin=None, seconds=None, **variables):
         self.sandbox = sandbox
         self.program = program
         self.name = name
@@ -128,6 +128,7 @@ class Job:
         self.seed = random.randrange(1 << 30) if seed is None else seed
         self.random = random.Random(self.seed)
         self.options = ["run", "--name", name, *(["--interval", interval] if interval else []), *options]
+        self.seconds = seconds  # how long its steps take at least; the undisturbed run takes as long as it likes
         self.line = line or self.launch_line()
         self.piped = piped  # standard output and error through pipes
         self.stdin = stdin  # a file that comes through a pipe
@@ -140,7 +141,8 @@ class Job:
 
     def launch_line(self):
         trace = ["--trace", self.trace_path] if self.trace_path else []
-        return ["mpirun", "-n", str(self.program.ranks), *self.program.argv, *trace]
+        pace = ["--seconds", str(self.seconds)] if self.seconds else []
+        return ["mpirun", "-n", str(self.program.ranks), *self.program.argv, *trace, *pace]
 
     def start(self):
         self._start([*self.options, "--", *self.line])

@@ -160,10 +160,11 @@ static void *everything(void *argument)
     return NULL;
 }
 
-static int is_init_mode(int argc, char **argv)
+/* MPI is not there yet when this has to be known. */
+static int is_mode(const char *mode, int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i++)
-        if (!strcmp(argv[i], "--mode") && !strcmp(argv[i + 1], "init"))
+        if (!strcmp(argv[i], "--mode") && !strcmp(argv[i + 1], mode))
             return 1;
     return 0;
 }
@@ -171,11 +172,16 @@ static int is_init_mode(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct program program = {.steps = 300};
-    struct arguments arguments = {argc, argv};
+    static struct arguments arguments;
     pthread_t thread;
     int provided;
-    if (is_init_mode(argc, argv))
-        return pthread_create(&thread, NULL, everything, &arguments) || pthread_join(thread, NULL);
+    arguments = (struct arguments){argc, argv};
+    if (is_mode("init", argc, argv) || is_mode("alone", argc, argv)) {
+        int code = pthread_create(&thread, NULL, everything, &arguments);
+        if (is_mode("alone", argc, argv))
+            pthread_exit(NULL);
+        return code || pthread_join(thread, NULL);
+    }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     program_begin(&program, "threads_serialized", argc, argv);
     check_level(&program, MPI_THREAD_SERIALIZED, provided);
