@@ -29,6 +29,8 @@ static const struct check checks[] = {
     {"run directory", true, probe_rundir, "set BELAY_RUNDIR to a directory of yours (mode 0700)"},
     {"agent", true, probe_agent,
      "look at agent.log in the run directory; end what listens on its agent.sock"},
+    {"undo directory", false, probe_undo,
+     "set BELAY_UNDO_DIR (--undo-dir) to a directory on the file system of your programs' files"},
     {"free memory", true, probe_free_memory, "mount /proc"},
     {"membarrier", false, probe_membarrier, "Linux 4.16 or later"},
     {"pidfd", false, probe_pidfd, "Linux 5.3 or later"},
@@ -36,6 +38,23 @@ static const struct check checks[] = {
     {"soft-dirty", false, probe_soft_dirty, "a kernel with CONFIG_MEM_SOFT_DIRTY"},
 };
 
+/* What becomes of the world outside of memory; more in docs/policies.md. */
+static const struct {
+    const char *thing, *text;
+} policies[] = {
+    {"files", "as they were at the line, up to --undo-limit of old contents per rank; beyond: a warning"},
+    {"node-local files", "the same on the same node; they are not brought along to another one"},
+    {"shared mappings of files", "as a whole as they were at the line, also POSIX shared memory"},
+    {"System V shared memory", "as it was at the line, but a copy for each process"},
+    {"standard streams", "output is neither lost nor repeated, input goes on; see belay-run(1)"},
+    {"pipes within a rank", "made again with what they held"},
+    {"pipes to others, sockets", "closed: their next use gives EBADF; one line names them"},
+    {"children", "not started again: waiting for one gives ECHILD"},
+    {"devices, terminals", "opened again, in the state that they are in"},
+    {"locks on files", "gone"},
+};
+
+#define POLICY_COUNT (sizeof policies / sizeof policies[0])
 #define CHECK_COUNT (sizeof checks / sizeof checks[0])
 
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
@@ -73,7 +92,10 @@ static json_t *render_json(const struct finding findings[CHECK_COUNT], bool is_c
                                                word_for(&checks[i], &findings[i]), "required",
                                                checks[i].is_required, "found", findings[i].text, "advice",
                                                findings[i].is_good ? "" : checks[i].advice));
-    return json_pack("{s:b, s:o}", "complete", is_complete, "checks", items);
+    json_t *rules = json_object();
+    for (size_t i = 0; i < POLICY_COUNT; i++)
+        json_object_set_new(rules, policies[i].thing, json_string(policies[i].text));
+    return json_pack("{s:b, s:o, s:o}", "complete", is_complete, "checks", items, "policies", rules);
 }
 
 static int print_text(const struct finding findings[CHECK_COUNT], bool is_complete)
@@ -83,6 +105,9 @@ static int print_text(const struct finding findings[CHECK_COUNT], bool is_comple
         if (!findings[i].is_good)
             printf("%-8s %-14s -> %s\n", "", "", checks[i].advice);
     }
+    puts("After a restart:");
+    for (size_t i = 0; i < POLICY_COUNT; i++)
+        printf("         %-24s %s\n", policies[i].thing, policies[i].text);
     puts(is_complete ? "Nothing that Belay needs is missing." : "Something that Belay needs is missing.");
     return fflush(stdout);
 }

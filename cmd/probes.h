@@ -31,5 +31,6 @@ void probe_libmpi(struct finding *finding);
 void probe_installation(struct finding *finding);
 void probe_rundir(struct finding *finding);
 void probe_agent(struct finding *finding);
+void probe_undo(struct finding *finding);
 
 #endif

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <linux/magic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cmd/calls.h"
@@ -90,6 +93,28 @@ void probe_rundir(struct finding *finding)
              is_there           ? ""
              : finding->is_good ? " (will be made)"
                                 : " cannot be made or written");
+}
+
+/* Where files are kept as they were at a line: is it memory, how much room is there? */
+void probe_undo(struct finding *finding)
+{
+    char path[PATH_MAX];
+    const char *given = getenv("BELAY_UNDO_DIR");
+    struct statfs fs;
+    if (given && *given)
+        snprintf(path, sizeof path, "%s", given);
+    else if (rundir_resolve(path, sizeof path, false, NULL))
+        path[0] = '\0';
+    while (path[0] == '/' && statfs(path, &fs) && errno == ENOENT && strrchr(path, '/') != path)
+        *strrchr(path, '/') = '\0'; /* not made yet */
+    finding->is_good = path[0] == '/' && statfs(path, &fs) == 0;
+    if (!finding->is_good) {
+        snprintf(finding->text, sizeof finding->text, "%.200s: %s", path, strerror(errno));
+        return;
+    }
+    snprintf(finding->text, sizeof finding->text, "in %.200s, %ju MiB free%s", path,
+             (uintmax_t)fs.f_bavail * (uintmax_t)fs.f_bsize >> 20,
+             fs.f_type == TMPFS_MAGIC ? " (memory)" : "");
 }
 
 void probe_agent(struct finding *finding)

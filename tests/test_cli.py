@@ -150,6 +150,7 @@ def test_doctor(belay):
     missing = [check for check in report["checks"] if check["state"] == "missing"]
     assert report["complete"] == (missing == []) == (done.returncode == 0)
     assert all(check["advice"] for check in report["checks"] if check["state"] != "ok")
+    assert {"files", "children", "standard streams"} <= set(report["policies"])
     assert {"machine", "seccomp", "mpirun", "installation"} <= {check["name"] for check in report["checks"]}
 
 

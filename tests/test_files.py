@@ -8,12 +8,21 @@ from belaytest import assert_recovered, assert_restored
 from waiting import wait_for
 
 
-def files(programs, mode, *arguments, steps=300, seconds=3):
+MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways"]
+
+
+def files(programs, mode, *arguments, steps=200, seconds=2):
     program = programs.test_program("files", "--mode", mode, "--steps", steps, "--seconds", seconds, *arguments)
     return dataclasses.replace(program, outputs="data-*")
 
 
-@pytest.mark.parametrize("mode", ["append", "rewrite", "truncate", "rename", "remove", "shared", "ways"])
+def restored_line(job):
+    """The line that the newest epoch has begun from, 0: the start."""
+    status = job.status()
+    return status["history"][-1]["restored_line"] if status and status["history"] else 0
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_contents_are_rolled_back(sandbox, programs, mode):
     job = sandbox.run(files(programs, mode), interval="200ms")
     job.wait_committed(2)
@@ -22,9 +31,31 @@ def test_contents_are_rolled_back(sandbox, programs, mode):
     assert_recovered(job)
 
 
+def test_a_file_beyond_the_limit_is_named(sandbox, programs):
+    """It is not protected then, and the program may go wrong after a restart; without one it does not."""
+    job = sandbox.run(files(programs, "rewrite"), interval="200ms", options=["--undo-limit", "8K"])
+    job.wait_committed(2)
+    assert job.wait() == 0
+    assert "--undo-limit" in job.errors and "data-" in job.errors
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", range(5))
+def test_campaign_of_files(sandbox, programs, mode, seed):
+    job = sandbox.run(files(programs, mode, steps=1500, seconds=15), interval="150ms", seed=seed,
+                      options=["--max-restarts", "20"])
+    for _ in range(5):
+        job.wait_committed(restored_line(job) + 1)
+        job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 # ---- standard streams ----
 
-def lines(programs, mode, *arguments, steps=3000, seconds=3, ranks=3):
+def lines(programs, mode, *arguments, steps=2000, seconds=2, ranks=3):
     return programs.test_program("lines", "--mode", mode, "--steps", steps, "--seconds", seconds, *arguments,
                                  ranks=ranks)
 
@@ -35,7 +66,7 @@ def numbers(text, rank, stream):
     return [int(row[2]) for row in rows if len(row) > 2 and row[:2] == [str(rank), stream]]
 
 
-def assert_every_line_once(job, stream, text, steps=3000):
+def assert_every_line_once(job, stream, text, steps=2000):
     for rank in range(job.program.ranks):
         found = numbers(text, rank, stream)
         assert found == list(range(1, steps + 1)), f"rank {rank}: {len(found)} lines"
@@ -44,13 +75,21 @@ def assert_every_line_once(job, stream, text, steps=3000):
 def run_with_kills(sandbox, program, kills=2, **options):
     job = sandbox.run(program, interval="200ms", trace=False, **options)
     for _ in range(kills):
-        status = job.status()
-        restored = status["history"][-1]["restored_line"] if status else 0
-        job.wait_committed(restored + 1)
+        job.wait_committed(restored_line(job) + 1)
         job.kill_and_recover()
     assert job.wait() == 0
     assert_restored(job, kills)
     return job
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("mode", ["stdout", "writev", "large"])
+@pytest.mark.parametrize("seed", range(5))
+def test_campaign_of_lines(sandbox, programs, mode, seed):
+    program = lines(programs, mode, steps=15000, seconds=15)
+    job = run_with_kills(sandbox, program, kills=5, piped=True, seed=seed, options=["--max-restarts", "20"])
+    assert_every_line_once(job, "out", job.read("out").decode(), steps=15000)
 
 
 @pytest.mark.parametrize("mode", ["stdout", "writev", "large"])
@@ -68,7 +107,7 @@ def test_both_streams_into_files(sandbox, programs):
 
 def test_buffers_are_carried_over(sandbox, programs):
     job = run_with_kills(sandbox, lines(programs, "blocks"), kills=1, piped=True)
-    assert numbers(job.read("out").decode(), 0, "out") == list(range(1, 3001))
+    assert numbers(job.read("out").decode(), 0, "out") == list(range(1, 2001))
 
 
 def test_other_output_is_reported_once(sandbox, programs):
@@ -78,11 +117,11 @@ def test_other_output_is_reported_once(sandbox, programs):
 
 def test_input_is_fed_again(sandbox, programs, tmp_path):
     source = tmp_path / "input"
-    source.write_text("".join(f"input {number}\n" for number in range(1, 3001)), encoding="ascii")
+    source.write_text("".join(f"input {number}\n" for number in range(1, 2001)), encoding="ascii")
     job = run_with_kills(sandbox, lines(programs, "stdin", ranks=2), piped=True, stdin=source)
     for rank in range(2):
         rows = [row.split() for row in job.read("out").decode().splitlines() if row.startswith(f"{rank} out")]
-        assert rows == [[str(rank), "out", str(number), "input", str(number)] for number in range(1, 3001)]
+        assert rows == [[str(rank), "out", str(number), "input", str(number)] for number in range(1, 2001)]
 
 
 def test_streams_outlive_belay_run(sandbox, programs):

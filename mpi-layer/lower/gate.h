@@ -176,7 +176,7 @@ struct vk {
     struct vk_timer *timers; /* blocks are reused, never unlinked */
     struct signal_queue signals; /* pending for the process, at parking */
     uint32_t signals_pid;        /* whose pid the pending signals of ours name */
-    uint32_t reserved;
+    uint32_t has_shared_files;   /* it has mapped a file shared */
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
@@ -232,6 +232,8 @@ struct gate {
     void (*undo_path)(const char *path, uint64_t offset, uint64_t bytes);
     void (*undo_open)(const char *path, long flags);
     void (*undo_remove)(const char *path);
+    /* The rank goes on from a line: shared mappings of files are noted (mapped.h). */
+    void (*note_mapped_files)(void);
     /* Files that the MPI library has open for the application: interpose_file.h. */
     void *(*watch_file)(const char *path);
     void (*unwatch_file)(void *watch);

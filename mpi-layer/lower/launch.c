@@ -31,6 +31,7 @@
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
 #include "mpi-layer/lower/loader.h"
+#include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/restore.h"
@@ -250,6 +251,7 @@ static void fill_gate(void)
     gate->undo_path = vk_undo_path;
     gate->undo_open = gate_undo_open;
     gate->undo_remove = gate_undo_remove;
+    gate->note_mapped_files = mapped_note_files;
     gate->watch_file = interpose_watch;
     gate->unwatch_file = interpose_unwatch;
     gate->note_thread = vk_thread_note;

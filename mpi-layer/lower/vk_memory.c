@@ -1,5 +1,6 @@
 /* vk_memory.c - where the application's mappings go: mmap, munmap, brk, mremap. */
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_undo.h"
 
 #include <errno.h>
 #include <linux/mman.h>
@@ -122,6 +123,11 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
+    if (result > 0 && (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS)) {
+        VK->has_shared_files = 1;
+        if (prot & PROT_WRITE)
+            vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
+    }
     return result;
 }
 

@@ -107,6 +107,9 @@ static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
     } else {
         rebuild_all(line);
     }
+    upper = lower_enter();
+    GATE->note_mapped_files();
+    lower_leave(upper);
     publish_state(CONTROL_STATE_RUNNING);
     unblock_signals(mask);
 }

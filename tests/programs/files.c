@@ -6,6 +6,7 @@
  *   rename    writes a new file and renames it over the old one; links; folders
  *   remove    removes a file and creates it again, with O_EXCL
  *   shared    all ranks write to one file, over one another's old numbers and behind its end
+ *   mapped    adds to numbers of a file and of POSIX shared memory, through shared mappings
  *   ways      writes by writev, pwritev, fallocate, copy_file_range and sendfile
  */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -23,12 +25,15 @@
 #include "tests/programs/program.h"
 
 #define NAME_BYTES 64
+#define MAPPED_NUMBERS 5000
 
 struct files {
     struct program program;
     char name[NAME_BYTES];
     FILE *stream;
     int fd;
+    uint64_t *numbers, *shared_numbers; /* of a file, of shared memory */
+    char shared_name[NAME_BYTES];
 };
 
 static void check(const struct files *f, const char *what, bool is_fine)
@@ -146,6 +151,33 @@ static void share(struct files *f, long step)
     digest_add_number(&f->program.digest, number);
 }
 
+static uint64_t *map_numbers(const struct files *f, int fd)
+{
+    check(f, "ftruncate", ftruncate(fd, MAPPED_NUMBERS * sizeof(uint64_t)) == 0);
+    void *at = mmap(NULL, MAPPED_NUMBERS * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    check(f, "mmap", at != MAP_FAILED);
+    return at;
+}
+
+static void add_in_mappings(struct files *f, long step)
+{
+    long place = step * 7 % MAPPED_NUMBERS;
+    f->numbers[place] = f->numbers[place] * 3 + (uint64_t)step;
+    f->shared_numbers[place] = f->shared_numbers[place] * 5 + (uint64_t)step;
+    digest_add_number(&f->program.digest, f->numbers[place] ^ f->shared_numbers[place]);
+}
+
+/* Both files are mapped all the time; that of shared memory has no name in the end. */
+static void begin_mapped(struct files *f)
+{
+    snprintf(f->shared_name, sizeof f->shared_name, "/belay-files-%ld-%d", (long)getppid(), f->program.rank);
+    int fd = shm_open(f->shared_name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    check(f, f->shared_name, fd >= 0);
+    f->numbers = map_numbers(f, f->fd);
+    f->shared_numbers = map_numbers(f, fd);
+    close(fd);
+}
+
 static void write_in_all_ways(struct files *f, long step)
 {
     char text[3][32];
@@ -174,7 +206,7 @@ static const struct mode {
 } modes[] = {
     {"append", append},       {"rewrite", rewrite},          {"truncate", truncate_and_grow},
     {"rename", rename_over},  {"remove", remove_and_create}, {"shared", share},
-    {"ways", write_in_all_ways},
+    {"mapped", add_in_mappings}, {"ways", write_in_all_ways},
 };
 
 static const struct mode *find_mode(const struct files *f)
@@ -196,6 +228,8 @@ static void begin(struct files *f)
         check(f, "ftruncate", ftruncate(f->fd, f->program.value * 1024) == 0);
     if (!strcmp(f->program.mode, "rename") || !strcmp(f->program.mode, "remove"))
         write_all(f, f->fd, "0\n", 2);
+    if (!strcmp(f->program.mode, "mapped"))
+        begin_mapped(f);
     snprintf(other, sizeof other, "%s.link", f->name);
     if (!strcmp(f->program.mode, "rename"))
         check(f, "symlink", symlink(f->name, other) == 0);
@@ -216,6 +250,8 @@ int main(int argc, char **argv)
         mode->step(&f, step);
         program_step(&f.program, step);
     }
+    if (f.shared_name[0])
+        shm_unlink(f.shared_name);
     fclose(f.stream);
     close(f.fd);
     program_end(&f.program);

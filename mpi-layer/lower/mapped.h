@@ -1,0 +1,11 @@
+/* mapped.h - files that are mapped shared: they are written to without any call, so noted at each line. */
+#ifndef BELAY_MPI_LAYER_LOWER_MAPPED_H
+#define BELAY_MPI_LAYER_LOWER_MAPPED_H
+
+/*
+ * Note (vk_undo.h) the whole of every file that is mapped shared and writable. When the rank goes on after a
+ * line, or was restored: then no rank writes to what is mapped but those that have noted it. Lower FS.
+ */
+void mapped_note_files(void);
+
+#endif
