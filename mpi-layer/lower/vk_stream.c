@@ -83,12 +83,14 @@ static bool wait_for(ucontext_t *context, long nr, struct pollfd *descriptor, in
     struct thread *self = thread_self();
     uint64_t mask = *(const uint64_t *)(const void *)&context->uc_sigmask & ~VK_OWN_SIGNALS;
     struct timespec timeout = {0, timeout_ns};
+    uint32_t before = self->pending; /* for a wrapper that this call is made in */
     self->pending = 0;
     raw_syscall(SYS_ppoll, (long)descriptor, descriptor ? 1 : 0, (long)(timeout_ns ? &timeout : 0),
                 (long)&mask, 8, 0);
-    if (!self->pending)
+    bool is_called = self->pending;
+    self->pending = before;
+    if (!is_called)
         return true;
-    self->pending = 0;
     self->written_at = done ? (uint64_t)g[REG_RSP] : 0;
     self->written_bytes = done;
     raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */

@@ -92,6 +92,7 @@ static struct file *add(const struct stat *st)
     if (!file)
         return NULL;
     struct file **first = bucket(st->st_dev, st->st_ino);
+    /* Complete before it can be found. */
     file->device = st->st_dev;
     file->inode = st->st_ino;
     file->length = (uint64_t)st->st_size;
@@ -99,7 +100,7 @@ static struct file *add(const struct stat *st)
     while (file->length >> file->shift >= MAX_BLOCKS)
         file->shift++;
     file->next = *first;
-    *first = file;
+    __atomic_store_n(first, file, __ATOMIC_RELEASE);
     return file;
 }
 
@@ -261,25 +262,37 @@ static uint64_t end_of(uint64_t offset, uint64_t bytes)
 static void fd_locked(long fd, const struct stat *st, uint64_t offset, uint64_t bytes)
 {
     struct file *file = find(st);
-    if (file && file->is_settled)
+    if (vk_undo_path_of_fd(fd, undo.path) < 0 || (!file && !(file = note_length(st, undo.path))) ||
+        offset >= file->length)
         return;
-    if (offset == VK_UNDO_HERE)
-        offset = position(fd, st);
-    if (file && offset >= file->length)
-        return;
-    long reader = -1;
-    if (vk_undo_path_of_fd(fd, undo.path) == 0 && (file || (file = note_length(st, undo.path))) &&
-        offset < file->length) {
-        reader = raw4(SYS_openat, AT_FDCWD, undo.path, O_RDONLY | O_CLOEXEC, 0);
-        keep_range(file, reader, undo.path, offset, end_of(offset, bytes));
-        raw1(SYS_close, reader);
-    }
+    long reader = raw4(SYS_openat, AT_FDCWD, undo.path, O_RDONLY | O_CLOEXEC, 0);
+    keep_range(file, reader, undo.path, offset, end_of(offset, bytes));
+    raw1(SYS_close, reader);
+}
+
+/* Has all been noted that has to be? Without the lock: files are added, never freed while threads run. */
+static bool is_noted(const struct file *file, uint64_t from, uint64_t to)
+{
+    if (!file || file->is_settled)
+        return file;
+    if (to > file->length)
+        to = file->length;
+    for (uint64_t at = from; at < to; at = ((at >> file->shift) + 1) << file->shift)
+        if (!is_kept(file, at >> file->shift))
+            return false;
+    return true;
 }
 
 void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes)
 {
     struct stat st;
-    if (!is_active() || raw2(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) || is_nameless(&st))
+    if (!undo.is_active || !vk_is_rank() || raw2(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        is_nameless(&st))
+        return;
+    const struct file *file = find(&st);
+    if (offset == VK_UNDO_HERE)
+        offset = file && file->is_settled ? 0 : position(fd, &st);
+    if (is_noted(file, offset, end_of(offset, bytes)) || !vk_is_own_process())
         return;
     uint64_t mask = lock();
     fd_locked(fd, &st, offset, bytes);
