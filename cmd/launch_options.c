@@ -15,12 +15,12 @@ enum {
     KEY_RETENTION,
     KEY_UNDO_LIMIT,
     KEY_UNDO_DIR,
-    KEY_TRACKER,
+    KEY_TRACKER, KEY_POLICY,
 };
 
 static char undo_dir[PATH_MAX]; /* the absolute path of the one that is given */
 
-static struct argp_option rows[10]; /* filled from the settings table; the last is the end mark */
+static struct argp_option rows[11]; /* filled from the settings table; the last is the end mark */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -40,6 +40,9 @@ static error_t parser(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_MEMORY:
         options->memory = arg;
+        return 0;
+    case KEY_POLICY:
+        options->policy = arg;
         return 0;
     case KEY_TRACKER:
         options->tracker = arg;
@@ -71,6 +74,7 @@ __attribute__((constructor)) static void fill_rows(void)
     rows[6] = option_of_setting(CONF_UNDO_LIMIT, KEY_UNDO_LIMIT);
     rows[7] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
     rows[8] = option_of_setting(CONF_TRACKER, KEY_TRACKER);
+    rows[9] = option_of_setting(CONF_POLICY, KEY_POLICY);
 }
 
 int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
@@ -89,5 +93,8 @@ int launch_options_apply(const struct launch_options *options, struct job_plan *
     plan->tracker = conf_text(CONF_TRACKER, options->tracker);
     if (!plan->tracker)
         plan->tracker = "";
+    plan->policy = conf_text(CONF_POLICY, options->policy);
+    if (!plan->policy)
+        plan->policy = "";
     return 0;
 }

@@ -189,6 +189,7 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->undo_limit_bytes = plan->undo_limit_bytes;
     if (plan->undo_dir)
         open->undo_dir = (char *)plan->undo_dir;
+    open->policy = (char *)(uintptr_t)plan->policy;
     open->tracker = (char *)(uintptr_t)plan->tracker; /* only read */
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;

@@ -17,6 +17,7 @@ struct job_plan {
     char *const *argv;     /* the launch line; NULL (restart only): the recorded one */
     struct conf_pace pace; /* how often lines are taken */
     uint64_t memory_bytes; /* 0: no limit */
+    const char *policy;  /* "": the default */
     const char *tracker; /* "": the best that works */
     uint64_t retention_ms;
     uint64_t undo_limit_bytes; /* of files as they were, for each rank */

@@ -171,7 +171,8 @@ static void take_lines(struct job *job)
             return;
         to->state = entries[i].is_committed ? "committed" : "aborted";
         to->image_bytes = entries[i].image_bytes;
-        to->captured_bytes = to->dirty_bytes = entries[i].captured_bytes;
+        to->dirty_bytes = entries[i].dirty_bytes;
+        to->captured_bytes = entries[i].captured_bytes;
         to->converge_ms = entries[i].converge_ns / 1e6;
         to->drain_ms = entries[i].drain_ns / 1e6;
         to->total_ms = entries[i].total_ns / 1e6;

@@ -42,6 +42,13 @@ bool job_name_is_valid(const char *name)
     return true;
 }
 
+static int check_policy(const char *name, struct belay_error *err)
+{
+    if (!*name || !strcmp(name, "precopy") || !strcmp(name, "sequential"))
+        return 0;
+    return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential", name);
+}
+
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
@@ -52,7 +59,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
                         name);
         return NULL;
     }
-    if (!tracker_choose(config->tracker, err))
+    if (!tracker_choose(config->tracker, err) || check_policy(config->policy, err) < 0)
         return NULL;
     struct job *old = job_find(agent, name);
     if (old && job_is_running(old)) {
@@ -82,7 +89,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
-    if (!tracker_choose(config->tracker, err))
+    if (!tracker_choose(config->tracker, err) || check_policy(config->policy, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
@@ -97,6 +104,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     keep_if_zero(&recorded->retention_ms, config->retention_ms);
     keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
     keep_if_empty(&recorded->tracker, config->tracker);
+    keep_if_empty(&recorded->policy, config->policy);
     recorded->max_restarts = config->max_restarts;
     recorded->arbiter_pid = config->arbiter_pid;
     timer_stop(job->retention);
@@ -113,6 +121,7 @@ void job_launch_worked(struct job *job)
     launch->memory_limit_bytes = recorded->memory_limit_bytes;
     launch->retention_ms = recorded->retention_ms;
     keep_if_empty(&launch->tracker, recorded->tracker);
+    keep_if_empty(&launch->policy, recorded->policy);
     job->config = launch;
     job->launch = NULL;
     belay__wire__job_open__free_unpacked(recorded, NULL);

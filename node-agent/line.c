@@ -15,6 +15,8 @@
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
 static void do_strobe(struct line *line, const struct coord_action *action);
+static void on_ahead(uint64_t copied_bytes, void *context);
+static void converge(struct line *line);
 static void do_targets(struct line *line, const struct coord_action *action);
 static void do_stop(struct line *line);
 static void do_capture(struct line *line);
@@ -105,6 +107,8 @@ void line_close_epoch(struct line *line)
     line_rank_lost(line, "the epoch has ended");
     line_settle(line);
     pace_end(&line->pace);
+    line_ahead_cancel(line->ahead);
+    line->ahead = NULL;
     line_capture_cancel(line->capture);
     line->capture = NULL;
     line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
@@ -209,6 +213,30 @@ static void do_strobe(struct line *line, const struct coord_action *action)
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.strobe was set to fail");
         return;
     }
+    struct line_ahead_request request = {
+        .loop = line->job->agent->loop,
+        .line = line->number,
+        .memories = line->memories,
+        .count = line->count,
+        .room_bytes = store_room(line->job->store, line->job->config->memory_limit_bytes),
+    };
+    bool is_ahead = strcmp(line->job->config->policy, "sequential") != 0;
+    line->ahead = is_ahead ? line_ahead_start(&request, on_ahead, line) : NULL;
+    if (!line->ahead)
+        converge(line);
+}
+
+static void on_ahead(uint64_t copied_bytes, void *context)
+{
+    struct line *line = context;
+    line->ahead = NULL;
+    line->measure.captured_bytes = copied_bytes;
+    converge(line);
+}
+
+static void converge(struct line *line)
+{
+    line->measure.ordered_ns = monotonic_ns();
     order_all(line, CONTROL_CONVERGE);
     order_fence();
     look_at_all(line);
@@ -315,6 +343,8 @@ static void do_abort(struct line *line, const struct coord_action *action)
 {
     struct history_line *entry = history_line(&line->job->history, line->number);
     struct commit_entry record = {.line = line->number};
+    line_ahead_cancel(line->ahead);
+    line->ahead = NULL;
     line_capture_cancel(line->capture);
     line->capture = NULL;
     snprintf(record.reason, sizeof record.reason, "%s", action->reason ? action->reason : "");
@@ -373,7 +403,8 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 {
     struct line *line = context;
     struct history_line *entry = history_line(&line->job->history, line->number);
-    line->measure.captured_bytes = captured_bytes;
+    line->measure.captured_bytes += captured_bytes;
+    line->measure.dirty_bytes = line_capture_dirty_bytes(line->capture);
     if (reason) {
         line_say(line, COORD_EVENT_ABORT, reason);
         return;

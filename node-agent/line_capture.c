@@ -68,6 +68,14 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
     return whole;
 }
 
+uint64_t line_capture_dirty_bytes(const struct line_capture *whole)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        bytes += capture_data_bytes(whole->parts[i].capture);
+    return bytes;
+}
+
 void line_capture_commit(struct line_capture *whole)
 {
     for (uint32_t i = 0; i < whole->request.count; i++)
@@ -191,7 +199,7 @@ static void stage(struct part *part)
 {
     struct line_capture *whole = part->whole;
     whole->ops->captured_rank(part->rank, whole->context);
-    whole->captured_bytes += capture_data_bytes(part->capture);
+    whole->captured_bytes += capture_copied_bytes(part->capture);
     struct store_item item = {.rank = part->number,
                               .ranks = whole->request.count,
                               .bytes = capture_bytes(part->capture),

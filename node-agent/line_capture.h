@@ -27,7 +27,7 @@ struct line_capture_request {
 struct line_capture_ops {
     /* This rank's memory is copied: it may run. */
     void (*captured_rank)(struct rank *rank, void *context);
-    /* All are staged (reason NULL; page data copied: captured_bytes), or it failed. Called once. */
+    /* All are staged (reason NULL; captured_bytes were copied in the pause), or it failed. Called once. */
     void (*done)(uint64_t captured_bytes, const char *reason, void *context);
 };
 
@@ -35,6 +35,9 @@ struct line_capture_ops {
 struct line_capture *line_capture_start(const struct line_capture_request *request,
                                         const struct line_capture_ops *ops, void *context,
                                         struct belay_error *err);
+
+/* Page data that were staged; of a capture that is done. */
+uint64_t line_capture_dirty_bytes(const struct line_capture *capture);
 
 /* The line that was captured has committed: the next captures are measured against it. Frees. */
 void line_capture_commit(struct line_capture *capture);

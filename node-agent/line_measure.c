@@ -40,8 +40,9 @@ static uint64_t between(uint64_t from_ns, uint64_t to_ns)
 void measure_end(struct line_measure *measure, struct commit_entry *record)
 {
     measure->end_ns = monotonic_ns();
+    record->dirty_bytes = measure->dirty_bytes;
     record->captured_bytes = measure->captured_bytes;
-    record->converge_ns = between(measure->strobe_ns, measure->converged_ns);
+    record->converge_ns = between(measure->ordered_ns, measure->converged_ns);
     record->drain_ns = measure->drain_ns;
     record->total_ns = between(measure->strobe_ns, measure->end_ns);
 }
@@ -78,8 +79,8 @@ void measure_fill(const struct line_measure *measure, struct rank *const *ranks,
             over_ns = again_ns;
     }
     entry->captured_bytes = measure->captured_bytes;
-    entry->dirty_bytes = measure->captured_bytes;
-    entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
+    entry->dirty_bytes = measure->dirty_bytes;
+    entry->converge_ms = between(measure->ordered_ns, measure->converged_ns) / 1e6;
     entry->drain_ms = measure->drain_ns / 1e6;
     entry->pause_ms = pause_ns / 1e6;
     entry->total_ms = between(measure->strobe_ns, over_ns) / 1e6;

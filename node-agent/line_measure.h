@@ -12,10 +12,10 @@
 #include "node-agent/store/commits.h"
 
 struct line_measure {
-    uint64_t line;                            /* 0: none */
-    uint64_t strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
-    uint64_t drain_ns;                        /* the slowest rank's */
-    uint64_t captured_bytes;
+    uint64_t line;                                        /* 0: none */
+    uint64_t strobe_ns, ordered_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    uint64_t drain_ns;                                    /* the slowest rank's */
+    uint64_t dirty_bytes, captured_bytes;                 /* staged; copied, which may be more than once */
     uint64_t *stopped_ns; /* by rank: when it stood still; NULL: not parked yet */
 };
 

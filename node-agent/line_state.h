@@ -11,6 +11,7 @@
 #include "coord/targets.h"
 #include "node-agent/line.h"
 #include "node-agent/line_actions.h"
+#include "node-agent/line_ahead.h"
 #include "node-agent/line_apply.h"
 #include "node-agent/line_capture.h"
 #include "node-agent/line_measure.h"
@@ -42,6 +43,7 @@ struct line {
     uint32_t parked;
     struct targets clocks;        /* the largest of our ranks */
     struct targets ordered;       /* being handed to our ranks */
+    struct line_ahead *ahead;     /* what was written is copied before the ranks are told to converge */
     struct line_capture *capture; /* until the line has committed or aborted */
     struct line_apply *apply;     /* deltas of the committed line are being applied */
     struct line_actions actions;

@@ -15,7 +15,7 @@ void line_look_at(struct line *line, struct member *member)
         line_close(line); /* it takes no orders any more, those of a line in progress included */
         return;
     }
-    if (line->number == 0)
+    if (line->number == 0 || line->ahead)
         return;
     member->is_read = true;
     if (line->targets_version == 0) {

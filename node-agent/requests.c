@@ -87,6 +87,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.undo_limit_bytes = hello->undo_limit_bytes;
         open.undo_dir = hello->undo_dir;
         open.tracker = hello->tracker;
+        open.policy = hello->policy;
         open.retention_ms = hello->retention_ms;
         open.argv = argv;
         open.n_argv = 1;

@@ -114,6 +114,15 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_TEXT,
             .help = "How written pages are found: pagemap_scan or full (default: the first that works here)",
         },
+    [CONF_POLICY] =
+        {
+            .name = "policy",
+            .variable = "BELAY_POLICY",
+            .argument = "NAME",
+            .unit = CONF_UNIT_TEXT,
+            .help = "When written pages are copied: precopy (while the program runs, the rest in the "
+                    "pause) or sequential (all in the pause; default: precopy)",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

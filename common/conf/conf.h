@@ -21,6 +21,7 @@ enum conf_key {
     CONF_UNDO_LIMIT,
     CONF_UNDO_DIR,
     CONF_TRACKER,
+    CONF_POLICY,
     CONF_RUNDIR,
     CONF_LOG,
     CONF_FAULT,

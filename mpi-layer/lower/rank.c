@@ -92,7 +92,7 @@ static void make_name(const char *program, char *name, size_t bytes)
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
     const char *epoch = getenv("BELAY_EPOCH"), *undo_dir = conf_text(CONF_UNDO_DIR, NULL),
-               *tracker = conf_text(CONF_TRACKER, NULL);
+               *tracker = conf_text(CONF_TRACKER, NULL), *policy = conf_text(CONF_POLICY, NULL);
     struct conf_pace pace;
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
@@ -103,6 +103,8 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
         hello->undo_dir = (char *)(uintptr_t)undo_dir; /* only read */
     if (tracker)
         hello->tracker = (char *)(uintptr_t)tracker;
+    if (policy)
+        hello->policy = (char *)(uintptr_t)policy;
     if (conf_pace(NULL, NULL, NULL, &pace, err))
         return -1;
     hello->interval_ms = pace.interval_ms;

@@ -8,6 +8,7 @@
 
 #include "common/image/layout.h"
 #include "node-agent/capture/copy.h"
+#include "node-agent/capture/stage.h"
 
 #define BOUNCE_BYTES (4ull << 20) /* stays in the processor's cache */
 #define BOUNCE_RUNS 256u
@@ -22,13 +23,18 @@ struct capture {
     struct run_set drops;
     struct run_set present; /* with their places in the image */
     uint64_t base_line;     /* 0: a whole image */
+    uint64_t staged_bytes;  /* of a delta: where its tables begin */
+    uint64_t copied_bytes;  /* by this capture */
     int fd;                 /* -1: none yet */
 };
 
-static int find_pages(struct capture *capture, struct belay_error *err);
+static void begin_line(struct capture *capture);
+static int find_pages(struct capture *capture, bool is_running, struct belay_error *err);
+static int find_known(const struct capture *capture, bool is_running, struct run_set *known);
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err);
 static int decide(struct capture *capture, struct belay_error *err);
-static int place(const struct maps *maps, const struct run_set *from, bool is_packed, struct run_set *to);
+static int place(const struct maps *maps, const struct run_set *from, const struct run_set *staged,
+                 struct run_set *to);
 static int copy_delta(struct capture *capture, struct belay_error *err);
 static int copy_image(struct capture *capture, struct belay_error *err);
 static int bounce(const struct capture *capture, char *memory, int fd, struct belay_error *err);
@@ -81,8 +87,9 @@ int capture_plan(struct capture *capture, struct belay_error *err)
         return belay_error_errno(err, "cannot plan an image");
     pthread_mutex_lock(&memory->lock);
     int rc = memory_find_again(memory, err);
+    begin_line(capture);
     if (rc == 0)
-        rc = find_pages(capture, err);
+        rc = find_pages(capture, false, err);
     if (rc == 0)
         rc = decide(capture, err);
     pthread_mutex_unlock(&memory->lock);
@@ -97,13 +104,19 @@ bool capture_is_delta(const struct capture *capture)
 uint64_t capture_bytes(const struct capture *capture)
 {
     struct image_pages pages = pages_of(capture);
-    return IMAGE_PAGE_BYTES + image_writer_tables_bytes(capture->writer, &pages) +
-           capture_data_bytes(capture);
+    uint64_t data_end =
+        capture_is_delta(capture) ? capture->staged_bytes : IMAGE_PAGE_BYTES + capture_data_bytes(capture);
+    return data_end + image_writer_tables_bytes(capture->writer, &pages);
 }
 
 uint64_t capture_data_bytes(const struct capture *capture)
 {
     return runs_bytes(&capture->runs);
+}
+
+uint64_t capture_copied_bytes(const struct capture *capture)
+{
+    return capture->copied_bytes;
 }
 
 uint64_t capture_image_bytes(const struct capture *capture)
@@ -117,6 +130,22 @@ uint64_t capture_reserved_bytes(const struct capture *capture)
 {
     uint64_t need = capture_bytes(capture), held = capture->subject.memory->buffer.bytes;
     return !capture_is_delta(capture) ? 0 : held < need ? held : need;
+}
+
+int capture_ahead(struct capture *capture, uint64_t room_bytes, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    pthread_mutex_lock(&memory->lock);
+    int rc = memory_find_again(memory, err);
+    begin_line(capture);
+    if (rc == 0 && memory_has_base(memory)) {
+        rc = find_pages(capture, true, err);
+        if (rc == 0)
+            rc =
+                stage_ahead(memory, &capture->maps, &capture->pages, room_bytes, &capture->copied_bytes, err);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return rc;
 }
 
 int capture_copy(struct capture *capture, struct belay_error *err)
@@ -141,7 +170,16 @@ void capture_commit(struct capture *capture)
     memory_commit(capture->subject.memory, capture->subject.header.line, &capture->pages.present);
 }
 
-static int find_pages(struct capture *capture, struct belay_error *err)
+/* What was copied ahead of an aborted line is not used: its places may be far apart by now. */
+static void begin_line(struct capture *capture)
+{
+    struct memory *memory = capture->subject.memory;
+    if (memory->staged_line != capture->subject.header.line)
+        memory_forget_staged(memory);
+    memory->staged_line = capture->subject.header.line;
+}
+
+static int find_pages(struct capture *capture, bool is_running, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct run_set known = {0}, pending = {0};
@@ -153,7 +191,7 @@ static int find_pages(struct capture *capture, struct belay_error *err)
     for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
         rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
     if (rc == 0 && (runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0 ||
-                    runs_copy(&capture->pages.present, &known) < 0))
+                    find_known(capture, is_running, &known) < 0))
         rc = belay_error_errno(err, "cannot note pages");
     if (rc < 0) { /* pages are armed again that nobody has noted */
         memory->is_lost = true;
@@ -163,7 +201,35 @@ static int find_pages(struct capture *capture, struct belay_error *err)
     runs_release(&memory->known);
     memory->pending = pending;
     memory->known = known;
+    if (stage_outdate(memory, &capture->pages.dirty) < 0) {
+        memory_forget_staged(memory);
+        return belay_error_errno(err, "cannot note pages");
+    }
     return 0;
+}
+
+/*
+ * The pages that had content. While the process runs, a mapping may be missing from what was read: its pages
+ * are armed, so they stay known.
+ */
+static int find_known(const struct capture *capture, bool is_running, struct run_set *known)
+{
+    const struct run_set *present = &capture->pages.present;
+    struct run_set visited = {0}, unseen = {0};
+    int rc = 0;
+    if (!is_running)
+        return runs_copy(present, known);
+    for (size_t i = 0; rc == 0 && i < capture->maps.count; i++) {
+        const struct image_region *region = &capture->maps.mappings[i].region;
+        rc = runs_append(&visited, region->start, region->end - region->start);
+    }
+    if (rc == 0)
+        rc = runs_subtract(&capture->subject.memory->known, &visited, &unseen);
+    if (rc == 0)
+        rc = runs_union(&unseen, present, known);
+    runs_release(&visited);
+    runs_release(&unseen);
+    return rc;
 }
 
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err)
@@ -190,31 +256,44 @@ static int decide(struct capture *capture, struct belay_error *err)
     if (rc == 0 && capture->base_line)
         rc = runs_subtract(&memory->base, present, &capture->drops);
     if (rc == 0)
-        rc = place(&capture->maps, &copied, capture->base_line > 0, &capture->runs);
+        rc = capture->base_line ? stage_place(memory, &copied) : 0;
+    capture->staged_bytes = memory->staged_bytes;
     if (rc == 0)
-        rc = place(&capture->maps, present, false, &capture->present);
+        rc = place(&capture->maps, &copied, capture->base_line ? &memory->staged : NULL, &capture->runs);
+    if (rc == 0)
+        rc = place(&capture->maps, present, NULL, &capture->present);
     runs_release(&copied);
     return rc == 0 ? 0 : belay_error_errno(err, "cannot plan an image");
 }
 
-/* Runs of an image lie in one region each. */
-static int place(const struct maps *maps, const struct run_set *from, bool is_packed, struct run_set *to)
+/* Runs of an image lie in one region each, and in one piece of where they are: the staging area, or an image.
+ */
+static int place(const struct maps *maps, const struct run_set *from, const struct run_set *staged,
+                 struct run_set *to)
 {
-    uint64_t packed = IMAGE_PAGE_BYTES;
-    for (size_t i = 0, m = 0; i < from->count; i++) {
+    for (size_t i = 0, m = 0, p = 0; i < from->count; i++) {
         uint64_t at = from->runs[i].address, end = at + from->runs[i].bytes;
-        for (; at < end; m += at < end) {
+        while (at < end) {
             while (m < maps->count && maps->mappings[m].region.end <= at)
                 m++;
-            if (m == maps->count || maps->mappings[m].region.start > at) {
+            while (staged && p < staged->count && staged->runs[p].address + staged->runs[p].bytes <= at)
+                p++;
+            bool is_placed = m < maps->count && maps->mappings[m].region.start <= at &&
+                             (!staged || (p < staged->count && staged->runs[p].address <= at));
+            if (!is_placed) {
                 errno = EINVAL;
                 return -1;
             }
             uint64_t stop = maps->mappings[m].region.end < end ? maps->mappings[m].region.end : end;
-            struct image_run run = {at, stop - at, is_packed ? packed : image_offset(at)};
+            struct image_run run = {.address = at, .data_offset = image_offset(at)};
+            if (staged) {
+                uint64_t piece_end = staged->runs[p].address + staged->runs[p].bytes;
+                run.data_offset = staged->runs[p].data_offset + at - staged->runs[p].address;
+                stop = piece_end < stop ? piece_end : stop;
+            }
+            run.bytes = stop - at;
             if (runs_push(to, &run) < 0)
                 return -1;
-            packed += run.bytes;
             at = stop;
         }
     }
@@ -225,15 +304,13 @@ static int copy_delta(struct capture *capture, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct image_pages pages = pages_of(capture);
-    uint64_t tables_offset = IMAGE_PAGE_BYTES + capture_data_bytes(capture);
     memory->last_bytes = capture_bytes(capture);
     if (buffer_reserve(&memory->buffer, memory->last_bytes, err) < 0 ||
-        copy_runs(memory->pid, &capture->maps, capture->runs.runs, capture->runs.count, memory->buffer.memory,
-                  err) < 0)
+        stage_copy(memory, &capture->maps, &capture->runs, &capture->copied_bytes, err) < 0)
         return -1;
     capture->subject.header.base_line = capture->base_line;
     if (image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->buffer.fd,
-                            tables_offset, err) < 0)
+                            capture->staged_bytes, err) < 0)
         return -1;
     capture->fd = dup(memory->buffer.fd);
     return capture->fd >= 0 ? 0 : belay_error_errno(err, "cannot stage a delta");
@@ -252,6 +329,7 @@ static int copy_image(struct capture *capture, struct belay_error *err)
     munmap(memory, BOUNCE_BYTES);
     if (rc < 0)
         return -1;
+    capture->copied_bytes = capture_data_bytes(capture);
     return image_writer_finish(capture->writer, &pages, &capture->subject.header, capture->fd,
                                IMAGE_PAGE_BYTES, err);
 }

@@ -31,6 +31,13 @@ struct capture *capture_create(const struct capture_subject *subject);
 /* Closes the image if it was not taken. Accepts NULL. */
 void capture_destroy(struct capture *capture);
 
+/*
+ * While the process runs: copy what the tracker tells, so that less is left for the pause. Staging stays
+ * below room_bytes. A capture object serves for one such round or for a line, not for both. Returns 0 or -1
+ * with err.
+ */
+int capture_ahead(struct capture *capture, uint64_t room_bytes, struct belay_error *err);
+
 /* Returns 0 or -1 with err. */
 int capture_plan(struct capture *capture, struct belay_error *err);
 
@@ -40,6 +47,8 @@ bool capture_is_delta(const struct capture *capture);
 uint64_t capture_bytes(const struct capture *capture);
 uint64_t capture_data_bytes(const struct capture *capture);
 uint64_t capture_image_bytes(const struct capture *capture);
+/* What was copied by this capture, in bytes. */
+uint64_t capture_copied_bytes(const struct capture *capture);
 /* Of capture_bytes(), what memory already held for staging will take. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 

@@ -44,17 +44,17 @@ int copy_runs(pid_t pid, const struct maps *maps, const struct image_run *runs, 
 /* Copy whole runs while that works. Returns how many; errno is 0 if the next may be tried the same way. */
 static size_t copy_batch(struct source *source, const struct image_run *runs, size_t count)
 {
-    struct iovec remote[RUNS_AT_ONCE];
+    struct iovec remote[RUNS_AT_ONCE], local[RUNS_AT_ONCE];
     size_t taken = 0, bytes = 0, whole = 0;
     while (taken < count && taken < RUNS_AT_ONCE && bytes + runs[taken].bytes <= BYTES_AT_ONCE) {
         remote[taken] = (struct iovec){(void *)(uintptr_t)runs[taken].address, runs[taken].bytes};
+        local[taken] = (struct iovec){source->image + runs[taken].data_offset, runs[taken].bytes};
         bytes += runs[taken++].bytes;
     }
     errno = 0;
     if (taken == 0)
         return 0;
-    struct iovec local = {source->image + runs[0].data_offset, bytes};
-    ssize_t got = process_vm_readv(source->pid, &local, 1, remote, taken, 0);
+    ssize_t got = process_vm_readv(source->pid, local, taken, remote, taken, 0);
     if (got == (ssize_t)bytes) {
         errno = 0;
         return taken;

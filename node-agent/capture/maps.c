@@ -37,7 +37,9 @@ int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_e
     while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
         struct mapping mapping;
         rc = maps_parse_line(line, root, image_inode, &mapping);
-        if (rc == 1)
+        if (rc == 1 && read.count > 0 && mapping.region.start < read.mappings[read.count - 1].region.end)
+            free(mapping.path); /* it was changed while it was read: the process runs */
+        else if (rc == 1)
             rc = add(&read, &mapping);
     }
     if (rc < 0)

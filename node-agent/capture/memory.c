@@ -20,6 +20,7 @@ struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd,
     memory->ops = ops;
     memory->references = 1;
     memory->base_line = base_line;
+    memory->staged_bytes = IMAGE_PAGE_BYTES;
     buffer_init(&memory->buffer);
     pthread_mutex_init(&memory->lock, NULL);
     memory->tracker = ops->create(pid, uffd, err);
@@ -32,18 +33,20 @@ struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd,
 
 struct memory *memory_ref(struct memory *memory)
 {
-    memory->references++;
+    __atomic_add_fetch(&memory->references, 1, __ATOMIC_RELAXED);
     return memory;
 }
 
 void memory_unref(struct memory *memory)
 {
-    if (!memory || --memory->references > 0)
+    if (!memory || __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     memory->ops->destroy(memory->tracker);
     runs_release(&memory->base);
     runs_release(&memory->known);
     runs_release(&memory->pending);
+    runs_release(&memory->staged);
+    runs_release(&memory->current);
     buffer_release(&memory->buffer);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
@@ -54,6 +57,7 @@ void memory_commit(struct memory *memory, uint64_t line, struct run_set *present
     pthread_mutex_lock(&memory->lock);
     runs_release(&memory->base);
     runs_release(&memory->pending);
+    memory_forget_staged(memory);
     memory->base = *present;
     *present = (struct run_set){0};
     memory->base_line = line;
@@ -73,6 +77,13 @@ int memory_find_again(struct memory *memory, struct belay_error *err)
     memory->ops = &tracker_full;
     memory->is_lost = false;
     return 0;
+}
+
+void memory_forget_staged(struct memory *memory)
+{
+    runs_release(&memory->staged);
+    runs_release(&memory->current);
+    memory->staged_bytes = IMAGE_PAGE_BYTES;
 }
 
 bool memory_has_base(const struct memory *memory)

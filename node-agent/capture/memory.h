@@ -3,7 +3,7 @@
  * committed image, the pages of aborted lines that the next one has to save, and its staging buffer.
  *
  * One per rank and epoch. Captures work with it in pool threads, one at a time (lock); references are
- * counted in the loop, since a capture that was cancelled may outlive the rank.
+ * counted, since a capture that was cancelled may outlive the rank.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_MEMORY_H
 #define BELAY_NODE_AGENT_CAPTURE_MEMORY_H
@@ -26,9 +26,13 @@ struct memory {
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;
-    struct buffer buffer;
-    bool is_lost;        /* the tracker has failed: what it told is not all */
-    uint64_t last_bytes; /* that the last delta took of it */
+    struct buffer buffer;   /* of the delta in progress: */
+    struct run_set staged;  /* pages that have a place in it (data_offset) */
+    struct run_set current; /* of these, pages copied while the process ran and not written since */
+    uint64_t staged_line;   /* the line that they are of */
+    uint64_t staged_bytes;  /* places taken, the header's page included */
+    bool is_lost;           /* the tracker has failed: what it told is not all */
+    uint64_t last_bytes;    /* that the last delta took of it */
     pthread_mutex_t lock;
     unsigned references;
 };
@@ -48,6 +52,9 @@ void memory_commit(struct memory *memory, uint64_t line, struct run_set *present
 
 /* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
 int memory_find_again(struct memory *memory, struct belay_error *err);
+
+/* Forget what was copied ahead. Locked. */
+void memory_forget_staged(struct memory *memory);
 
 /* Whether the next capture may save changes only. */
 bool memory_has_base(const struct memory *memory);

@@ -6,10 +6,12 @@
  * has lost its tracking (moved by mremap), refuses the scan: it is registered, and all its pages count as
  * written.
  *
- * The kernel scans fast (0.3 ms per GiB) when asked for written pages alone, but then also tells absent pages
- * of populated page tables, once; other questions cost 3 to 9 ms per GiB. So those are asked only of pages
- * that are not known to exist. A known page that was told may be absent by now (MADV_DONTNEED): it is copied
- * as zeros. One whose page table was freed with it is told by no scan: find_lost() looks for these.
+ * The kernel scans fast (0.3 ms per GiB) when asked for written pages alone, but then also tells, and marks,
+ * absent pages of populated page tables; other questions cost 3 to 9 ms per GiB. So only pages that are known
+ * to exist are scanned in this way. One of them that is told may be absent by now (MADV_DONTNEED): it is
+ * copied as zeros. One whose page table was freed with it is told by no scan: find_lost() looks for these.
+ *
+ * A page on its way to another place in memory counts as swapped for a moment, and so does a mark.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +24,10 @@
 
 #define TABLE_BYTES (2ull << 20) /* mapped by one page table */
 
+#define EXISTS (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)
+
 struct tracker {
-    pid_t pid;
     int pagemap, uffd;
-    bool
-        has_swap; /* part of the process is in swap: an armed absent page cannot be told from a swapped one */
 };
 
 static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err);
@@ -35,17 +36,14 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
                         struct tracker_pages *pages, struct belay_error *err);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
-static int collect_own(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
+static int collect_own(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                        struct tracker_pages *found);
 static int collect_changed(struct tracker *tracker, const struct mapping *mapping,
-                           const struct run_set *known, const struct run_set *written,
-                           struct tracker_pages *found);
-static int arm(struct tracker *tracker, const struct mapping *mapping, struct run_set *written, bool *is_new);
-static int keep_existing(struct tracker *tracker, const struct run_set *of, bool but_file,
-                         struct run_set *to);
+                           const struct run_set *known, struct tracker_pages *found);
+static int scan(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
+                struct run_set *to);
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost);
-static bool has_swap(pid_t pid);
 
 const struct tracker_ops tracker_pagemap_scan = {
     .name = "pagemap_scan",
@@ -76,7 +74,7 @@ static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
         errno = code;
         return NULL;
     }
-    *tracker = (struct tracker){.pid = pid, .pagemap = pagemap, .uffd = uffd};
+    *tracker = (struct tracker){.pagemap = pagemap, .uffd = uffd};
     return tracker;
 }
 
@@ -103,7 +101,6 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
         rc = runs_append(&found.dirty, start, bytes) < 0 || runs_append(&found.present, start, bytes) < 0 ? -1
                                                                                                           : 0;
     } else {
-        tracker->has_swap = has_swap(tracker->pid);
         rc = collect_tracked(tracker, mapping, known, &found);
     }
     for (size_t i = 0; rc == 0 && i < found.dirty.count; i++)
@@ -117,34 +114,62 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
     return rc;
 }
 
+static int collect_once(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                        struct tracker_pages *found)
+{
+    runs_release(&found->dirty);
+    runs_release(&found->present);
+    return mapping->content == MAPPING_CONTENT_OWN ? collect_own(tracker, mapping, known, found)
+                                                   : collect_changed(tracker, mapping, known, found);
+}
+
+/* EPERM: a part of the mapping is not tracked. If it cannot be registered, it may be gone already. */
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found)
 {
     static const struct run_set nothing;
-    struct run_set written = {0};
-    bool is_new;
-    int rc = arm(tracker, mapping, &written, &is_new);
-    if (rc == 0 && mapping->content == MAPPING_CONTENT_OWN)
-        rc = collect_own(tracker, is_new ? &nothing : known, &written, found);
-    else if (rc == 0)
-        rc = collect_changed(tracker, mapping, known, &written, found);
-    runs_release(&written);
+    const struct image_region *region = &mapping->region;
+    int rc = collect_once(tracker, mapping, known, found);
+    if (rc == 0 || errno != EPERM)
+        return rc;
+    pagemap_register(tracker->uffd, region->start, region->end);
+    struct run_set whole = {0};
+    struct pagemap_query armed = {.arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS};
+    struct pagemap_query all = {.any = EXISTS, .none = PAGEMAP_ZERO};
+    if (mapping->content != MAPPING_CONTENT_OWN)
+        all.none |= PAGEMAP_FILE;
+    runs_release(&found->dirty);
+    runs_release(&found->present);
+    rc = runs_append(&whole, region->start, region->end - region->start);
+    if (rc == 0)
+        scan(tracker, &whole, armed, NULL); /* may fail: it is told as a whole next time, too */
+    if (rc == 0)
+        rc = scan(tracker, &whole, all, &found->dirty);
+    if (rc == 0)
+        rc = runs_union(&found->dirty, mapping->content == MAPPING_CONTENT_IMAGE ? known : &nothing,
+                        &found->present);
+    runs_release(&whole);
     return rc;
 }
 
 /* Anonymous memory: its absent pages are zeros. */
-static int collect_own(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
+static int collect_own(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                        struct tracker_pages *found)
 {
-    struct run_set changed = {0}, unknown = {0}, fresh = {0}, lost = {0}, kept = {0};
+    const struct pagemap_query fast = {.arm = true, .all = PAGEMAP_WRITTEN};
+    const struct pagemap_query exact = {
+        .arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS, .none = PAGEMAP_ZERO};
+    struct run_set whole = {0}, unknown = {0}, changed = {0}, fresh = {0}, lost = {0}, kept = {0};
     int rc = -1;
-    if (runs_intersect(written, known, &changed) == 0 && runs_subtract(written, known, &unknown) == 0 &&
-        keep_existing(tracker, &unknown, false, &fresh) == 0 &&
-        runs_union(&changed, &fresh, &found->dirty) == 0 && find_lost(tracker, known, written, &lost) == 0 &&
-        runs_subtract(known, &lost, &kept) == 0 && runs_union(&kept, &found->dirty, &found->present) == 0)
+    if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
+        runs_subtract(&whole, known, &unknown) == 0 && scan(tracker, known, fast, &changed) == 0 &&
+        scan(tracker, &unknown, exact, &fresh) == 0 && runs_union(&changed, &fresh, &found->dirty) == 0 &&
+        find_lost(tracker, known, &changed, &lost) == 0 && runs_subtract(known, &lost, &kept) == 0 &&
+        runs_union(&kept, &found->dirty, &found->present) == 0)
         rc = 0;
-    runs_release(&changed);
+    runs_release(&whole);
     runs_release(&unknown);
+    runs_release(&changed);
     runs_release(&fresh);
     runs_release(&lost);
     runs_release(&kept);
@@ -156,26 +181,31 @@ static int collect_own(struct tracker *tracker, const struct run_set *known, con
  * file's (madvise is virtualised); of another file it may, so every page is asked.
  */
 static int collect_changed(struct tracker *tracker, const struct mapping *mapping,
-                           const struct run_set *known, const struct run_set *written,
-                           struct tracker_pages *found)
+                           const struct run_set *known, struct tracker_pages *found)
 {
-    struct run_set whole = {0}, dirty = {0}, fresh = {0};
+    const struct pagemap_query written = {
+        .arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS, .none = PAGEMAP_FILE};
+    const struct pagemap_query own = {.any = EXISTS, .none = PAGEMAP_ZERO | PAGEMAP_FILE};
+    /* In swap, or given back: then it is the file's again, and only its mark is left. */
+    const struct pagemap_query marked = {.all = PAGEMAP_SWAPPED, .none = PAGEMAP_FILE};
+    struct run_set whole = {0}, changed = {0}, fresh = {0}, doubtful = {0};
     int rc = -1;
-    if (mapping->content == MAPPING_CONTENT_IMAGE) {
-        rc = keep_existing(tracker, written, true, &found->dirty) < 0 ||
-                     runs_union(known, &found->dirty, &found->present) < 0
-                 ? -1
-                 : 0;
-    } else if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
-               keep_existing(tracker, &whole, true, &found->present) == 0 &&
-               runs_intersect(&found->present, written, &dirty) == 0 &&
-               runs_subtract(&found->present, known, &fresh) == 0 &&
-               runs_union(&dirty, &fresh, &found->dirty) == 0) {
-        rc = 0;
-    }
+    if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) < 0 ||
+        scan(tracker, &whole, written, &changed) < 0)
+        goto done;
+    if (mapping->content == MAPPING_CONTENT_IMAGE)
+        rc = runs_copy(&changed, &found->dirty) < 0 ? -1 : runs_union(known, &changed, &found->present);
+    else if (scan(tracker, &whole, own, &found->present) == 0 &&
+             scan(tracker, &whole, marked, &doubtful) == 0 &&
+             runs_subtract(&found->present, known, &fresh) == 0 &&
+             runs_union(&fresh, &changed, &whole) == 0 && runs_union(&whole, &doubtful, &found->dirty) == 0 &&
+             runs_union(&found->dirty, &found->present, &whole) == 0)
+        rc = runs_copy(&whole, &found->present);
+done:
     runs_release(&whole);
-    runs_release(&dirty);
+    runs_release(&changed);
     runs_release(&fresh);
+    runs_release(&doubtful);
     return rc;
 }
 
@@ -184,36 +214,14 @@ static int add_found(void *context, uint64_t start, uint64_t end)
     return runs_append(context, start, end - start);
 }
 
-/* Arm the mapping. *written is what was written, or all of it if it was not tracked yet (*is_new). */
-static int arm(struct tracker *tracker, const struct mapping *mapping, struct run_set *written, bool *is_new)
+/* Ask the same of all these pages. to NULL: only arm them. */
+static int scan(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
+                struct run_set *to)
 {
-    struct pagemap_query query = {
-        .start = mapping->region.start, .end = mapping->region.end, .arm = true, .all = PAGEMAP_WRITTEN};
-    *is_new = false;
-    if (pagemap_scan(tracker->pagemap, &query, add_found, written) == 0)
-        return 0;
-    if (errno != EPERM)
-        return -1;
-    *is_new = true;
-    runs_release(written);
-    if (pagemap_register(tracker->uffd, query.start, query.end) < 0 ||
-        pagemap_scan(tracker->pagemap, &query, NULL, NULL) < 0)
-        return -1;
-    return runs_append(written, query.start, query.end - query.start);
-}
-
-/* The pages of a set that exist, with content of their own if but_file; what is zeros anyway does not count.
- */
-static int keep_existing(struct tracker *tracker, const struct run_set *of, bool but_file, struct run_set *to)
-{
-    for (size_t i = 0; i < of->count; i++) {
-        struct pagemap_query query = {
-            .start = of->runs[i].address,
-            .end = of->runs[i].address + of->runs[i].bytes,
-            .any = tracker->has_swap ? PAGEMAP_PRESENT | PAGEMAP_SWAPPED : PAGEMAP_PRESENT,
-            .none = but_file ? PAGEMAP_ZERO | PAGEMAP_FILE : PAGEMAP_ZERO,
-        };
-        if (pagemap_scan(tracker->pagemap, &query, add_found, to) < 0)
+    for (size_t i = 0; i < where->count; i++) {
+        query.start = where->runs[i].address;
+        query.end = where->runs[i].address + where->runs[i].bytes;
+        if (pagemap_scan(tracker->pagemap, &query, to ? add_found : NULL, to) < 0)
             return -1;
     }
     return 0;
@@ -227,13 +235,14 @@ static int count_one(void *context, uint64_t start, uint64_t end)
 }
 
 /*
- * Known pages whose page table is gone. One page tells for all of its table: had it been emptied without
- * the table, it would be among the written ones.
+ * Known pages whose page table is gone. One page tells of all of its table: had it been emptied without the
+ * table, it would be among the written ones. Only if that one is absent are the others asked, too: while the
+ * process runs, it may have been emptied just now.
  */
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost)
 {
-    struct run_set silent = {0};
+    struct run_set silent = {0}, suspects = {0}, existing = {0};
     uint64_t table = UINT64_MAX;
     unsigned count = 0;
     int rc = runs_subtract(known, written, &silent);
@@ -243,29 +252,21 @@ static int find_lost(struct tracker *tracker, const struct run_set *known, const
             next = (at / TABLE_BYTES + 1) * TABLE_BYTES;
             next = next < end ? next : end;
             if (table != at / TABLE_BYTES) {
-                struct pagemap_query query = {
-                    .start = at, .end = at + IMAGE_PAGE_BYTES, .any = PAGEMAP_PRESENT | PAGEMAP_SWAPPED};
+                struct pagemap_query query = {.start = at, .end = at + IMAGE_PAGE_BYTES, .any = EXISTS};
                 table = at / TABLE_BYTES;
                 count = 0;
                 rc = pagemap_scan(tracker->pagemap, &query, count_one, &count);
             }
             if (rc == 0 && count == 0)
-                rc = runs_append(lost, at, next - at);
+                rc = runs_append(&suspects, at, next - at);
         }
     }
+    if (rc == 0)
+        rc = scan(tracker, &suspects, (struct pagemap_query){.any = EXISTS}, &existing);
+    if (rc == 0)
+        rc = runs_subtract(&suspects, &existing, lost);
     runs_release(&silent);
+    runs_release(&suspects);
+    runs_release(&existing);
     return rc;
-}
-
-static bool has_swap(pid_t pid)
-{
-    char name[64], line[256];
-    unsigned long kib = 1;
-    snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
-    FILE *file = fopen(name, "re");
-    while (file && fgets(line, sizeof line, file) && sscanf(line, "VmSwap: %lu kB", &kib) != 1)
-        ;
-    if (file)
-        fclose(file);
-    return kib > 0;
 }

@@ -28,7 +28,8 @@ struct commit_entry {
     uint64_t ranks;
     uint64_t checksum; /* over everything else; last of the numbers so that it covers them */
     char reason[COMMITS_REASON_BYTES];
-    uint8_t reserved[16];
+    uint64_t dirty_bytes;
+    uint8_t reserved[8];
 };
 
 struct commits;

@@ -170,6 +170,15 @@ int store_check_room(const struct store *store, const struct store_need *need, u
     return 0;
 }
 
+uint64_t store_room(const struct store *store, uint64_t limit_bytes)
+{
+    uint64_t held = store_held_bytes(store), available = available_bytes();
+    uint64_t room = available > SPARE_BYTES ? available - SPARE_BYTES : 0;
+    if (limit_bytes && (held >= limit_bytes || limit_bytes - held < room))
+        room = held >= limit_bytes ? 0 : limit_bytes - held;
+    return room;
+}
+
 int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];

@@ -59,6 +59,9 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err);
 
+/* What may be staged at most, as far as memory and limit_bytes (0: none) go now. */
+uint64_t store_room(const struct store *store, uint64_t limit_bytes);
+
 /* What is staged of a rank. */
 struct store_item {
     uint32_t rank, ranks;
