@@ -77,6 +77,16 @@ static int serve(const char *rundir, int ready)
 }
 
 /* The child says what goes wrong itself; all that the parent needs is whether it serves. */
+/*
+ * No signal of the terminal reaches us, and its end does not either. Not by a session of our own: kernels
+ * that share the processors among sessions (autogroup) let ranks that yield starve another one for seconds.
+ */
+static void leave_terminal(void)
+{
+    setpgid(0, 0);
+    signal(SIGHUP, SIG_IGN);
+}
+
 static int serve_in_background(const char *rundir)
 {
     int ends[2];
@@ -92,7 +102,7 @@ static int serve_in_background(const char *rundir)
     }
     if (child == 0) {
         close(ends[0]);
-        setsid();
+        leave_terminal();
         return serve(rundir, ends[1]);
     }
     close(ends[1]);

@@ -100,7 +100,7 @@ def test_pure_computation(sandbox, programs, seconds):
     job.wait(3 * seconds + 10)
     assert_same_result(job)
     lines = committed(job.status())
-    assert len(lines) >= 10
+    assert len(lines) >= 5
     drains = sorted(line["drain_ms"] for line in lines)
     assert drains[len(drains) // 4] < 50, drains  # a busy machine lets many wait for a processor
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -29,7 +30,8 @@ struct item {
 struct keeper {
     char rundir[sizeof(((struct sockaddr_un *)0)->sun_path)];
     char *program;
-    int sock; /* -1: detached */
+    int sock;    /* -1: detached */
+    int process; /* pidfd of the keeper that we have started, -1: none */
     struct item *items;
 };
 
@@ -47,7 +49,7 @@ struct keeper *keeper_open(const char *rundir, const char *program, struct belay
         free(keeper);
         return NULL;
     }
-    keeper->sock = -1;
+    keeper->sock = keeper->process = -1;
     snprintf(keeper->rundir, sizeof keeper->rundir, "%s", rundir);
     if (keeper_connect(keeper, NULL) < 0 && start_and_connect(keeper, err) < 0) {
         keeper_close(keeper);
@@ -75,6 +77,8 @@ void keeper_close(struct keeper *keeper)
             keeper_receive(keeper->sock, text, &fd);
         close(keeper->sock);
     }
+    if (keeper->process >= 0)
+        close(keeper->process);
     free(keeper->program);
     free(keeper);
     errno = code;
@@ -193,7 +197,8 @@ static int start_and_connect(struct keeper *keeper, struct belay_error *err)
     }
     sigemptyset(&none);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+    /* In our session: see the agent's main.c. */
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, listener, KEEPER_LISTEN_FD);
@@ -203,6 +208,8 @@ static int start_and_connect(struct keeper *keeper, struct belay_error *err)
     int code = posix_spawn(&pid, keeper->program, &actions, &attributes, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+    if (code == 0)
+        keeper->process = pidfd_open(pid, 0);
     int rc = code ? belay_error_set(err, code, "cannot start %s: %s", keeper->program, strerror(code))
                   : keeper_connect(keeper, err);
     close(listener);
@@ -232,12 +239,23 @@ static int ask_once(struct keeper *keeper, const char *text, int fd, struct bela
     return strcmp(reply, "OK") ? belay_error_set(err, EPROTO, "the keeper refused: %s", text) : 0;
 }
 
+/* One that does not answer may live on; what it holds is about to be another's. */
+static void end_process(struct keeper *keeper)
+{
+    if (keeper->process < 0)
+        return;
+    pidfd_send_signal(keeper->process, SIGKILL, NULL, 0);
+    close(keeper->process);
+    keeper->process = -1;
+}
+
 /* The keeper was killed. Nothing is lost as long as we live: start another and hand everything over. */
 static int revive(struct keeper *keeper, struct belay_error *err)
 {
     log_warning("the keeper is gone; starting another");
     close(keeper->sock);
     keeper->sock = -1;
+    end_process(keeper);
     if (start_and_connect(keeper, err) < 0)
         return -1;
     for (struct item *item = keeper->items; item; item = item->hh.next) {

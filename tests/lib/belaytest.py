@@ -158,7 +158,7 @@ class Job:
             self.process = subprocess.Popen([*self.sandbox.user, self.sandbox.command, *arguments],
                                             stdin=source, stdout=ends[0], stderr=ends[1], cwd=self.folder,
                                             env={**self.sandbox.environment, **self.variables},
-                                            start_new_session=True)
+                                            process_group=0)
             for end in [*ends, source] if self.piped else [source]:
                 if end is not subprocess.DEVNULL:
                     end.close()
