@@ -1,7 +1,9 @@
-"""The cost of a line and of a restart: `programs/memory` under `belay run`, against copying the same bytes.
+"""The cost of a line and of a restart: `programs/memory` under `belay run`.
 
-Copies and lines are measured in turn in the same processes. The copy is of all ranks at once, within memory
-that is warm; a line copies the same bytes, and whatever else the processes hold, to memory of the agent.
+Against copying the same bytes: copies and lines are measured in turn in the same processes. The copy is of
+all ranks at once, within memory that is warm; a line copies the same bytes, and whatever else the processes
+hold, to memory of the agent. Against lines that copy everything: a job with the tracker `full` and one
+with the default tracker, one after the other. Against the restart of a small program: a large one.
 """
 
 import json
@@ -16,16 +18,19 @@ from waiting import Late, wait_for
 
 JOB = "bench"
 MIB_PER_RANK = 64
+DIRTY_MIB = 1024  # of each of two ranks, for lines of a program that writes a part of it all the time
+DIRTY_TARGETS = {1: 1 / 100, 10: 1 / 30, 100: 1 / 6, 1000: None}  # permille: of a line against a full one
+RESTART_MIB = (64, 4096)  # of one rank
 DEADLINE_S = 60
 
 
 class MemoryJob:
     """`belay run` of the program, whose newest round of copying is known. Use it in a `with`."""
 
-    def __init__(self, environment, max_restarts):
+    def __init__(self, environment, max_restarts, *options, memory=(MIB_PER_RANK,), ranks=2):
         self._environment = environment
-        command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), "--",
-                   *environment.launch_line("memory", MIB_PER_RANK)]
+        command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options, "--",
+                   *environment.launch_line("memory", *memory, ranks=ranks)]
         self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._rounds = []
@@ -112,3 +117,41 @@ def measure_restart(environment, rounds):
             job.checkpoint()
             restores.append((copy_ms, job.kill_rank()["restore_ms"]))
     return [Result("restart", "restore", "ms", restores)]
+
+
+def lines_of(environment, rounds, permille, *options):
+    """Lines after the first one, of a program that writes so much between them."""
+    with MemoryJob(environment, 0, *options, memory=(DIRTY_MIB, permille)) as job:
+        job.copy_ms()
+        job.checkpoint()
+        return [job.checkpoint() for _ in range(rounds)]
+
+
+def measure_dirty(environment, rounds):
+    """Pause and whole duration of lines of a program that never stops writing, against full lines."""
+    full = lines_of(environment, rounds, 1, "--tracker", "full")
+    results = []
+    for permille, target in DIRTY_TARGETS.items():
+        lines = lines_of(environment, rounds, permille)
+        for statistic, wanted in (("pause", None), ("total", target)):
+            pairs = [(base[f"{statistic}_ms"], line[f"{statistic}_ms"])
+                     for base, line in zip(full, lines, strict=True)]
+            results.append(Result(f"dirty-{permille / 10:g}%", statistic, "ms", pairs, wanted))
+    return results
+
+
+def restores_of(environment, rounds, mib):
+    """restore_ms of restarts of one rank with so much memory."""
+    restores = []
+    with MemoryJob(environment, rounds, memory=(mib, 1), ranks=1) as job:
+        for _ in range(rounds):
+            job.copy_ms()
+            job.checkpoint()
+            restores.append(job.kill_rank()["restore_ms"])
+    return restores
+
+
+def measure_restart_size(environment, rounds):
+    """The restart of a large program against that of a small one."""
+    small, large = (restores_of(environment, rounds, mib) for mib in RESTART_MIB)
+    return [Result("restart-4GiB", "restore", "ms", list(zip(small, large, strict=True)))]

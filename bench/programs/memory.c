@@ -1,23 +1,42 @@
 /*
- * memory - holds memory and copies it for ever: the state of which lines are taken, and their baseline.
+ * memory - holds memory and works on it for ever: the state of which lines are taken, and their baseline.
  *
- * usage: mpirun -n RANKS memory MIB
+ * usage: mpirun -n RANKS memory MIB [PERMILLE]
  *
- * Every rank copies one half of its MIB over the other and back; all ranks begin together. After each round
- * of MIB per rank, rank 0 prints how long the slowest rank took, in nanoseconds. It ends when it is stopped.
+ * Every rank copies one half of its MIB over the other and back; all ranks begin together. With PERMILLE it
+ * writes to so many in a thousand of its pages instead, always the same ones, evenly spread. After each
+ * round, rank 0 prints how long the slowest rank took, in nanoseconds. It ends when it is stopped.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static double copy_round_ns(char *memory, size_t half)
+#define PAGE 4096ul
+
+static void copy(char *memory, size_t bytes)
+{
+    size_t half = bytes / 2;
+    memcpy(memory, memory + half, half);
+    memcpy(memory + half, memory, half);
+}
+
+static void write_some(char *memory, size_t bytes, size_t permille)
+{
+    size_t pages = bytes / PAGE, written = pages * permille / 1000;
+    for (size_t i = 0; i < written; i++)
+        memory[i * pages / written * PAGE]++;
+}
+
+static double round_ns(char *memory, size_t bytes, size_t permille)
 {
     double slowest, start;
     MPI_Barrier(MPI_COMM_WORLD);
     start = MPI_Wtime();
-    memcpy(memory, memory + half, half);
-    memcpy(memory + half, memory, half);
+    if (permille)
+        write_some(memory, bytes, permille);
+    else
+        copy(memory, bytes);
     double mine = MPI_Wtime() - start;
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest * 1e9;
@@ -27,17 +46,19 @@ int main(int argc, char **argv)
 {
     int rank;
     size_t bytes = argc > 1 ? (size_t)atol(argv[1]) << 20 : 0;
+    size_t permille = argc > 2 ? (size_t)atol(argv[2]) : 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     char *memory = bytes ? malloc(bytes) : NULL;
     if (!memory) {
-        fprintf(stderr, "usage: mpirun -n RANKS memory MIB (at least 1, at most what there is)\n");
+        fprintf(stderr, "usage: mpirun -n RANKS memory MIB [PERMILLE] (MIB: at least 1, at most what there "
+                        "is)\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (size_t i = 0; i < bytes; i++)
         memory[i] = (char)(i * 2654435761u >> 13);
     for (;;) {
-        double ns = copy_round_ns(memory, bytes / 2);
+        double ns = round_ns(memory, bytes, permille);
         if (rank == 0) {
             printf("%.0f\n", ns);
             fflush(stdout);
