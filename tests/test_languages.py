@@ -1,6 +1,7 @@
 """Programs that are not plain C, or are not started directly, recover like others."""
 
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -81,11 +82,11 @@ WRAPPERS = {
 def test_wrappers(sandbox, programs, wrapper):
     """The program is started by others, which stay what they are."""
     program = programs.test_program("ring", "--steps", 300, "--seconds", 3)
-    words = " ".join(program.argv)
+    words = shlex.join(program.argv)
     text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{words} "$@"\n'
     words = WRAPPERS[wrapper].format(script=script(sandbox.folder, text), program=words)
     trace = os.path.join(sandbox.folder, "trace")
-    job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", *words.split(), "--trace", trace])
+    job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", *shlex.split(words), "--trace", trace])
     job.trace_path = trace
     job.wait_committed(2)
     job.kill_and_recover()
@@ -96,7 +97,7 @@ def test_wrappers(sandbox, programs, wrapper):
 def test_python_script_in_a_shell_script(sandbox):
     """Not the launcher's child: known by its import."""
     program = pickles("--steps", "150", "--seconds", "3")
-    path = script(sandbox.folder, f'{" ".join(program.argv)} "$@"\n')
+    path = script(sandbox.folder, f'{shlex.join(program.argv)} "$@"\n')
     trace = os.path.join(sandbox.folder, "trace")
     job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", path, "--trace", trace])
     job.trace_path = trace
