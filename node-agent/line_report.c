@@ -20,6 +20,14 @@ bool report_is_above_target(const struct rank_report *report)
     return false;
 }
 
+bool report_lacks_target(const struct rank_report *report, const struct targets *targets)
+{
+    for (uint32_t i = 0; i < report->clock_count; i++)
+        if (report->clocks[i].target < targets_find(targets, report->clocks[i].comm))
+            return true;
+    return false;
+}
+
 struct coord_report report_make(uint32_t rank, const struct rank_report *report, uint32_t targets_version)
 {
     struct coord_report made = {

@@ -17,6 +17,9 @@ int report_raise(const struct rank_report *report, struct targets *clocks);
 /* Whether any of a rank's clocks is above the target that its control page holds for it. */
 bool report_is_above_target(const struct rank_report *report);
 
+/* Whether its page holds less than these targets: for a communicator that is younger than the order, say. */
+bool report_lacks_target(const struct rank_report *report, const struct targets *targets);
+
 /* The coordinator's view of a rank; peers are borrowed from the report. */
 struct coord_report report_make(uint32_t rank, const struct rank_report *report, uint32_t targets_version);
 

@@ -4,6 +4,7 @@
 #include "node-agent/line_report.h"
 #include "node-agent/line_state.h"
 
+static bool order_again(struct line *line, struct member *member);
 static void send_clocks(struct line *line);
 static void send_report(struct line *line, struct member *member);
 static void note_parked(struct line *line, struct member *member);
@@ -22,10 +23,23 @@ void line_look_at(struct line *line, struct member *member)
         send_clocks(line);
         return;
     }
+    if (report_lacks_target(rank_report(member->rank), &line->ordered) && !order_again(line, member))
+        return;
     if (report_is_above_target(rank_report(member->rank)))
         send_clocks(line);
     send_report(line, member);
     note_parked(line, member);
+}
+
+/*
+ * The rank has a communicator that it had not when the targets were written, and that others have used by
+ * then: it would hold below the target, and nobody would release it. False: it is changing, and will say so.
+ */
+static bool order_again(struct line *line, struct member *member)
+{
+    rank_order_targets(member->rank, line->number, line->targets_version, &line->ordered);
+    order_fence();
+    return rank_read(member->rank);
 }
 
 /* The first time all ranks must have been read after the strobe; the coordinator waits for that. */

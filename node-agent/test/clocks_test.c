@@ -89,11 +89,33 @@ static void targets_are_handed_out(void **state)
     targets_destroy(&targets);
 }
 
+static void a_new_communicator_needs_its_target(void **state)
+{
+    (void)state;
+    const uint64_t young = 77;
+    struct targets targets = {0};
+    assert_int_equal(targets_raise(&targets, (uint64_t)1 << 16, 5), 0);
+    assert_int_equal(targets_raise(&targets, young, 1), 0);
+    rank_order_targets(rank, 1, 1, &targets);
+    assert_true(rank_read(rank));
+    assert_false(report_lacks_target(rank_report(rank), &targets));
+    control->clocks[COMMS].comm = young; /* the rank makes it after the order */
+    control->slots = COMMS + 1;
+    assert_true(rank_read(rank));
+    assert_true(report_lacks_target(rank_report(rank), &targets));
+    rank_order_targets(rank, 1, 1, &targets);
+    assert_true(rank_read(rank));
+    assert_false(report_lacks_target(rank_report(rank), &targets));
+    assert_true(report_make(0, rank_report(rank), 1).is_below);
+    targets_destroy(&targets);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(largest_clocks_are_gathered),
         cmocka_unit_test(targets_are_handed_out),
+        cmocka_unit_test(a_new_communicator_needs_its_target),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
