@@ -1,6 +1,7 @@
 """What cannot be done is refused with one clear line, and nothing is lost."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -117,6 +118,33 @@ def test_image_of_another_launch(sandbox, programs, belay, ranks, name):
     assert_same_result(job)
     status = job.status()
     assert status["history"][-1]["restored_line"] >= 1
+
+
+def other_libc(folder):
+    """A folder with a C library that is as good as this machine's, but of another build."""
+    path = os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
+    build = bytes.fromhex(re.search(r"Build ID: (\w+)", notes)[1])
+    with open(path, "rb") as file:
+        data = file.read()
+    assert build in data
+    with open(os.path.join(folder, "libc.so.6"), "wb") as file:
+        file.write(data.replace(build, bytes([build[0] ^ 1]) + build[1:]))
+    return folder
+
+
+def test_image_of_another_libc(sandbox, programs, belay):
+    """Refused by one line that names it, and with the right one the job still goes on from its line."""
+    job = lost_job(sandbox, programs)
+    libraries = other_libc(sandbox.folder)
+    done = belay("restart", "job", "--", "mpirun", "-x", f"LD_LIBRARY_PATH={libraries}", "-n", "4",
+                 *job.program.argv)
+    assert done.returncode == 77
+    assert any("libc" in line and libraries in line for line in lines_of_belay(done.stderr)), done.stderr
+    job.restart()
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert job.status()["history"][-1]["restored_line"] >= 1
 
 
 def test_name_in_use(sandbox, programs, belay):
