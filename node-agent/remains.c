@@ -1,6 +1,5 @@
 #include "node-agent/remains.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +12,9 @@
 
 #include "common/image/layout.h"
 #include "common/util/log.h"
+#include "node-agent/tree.h"
 
 #define SHARED_MEMORY "/dev/shm/"
-#define OPEN_DIRECTORIES 16
 
 /* A shared mapping of a file, outside the upper half. */
 struct shared {
@@ -28,7 +27,6 @@ static bool parse(char *line, struct shared *shared);
 static void note_file(struct remains *remains, const struct shared *shared);
 static void note_session(struct remains *remains, const char *path, pid_t launcher);
 static bool is_still_there(const struct remain *remain, mode_t type);
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *walk);
 
 void remains_note(struct remains *remains, pid_t rank, pid_t launcher)
 {
@@ -64,7 +62,7 @@ void remains_remove_session(const struct remains *remains)
     const struct remain *session = &remains->session;
     if (!session->path || !is_still_there(session, S_IFDIR))
         return;
-    nftw(session->path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    tree_remove(session->path);
     log_info("removed %s, which was left behind", session->path);
     char *top = strndup(session->path, (size_t)(strrchr(session->path, '/') - session->path));
     if (top)
@@ -141,14 +139,4 @@ static bool is_still_there(const struct remain *remain, mode_t type)
     struct stat st;
     return lstat(remain->path, &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == geteuid() &&
            st.st_dev == remain->device && st.st_ino == remain->inode;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-    (void)st, (void)walk;
-    if (type == FTW_DP)
-        rmdir(path);
-    else
-        unlink(path);
-    return 0;
 }

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -16,8 +15,8 @@
 #include <unistd.h>
 
 #include "common/wire/undo.h"
+#include "node-agent/tree.h"
 
-#define OPEN_DIRECTORIES 16
 #define IN_RUNDIR "undo"
 #define PATH_BYTES (UNDO_FOLDER_BYTES + 64)
 
@@ -105,25 +104,10 @@ static void for_each_line(const char *folder, line_visit_f *visit, void *context
         closedir(directory);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *walk)
-{
-    (void)st, (void)walk;
-    if (type == FTW_DP)
-        rmdir(path);
-    else
-        unlink(path);
-    return 0;
-}
-
-static void remove_tree(const char *path)
-{
-    nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
-
 static void remove_if_before(void *context, uint64_t line, const char *path)
 {
     if (line < *(const uint64_t *)context)
-        remove_tree(path);
+        tree_remove(path);
 }
 
 void undo_forget_before(const char *folder, uint64_t line)
@@ -135,7 +119,7 @@ void undo_forget_before(const char *folder, uint64_t line)
 void undo_remove(const char *folder)
 {
     if (folder[0])
-        remove_tree(folder);
+        tree_remove(folder);
 }
 
 void undo_remove_base(const char *rundir)
