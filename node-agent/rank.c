@@ -359,7 +359,6 @@ static bool read_once(struct rank *rank, struct rank_report *report)
         report->peer_count = 0; /* too many to name: anybody */
     for (uint32_t i = 0; i < report->peer_count; i++)
         report->peers[i] = control->peers[i];
-    report->seen_command_seq = control->seen_command_seq;
     for (uint32_t i = 0; i < slots; i++) {
         uint64_t comm = control->clocks[i].comm;
         if (comm == 0)

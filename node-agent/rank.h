@@ -21,7 +21,6 @@ struct rank_report {
     uint64_t comm, seq;
     uint32_t peer_count;
     int32_t peers[CONTROL_MAX_PEERS];
-    uint32_t seen_command_seq;
     uint32_t clock_count;
     struct {
         uint64_t comm, seq, target;

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 2u
+#define CONTROL_VERSION 3u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_ANYBODY (-1)
@@ -91,8 +91,7 @@ struct control {
     uint64_t seq;
     uint32_t peer_count; /* for WAITING; 0: anybody */
     int32_t peers[CONTROL_MAX_PEERS];
-    uint32_t seen_command_seq; /* the last command_seq that this report takes into account */
-    uint32_t slots;            /* slots in use: clocks[0 .. slots-1] (some may be free) */
+    uint32_t slots; /* slots in use: clocks[0 .. slots-1] (some may be free) */
 
     /* Written once or rarely. R>A */
     uint32_t needs_fence __attribute__((aligned(64))); /* 1: membarrier is not available to the rank */

@@ -263,7 +263,6 @@ static void publish(enum control_state state)
     uint64_t one = 1;
     __atomic_store_n(&control->version, control->version + 1, __ATOMIC_SEQ_CST);
     control->state = (uint32_t)state;
-    control->seen_command_seq = control->command_seq;
     __atomic_store_n(&control->version, control->version + 1, __ATOMIC_SEQ_CST);
     write(event_fd, &one, sizeof one);
 }
