@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import belaytest
 from belaytest import assert_recovered, assert_same_result, newest_line
 from waiting import wait_for
 
@@ -21,17 +22,9 @@ def assert_no_line_aborted(status):
     assert len(aborted) <= status["restarts"] + 1, aborted
 
 
-def run_and_recover(sandbox, program, interval="100ms", **options):
-    """Under frequent lines: a kill between two of them, more lines, the result of an undisturbed run."""
-    job = sandbox.run(program, interval=interval, **options)
-    job.wait_step(2)
-    job.wait_committed(newest_line(job.status()) + 2)
-    status = job.kill_and_recover()
-    job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    job.wait()
-    assert_recovered(job)
-    assert_no_line_aborted(job.status())
-    return job
+def run_and_recover(sandbox, program, **options):
+    """The same as of belaytest; all lines are committed."""
+    assert_no_line_aborted(belaytest.run_and_recover(sandbox, program, **options).status())
 
 
 # ---- collectives ----

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result, newest_line
+from belaytest import assert_recovered, assert_same_result, run_and_recover
 from programs import TOP, run_native
 
 WITHOUT_CMA = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
@@ -17,17 +17,6 @@ def supported_functions():
         rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
     return {row[0] for row in rows if row[1] in CLASSES and row[2] in ("generated", "custom") and
             not row[0].endswith(("_c2f", "_f2c"))}
-
-
-def run_and_recover(sandbox, program, **options):
-    """Frequent lines, a kill, more lines: the result of an undisturbed run."""
-    job = sandbox.run(program, interval="100ms", **options)
-    job.wait_step(2)
-    job.wait_committed(newest_line(job.status()) + 2)
-    status = job.kill_and_recover()
-    job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    job.wait()
-    assert_recovered(job)
 
 
 def test_every_function_has_a_pattern(programs, tmp_path):

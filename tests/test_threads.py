@@ -2,7 +2,7 @@
 
 import pytest
 
-from belaytest import assert_recovered
+from belaytest import assert_recovered, kill_three_times
 
 
 def kill_once(job):
@@ -35,9 +35,4 @@ def test_campaign_of_threads(sandbox, programs, name, mode, kill):
     """Three kills in a run."""
     job = sandbox.run(programs.test_program(name, "--steps", 400, "--mode", mode, ranks=3), interval="100ms",
                       seconds=8)
-    line = 0
-    for _ in range(3):
-        job.wait_committed(line + 1 + kill)
-        line = job.kill_and_recover()["history"][-1]["restored_line"]
-    job.wait(200)
-    assert_recovered(job)
+    kill_three_times(job, kill)

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result
+from belaytest import assert_recovered, assert_same_result, kill_three_times
 
 ANOTHER_BOOT = ["unshare", "--time", "--fork", "--monotonic", "-600", "--boottime", "-600"]
 
@@ -72,9 +72,4 @@ def test_campaign_of_time(sandbox, programs, name, mode, steps, kill):
     pace = {} if name == "time_waits" else {"seconds": 8}
     job = sandbox.run(programs.test_program(name, "--steps", steps, "--mode", mode, ranks=2), interval="100ms",
                       **pace)
-    line = 0
-    for _ in range(3):
-        job.wait_committed(line + 1 + kill)
-        line = job.kill_and_recover()["history"][-1]["restored_line"]
-    job.wait(200)
-    assert_recovered(job)
+    kill_three_times(job, kill)

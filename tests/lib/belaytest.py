@@ -362,3 +362,25 @@ def assert_recovered(job, restarts=None):
     assert_same_result(job)
     assert_restored(job, len(job.outages) if restarts is None else restarts)
     assert_little_done_again(job)
+
+
+def run_and_recover(sandbox, program, interval="100ms", **options):
+    """Under frequent lines: a kill between two of them, more lines, the result of an undisturbed run. The Job."""
+    job = sandbox.run(program, interval=interval, **options)
+    job.wait_step(2)
+    job.wait_committed(newest_line(job.status()) + 2)
+    status = job.kill_and_recover()
+    job.wait_committed(status["history"][-1]["restored_line"] + 2)
+    job.wait()
+    assert_recovered(job)
+    return job
+
+
+def kill_three_times(job, lines):
+    """Each time after so many lines, and one, beyond the one that was restored last; then wait for the end."""
+    line = 0
+    for _ in range(3):
+        job.wait_committed(line + 1 + lines)
+        line = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait(200)
+    assert_recovered(job)

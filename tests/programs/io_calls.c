@@ -31,17 +31,7 @@ static void expect(const struct work *work, int is_true, const char *what)
         fail(&work->program, "%s", what);
 }
 
-static void check(const struct work *work, int code, const char *what)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    if (code == MPI_SUCCESS)
-        return;
-    MPI_Error_string(code, text, &length);
-    fail(&work->program, "%s: %s", what, text);
-}
-
-#define CHECK(call) check(work, call, #call)
+#define CHECK(call) check_mpi(&work->program, call, #call)
 
 static void fill(struct work *work, long step, int salt)
 {

@@ -134,3 +134,13 @@ void fail(const struct program *program, const char *format, ...)
     MPI_Abort(MPI_COMM_WORLD, 3);
     abort();
 }
+
+void check_mpi(const struct program *program, int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    if (code == MPI_SUCCESS)
+        return;
+    MPI_Error_string(code, text, &length);
+    fail(program, "%s: %s", what, text);
+}

@@ -48,4 +48,7 @@ double seconds_now(void);
 void fail(const struct program *program, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 
+/* fail() with the text of an MPI error, unless the code is MPI_SUCCESS; what: the call. */
+void check_mpi(const struct program *program, int code, const char *what);
+
 #endif
