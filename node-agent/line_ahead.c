@@ -26,16 +26,16 @@ struct line_ahead {
     bool is_cancelled; /* read by the pool threads: atomic */
 };
 
-static bool has_any_base(const struct line_ahead_request *request);
+static bool is_any_tracked(const struct line_ahead_request *request);
 static void work(uv_work_t *request);
-static int do_round(struct part *part, uint64_t *copied_bytes);
+static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_bytes);
 static void after_work(uv_work_t *request, int status);
 static void destroy(struct line_ahead *whole);
 
 struct line_ahead *line_ahead_start(const struct line_ahead_request *request, line_ahead_done_f done,
                                     void *context)
 {
-    struct line_ahead *whole = has_any_base(request) ? calloc(1, sizeof *whole) : NULL;
+    struct line_ahead *whole = is_any_tracked(request) ? calloc(1, sizeof *whole) : NULL;
     if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts))) {
         free(whole);
         return NULL;
@@ -58,10 +58,10 @@ void line_ahead_cancel(struct line_ahead *whole)
         __atomic_store_n(&whole->is_cancelled, true, __ATOMIC_RELAXED);
 }
 
-static bool has_any_base(const struct line_ahead_request *request)
+static bool is_any_tracked(const struct line_ahead_request *request)
 {
     for (uint32_t i = 0; i < request->count; i++)
-        if (memory_has_base(request->memories[i]))
+        if (memory_is_tracked(request->memories[i]))
             return true;
     return false;
 }
@@ -69,29 +69,33 @@ static bool has_any_base(const struct line_ahead_request *request)
 static void work(uv_work_t *request)
 {
     struct part *part = request->data;
-    uint64_t last = UINT64_MAX;
+    uint64_t most_bytes = UINT64_MAX;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         uint64_t bytes = 0;
-        if (__atomic_load_n(&part->whole->is_cancelled, __ATOMIC_RELAXED) || do_round(part, &bytes) < 0)
+        if (__atomic_load_n(&part->whole->is_cancelled, __ATOMIC_RELAXED) ||
+            do_round(part, most_bytes, &bytes) < 0)
             return;
         part->copied_bytes += bytes;
-        if (bytes < LITTLE_BYTES || bytes > last / 4 * 3)
+        if (bytes < LITTLE_BYTES)
             return;
-        last = bytes;
+        most_bytes = bytes / 4 * 3;
     }
 }
 
 /* What fails here is found again in the pause. */
-static int do_round(struct part *part, uint64_t *copied_bytes)
+static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_bytes)
 {
     struct belay_error err;
     struct line_ahead *whole = part->whole;
     struct capture_subject subject = {
         .memory = part->memory, .program = "", .header = {.line = whole->request.line}};
+    struct stage_limits limits = {.room_bytes = whole->request.room_bytes / whole->request.count,
+                                  .most_bytes = most_bytes,
+                                  .is_cancelled = &whole->is_cancelled};
     struct capture *capture = capture_create(&subject);
     if (!capture)
         return -1;
-    int rc = capture_ahead(capture, whole->request.room_bytes / whole->request.count, &err);
+    int rc = capture_ahead(capture, &limits, &err);
     if (rc < 0)
         log_debug("copying ahead of line %llu: %s", (unsigned long long)whole->request.line, err.text);
     *copied_bytes = rc == 0 ? capture_copied_bytes(capture) : 0;

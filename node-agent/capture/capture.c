@@ -3,15 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/image/layout.h"
-#include "node-agent/capture/copy.h"
 #include "node-agent/capture/stage.h"
-
-#define BOUNCE_BYTES (4ull << 20) /* stays in the processor's cache */
-#define BOUNCE_RUNS 256u
 
 struct capture {
     struct capture_subject subject;
@@ -28,7 +22,6 @@ struct capture {
     int fd;                 /* -1: none yet */
 };
 
-static void begin_line(struct capture *capture);
 static int find_pages(struct capture *capture, bool is_running, struct belay_error *err);
 static int find_known(const struct capture *capture, bool is_running, struct run_set *known);
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err);
@@ -37,9 +30,6 @@ static int place(const struct maps *maps, const struct run_set *from, const stru
                  struct run_set *to);
 static int copy_delta(struct capture *capture, struct belay_error *err);
 static int copy_image(struct capture *capture, struct belay_error *err);
-static int bounce(const struct capture *capture, char *memory, int fd, struct belay_error *err);
-static int bounce_batch(const struct capture *capture, const struct image_run *batch, size_t count,
-                        char *memory, int fd, struct belay_error *err);
 static struct image_pages pages_of(const struct capture *capture);
 
 struct capture *capture_create(const struct capture_subject *subject)
@@ -87,7 +77,7 @@ int capture_plan(struct capture *capture, struct belay_error *err)
         return belay_error_errno(err, "cannot plan an image");
     pthread_mutex_lock(&memory->lock);
     int rc = memory_find_again(memory, err);
-    begin_line(capture);
+    memory_begin_line(memory, capture->subject.header.line);
     if (rc == 0)
         rc = find_pages(capture, false, err);
     if (rc == 0)
@@ -128,22 +118,22 @@ uint64_t capture_image_bytes(const struct capture *capture)
 
 uint64_t capture_reserved_bytes(const struct capture *capture)
 {
-    uint64_t need = capture_bytes(capture), held = capture->subject.memory->buffer.bytes;
-    return !capture_is_delta(capture) ? 0 : held < need ? held : need;
+    const struct memory *memory = capture->subject.memory;
+    uint64_t need = capture_bytes(capture);
+    uint64_t held = capture_is_delta(capture) ? memory->buffer.bytes : runs_bytes(&memory->staged);
+    return held < need ? held : need;
 }
 
-int capture_ahead(struct capture *capture, uint64_t room_bytes, struct belay_error *err)
+int capture_ahead(struct capture *capture, const struct stage_limits *limits, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     pthread_mutex_lock(&memory->lock);
     int rc = memory_find_again(memory, err);
-    begin_line(capture);
-    if (rc == 0 && memory_has_base(memory)) {
+    memory_begin_line(memory, capture->subject.header.line);
+    if (rc == 0 && memory_is_tracked(memory))
         rc = find_pages(capture, true, err);
-        if (rc == 0)
-            rc =
-                stage_ahead(memory, &capture->maps, &capture->pages, room_bytes, &capture->copied_bytes, err);
-    }
+    if (rc == 0 && memory_is_tracked(memory))
+        rc = stage_ahead(memory, &capture->maps, &capture->pages, limits, &capture->copied_bytes, err);
     pthread_mutex_unlock(&memory->lock);
     return rc;
 }
@@ -168,15 +158,6 @@ int capture_take(struct capture *capture, uint64_t *base_line)
 void capture_commit(struct capture *capture)
 {
     memory_commit(capture->subject.memory, capture->subject.header.line, &capture->pages.present);
-}
-
-/* What was copied ahead of an aborted line is not used: its places may be far apart by now. */
-static void begin_line(struct capture *capture)
-{
-    struct memory *memory = capture->subject.memory;
-    if (memory->staged_line != capture->subject.header.line)
-        memory_forget_staged(memory);
-    memory->staged_line = capture->subject.header.line;
 }
 
 static int find_pages(struct capture *capture, bool is_running, struct belay_error *err)
@@ -256,7 +237,7 @@ static int decide(struct capture *capture, struct belay_error *err)
     if (rc == 0 && capture->base_line)
         rc = runs_subtract(&memory->base, present, &capture->drops);
     if (rc == 0)
-        rc = capture->base_line ? stage_place(memory, &copied) : 0;
+        rc = stage_place(memory, &copied);
     capture->staged_bytes = memory->staged_bytes;
     if (rc == 0)
         rc = place(&capture->maps, &copied, capture->base_line ? &memory->staged : NULL, &capture->runs);
@@ -305,7 +286,7 @@ static int copy_delta(struct capture *capture, struct belay_error *err)
     struct memory *memory = capture->subject.memory;
     struct image_pages pages = pages_of(capture);
     memory->last_bytes = capture_bytes(capture);
-    if (buffer_reserve(&memory->buffer, memory->last_bytes, err) < 0 ||
+    if (stage_reserve(memory, memory->last_bytes - capture->staged_bytes, err) < 0 ||
         stage_copy(memory, &capture->maps, &capture->runs, &capture->copied_bytes, err) < 0)
         return -1;
     capture->subject.header.base_line = capture->base_line;
@@ -318,56 +299,17 @@ static int copy_delta(struct capture *capture, struct belay_error *err)
 
 static int copy_image(struct capture *capture, struct belay_error *err)
 {
+    struct memory *memory = capture->subject.memory;
     struct image_pages pages = pages_of(capture);
-    capture->fd = image_make_memfd(err);
-    if (capture->fd < 0)
+    if (stage_reserve(memory, 0, err) < 0 ||
+        stage_copy(memory, &capture->maps, &capture->runs, &capture->copied_bytes, err) < 0 ||
+        stage_trim(memory, &capture->present, err) < 0 ||
+        image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->image,
+                            IMAGE_PAGE_BYTES, err) < 0)
         return -1;
-    char *memory = mmap(NULL, BOUNCE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return belay_error_errno(err, "no memory to copy an image");
-    int rc = bounce(capture, memory, capture->fd, err);
-    munmap(memory, BOUNCE_BYTES);
-    if (rc < 0)
-        return -1;
-    capture->copied_bytes = capture_data_bytes(capture);
-    return image_writer_finish(capture->writer, &pages, &capture->subject.header, capture->fd,
-                               IMAGE_PAGE_BYTES, err);
-}
-
-/*
- * By way of a small block of memory: writing to a file makes its pages without clearing them first, which
- * is several times faster than faulting them in.
- */
-static int bounce(const struct capture *capture, char *memory, int fd, struct belay_error *err)
-{
-    struct image_run batch[BOUNCE_RUNS];
-    size_t count = 0;
-    uint64_t used = 0;
-    for (size_t i = 0; i < capture->runs.count; i++) {
-        const struct image_run *run = &capture->runs.runs[i];
-        for (uint64_t done = 0, bytes; done < run->bytes; done += bytes) {
-            if (count == BOUNCE_RUNS || used == BOUNCE_BYTES) {
-                if (bounce_batch(capture, batch, count, memory, fd, err) < 0)
-                    return -1;
-                count = used = 0;
-            }
-            uint64_t left = run->bytes - done;
-            bytes = left < BOUNCE_BYTES - used ? left : BOUNCE_BYTES - used;
-            batch[count++] = (struct image_run){run->address + done, bytes, used};
-            used += bytes;
-        }
-    }
-    return bounce_batch(capture, batch, count, memory, fd, err);
-}
-
-static int bounce_batch(const struct capture *capture, const struct image_run *batch, size_t count,
-                        char *memory, int fd, struct belay_error *err)
-{
-    if (copy_runs(capture->subject.memory->pid, &capture->maps, batch, count, memory, err) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        if (image_write_pages(fd, batch[i].address, memory + batch[i].data_offset, batch[i].bytes, err) < 0)
-            return -1;
+    capture->fd = memory->image;
+    memory->image = -1;
+    memory_forget_staged(memory);
     return 0;
 }
 

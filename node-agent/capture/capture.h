@@ -16,6 +16,7 @@
 #include "common/image/image.h"
 #include "common/util/error.h"
 #include "node-agent/capture/memory.h"
+#include "node-agent/capture/stage.h"
 
 struct capture;
 
@@ -32,11 +33,10 @@ struct capture *capture_create(const struct capture_subject *subject);
 void capture_destroy(struct capture *capture);
 
 /*
- * While the process runs: copy what the tracker tells, so that less is left for the pause. Staging stays
- * below room_bytes. A capture object serves for one such round or for a line, not for both. Returns 0 or -1
- * with err.
+ * While the process runs: copy what the tracker tells, so that less is left for the pause. A capture object
+ * serves for one such round or for a line, not for both. Returns 0 or -1 with err.
  */
-int capture_ahead(struct capture *capture, uint64_t room_bytes, struct belay_error *err);
+int capture_ahead(struct capture *capture, const struct stage_limits *limits, struct belay_error *err);
 
 /* Returns 0 or -1 with err. */
 int capture_plan(struct capture *capture, struct belay_error *err);

@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define HOT_LINES 8u
+
+static void learn_hot(struct memory *memory);
 static int take_base(struct memory *memory, int image, struct belay_error *err);
 
 struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd, int image,
@@ -21,6 +24,7 @@ struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd,
     memory->references = 1;
     memory->base_line = base_line;
     memory->staged_bytes = IMAGE_PAGE_BYTES;
+    memory->image = -1;
     buffer_init(&memory->buffer);
     pthread_mutex_init(&memory->lock, NULL);
     memory->tracker = ops->create(pid, uffd, err);
@@ -45,8 +49,10 @@ void memory_unref(struct memory *memory)
     runs_release(&memory->base);
     runs_release(&memory->known);
     runs_release(&memory->pending);
-    runs_release(&memory->staged);
-    runs_release(&memory->current);
+    runs_release(&memory->told);
+    runs_release(&memory->again);
+    runs_release(&memory->hot);
+    memory_forget_staged(memory);
     buffer_release(&memory->buffer);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
@@ -76,7 +82,19 @@ int memory_find_again(struct memory *memory, struct belay_error *err)
     memory->tracker = tracker;
     memory->ops = &tracker_full;
     memory->is_lost = false;
+    memory_forget_staged(memory);
     return 0;
+}
+
+/* Places of an aborted line may be far apart by now. */
+void memory_begin_line(struct memory *memory, uint64_t line)
+{
+    if (memory->staged_line == line)
+        return;
+    memory_forget_staged(memory);
+    memory->staged_line = line;
+    runs_release(&memory->told);
+    learn_hot(memory);
 }
 
 void memory_forget_staged(struct memory *memory)
@@ -84,11 +102,37 @@ void memory_forget_staged(struct memory *memory)
     runs_release(&memory->staged);
     runs_release(&memory->current);
     memory->staged_bytes = IMAGE_PAGE_BYTES;
+    if (memory->image >= 0)
+        close(memory->image);
+    memory->image = -1;
+}
+
+bool memory_is_tracked(const struct memory *memory)
+{
+    return memory->ops->is_incremental;
 }
 
 bool memory_has_base(const struct memory *memory)
 {
     return memory->ops->is_incremental && memory->base_line > 0;
+}
+
+/*
+ * A hot page is not copied ahead, so nothing shows that it has cooled: from time to time all are tried again.
+ * Without memory they are, too.
+ */
+static void learn_hot(struct memory *memory)
+{
+    struct run_set hot = {0};
+    if (memory->hot_lines++ == HOT_LINES) {
+        runs_release(&memory->hot);
+        memory->hot_lines = 1;
+    }
+    if (runs_union(&memory->hot, &memory->again, &hot) < 0)
+        runs_release(&hot);
+    runs_release(&memory->hot);
+    runs_release(&memory->again);
+    memory->hot = hot;
 }
 
 static int take_base(struct memory *memory, int image, struct belay_error *err)

@@ -1,6 +1,6 @@
 /*
  * memory.h - what the agent knows of a rank's memory from line to line: its tracker, the pages of the newest
- * committed image, the pages of aborted lines that the next one has to save, and its staging buffer.
+ * committed image, the pages of aborted lines that the next one has to save, and what is staged.
  *
  * One per rank and epoch. Captures work with it in pool threads, one at a time (lock); references are
  * counted, since a capture that was cancelled may outlive the rank.
@@ -26,11 +26,16 @@ struct memory {
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;
-    struct buffer buffer;   /* of the delta in progress: */
-    struct run_set staged;  /* pages that have a place in it (data_offset) */
+    struct buffer buffer;   /* of the delta in progress */
+    int image;              /* or the whole image in progress; -1: none */
+    struct run_set staged;  /* pages that have a place in it (data_offset: in a delta) */
     struct run_set current; /* of these, pages copied while the process ran and not written since */
     uint64_t staged_line;   /* the line that they are of */
     uint64_t staged_bytes;  /* places taken, the header's page included */
+    struct run_set told;    /* pages told by the tracker at staged_line */
+    struct run_set again;   /* of these, pages told at least twice: they were written while it was taken */
+    struct run_set hot;     /* the same of lines before: copying them ahead would be in vain */
+    unsigned hot_lines;     /* that `hot` has gathered */
     bool is_lost;           /* the tracker has failed: what it told is not all */
     uint64_t last_bytes;    /* that the last delta took of it */
     pthread_mutex_t lock;
@@ -53,8 +58,14 @@ void memory_commit(struct memory *memory, uint64_t line, struct run_set *present
 /* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
 int memory_find_again(struct memory *memory, struct belay_error *err);
 
+/* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
+void memory_begin_line(struct memory *memory, uint64_t line);
+
 /* Forget what was copied ahead. Locked. */
 void memory_forget_staged(struct memory *memory);
+
+/* Whether pages can be copied ahead: later writes to them will be told. */
+bool memory_is_tracked(const struct memory *memory);
 
 /* Whether the next capture may save changes only. */
 bool memory_has_base(const struct memory *memory);

@@ -3,20 +3,38 @@
 #include <errno.h>
 
 #include "node-agent/capture/copy.h"
+#include "node-agent/capture/whole.h"
+
+#define PIECE_BYTES (64ull << 20) /* copied ahead in pieces: what is done stays done if the next fails */
 
 static int merge(const struct run_set *a, const struct run_set *b, struct run_set *to);
 static int locate(const struct run_set *staged, const struct run_set *pages, struct run_set *to);
+static int copy_placed(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+                       struct belay_error *err);
 static int choose_ahead(const struct memory *memory, const struct maps *maps,
-                        const struct tracker_pages *pages, struct run_set *to);
+                        const struct tracker_pages *pages, struct run_set *stale, struct run_set *chosen);
+static int copy_pieces(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+                       const bool *is_cancelled, uint64_t *copied_bytes, struct belay_error *err);
+static uint64_t take_piece(const struct run_set *pages, uint64_t from, struct run_set *piece);
+static void replace(struct run_set *set, struct run_set *by);
 
 int stage_outdate(struct memory *memory, const struct run_set *written)
 {
-    struct run_set current = {0};
-    if (runs_subtract(&memory->current, written, &current) < 0)
-        return -1;
-    runs_release(&memory->current);
-    memory->current = current;
-    return 0;
+    struct run_set current = {0}, twice = {0}, again = {0}, told = {0};
+    int rc = -1;
+    if (runs_subtract(&memory->current, written, &current) == 0 &&
+        runs_intersect(&memory->told, written, &twice) == 0 &&
+        runs_union(&memory->again, &twice, &again) == 0 && runs_union(&memory->told, written, &told) == 0) {
+        replace(&memory->current, &current);
+        replace(&memory->again, &again);
+        replace(&memory->told, &told);
+        rc = 0;
+    }
+    runs_release(&current);
+    runs_release(&twice);
+    runs_release(&again);
+    runs_release(&told);
+    return rc;
 }
 
 int stage_place(struct memory *memory, const struct run_set *pages)
@@ -33,52 +51,68 @@ int stage_place(struct memory *memory, const struct run_set *pages)
     runs_release(&fresh);
     if (rc < 0)
         return -1;
-    runs_release(&memory->staged);
-    memory->staged = staged;
+    replace(&memory->staged, &staged);
     memory->staged_bytes = next;
     return 0;
+}
+
+int stage_reserve(struct memory *memory, uint64_t more_bytes, struct belay_error *err)
+{
+    if (memory_has_base(memory))
+        return buffer_reserve(&memory->buffer, memory->staged_bytes + more_bytes, err);
+    if (memory->image < 0)
+        memory->image = image_make_memfd(err);
+    return memory->image < 0 ? -1 : 0;
 }
 
 int stage_copy(struct memory *memory, const struct maps *maps, const struct run_set *pages,
                uint64_t *copied_bytes, struct belay_error *err)
 {
-    struct run_set rest = {0}, placed = {0}, current = {0};
+    struct run_set rest = {0}, current = {0};
     int rc = -1;
-    if (runs_subtract(pages, &memory->current, &rest) < 0 || locate(&memory->staged, &rest, &placed) < 0 ||
+    if (runs_subtract(pages, &memory->current, &rest) < 0 ||
         runs_union(&memory->current, &rest, &current) < 0) {
         belay_error_errno(err, "cannot note pages");
         goto done;
     }
-    rc = copy_runs(memory->pid, maps, placed.runs, placed.count, memory->buffer.memory, err);
+    rc = copy_placed(memory, maps, &rest, err);
     if (rc < 0)
         goto done;
     *copied_bytes += runs_bytes(&rest);
-    runs_release(&memory->current);
-    memory->current = current;
-    current = (struct run_set){0};
+    replace(&memory->current, &current);
 done:
     runs_release(&rest);
-    runs_release(&placed);
     runs_release(&current);
     return rc;
 }
 
 int stage_ahead(struct memory *memory, const struct maps *maps, const struct tracker_pages *pages,
-                uint64_t room_bytes, uint64_t *copied_bytes, struct belay_error *err)
+                const struct stage_limits *limits, uint64_t *copied_bytes, struct belay_error *err)
 {
-    struct run_set chosen = {0};
-    struct belay_error ignored;
-    int rc = choose_ahead(memory, maps, pages, &chosen);
+    struct run_set stale = {0}, chosen = {0};
+    int rc = choose_ahead(memory, maps, pages, &stale, &chosen);
+    uint64_t bytes = runs_bytes(&chosen), need = memory->staged_bytes + runs_bytes(&stale);
     if (rc < 0)
         belay_error_errno(err, "cannot note pages");
-    if (rc == 0 && memory->staged_bytes + runs_bytes(&chosen) <= room_bytes) {
+    if (rc == 0 && need <= limits->room_bytes) /* for the pause, too: making memory takes long */
+        rc = stage_reserve(memory, runs_bytes(&stale), err);
+    if (rc == 0 && bytes <= limits->most_bytes && need <= limits->room_bytes) {
         rc = stage_place(memory, &chosen);
         if (rc == 0)
-            rc = buffer_reserve(&memory->buffer, memory->staged_bytes, err);
-        if (rc == 0) /* a page that has gone meanwhile spoils this round, not the line */
-            stage_copy(memory, maps, &chosen, copied_bytes, &ignored);
+            rc = copy_pieces(memory, maps, &chosen, limits->is_cancelled, copied_bytes, err);
     }
+    runs_release(&stale);
     runs_release(&chosen);
+    return rc;
+}
+
+int stage_trim(struct memory *memory, const struct run_set *present, struct belay_error *err)
+{
+    struct run_set gone = {0};
+    if (runs_subtract(&memory->staged, present, &gone) < 0)
+        return belay_error_errno(err, "cannot note pages");
+    int rc = whole_drop(&gone, memory->image, err);
+    runs_release(&gone);
     return rc;
 }
 
@@ -117,10 +151,26 @@ static int locate(const struct run_set *staged, const struct run_set *pages, str
     return 0;
 }
 
-static int choose_ahead(const struct memory *memory, const struct maps *maps,
-                        const struct tracker_pages *pages, struct run_set *to)
+static int copy_placed(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+                       struct belay_error *err)
 {
-    struct run_set blind = {0}, there = {0}, seen = {0};
+    struct run_set placed = {0};
+    if (!memory_has_base(memory))
+        return whole_copy(memory->pid, maps, pages, memory->image, err);
+    int rc = locate(&memory->staged, pages, &placed);
+    if (rc < 0)
+        belay_error_errno(err, "cannot note pages");
+    else
+        rc = copy_runs(memory->pid, maps, placed.runs, placed.count, memory->buffer.memory, err);
+    runs_release(&placed);
+    return rc;
+}
+
+/* stale: all that the pause would have to copy; chosen: of these, what is worth copying now. */
+static int choose_ahead(const struct memory *memory, const struct maps *maps,
+                        const struct tracker_pages *pages, struct run_set *stale, struct run_set *chosen)
+{
+    struct run_set blind = {0}, there = {0}, cool = {0};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < maps->count; i++) {
         const struct image_region *region = &maps->mappings[i].region;
@@ -129,10 +179,52 @@ static int choose_ahead(const struct memory *memory, const struct maps *maps,
     }
     if (rc == 0 &&
         (runs_intersect(&memory->pending, &pages->present, &there) < 0 ||
-         runs_subtract(&there, &blind, &seen) < 0 || runs_subtract(&seen, &memory->current, to) < 0))
+         runs_subtract(&there, &memory->current, stale) < 0 ||
+         runs_subtract(stale, &memory->hot, &cool) < 0 || runs_subtract(&cool, &blind, chosen) < 0))
         rc = -1;
     runs_release(&blind);
     runs_release(&there);
-    runs_release(&seen);
+    runs_release(&cool);
     return rc;
+}
+
+/* A page that has gone meanwhile spoils its piece, not the line. */
+static int copy_pieces(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+                       const bool *is_cancelled, uint64_t *copied_bytes, struct belay_error *err)
+{
+    struct belay_error ignored;
+    struct run_set piece = {0};
+    uint64_t from = 0;
+    int rc = 0;
+    while (rc == 0 && from != UINT64_MAX && !__atomic_load_n(is_cancelled, __ATOMIC_RELAXED)) {
+        from = take_piece(pages, from, &piece);
+        if (from == 0)
+            rc = belay_error_errno(err, "cannot note pages");
+        else if (stage_copy(memory, maps, &piece, copied_bytes, &ignored) < 0 && ignored.code == ESRCH)
+            rc = belay_error_set(err, ignored.code, "%s", ignored.text);
+    }
+    runs_release(&piece);
+    return rc;
+}
+
+/* The next pages from an address on. Returns where they end, UINT64_MAX: these were the last, 0: ENOMEM. */
+static uint64_t take_piece(const struct run_set *pages, uint64_t from, struct run_set *piece)
+{
+    uint64_t bytes = 0, end = UINT64_MAX;
+    for (size_t i = runs_find(pages, from); i < pages->count && end == UINT64_MAX; i++) {
+        const struct image_run *run = &pages->runs[i];
+        uint64_t at = run->address > from ? run->address : from, left = run->address + run->bytes - at;
+        if (bytes + left > PIECE_BYTES)
+            end = at + PIECE_BYTES - bytes;
+        bytes += left;
+    }
+    return runs_slice(pages, from, end, piece) < 0 ? 0 : end;
+}
+
+/* Takes `by` over. */
+static void replace(struct run_set *set, struct run_set *by)
+{
+    runs_release(set);
+    *set = *by;
+    *by = (struct run_set){0};
 }

@@ -137,10 +137,12 @@ static void move_during_rounds(struct mover *mover, struct memory *memory, uint6
     struct belay_error err = {0};
     struct capture_subject subject = {
         .memory = memory, .program = "/usr/bin/app", .header = {.line = line, .ranks = 1}};
+    const bool is_cancelled = false;
+    const struct stage_limits limits = {UINT64_MAX, UINT64_MAX, &is_cancelled};
     mover_run(mover);
     for (int round = 0; round < 4; round++) {
         struct capture *ahead = capture_create(&subject);
-        if (capture_ahead(ahead, UINT64_MAX, &err) < 0)
+        if (capture_ahead(ahead, &limits, &err) < 0)
             fail_msg("line %llu, round %d: %s", (unsigned long long)line, round, err.text);
         ahead_bytes += capture_copied_bytes(ahead);
         capture_destroy(ahead);
@@ -160,7 +162,7 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     struct memory *other = memory_create(mover.pid, &tracker_full, -1, -1, 0, NULL);
     assert_non_null(memory);
     for (uint64_t line = 1; line <= LINES; line++) {
-        if (line % 3 == 0)
+        if (line == 2 || line % 3 == 0) /* the first image, too */
             move_during_rounds(&mover, memory, line);
         else
             mover_round(&mover, OPERATIONS);
