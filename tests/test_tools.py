@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result
+from belaytest import assert_recovered, assert_same_result, newest_line
 from programs import TOP
 from waiting import wait_for
 
@@ -106,6 +106,21 @@ def test_core_file(sandbox, programs):
     assert job.wait(30) == 75
     cores = wait_for(lambda: [name for name in os.listdir(job.folder) if name.startswith("core")], 10, "a core file")
     assert_readable(gdb(os.path.join(sandbox.prefix, "lib", "belay", "belay-launch"), job.path(cores[0])))
+
+
+# ---- the tool information interface ----
+
+def test_tool_interface(sandbox, programs, monkeypatch):
+    """Two kills: what was found again after the first restart is noted and found again."""
+    monkeypatch.setenv("OMPI_MCA_pml_monitoring_enable", "1")  # for the native run: counters that count
+    sandbox.environment["OMPI_MCA_pml_monitoring_enable"] = "1"
+    job = sandbox.run(programs.test_program("tool_interface", "--steps", 200, ranks=2), seconds=4, interval="200ms")
+    for _ in range(2):
+        job.wait_step(2)
+        job.wait_committed(newest_line(job.status()) + 2)
+        job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
 
 
 # ---- the process ----

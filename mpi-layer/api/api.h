@@ -57,7 +57,7 @@ static inline void *api_types_block(const struct api_types *types)
  * Call the real constructor that a recorded datatype came from. combiner, ints (n_ints) and aints (n_aints)
  * are as of MPI_Type_get_contents (MPI-3.1, 4.1.13); types are n_types real handles in the recorded order.
  * Writes the new real handle on success. Returns MPI_SUCCESS, the real constructor's code, or MPI_ERR_ARG
- * for a combiner that is never recorded (named and Fortran 90 types). Called at construction and at restart.
+ * for a combiner that is never recorded (named types). Called at construction and at restart.
  */
 int datatype_rebuild(int combiner, const int *ints, const MPI_Aint *aints, void *const *types, void **real);
 

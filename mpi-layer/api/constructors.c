@@ -33,7 +33,8 @@ static void add_ints(struct contents *c, int n, const int *values);
 static void set_aints(struct contents *c, int n, const MPI_Aint *values);
 static void set_types(struct contents *c, int n, const MPI_Datatype *types);
 static int construct(struct contents *c, MPI_Datatype *newtype);
-static int make_real(struct contents *c, void **real);
+static int construct_f90(int combiner, int n, const int *values, MPI_Datatype *newtype);
+static int make_real(struct contents *c, void **types, void **real);
 static int raise_error(int code);
 
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
@@ -231,6 +232,24 @@ int PMPI_Type_create_darray(int size, int rank, int ndims, const int gsizes[], c
 }
 API_EXPORT(MPI_Type_create_darray);
 
+int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype)
+{
+    return construct_f90(MPI_COMBINER_F90_INTEGER, 1, &r, newtype);
+}
+API_EXPORT(MPI_Type_create_f90_integer);
+
+int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype)
+{
+    return construct_f90(MPI_COMBINER_F90_REAL, 2, (const int[]){p, r}, newtype);
+}
+API_EXPORT(MPI_Type_create_f90_real);
+
+int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype)
+{
+    return construct_f90(MPI_COMBINER_F90_COMPLEX, 2, (const int[]){p, r}, newtype);
+}
+API_EXPORT(MPI_Type_create_f90_complex);
+
 /* Prepare for n_single integers and n_arrays arrays of array_length integers each. */
 static void contents_init(struct contents *c, int combiner, int n_single, int n_arrays, int array_length)
 {
@@ -294,40 +313,51 @@ static void set_types(struct contents *c, int n, const MPI_Datatype *types)
     c->n_types = n > 0 ? n : 0;
 }
 
-/* The common end of all constructors: make the real type, record it, hand out ours. Clears the contents. */
+/* The common end of the constructors: make the real type, record it, hand out ours. Clears the contents. */
 static int construct(struct contents *c, MPI_Datatype *newtype)
 {
-    void *real = NULL;
+    void *real = NULL, **types = malloc(((size_t)c->n_types + 1) * sizeof(*types));
     int rc;
 
-    wrapper_enter();
     if (!newtype && !c->error) {
         c->error = MPI_ERR_ARG;
     }
-    rc = c->error ? raise_error(c->error) : make_real(c, &real);
+    if (!types && !c->error) {
+        c->error = MPI_ERR_NO_MEM;
+    }
+    wrapper_enter();
+    rc = c->error ? raise_error(c->error) : make_real(c, types, &real);
     if (rc == MPI_SUCCESS) {
         *newtype = datatype_record(real, c->combiner, c->n_ints, c->ints, c->n_aints, c->aints, c->n_types,
                                    c->types);
     }
     wrapper_leave();
+    free(types);
     contents_clear(c);
     return rc;
 }
 
-static int make_real(struct contents *c, void **real)
+/* The end of those of Fortran 90: the library makes each type once, and nobody frees it. */
+static int construct_f90(int combiner, int n, const int *values, MPI_Datatype *newtype)
 {
-    void **types = malloc(((size_t)c->n_types + 1) * sizeof(*types));
+    void *real = NULL;
     int rc;
 
-    if (!types) {
-        return raise_error(MPI_ERR_NO_MEM);
+    wrapper_enter();
+    rc = newtype ? datatype_rebuild(combiner, values, NULL, NULL, &real) : raise_error(MPI_ERR_ARG);
+    if (rc == MPI_SUCCESS) {
+        *newtype = datatype_record_unnamed(real, combiner, n, values);
     }
+    wrapper_leave();
+    return rc;
+}
+
+static int make_real(struct contents *c, void **types, void **real)
+{
     for (int i = 0; i < c->n_types; i++) {
         types[i] = api_real(c->types[i]);
     }
-    rc = datatype_rebuild(c->combiner, c->ints, c->aints, types, real);
-    free(types);
-    return rc;
+    return datatype_rebuild(c->combiner, c->ints, c->aints, types, real);
 }
 
 /* Errors of calls without a communicator belong to MPI_COMM_WORLD's handler. */

@@ -3,6 +3,7 @@
  */
 #include "mpi-layer/api/api.gen.h"
 
+static int rebuild_f90(int combiner, const int *ints, void **real);
 static int rebuild_array(int combiner, const int *ints, void *type, void **real);
 static int length(int recorded);
 
@@ -29,8 +30,24 @@ int datatype_rebuild(int combiner, const int *ints, const MPI_Aint *aints, void 
         return lower_MPI_Type_create_struct(ints[0], ints + 1, aints, types, real);
     case MPI_COMBINER_RESIZED:
         return lower_MPI_Type_create_resized(types[0], aints[0], aints[1], real);
+    case MPI_COMBINER_F90_INTEGER:
+    case MPI_COMBINER_F90_REAL:
+    case MPI_COMBINER_F90_COMPLEX:
+        return rebuild_f90(combiner, ints, real);
     default:
         return rebuild_array(combiner, ints, types[0], real);
+    }
+}
+
+static int rebuild_f90(int combiner, const int *ints, void **real)
+{
+    switch (combiner) {
+    case MPI_COMBINER_F90_INTEGER:
+        return lower_MPI_Type_create_f90_integer(ints[0], real);
+    case MPI_COMBINER_F90_REAL:
+        return lower_MPI_Type_create_f90_real(ints[0], ints[1], real);
+    default:
+        return lower_MPI_Type_create_f90_complex(ints[0], ints[1], real);
     }
 }
 

@@ -33,13 +33,26 @@ MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *in
     d->aints = (MPI_Aint *)(void *)(d + 1);
     d->types = (MPI_Datatype *)(void *)(d->aints + n_aints);
     d->ints = (int *)(void *)(d->types + n_types);
-    memcpy(d->aints, aints, (size_t)n_aints * sizeof *aints);
-    memcpy(d->types, types, (size_t)n_types * sizeof *types);
+    if (n_aints)
+        memcpy(d->aints, aints, (size_t)n_aints * sizeof *aints);
+    if (n_types)
+        memcpy(d->types, types, (size_t)n_types * sizeof *types);
     memcpy(d->ints, ints, (size_t)n_ints * sizeof *ints);
     for (int i = 0; i < n_types; i++)
         handle_retain(types[i]);
     handle->record = d;
     return (MPI_Datatype)(void *)handle;
+}
+
+MPI_Datatype datatype_record_unnamed(void *real, int combiner, int n_ints, const int *ints)
+{
+    struct handle *known = handle_find(HANDLE_DATATYPE, real);
+    if (known)
+        return (MPI_Datatype)(void *)known;
+    MPI_Datatype type = datatype_record(real, combiner, n_ints, ints, 0, NULL, 0, NULL);
+    if (type)
+        ((struct handle *)(void *)type)->is_predefined = 1;
+    return type;
 }
 
 void datatype_forget(struct handle *type)

@@ -13,6 +13,12 @@
 MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *ints, int n_aints,
                              const MPI_Aint *aints, int n_types, const MPI_Datatype *types);
 
+/*
+ * The same for a type that is predefined, but has no name: the library makes it at the first call with these
+ * arguments and hands it out again at later ones. So do we; it is never freed.
+ */
+MPI_Datatype datatype_record_unnamed(void *real, int combiner, int n_ints, const int *ints);
+
 /* Its last user is gone: free the real type, let go of what it was made of. */
 void datatype_forget(struct handle *type);
 

@@ -99,6 +99,11 @@ bool init_is_ending(void)
     return is_ending;
 }
 
+bool init_is_finalized(void)
+{
+    return is_finalized;
+}
+
 void init_restore(void)
 {
     if (is_ending)

@@ -15,12 +15,14 @@
 #include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/op.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/tool.h"
 
 void rebuild_note(void)
 {
     comm_note_all();
     file_note_all();
     errhandler_sweep();
+    tool_note();
     for (struct handle *h = handle_first(); h; h = h->next) {
         if (h->kind == HANDLE_GROUP)
             group_note(h);
@@ -72,6 +74,7 @@ void rebuild_all(uint64_t line)
     file_restore_all();
     post_receives();
     init_restore();
+    tool_restore();
     struct control *control = half_control();
     control->restore_ns = GATE->now_ns() - GATE->mpi_init_done_ns;
     control->restored_line = line;

@@ -4,6 +4,7 @@
  */
 #include "tests/programs/obj_mpi1.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct types {
     struct program program;
     MPI_Datatype made[MAX_TYPES];
     int count;
+    MPI_Datatype f90; /* one of them */
     long step;
     int out[WORDS], in[WORDS];
 };
@@ -99,6 +101,29 @@ static void make_mpi1(struct types *t)
     add(t, type);
 }
 
+/* Predefined without a name: never freed, the same at each call. */
+static void make_f90(struct types *t)
+{
+    MPI_Datatype type, copy;
+    MPI_Type_create_f90_integer(9, &type);
+    add(t, type);
+    MPI_Type_create_f90_complex(6, 30, &type);
+    add(t, type);
+    MPI_Type_create_f90_real(12, 200, &type);
+    add(t, type);
+    t->f90 = type;
+    MPI_Type_vector(2, 1, 2, type, &copy);
+    add(t, copy);
+}
+
+static bool is_freed(MPI_Datatype type)
+{
+    int a, b, c, combiner;
+    MPI_Type_get_envelope(type, &a, &b, &c, &combiner);
+    return combiner != MPI_COMBINER_NAMED && combiner != MPI_COMBINER_F90_INTEGER &&
+           combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX;
+}
+
 static void ask_sizes(struct types *t, MPI_Datatype type)
 {
     int size;
@@ -137,10 +162,8 @@ static void ask_contents(struct types *t, MPI_Datatype type)
     digest_add(&t->program.digest, ints, sizeof(int) * (size_t)n_ints);
     digest_add(&t->program.digest, aints, sizeof(MPI_Aint) * (size_t)n_aints);
     for (int i = 0; i < n_types; i++) {
-        int a, b, c, inner;
         ask_contents(t, types[i]);
-        MPI_Type_get_envelope(types[i], &a, &b, &c, &inner);
-        if (inner != MPI_COMBINER_NAMED)
+        if (is_freed(types[i]))
             MPI_Type_free(&types[i]);
     }
 }
@@ -199,6 +222,9 @@ static void use_predefined(struct types *t)
 {
     MPI_Datatype type;
     MPI_Aint address;
+    MPI_Type_create_f90_real(12, 200, &type);
+    if (type != t->f90)
+        fail(&t->program, "step %ld: two types for one precision and range", t->step);
     MPI_Type_match_size(MPI_TYPECLASS_REAL, 8, &type);
     ask_sizes(t, type);
     ask_name(t, type);
@@ -233,10 +259,12 @@ int main(int argc, char **argv)
     make_arrays(&t);
     make_nested(&t);
     make_mpi1(&t);
+    make_f90(&t);
     for (t.step = 1; t.step <= t.program.steps; t.step++)
         use_all(&t);
     for (int i = 0; i < t.count; i++)
-        MPI_Type_free(&t.made[i]);
+        if (is_freed(t.made[i]))
+            MPI_Type_free(&t.made[i]);
     program_end(&t.program);
     MPI_Finalize();
     return 0;

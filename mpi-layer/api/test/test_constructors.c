@@ -75,6 +75,12 @@ MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *in
     return RECORDED;
 }
 
+/* The stand-in for the types that are made once. */
+MPI_Datatype datatype_record_unnamed(void *real, int combiner, int n_ints, const int *ints)
+{
+    return datatype_record(real, combiner, n_ints, ints, 0, NULL, 0, NULL);
+}
+
 static void say(const char *format, ...)
 {
     size_t used = strlen(call);
@@ -206,6 +212,24 @@ static int real_darray(int size, int rank, int n, const int gsizes[], const int 
     return made(type, newtype);
 }
 
+static int real_f90_integer(int r, void **newtype)
+{
+    say("f90_integer %d", r);
+    return made(NULL, newtype);
+}
+
+static int real_f90_real(int p, int r, void **newtype)
+{
+    say("f90_real %d %d", p, r);
+    return made(NULL, newtype);
+}
+
+static int real_f90_complex(int p, int r, void **newtype)
+{
+    say("f90_complex %d %d", p, r);
+    return made(NULL, newtype);
+}
+
 static int real_call_errhandler(void *comm, int code)
 {
     (void)comm;
@@ -228,6 +252,9 @@ static int setup(void **state)
     lower_fn[F_MPI_Type_create_resized] = real_resized;
     lower_fn[F_MPI_Type_create_subarray] = real_subarray;
     lower_fn[F_MPI_Type_create_darray] = real_darray;
+    lower_fn[F_MPI_Type_create_f90_integer] = real_f90_integer;
+    lower_fn[F_MPI_Type_create_f90_real] = real_f90_real;
+    lower_fn[F_MPI_Type_create_f90_complex] = real_f90_complex;
     lower_fn[F_MPI_Comm_call_errhandler] = real_call_errhandler;
     call[0] = '\0';
     raised = MPI_SUCCESS;
@@ -339,6 +366,19 @@ static void test_arrays(void **state)
           "darray 6 4 2 [8 9][4 5][1 2][2 3] 1 of 0x1000", MPI_COMBINER_DARRAY, 12, 0, 1);
 }
 
+static void test_f90(void **state)
+{
+    MPI_Datatype t = NULL;
+
+    (void)state;
+    check(PMPI_Type_create_f90_integer(9, &t), &t, "f90_integer 9 of (nil)", MPI_COMBINER_F90_INTEGER, 1, 0,
+          0);
+    check(PMPI_Type_create_f90_real(12, 200, &t), &t, "f90_real 12 200 of (nil)", MPI_COMBINER_F90_REAL, 2, 0,
+          0);
+    check(PMPI_Type_create_f90_complex(6, MPI_UNDEFINED, &t), &t, "f90_complex 6 -32766 of (nil)",
+          MPI_COMBINER_F90_COMPLEX, 2, 0, 0);
+}
+
 static void test_caller_mistakes(void **state)
 {
     int places[1] = {0};
@@ -367,6 +407,7 @@ int main(void)
         cmocka_unit_test_setup(test_indexed, setup),
         cmocka_unit_test_setup(test_struct, setup),
         cmocka_unit_test_setup(test_arrays, setup),
+        cmocka_unit_test_setup(test_f90, setup),
         cmocka_unit_test_setup(test_caller_mistakes, setup),
     };
 
