@@ -78,6 +78,18 @@ int pagemap_register(int uffd, uint64_t start, uint64_t end)
     return ioctl(uffd, UFFDIO_REGISTER, &range);
 }
 
+int pagemap_disarm(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_writeprotect range = {.range = {start, end - start}};
+    return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
+}
+
+int pagemap_unregister(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_range range = {start, end - start};
+    return ioctl(uffd, UFFDIO_UNREGISTER, &range);
+}
+
 static int add_pages(void *context, uint64_t start, uint64_t end)
 {
     *(uint64_t *)context += (end - start) / PAGE_BYTES;

@@ -39,6 +39,12 @@ int pagemap_make_uffd(void);
 /* Register a range of a userfaultfd's process, of whatever mappings. Returns 0 or -1 with errno. */
 int pagemap_register(int uffd, uint64_t start, uint64_t end);
 
+/* Pages of a registered range count as written from now on. Returns 0 or -1 with errno. */
+int pagemap_disarm(int uffd, uint64_t start, uint64_t end);
+
+/* Undo pagemap_register() and all arming, wherever the range is registered. Returns 0 or -1 with errno. */
+int pagemap_unregister(int uffd, uint64_t start, uint64_t end);
+
 /* Whether a page written by this process is found, and armed again: tried, not looked up. */
 bool pagemap_scan_works(void);
 

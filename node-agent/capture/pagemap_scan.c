@@ -123,7 +123,13 @@ static int collect_once(struct tracker *tracker, const struct mapping *mapping, 
                                                    : collect_changed(tracker, mapping, known, found);
 }
 
-/* EPERM: a part of the mapping is not tracked. If it cannot be registered, it may be gone already. */
+/*
+ * EPERM: a part of the mapping is not tracked. If it cannot be registered, it may be gone already.
+ *
+ * A moved mapping takes the tracking from neighbours that the kernel has merged it with, but leaves their
+ * pages marked as armed: they can be written meanwhile and stay marked. So all marks go before any page is
+ * armed.
+ */
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found)
 {
@@ -132,7 +138,9 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
     int rc = collect_once(tracker, mapping, known, found);
     if (rc == 0 || errno != EPERM)
         return rc;
-    pagemap_register(tracker->uffd, region->start, region->end);
+    if (pagemap_register(tracker->uffd, region->start, region->end) == 0 &&
+        pagemap_disarm(tracker->uffd, region->start, region->end) < 0) /* it is changing just now */
+        pagemap_unregister(tracker->uffd, region->start, region->end);
     struct run_set whole = {0};
     struct pagemap_query armed = {.arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS};
     struct pagemap_query all = {.any = EXISTS, .none = PAGEMAP_ZERO};
