@@ -13,6 +13,9 @@
 
 #include "mpi-layer/api/predefined.h"
 
+/* Known of a datatype: its size and extent; that it may be used to receive. */
+enum type_fact { TYPE_NONE = 0, TYPE_SIZES = 1, TYPE_RECEIVES = 2 };
+
 struct handle {
     void *real;
     uint32_t kind; /* enum handle_kind */
@@ -24,7 +27,13 @@ struct handle {
     char *name; /* given by the application, else NULL */
     struct handle *next, *previous;
     int number; /* its integer in Fortran (fortran/numbers.h) */
+    /* Of a datatype: what the library has said of it, which never changes (type_facts.c). */
+    uint32_t known; /* enum type_fact */
+    uint64_t size;
+    int64_t lower_bound, extent;
 };
+
+_Static_assert(sizeof(struct handle) <= 256, "predefined ones are as small as the library's data symbols");
 
 /* Ours for a real handle: the predefined object if there is one, else a new one. NULL: out of memory. */
 void *handle_new(enum handle_kind kind, void *real);
