@@ -1,102 +1,80 @@
 /*
- * wait_many.c - waiting for many requests, and testing many. All the library's requests of a call are handed
- * to it together.
+ * wait_many.c - waiting for many requests, and testing many, with one crossing as long as no order comes.
+ *
+ * Who needs all of them waits for one after the other: to hand all to the library at every look would cost as
+ * much as they are, and there may be many looks. Who needs any of them hands them to it together.
  */
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
-#include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/wait.h"
 
-typedef int testall_f(int, void **, int *, MPI_Status *);
+typedef int test_f(void **, int *, MPI_Status *);
+typedef int testsome_f(int, void **, int *, int *, MPI_Status *);
 
-#define STACK_REQUESTS 64
+#define BATCH_REQUESTS 64 /* looked at together */
 
-/* The active, not yet done requests of an array, as the library wants them. */
-struct batch {
-    int count;
-    bool has_others; /* there are some that the library does not complete */
-    void **real;
-    struct request **requests;
-    MPI_Status *statuses;
-    void *stack_real[STACK_REQUESTS];
-    struct request *stack_requests[STACK_REQUESTS];
-    MPI_Status stack_statuses[STACK_REQUESTS];
-    void *memory; /* for larger ones */
+static MPI_Status *status_at(MPI_Status statuses[], int i)
+{
+    return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+}
+
+/* Orders that end a series of looks: the word has changed. NULL: there is only one look. */
+struct patience {
+    const uint32_t *orders;
+    uint32_t seen;
 };
 
-static bool batch_reserve(struct batch *batch, int count)
+static inline bool is_patient(const struct patience *patience)
 {
-    batch->memory = NULL;
-    if (LIKELY(count <= STACK_REQUESTS)) {
-        batch->real = batch->stack_real;
-        batch->requests = batch->stack_requests;
-        batch->statuses = batch->stack_statuses;
-        return true;
-    }
-    size_t n = (size_t)count;
-    char *memory = arena_alloc(n * (sizeof(void *) + sizeof(struct request *) + sizeof(MPI_Status)));
-    if (!memory)
-        return false;
-    batch->memory = memory;
-    batch->real = (void **)(void *)memory;
-    batch->requests = (struct request **)(void *)(memory + n * sizeof(void *));
-    batch->statuses = (MPI_Status *)(void *)(memory + n * (sizeof(void *) + sizeof(struct request *)));
-    return true;
+    return patience->orders && __atomic_load_n(patience->orders, __ATOMIC_RELAXED) == patience->seen;
 }
 
-static void batch_gather(struct batch *batch, int count, const MPI_Request requests[])
+/*
+ * Complete requests in their order, from index `from` on, until one is not done. Returns its index, `count`
+ * if there is none. FS base of the lower half: no libc here.
+ */
+static int complete_in_order(int count, const MPI_Request requests[], int from, struct patience patience)
 {
-    batch->count = 0;
-    batch->has_others = false;
-    for (int i = 0; i < count; i++) {
+    test_f *test = (test_f *)lower_fn[F_MPI_Test];
+    unsigned long upper = lower_enter();
+    int i;
+    for (i = from; i < count; i++) {
         struct request *r = request_of(requests[i]);
+        int flag = 0, code;
         if (request_is_null(requests[i]) || r->is_done)
             continue;
-        if (UNLIKELY(!r->real)) {
-            batch->has_others = true;
-            continue;
-        }
-        batch->requests[batch->count] = r;
-        batch->real[batch->count++] = r->real;
+        if (UNLIKELY(!r->real))
+            break;
+        do
+            code = test(&r->real, &flag, &r->status);
+        while (LIKELY(code == MPI_SUCCESS) && !flag && is_patient(&patience));
+        if (flag || code != MPI_SUCCESS)
+            request_complete(r, &r->status, code);
+        if (!r->is_done)
+            break;
     }
-}
-
-static void batch_release(struct batch *batch)
-{
-    arena_free(batch->memory);
-}
-
-/* All completed at once, or an error in one of them: its status tells. */
-static void batch_complete(struct batch *batch, int code)
-{
-    for (int i = 0; i < batch->count; i++) {
-        MPI_Status *status = &batch->statuses[i];
-        int error = code == MPI_SUCCESS ? MPI_SUCCESS : code == MPI_ERR_IN_STATUS ? status->MPI_ERROR : code;
-        if (error == MPI_ERR_PENDING)
-            batch->requests[i]->real = batch->real[i];
-        else
-            request_complete(batch->requests[i], status, error);
-    }
-}
-
-static int testall_until(struct batch *batch, int *flag, const uint32_t *orders, uint32_t seen)
-{
-    testall_f *testall = (testall_f *)lower_fn[F_MPI_Testall];
-    int code;
-    unsigned long upper = lower_enter();
-    do
-        code = testall(batch->count, batch->real, flag, batch->statuses);
-    while (LIKELY(code == MPI_SUCCESS) && !*flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
     lower_leave(upper);
-    return code;
+    return i;
 }
 
-static uint32_t batch_peers(const struct batch *batch, int peers[CONTROL_MAX_PEERS])
+/* A request that the library has no part in is done when its acknowledgement has come: has it? */
+static bool has_late_end(MPI_Request request)
+{
+    struct request *r = request_of(request);
+    if (!r->real && !r->is_done)
+        ack_poll();
+    return r->is_done;
+}
+
+/* World ranks that the requests not yet done wait for. Their number; 0: anybody. */
+static uint32_t awaited_peers(int count, const MPI_Request requests[], int peers[CONTROL_MAX_PEERS])
 {
     uint32_t used = 0;
-    for (int i = 0; i < batch->count; i++) {
-        int peer = wait_awaited(batch->requests[i]);
+    for (int i = 0; i < count; i++) {
+        const struct request *r = request_of(requests[i]);
+        if (request_is_null(requests[i]) || r->is_done)
+            continue;
+        int peer = wait_awaited(r);
         if (peer == CONTROL_ANYBODY || used == CONTROL_MAX_PEERS)
             return 0;
         peers[used++] = peer;
@@ -104,33 +82,21 @@ static uint32_t batch_peers(const struct batch *batch, int peers[CONTROL_MAX_PEE
     return used;
 }
 
-static void wait_batch(struct batch *batch, int count, const MPI_Request requests[])
+static void wait_all(int count, const MPI_Request requests[])
 {
     uint32_t seen = wait_orders_seen();
+    int at = 0;
     for (;;) {
-        int flag = 0, peers[CONTROL_MAX_PEERS];
-        batch_gather(batch, count, requests);
-        if (!batch->count && !batch->has_others)
+        int peers[CONTROL_MAX_PEERS];
+        at = complete_in_order(count, requests, at, (struct patience){&half_control()->command_seq, seen});
+        if (LIKELY(at == count))
             break;
-        if (!batch->count) {
-            ack_poll();
-            wait_check(&seen, NULL, 0);
+        if (has_late_end(requests[at]))
             continue;
-        }
-        int code = testall_until(batch, &flag, &half_control()->command_seq, seen);
-        if (flag || code != MPI_SUCCESS) {
-            batch_complete(batch, code);
-            continue;
-        }
-        uint32_t used = batch_peers(batch, peers);
+        uint32_t used = awaited_peers(count, requests, peers);
         wait_check(&seen, peers, used);
     }
     wait_over();
-}
-
-static MPI_Status *status_at(MPI_Status statuses[], int i)
-{
-    return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
 }
 
 /* Results of all requests, which are done or null. */
@@ -154,28 +120,23 @@ static int finish_all(int count, MPI_Request requests[], MPI_Status statuses[])
 
 int PMPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    struct batch batch;
     wrapper_enter();
-    if (!batch_reserve(&batch, count)) {
-        wrapper_leave();
-        return errors_raise(NULL, MPI_ERR_NO_MEM);
-    }
-    wait_batch(&batch, count, requests);
-    batch_release(&batch);
+    wait_all(count, requests);
     int code = finish_all(count, requests, statuses);
     wrapper_leave();
     return code;
 }
 API_EXPORT(MPI_Waitall);
 
+/* One that is not done is enough to know, and to make the library progress. */
 int PMPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
     int code = MPI_SUCCESS;
     wrapper_enter();
-    *flag = 1;
-    for (int i = 0; i < count; i++)
-        if (!request_is_null(requests[i]) && !request_look(request_of(requests[i])))
-            *flag = 0;
+    int at = complete_in_order(count, requests, 0, (struct patience){.orders = NULL});
+    while (UNLIKELY(at < count && has_late_end(requests[at])))
+        at = complete_in_order(count, requests, at, (struct patience){.orders = NULL});
+    *flag = at == count;
     if (*flag)
         code = finish_all(count, requests, statuses);
     else
@@ -191,18 +152,84 @@ static bool is_idle(MPI_Request request)
     return request_is_null(request) || request_is_inactive(request_of(request));
 }
 
+/* Active requests that are not done, as the library wants them. */
+struct batch {
+    int count;
+    void *real[BATCH_REQUESTS];
+    struct request *requests[BATCH_REQUESTS];
+};
+
+/* Fill an empty batch from index `from` on. Returns the index of the first request that was not looked at. */
+static int gather(struct batch *batch, int count, const MPI_Request requests[], int from)
+{
+    int i;
+    for (i = from; i < count && batch->count < BATCH_REQUESTS; i++) {
+        struct request *r = request_of(requests[i]);
+        if (request_is_null(requests[i]) || r->is_done)
+            continue;
+        if (UNLIKELY(!r->real)) {
+            ack_poll();
+            continue;
+        }
+        batch->requests[batch->count] = r;
+        batch->real[batch->count++] = r->real;
+    }
+    return i;
+}
+
+/* Complete what the library has completed of a batch: at once, or as soon as there is one. */
+static void complete_some(struct batch *batch, struct patience patience)
+{
+    testsome_f *testsome = (testsome_f *)lower_fn[F_MPI_Testsome];
+    int indices[BATCH_REQUESTS], done, code;
+    MPI_Status statuses[BATCH_REQUESTS];
+    unsigned long upper = lower_enter();
+    do
+        code = testsome(batch->count, batch->real, &done, indices, statuses);
+    while (LIKELY(code == MPI_SUCCESS) && done == 0 && is_patient(&patience));
+    lower_leave(upper);
+    for (int i = 0; i < done; i++)
+        request_complete(batch->requests[indices[i]], &statuses[i],
+                         code == MPI_SUCCESS ? MPI_SUCCESS : statuses[i].MPI_ERROR);
+}
+
+/* One look at all, or, if they fit into one batch, looks until one of them is done or an order comes. */
+static void look_at_all(int count, const MPI_Request requests[], struct patience patience)
+{
+    int at = 0;
+    while (at < count) {
+        struct batch batch = {.count = 0};
+        bool is_first = at == 0;
+        at = gather(&batch, count, requests, at);
+        if (!is_first || at < count)
+            patience.orders = NULL;
+        if (batch.count)
+            complete_some(&batch, patience);
+    }
+}
+
 /* Index of the first done request, MPI_UNDEFINED if none is; *active tells whether any is active. */
-static int look_any(int count, const MPI_Request requests[], bool *active)
+static int first_done(int count, const MPI_Request requests[], bool *active)
 {
     *active = false;
     for (int i = 0; i < count; i++) {
         if (is_idle(requests[i]))
             continue;
         *active = true;
-        if (request_look(request_of(requests[i])))
+        if (request_of(requests[i])->is_done)
             return i;
     }
     return MPI_UNDEFINED;
+}
+
+/* Look once. The same returns. */
+static int look_any(int count, const MPI_Request requests[], bool *active)
+{
+    int index = first_done(count, requests, active);
+    if (index != MPI_UNDEFINED || !*active)
+        return index;
+    look_at_all(count, requests, (struct patience){.orders = NULL});
+    return first_done(count, requests, active);
 }
 
 static int finish_any(MPI_Request requests[], int index, MPI_Status *status)
@@ -213,14 +240,16 @@ static int finish_any(MPI_Request requests[], int index, MPI_Status *status)
     return MPI_SUCCESS;
 }
 
-/* Wait until at least one is done. Any of them may be the one, so we wait for anybody. */
+/* Wait until at least one is done. Any of them may be the one, so we wait for anybody. The same returns. */
 static int wait_any(int count, const MPI_Request requests[])
 {
     uint32_t seen = wait_orders_seen();
     bool active;
     int index;
-    while ((index = look_any(count, requests, &active)) == MPI_UNDEFINED && active)
+    while ((index = first_done(count, requests, &active)) == MPI_UNDEFINED && active) {
+        look_at_all(count, requests, (struct patience){&half_control()->command_seq, seen});
         wait_check(&seen, NULL, 0);
+    }
     wait_over();
     return index;
 }
@@ -251,7 +280,7 @@ int PMPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_S
 }
 API_EXPORT(MPI_Testany);
 
-/* All that are done now; outcount is MPI_UNDEFINED if there is no active one. */
+/* Results of all that are done. outcount is MPI_UNDEFINED if there is no active one. */
 static int finish_some(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
     int result = MPI_SUCCESS, used = 0;
@@ -260,7 +289,7 @@ static int finish_some(int count, MPI_Request requests[], int *outcount, int ind
         if (is_idle(requests[i]))
             continue;
         active = true;
-        if (!request_look(request_of(requests[i])))
+        if (!request_of(requests[i])->is_done)
             continue;
         MPI_Status *status = status_at(statuses, used);
         indices[used++] = i;
@@ -287,6 +316,7 @@ API_EXPORT(MPI_Waitsome);
 int PMPI_Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[])
 {
     wrapper_enter();
+    look_at_all(count, requests, (struct patience){.orders = NULL});
     int code = finish_some(count, requests, outcount, indices, statuses);
     if (*outcount == 0)
         wait_poll_failed(CONTROL_ANYBODY);
