@@ -36,6 +36,9 @@ static const struct check checks[] = {
     {"pidfd", false, probe_pidfd, "Linux 5.3 or later"},
     {"pagemap scan", false, probe_pagemap_scan, "Linux 6.7 or later, with userfaultfd(2) allowed"},
     {"soft-dirty", false, probe_soft_dirty, "a kernel with CONFIG_MEM_SOFT_DIRTY"},
+    {"bookkeeping", false, probe_bookkeeping,
+     "Linux 5.13 or later; for others than root, sysctl vm.unprivileged_userfaultfd=1 or a readable "
+     "/dev/userfaultfd"},
 };
 
 /* What becomes of the world outside of memory; more in docs/policies.md. */

@@ -23,6 +23,7 @@ void probe_membarrier(struct finding *finding);
 void probe_pidfd(struct finding *finding);
 void probe_pagemap_scan(struct finding *finding);
 void probe_soft_dirty(struct finding *finding);
+void probe_bookkeeping(struct finding *finding);
 void probe_free_memory(struct finding *finding);
 
 /* What is installed and running. */

@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #include "common/util/pagemap.h"
+#include "common/util/uffd.h"
 
 #define HWCAP2_FSGSBASE_BIT 2ul /* <asm/hwcap2.h> */
 #define PAGE_BYTES 4096ul
-#define SOFT_DIRTY_BIT 55 /* Documentation/admin-guide/mm/pagemap.rst */
 
 static void find(struct finding *finding, bool is_good, const char *text)
 {
@@ -156,38 +156,17 @@ void probe_pagemap_scan(struct finding *finding)
     find(finding, is_good, is_good ? "a written page is found and armed again" : "not offered to this user");
 }
 
-static bool is_soft_dirty(int pagemap, const void *page)
-{
-    uint64_t entry = 0;
-    off_t offset = (off_t)((uintptr_t)page / PAGE_BYTES * sizeof entry);
-    return pread(pagemap, &entry, sizeof entry, offset) == sizeof entry && (entry >> SOFT_DIRTY_BIT & 1);
-}
-
-static bool clear_soft_dirty(void)
-{
-    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    bool is_good = fd >= 0 && write(fd, "4", 1) == 1;
-    if (fd >= 0)
-        close(fd);
-    return is_good;
-}
-
 void probe_soft_dirty(struct finding *finding)
 {
-    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    bool is_good = page != MAP_FAILED && pagemap >= 0;
-    if (is_good) {
-        *(volatile char *)page = 1;
-        is_good = clear_soft_dirty() && !is_soft_dirty(pagemap, page);
-        *(volatile char *)page = 2;
-        is_good = is_good && is_soft_dirty(pagemap, page);
-    }
+    bool is_good = soft_dirty_works();
     find(finding, is_good, is_good ? "a written page is marked" : "the kernel does not mark written pages");
-    if (pagemap >= 0)
-        close(pagemap);
-    if (page != MAP_FAILED)
-        munmap(page, PAGE_BYTES);
+}
+
+void probe_bookkeeping(struct finding *finding)
+{
+    bool is_good = uffd_served_works();
+    find(finding, is_good,
+         is_good ? "write faults are served, those of the kernel as well" : "not offered to this user");
 }
 
 void probe_free_memory(struct finding *finding)

@@ -6,7 +6,8 @@ import pytest
 
 from belaytest import assert_recovered
 
-TRACKERS = ["pagemap_scan", "full"]
+CHECKS = {"pagemap_scan": "pagemap scan", "soft_dirty": "soft-dirty", "bookkeeping": "bookkeeping"}  # of doctor
+TRACKERS = [*CHECKS, "full"]
 
 
 def memory_program(programs, seconds=4):
@@ -16,7 +17,7 @@ def memory_program(programs, seconds=4):
 def offered(belay, tracker):
     checks = json.loads(belay("doctor", "--json").stdout)["checks"]
     states = {check["name"]: check["state"] for check in checks}
-    return tracker == "full" or states[tracker.replace("_", " ")] == "ok"
+    return tracker == "full" or states[CHECKS[tracker]] == "ok"
 
 
 @pytest.mark.parametrize("tracker", TRACKERS)

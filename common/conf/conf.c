@@ -112,7 +112,8 @@ static const struct conf_setting settings[CONF_END] = {
             .variable = "BELAY_TRACKER",
             .argument = "NAME",
             .unit = CONF_UNIT_TEXT,
-            .help = "How written pages are found: pagemap_scan or full (default: the first that works here)",
+            .help = "How written pages are found: pagemap_scan, soft_dirty, bookkeeping or full (default: "
+                    "the first of them that works here)",
         },
     [CONF_POLICY] =
         {

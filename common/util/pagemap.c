@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/util/uffd.h"
 
 #define PAGE_BYTES 4096ul
 #define REGIONS_AT_ONCE 512u /* longer answers repeat pages */
@@ -21,9 +21,6 @@ struct scan_region {
 #define SCAN_IOCTL _IOWR('f', 16, struct scan_argument)
 #define SCAN_WP_MATCHING 1u
 #define SCAN_CHECK_WPASYNC 2u
-#define UFFD_WP_UNPOPULATED (1u << 13)
-#define UFFD_WP_ASYNC (1u << 15)
-#define UFFD_USER_MODE 1
 
 int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context)
 {
@@ -59,37 +56,6 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
     return 0;
 }
 
-int pagemap_make_uffd(void)
-{
-    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_WP_ASYNC | UFFD_WP_UNPOPULATED};
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE);
-    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api)) {
-        int code = errno;
-        close(fd);
-        errno = code;
-        return -1;
-    }
-    return fd;
-}
-
-int pagemap_register(int uffd, uint64_t start, uint64_t end)
-{
-    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
-    return ioctl(uffd, UFFDIO_REGISTER, &range);
-}
-
-int pagemap_disarm(int uffd, uint64_t start, uint64_t end)
-{
-    struct uffdio_writeprotect range = {.range = {start, end - start}};
-    return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
-}
-
-int pagemap_unregister(int uffd, uint64_t start, uint64_t end)
-{
-    struct uffdio_range range = {start, end - start};
-    return ioctl(uffd, UFFDIO_UNREGISTER, &range);
-}
-
 static int add_pages(void *context, uint64_t start, uint64_t end)
 {
     *(uint64_t *)context += (end - start) / PAGE_BYTES;
@@ -109,9 +75,9 @@ bool pagemap_scan_works(void)
 {
     const size_t bytes = 2 * PAGE_BYTES;
     char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = pagemap_make_uffd();
-    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 &&
-                 pagemap_register(uffd, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = uffd_make();
+    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 && uffd_begin(uffd, UFFD_MODE_ASYNC) == 0 &&
+                 uffd_register(uffd, UFFD_MODE_ASYNC, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
                  count_written(pagemap, pages, bytes) >= 0;
     if (works) {
         ((volatile char *)pages)[PAGE_BYTES] = 1;
@@ -123,5 +89,50 @@ bool pagemap_scan_works(void)
         close(pagemap);
     if (pages != MAP_FAILED)
         munmap(pages, bytes);
+    return works;
+}
+
+ssize_t pagemap_entries(int pagemap, uint64_t start, uint64_t *entries, size_t count)
+{
+    ssize_t got;
+    do
+        got = pread(pagemap, entries, count * sizeof *entries, (off_t)(start / PAGE_BYTES * sizeof *entries));
+    while (got < 0 && errno == EINTR);
+    if (got >= 0 && got < (ssize_t)sizeof *entries) {
+        errno = ESRCH; /* the process has no memory any more */
+        return -1;
+    }
+    return got < 0 ? -1 : got / (ssize_t)sizeof *entries;
+}
+
+int soft_dirty_clear(int clear_refs)
+{
+    return write(clear_refs, "4", 1) == 1 ? 0 : -1;
+}
+
+static bool is_marked(int pagemap, const void *page)
+{
+    uint64_t entry;
+    return pagemap_entries(pagemap, (uintptr_t)page, &entry, 1) == 1 && (entry & PAGEMAP_ENTRY_SOFT_DIRTY);
+}
+
+bool soft_dirty_works(void)
+{
+    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int clear_refs = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    bool works = page != MAP_FAILED && pagemap >= 0 && clear_refs >= 0;
+    if (works) {
+        *(volatile char *)page = 1;
+        works = soft_dirty_clear(clear_refs) == 0 && !is_marked(pagemap, page);
+        *(volatile char *)page = 2;
+        works = works && is_marked(pagemap, page);
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    if (clear_refs >= 0)
+        close(clear_refs);
+    if (page != MAP_FAILED)
+        munmap(page, PAGE_BYTES);
     return works;
 }

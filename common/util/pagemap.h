@@ -1,6 +1,6 @@
 /*
- * pagemap.h - PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst) and asynchronous write
- * protection by userfaultfd, with the definitions that older headers lack.
+ * pagemap.h - what /proc/PID/pagemap tells of a process's pages: PAGEMAP_SCAN (Linux 6.7,
+ * Documentation/admin-guide/mm/pagemap.rst), with the definitions that older headers lack, and its entries.
  */
 #ifndef BELAY_COMMON_UTIL_PAGEMAP_H
 #define BELAY_COMMON_UTIL_PAGEMAP_H
@@ -33,19 +33,24 @@ typedef int (*pagemap_found_f)(void *context, uint64_t start, uint64_t end);
  */
 int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context);
 
-/* A userfaultfd of the calling process for asynchronous write protection, or -1 with errno. */
-int pagemap_make_uffd(void);
-
-/* Register a range of a userfaultfd's process, of whatever mappings. Returns 0 or -1 with errno. */
-int pagemap_register(int uffd, uint64_t start, uint64_t end);
-
-/* Pages of a registered range count as written from now on. Returns 0 or -1 with errno. */
-int pagemap_disarm(int uffd, uint64_t start, uint64_t end);
-
-/* Undo pagemap_register() and all arming, wherever the range is registered. Returns 0 or -1 with errno. */
-int pagemap_unregister(int uffd, uint64_t start, uint64_t end);
-
 /* Whether a page written by this process is found, and armed again: tried, not looked up. */
 bool pagemap_scan_works(void);
+
+/* One word per page, from any kernel (Documentation/admin-guide/mm/pagemap.rst). */
+#define PAGEMAP_ENTRY_PRESENT (1ull << 63)
+#define PAGEMAP_ENTRY_SWAPPED (1ull << 62)    /* in swap, or nothing but a mark that is left of the page */
+#define PAGEMAP_ENTRY_FILE (1ull << 61)       /* the file's page, or shared memory: not a private copy */
+#define PAGEMAP_ENTRY_PROTECTED (1ull << 57)  /* by userfaultfd (Linux 5.13) */
+#define PAGEMAP_ENTRY_EXCLUSIVE (1ull << 56)  /* nobody else has it mapped; not so the page of zeros */
+#define PAGEMAP_ENTRY_SOFT_DIRTY (1ull << 55) /* written since soft_dirty_clear() */
+
+/* Read up to `count` entries from a page on. Returns how many, at least 1, or -1 with errno (ESRCH: gone). */
+ssize_t pagemap_entries(int pagemap, uint64_t start, uint64_t *entries, size_t count);
+
+/* Take the marks from all pages of the process whose /proc/PID/clear_refs this is. Returns 0 or -1. */
+int soft_dirty_clear(int clear_refs);
+
+/* Whether pages get marks when they are written: tried, since the order to clear them succeeds anywhere. */
+bool soft_dirty_works(void);
 
 #endif

@@ -41,21 +41,21 @@ enum control_command {
 };
 
 enum control_state {
-    CONTROL_STATE_NONE = 0,   /* rank has not called MPI_Init yet (no line can be taken) */
-    CONTROL_STATE_RUNNING,    /* computing, or in a call that needs nobody */
-    CONTROL_STATE_INSIDE,     /* in a collective: (comm, seq) */
-    CONTROL_STATE_HELD,       /* holds at the entry of a collective: (comm, seq it would enter) */
-    CONTROL_STATE_WAITING,    /* waits for peers (world ranks; peer_count 0: for anybody) */
-    CONTROL_STATE_DRAINING,   /* stopped, receiving what is on the wire */
-    CONTROL_STATE_PARKED,     /* at a known context: its memory may be captured */
-    CONTROL_STATE_FINALIZED,  /* all ranks have entered MPI_Finalize: no line any more */
+    CONTROL_STATE_NONE = 0,  /* rank has not called MPI_Init yet (no line can be taken) */
+    CONTROL_STATE_RUNNING,   /* computing, or in a call that needs nobody */
+    CONTROL_STATE_INSIDE,    /* in a collective: (comm, seq) */
+    CONTROL_STATE_HELD,      /* holds at the entry of a collective: (comm, seq it would enter) */
+    CONTROL_STATE_WAITING,   /* waits for peers (world ranks; peer_count 0: for anybody) */
+    CONTROL_STATE_DRAINING,  /* stopped, receiving what is on the wire */
+    CONTROL_STATE_PARKED,    /* at a known context: its memory may be captured */
+    CONTROL_STATE_FINALIZED, /* all ranks have entered MPI_Finalize: no line any more */
 };
 
 enum control_exit {
-    CONTROL_EXIT_NONE = 0,   /* still running, or lost (killed) if the process is gone */
-    CONTROL_EXIT_STATUS,     /* the program called exit(status) or returned from main */
-    CONTROL_EXIT_ABORT,      /* the program called MPI_Abort(status) */
-    CONTROL_EXIT_REFUSED,    /* Belay refused to go on (message in the launcher's standard error) */
+    CONTROL_EXIT_NONE = 0, /* still running, or lost (killed) if the process is gone */
+    CONTROL_EXIT_STATUS,   /* the program called exit(status) or returned from main */
+    CONTROL_EXIT_ABORT,    /* the program called MPI_Abort(status) */
+    CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
 };
 
 /* One live communicator. */
@@ -96,7 +96,7 @@ struct control {
     /* Written once or rarely. R>A */
     uint32_t needs_fence __attribute__((aligned(64))); /* 1: membarrier is not available to the rank */
     uint32_t leader_tid;                               /* thread to signal, in the rank's pid namespace */
-    int32_t tracking_fd;                               /* the rank's userfaultfd, 0: it could not make one */
+    int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
     uint64_t exit_ns; /* CLOCK_MONOTONIC of the announcement */
@@ -106,8 +106,8 @@ struct control {
     uint64_t resume_context; /* address, in the rank, of the struct that the image's header names */
     uint64_t drained_messages;
     uint64_t drained_bytes;
-    uint64_t drain_ns;  /* from the order to stop, as seen by the rank, to parked */
-    uint64_t parked_ns; /* CLOCK_MONOTONIC when it parked */
+    uint64_t drain_ns;     /* from the order to stop, as seen by the rank, to parked */
+    uint64_t parked_ns;    /* CLOCK_MONOTONIC when it parked */
     uint64_t resumed_line; /* R>A: the last line after which the rank runs again */
     uint64_t resumed_ns;   /* CLOCK_MONOTONIC when it ran again */
     /* The restart that brought this process. R>A */

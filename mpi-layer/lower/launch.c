@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
-#include "common/util/pagemap.h"
+#include "common/util/uffd.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
@@ -125,8 +125,19 @@ static void gate_undo_remove(const char *path)
 }
 
 /* Park: descriptors and the like are noted, and files are from now on as they were at this line. */
+/* The agent has a copy before there is a line, and is to have the only one: protection ends with the last. */
+static void leave_tracking(void)
+{
+    if (rank.control->tracking_fd == 0)
+        return;
+    trap_hide_from_children(-1);
+    close(rank.control->tracking_fd);
+    rank.control->tracking_fd = 0;
+}
+
 static void gate_note_process(void)
 {
+    leave_tracking();
     process_note();
     vk_undo_begin_line(rank.control->line);
 }
@@ -263,19 +274,19 @@ static void fill_gate(void)
     gate->now_ns = gate_now_ns;
     rank.control->leader_tid = (uint32_t)gettid();
     /* The agent finds out by it what this process writes; without one it copies everything. */
-    int tracking_fd = rank_move_high(pagemap_make_uffd());
+    int tracking_fd = rank_move_high(uffd_make());
     rank.control->tracking_fd = tracking_fd > 0 ? tracking_fd : 0;
+    trap_hide_from_children(tracking_fd);
     /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
-    rank.control->needs_fence =
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
+    rank.control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }
 
 /* ---- a new application ---- */
 
 static bool is_own_variable(const char *variable)
 {
-    static const char *const own[] = {"BELAY_UPPER_PRELOAD=", "BELAY_LINKED_TOOLS=", "LD_PRELOAD=",
-                                      "OMPI_MCA_opal_signal="};
+    static const char *const own[] = {
+        "BELAY_UPPER_PRELOAD=", "BELAY_LINKED_TOOLS=", "LD_PRELOAD=", "OMPI_MCA_opal_signal="};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strncmp(variable, own[i], strlen(own[i])))
             return true;
@@ -389,8 +400,9 @@ static char **parse_arguments(int argc, char **argv, const char **argv0, struct 
         at += 2;
     }
     if (at >= argc || strcmp(argv[at], "--") || at + 1 >= argc) {
-        belay_error_set(err, EINVAL, "belay-launch is started by libbelay.so; to use it by hand: "
-                                     "belay-launch [--argv0 NAME] -- PROGRAM [args]");
+        belay_error_set(err, EINVAL,
+                        "belay-launch is started by libbelay.so; to use it by hand: "
+                        "belay-launch [--argv0 NAME] -- PROGRAM [args]");
         return NULL;
     }
     return argv + at + 1;

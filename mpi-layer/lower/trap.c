@@ -41,6 +41,13 @@ static const int socket_calls[] = {
 };
 #define SOCKET_CALLS (sizeof socket_calls / sizeof socket_calls[0])
 
+static int hidden_fd = -1; /* closed in a child */
+
+void trap_hide_from_children(int fd)
+{
+    hidden_fd = fd;
+}
+
 static uint64_t frame_mask(const ucontext_t *uc)
 {
     return *(const uint64_t *)(const void *)&uc->uc_sigmask & ~VK_OWN_SIGNALS;
@@ -82,6 +89,8 @@ static void become_child(void)
     VK->live_threads = 1;
     VK->threads_lock = 0;
     vk_timers_forget();
+    if (hidden_fd >= 0)
+        raw1(SYS_close, hidden_fd);
 }
 
 static long serve_fork(long nr, const greg_t *g)

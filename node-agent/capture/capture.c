@@ -171,6 +171,8 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
         rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
+    if (rc == 0 && memory->ops->rearm)
+        rc = memory->ops->rearm(memory->tracker, err);
     if (rc == 0 && (runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0 ||
                     find_known(capture, is_running, &known) < 0))
         rc = belay_error_errno(err, "cannot note pages");

@@ -109,7 +109,7 @@ void memory_forget_staged(struct memory *memory)
 
 bool memory_is_tracked(const struct memory *memory)
 {
-    return memory->ops->is_incremental;
+    return memory->ops->is_concurrent;
 }
 
 bool memory_has_base(const struct memory *memory)

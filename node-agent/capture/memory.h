@@ -64,7 +64,7 @@ void memory_begin_line(struct memory *memory, uint64_t line);
 /* Forget what was copied ahead. Locked. */
 void memory_forget_staged(struct memory *memory);
 
-/* Whether pages can be copied ahead: later writes to them will be told. */
+/* Whether pages can be copied ahead, while the process runs: later writes to them will be told. */
 bool memory_is_tracked(const struct memory *memory);
 
 /* Whether the next capture may save changes only. */

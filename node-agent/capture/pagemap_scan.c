@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/util/pagemap.h"
+#include "common/util/uffd.h"
 #include "node-agent/capture/tracker.h"
 
 #define TABLE_BYTES (2ull << 20) /* mapped by one page table */
@@ -48,6 +49,7 @@ static int find_lost(struct tracker *tracker, const struct run_set *known, const
 const struct tracker_ops tracker_pagemap_scan = {
     .name = "pagemap_scan",
     .is_incremental = true,
+    .is_concurrent = true,
     .works = pagemap_scan_works,
     .create = scan_create,
     .destroy = scan_destroy,
@@ -60,11 +62,13 @@ static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
     struct tracker *tracker = calloc(1, sizeof *tracker);
     snprintf(name, sizeof name, "/proc/%d/pagemap", (int)pid);
     int pagemap = uffd >= 0 ? open(name, O_RDONLY | O_CLOEXEC) : -1;
-    if (!tracker || pagemap < 0) {
+    if (!tracker || pagemap < 0 || uffd_begin(uffd, UFFD_MODE_ASYNC) < 0) {
         if (uffd < 0)
             belay_error_set(err, ENOTSUP, "process %d could not make a userfaultfd", (int)pid);
-        else
+        else if (pagemap < 0)
             belay_error_errno(err, "cannot open %s", name);
+        else
+            belay_error_errno(err, "cannot use the userfaultfd of process %d", (int)pid);
         int code = errno;
         if (uffd >= 0)
             close(uffd);
@@ -138,9 +142,9 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
     int rc = collect_once(tracker, mapping, known, found);
     if (rc == 0 || errno != EPERM)
         return rc;
-    if (pagemap_register(tracker->uffd, region->start, region->end) == 0 &&
-        pagemap_disarm(tracker->uffd, region->start, region->end) < 0) /* it is changing just now */
-        pagemap_unregister(tracker->uffd, region->start, region->end);
+    if (uffd_register(tracker->uffd, UFFD_MODE_ASYNC, region->start, region->end) == 0 &&
+        uffd_protect(tracker->uffd, region->start, region->end, false) < 0) /* it is changing just now */
+        uffd_unregister(tracker->uffd, region->start, region->end);
     struct run_set whole = {0};
     struct pagemap_query armed = {.arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS};
     struct pagemap_query all = {.any = EXISTS, .none = PAGEMAP_ZERO};

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* The best first. */
-static const struct tracker_ops *const trackers[] = {&tracker_pagemap_scan, &tracker_full};
+static const struct tracker_ops *const trackers[] = {&tracker_pagemap_scan, &tracker_soft_dirty,
+                                                     &tracker_bookkeeping, &tracker_full};
 
 const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err)
 {
@@ -22,6 +23,7 @@ const struct tracker_ops *tracker_choose(const char *name, struct belay_error *e
             return NULL;
         }
     }
-    belay_error_set(err, EINVAL, "there is no tracker '%s': pagemap_scan, full or auto", name);
+    belay_error_set(err, EINVAL,
+                    "there is no tracker '%s': pagemap_scan, soft_dirty, bookkeeping, full or auto", name);
     return NULL;
 }

@@ -2,8 +2,8 @@
  * tracker.h - which pages of a rank have to be captured at a line: one interface, several ways.
  *
  * A tracker looks at one process, for as long as it lives. collect() is called for each mapping; it tells the
- * pages that may have changed since they were told last, and begins to track them anew. `full` tracks
- * nothing and always tells every page that has content.
+ * pages that may have changed since they were told last, and begins to track them anew, or leaves that to
+ * rearm(). `full` tracks nothing and always tells every page that has content.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_TRACKER_H
 #define BELAY_NODE_AGENT_CAPTURE_TRACKER_H
@@ -27,6 +27,7 @@ struct tracker_pages {
 struct tracker_ops {
     const char *name;
     bool is_incremental; /* it needs a base, and tells what changed since */
+    bool is_concurrent;  /* it may be asked while the process runs: no write is lost */
     /* Whether this kernel offers it to this user: tried, not looked up. */
     bool (*works)(void);
     /* A tracker of a process; uffd is the process's userfaultfd (taken over; -1: it has none). NULL with err.
@@ -41,10 +42,17 @@ struct tracker_ops {
      */
     int (*collect)(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                    struct tracker_pages *pages, struct belay_error *err);
+    /*
+     * After the last mapping: track all of them anew. NULL: collect() has done so. Returns 0 or -1 with err;
+     * then, and without it, the same pages are told again.
+     */
+    int (*rearm)(struct tracker *tracker, struct belay_error *err);
 };
 
+extern const struct tracker_ops tracker_bookkeeping;
 extern const struct tracker_ops tracker_full;
 extern const struct tracker_ops tracker_pagemap_scan;
+extern const struct tracker_ops tracker_soft_dirty;
 
 /* The tracker of a name; NULL or "" or "auto": the best that works here. NULL with err: unknown, or not here.
  */

@@ -15,7 +15,7 @@
 
 #include "common/image/image.h"
 #include "common/image/layout.h"
-#include "common/util/pagemap.h"
+#include "common/util/uffd.h"
 #include "node-agent/test/mover_ops.h"
 
 #define PAGE IMAGE_PAGE_BYTES
@@ -76,7 +76,7 @@ static void start_child(const struct mover *mover, const int to[2], const int fr
     close(to[1]);
     close(from[0]);
     mover_ops_begin(seed, &files);
-    int uffd = pagemap_make_uffd();
+    int uffd = uffd_make();
     if (write(from[1], &uffd, sizeof uffd) != (ssize_t)sizeof uffd)
         _exit(1);
     be_mover(to[0], from[1], seed);

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "common/image/layout.h"
-#include "common/util/pagemap.h"
+#include "common/util/uffd.h"
 #include "node-agent/capture/capture.h"
 #include "node-agent/store/apply.h"
 #include "node-agent/test/mover.h"
@@ -209,13 +209,13 @@ static int check_line(struct memory *memory, struct memory *other, int image, ui
  */
 static void test_neighbours_of_a_moved_mapping(void **state)
 {
-    (void)state;
-    if (!tracker_pagemap_scan.works())
+    const struct tracker_ops *ops = *state;
+    if (!ops->works())
         skip();
     char *const place = (char *)(uintptr_t)UPPER_BASE, *const elsewhere = place + 1000 * PAGE;
     volatile char *word = place + 5 * PAGE;
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, pagemap_make_uffd(), -1, 0, NULL);
+    struct memory *memory = memory_create(getpid(), ops, uffd_make(), -1, 0, NULL);
     struct memory *other = memory_create(getpid(), &tracker_full, -1, -1, 0, NULL);
     assert_ptr_equal(mmap(place, 30 * PAGE, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
@@ -235,15 +235,16 @@ static void test_neighbours_of_a_moved_mapping(void **state)
     memory_unref(other);
 }
 
-static void test_pagemap_scan(void **state)
+static void test_every_operation(void **state)
 {
-    (void)state;
-    if (!tracker_pagemap_scan.works())
+    const struct tracker_ops *ops = *state;
+    if (!ops->works())
         skip();
+    ahead_bytes = 0;
     for (unsigned seed = first_seed; seed <= last_seed; seed++)
-        follow(&tracker_pagemap_scan, seed);
+        follow(ops, seed);
     print_message("%.1f MiB were copied ahead\n", ahead_bytes / 1048576.0);
-    assert_true(ahead_bytes > 0);
+    assert_int_equal(ahead_bytes > 0, ops->is_concurrent);
 }
 
 int main(int argc, char **argv)
@@ -253,9 +254,14 @@ int main(int argc, char **argv)
         last_seed = (unsigned)atoi(argv[2]);
         lines = (unsigned)atoi(argv[3]);
     }
+    struct tracker_ops scan = tracker_pagemap_scan, soft = tracker_soft_dirty, book = tracker_bookkeeping;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours_of_a_moved_mapping),
-        cmocka_unit_test(test_pagemap_scan),
+        {"neighbours, pagemap_scan", test_neighbours_of_a_moved_mapping, NULL, NULL, &scan},
+        {"neighbours, soft_dirty", test_neighbours_of_a_moved_mapping, NULL, NULL, &soft},
+        {"neighbours, bookkeeping", test_neighbours_of_a_moved_mapping, NULL, NULL, &book},
+        {"every operation, pagemap_scan", test_every_operation, NULL, NULL, &scan},
+        {"every operation, soft_dirty", test_every_operation, NULL, NULL, &soft},
+        {"every operation, bookkeeping", test_every_operation, NULL, NULL, &book},
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,161 @@
+#include "common/util/uffd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/pagemap.h"
+
+#define PAGE_BYTES 4096ul
+#define USER_MODE_ONLY 1
+#define NEW_BY_DEVICE _IO(0xAA, 0x00) /* USERFAULTFD_IOC_NEW, Linux 6.1 */
+#define FEATURE_WP_UNPOPULATED (1u << 13)
+#define FEATURE_WP_ASYNC (1u << 15)
+#define PROBE_MS 5000
+
+static int make_by_device(void);
+static bool is_kernel_served(int uffd, char *pages);
+
+int uffd_make(void)
+{
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        fd = make_by_device();
+    return fd >= 0 ? fd : (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+}
+
+int uffd_begin(int uffd, enum uffd_mode mode)
+{
+    struct uffdio_api api = {.api = UFFD_API,
+                             .features = mode == UFFD_MODE_ASYNC
+                                             ? FEATURE_WP_ASYNC | FEATURE_WP_UNPOPULATED
+                                             : UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP};
+    return ioctl(uffd, UFFDIO_API, &api);
+}
+
+int uffd_register(int uffd, enum uffd_mode mode, uint64_t start, uint64_t end)
+{
+    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+    if (ioctl(uffd, UFFDIO_REGISTER, &range))
+        return -1;
+    bool is_huge = !(range.ioctls & 1ull << _UFFDIO_ZEROPAGE); /* what the kernel offers for all but these */
+    if (mode != UFFD_MODE_SERVED || !is_huge)
+        return 0;
+    uffd_unregister(uffd, start, end);
+    errno = EINVAL;
+    return -1;
+}
+
+int uffd_unregister(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_range range = {start, end - start};
+    return ioctl(uffd, UFFDIO_UNREGISTER, &range);
+}
+
+int uffd_protect(int uffd, uint64_t start, uint64_t end, bool is_protected)
+{
+    struct uffdio_writeprotect range = {.range = {start, end - start},
+                                        .mode = is_protected ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+    return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
+}
+
+void uffd_wake(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_range range = {start, end - start};
+    ioctl(uffd, UFFDIO_WAKE, &range);
+}
+
+enum uffd_news uffd_read(int uffd, uint64_t *start, uint64_t *end)
+{
+    struct uffd_msg message;
+    while (read(uffd, &message, sizeof message) == (ssize_t)sizeof message) {
+        if (message.event == UFFD_EVENT_PAGEFAULT) {
+            *start = message.arg.pagefault.address & ~(PAGE_BYTES - 1);
+            *end = *start + PAGE_BYTES;
+            return UFFD_NEWS_WRITE;
+        }
+        if (message.event == UFFD_EVENT_REMAP) {
+            *start = message.arg.remap.to;
+            *end = *start + message.arg.remap.len;
+            return UFFD_NEWS_MOVED;
+        }
+    }
+    return UFFD_NEWS_NONE;
+}
+
+/* A user who may open it may have the kernel's writes as well. */
+static int make_by_device(void)
+{
+    int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+    if (device < 0)
+        return -1;
+    int fd = ioctl(device, NEW_BY_DEVICE, O_CLOEXEC | O_NONBLOCK);
+    close(device);
+    return fd;
+}
+
+bool uffd_served_works(void)
+{
+    char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int uffd = uffd_make(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    bool works = false;
+    if (pages != MAP_FAILED && uffd >= 0 && pagemap >= 0) {
+        uint64_t at = (uintptr_t)pages, end = at + 2 * PAGE_BYTES, entries[2];
+        pages[0] = pages[PAGE_BYTES] = 1;
+        works = uffd_begin(uffd, UFFD_MODE_SERVED) == 0 &&
+                uffd_register(uffd, UFFD_MODE_SERVED, at, end) == 0 &&
+                uffd_protect(uffd, at, end, true) == 0 && is_kernel_served(uffd, pages) &&
+                pagemap_entries(pagemap, at, entries, 2) == 2 && !(entries[0] & PAGEMAP_ENTRY_PROTECTED) &&
+                (entries[1] & PAGEMAP_ENTRY_PROTECTED);
+    }
+    if (uffd >= 0)
+        close(uffd);
+    if (pagemap >= 0)
+        close(pagemap);
+    if (pages != MAP_FAILED)
+        munmap(pages, 2 * PAGE_BYTES);
+    return works;
+}
+
+struct probe {
+    int uffd, done;
+    uint64_t page;
+};
+
+/* Lift the protection of one page when its writer comes; whatever happens, he does not wait for ever. */
+static void *serve_probe(void *argument)
+{
+    struct probe *probe = argument;
+    struct pollfd ready[] = {{.fd = probe->uffd, .events = POLLIN}, {.fd = probe->done, .events = POLLIN}};
+    uint64_t start, end;
+    if (poll(ready, 2, PROBE_MS) <= 0 || uffd_read(probe->uffd, &start, &end) != UFFD_NEWS_WRITE ||
+        start != probe->page || uffd_protect(probe->uffd, start, end, false))
+        uffd_unregister(probe->uffd, probe->page, probe->page + PAGE_BYTES);
+    return NULL;
+}
+
+/* The kernel writes to the first page. */
+static bool is_kernel_served(int uffd, char *pages)
+{
+    struct probe probe = {uffd, eventfd(0, EFD_CLOEXEC), (uintptr_t)pages};
+    int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    pthread_t server;
+    bool is_served = false;
+    if (probe.done >= 0 && zeros >= 0 && !pthread_create(&server, NULL, serve_probe, &probe)) {
+        is_served = read(zeros, pages, 1) == 1;
+        eventfd_write(probe.done, 1);
+        pthread_join(server, NULL);
+    }
+    if (probe.done >= 0)
+        close(probe.done);
+    if (zeros >= 0)
+        close(zeros);
+    return is_served;
+}
