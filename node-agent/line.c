@@ -7,6 +7,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "node-agent/line_copy.h"
 #include "node-agent/line_memory.h"
 #include "node-agent/line_state.h"
 
@@ -30,6 +31,8 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
+static void start_apply(struct line *line);
+static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
 
 static const struct line_capture_ops capture_ops = {.captured_rank = on_rank_captured, .done = on_captured};
@@ -93,6 +96,8 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
                                          .rank_count = count,
                                          .committed_line = store_committed_line(line->job->store),
                                          .last_line = line->job->last_line});
+    line->copy = line_copy_start(line->job->agent->loop, line->job->store,
+                                 line->job->config->memory_limit_bytes, on_copied, line);
     pace_begin(&line->pace, line->job);
     for (struct line_request *request = line->requests.first, *next; request; request = next) {
         next = request->next;
@@ -111,6 +116,9 @@ void line_close_epoch(struct line *line)
     line->ahead = NULL;
     line_capture_cancel(line->capture);
     line->capture = NULL;
+    line_copy_cancel(line->copy);
+    line->copy = NULL;
+    line->is_apply_due = false;
     line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
     line->apply = NULL;
     memories_destroy(line->memories, line->count);
@@ -318,9 +326,25 @@ static void do_commit(struct line *line)
     line->settling = line->measure;
     line->measure = (struct line_measure){0};
     timer_start(line->settle_limit, SETTLE_MS, 0);
+    line->is_apply_due = true;
+    if (!line->copy)
+        start_apply(line);
+}
+
+static void start_apply(struct line *line)
+{
+    line->is_apply_due = false;
     line->apply = line_apply_start(line->job->agent->loop, line->job->store, &apply_ops, line);
     if (!line->apply)
         on_applied(NULL, line);
+}
+
+static void on_copied(void *context)
+{
+    struct line *line = context;
+    line->copy = NULL;
+    if (line->is_apply_due)
+        start_apply(line);
 }
 
 /* COMMITTED is said only now: the next line's deltas are made against the new images. */

@@ -46,6 +46,8 @@ struct line {
     struct line_ahead *ahead;     /* what was written is copied before the ranks are told to converge */
     struct line_capture *capture; /* until the line has committed or aborted */
     struct line_apply *apply;     /* deltas of the committed line are being applied */
+    struct line_copy *copy;       /* after a restart: the images are being copied; deltas wait for it */
+    bool is_apply_due;            /* a line has committed, and its deltas wait for the copies */
     struct line_actions actions;
     bool is_acting; /* the actions are being carried out */
     struct line_requests requests;

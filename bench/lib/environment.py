@@ -13,6 +13,7 @@ from programs import mpi_environment  # noqa: E402
 import traces  # noqa: E402
 
 COMMAND_LIMIT_S = 120
+APPS = os.path.join("lib", "belay", "apps")
 
 
 class BenchError(Exception):
@@ -25,6 +26,7 @@ class Environment:
     def __init__(self, prefix, build):
         self.belay = os.path.join(prefix, "bin", "belay")
         self._programs = os.path.join(build, "bench", "programs")
+        self._apps = os.path.join(prefix, APPS)
         for path in (self.belay, os.path.join(self._programs, "calls")):
             if not os.access(path, os.X_OK):
                 raise BenchError(f"{path} is not there: set BELAY_PREFIX and BELAY_BUILD (bench/README.md)")
@@ -46,18 +48,36 @@ class Environment:
         for path in (self.rundir, self._shared_memory):
             shutil.rmtree(path, ignore_errors=True)
 
-    def launch_line(self, program, *arguments, ranks=2):
-        """mpirun with every rank on a core of its own."""
-        return ["mpirun", "--bind-to", "core", "-n", str(ranks), os.path.join(self._programs, program),
-                *map(str, arguments)]
+    def scratch(self, name):
+        """The path of a file that goes with the environment."""
+        return os.path.join(self._shared_memory, name)
 
-    def output_of(self, command):
+    def installed(self, app):
+        return os.path.join(self._apps, app)
+
+    @staticmethod
+    def find_program(program, package):
+        path = shutil.which(program)
+        if not path:
+            raise BenchError(f"there is no {program}: install the package {package}")
+        return path
+
+    @staticmethod
+    def mpirun(command, ranks=2):
+        """With every rank on a core of its own."""
+        return ["mpirun", "--bind-to", "core", "-n", str(ranks), *command]
+
+    def launch_line(self, program, *arguments, ranks=2):
+        """The same of a program of the benchmarks."""
+        return self.mpirun([os.path.join(self._programs, program), *map(str, arguments)], ranks)
+
+    def output_of(self, command, limit_s=COMMAND_LIMIT_S):
         """Standard output of a command that must succeed."""
         try:
             done = subprocess.run(command, env=self.variables, stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, check=False, timeout=COMMAND_LIMIT_S)
+                                  text=True, check=False, timeout=limit_s)
         except subprocess.TimeoutExpired:
-            raise BenchError(f"{' '.join(command)}: not done in {COMMAND_LIMIT_S} s") from None
+            raise BenchError(f"{' '.join(command)}: not done in {limit_s} s") from None
         if done.returncode:
             raise BenchError(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.strip()}")
         return done.stdout

@@ -21,16 +21,21 @@ MIB_PER_RANK = 64
 DIRTY_MIB = 1024  # of each of two ranks, for lines of a program that writes a part of it all the time
 DIRTY_TARGETS = {1: 1 / 100, 10: 1 / 30, 100: 1 / 6, 1000: None}  # permille: of a line against a full one
 RESTART_MIB = (64, 4096)  # of one rank
+COPIED_MIB = 512  # of each of two ranks
 DEADLINE_S = 60
 
 
 class MemoryJob:
     """`belay run` of the program, whose newest round of copying is known. Use it in a `with`."""
 
-    def __init__(self, environment, max_restarts, *options, memory=(MIB_PER_RANK,), ranks=2):
+    def __init__(self, environment, max_restarts, *options, program="memory", memory=(MIB_PER_RANK,), ranks=2,
+                 is_protected=True):
         self._environment = environment
-        command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options, "--",
-                   *environment.launch_line("memory", *memory, ranks=ranks)]
+        self._is_protected = is_protected
+        command = environment.launch_line(program, *memory, ranks=ranks)
+        if is_protected:
+            command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options, "--",
+                       *command]
         self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._rounds = []
@@ -45,8 +50,11 @@ class MemoryJob:
         return self
 
     def __exit__(self, *unused):
-        subprocess.run([self._environment.belay, "stop", JOB], env=self._environment.variables,
-                       capture_output=True, check=False, timeout=DEADLINE_S)
+        if self._is_protected:
+            subprocess.run([self._environment.belay, "stop", JOB], env=self._environment.variables,
+                           capture_output=True, check=False, timeout=DEADLINE_S)
+        else:
+            self._process.terminate()
         self._process.wait(timeout=DEADLINE_S)
         for reader in self._readers:
             reader.join()
@@ -57,11 +65,14 @@ class MemoryJob:
             for line in stream:
                 lines.append(line.strip())
 
-    def copy_ms(self):
-        """What a round takes that begins now."""
+    def value(self):
+        """What the program prints of a round that begins now."""
         begun = len(self._rounds) + 2  # the first one that ends may have begun before
-        self._wait(lambda: len(self._rounds) >= begun, "a round of copying")
-        return float(self._rounds[begun - 1]) / 1e6
+        self._wait(lambda: len(self._rounds) >= begun, "a round")
+        return float(self._rounds[begun - 1])
+
+    def copy_ms(self):
+        return self.value() / 1e6
 
     def checkpoint(self):
         """Take a line now; its object as of `belay status --json`."""
@@ -92,7 +103,7 @@ class MemoryJob:
                 raise BenchError(self._told("the job has ended"))
 
     def _told(self, what):
-        return "\n".join([f"programs/memory: {what}", *self._said[-10:]])
+        return "\n".join([f"{self._process.args[-2]}: {what}", *self._said[-10:]])
 
 
 def measure_line(environment, rounds):
@@ -106,6 +117,19 @@ def measure_line(environment, rounds):
             pauses.append((copy_ms, line["pause_ms"]))
             totals.append((copy_ms, line["total_ms"]))
     return [Result("line", "pause", "ms", pauses), Result("line", "total", "ms", totals)]
+
+
+def measure_copy_rate(environment, rounds):
+    """The agent's copies of all pages, in the pause, against those of the ranks themselves."""
+    pauses = []
+    with MemoryJob(environment, 0, "--policy", "sequential", memory=(COPIED_MIB,)) as job:
+        job.copy_ms()
+        job.checkpoint()
+        job.checkpoint()  # the first one has made the images, this one the memory of deltas
+        for _ in range(rounds):
+            copy_ms, line = job.copy_ms(), job.checkpoint()
+            pauses.append((copy_ms, line["pause_ms"]))
+    return [Result("copy-rate", "pause", "ms", pauses, 1 / 0.4)]
 
 
 def measure_restart(environment, rounds):

@@ -21,7 +21,7 @@ static int punch_drops(const struct image_view *view, int image, struct belay_er
 int apply_delta(struct apply *apply, struct belay_error *err)
 {
     struct image_view view = {0};
-    int image = apply->image, copy = -1;
+    int image = apply->is_frozen ? apply->copy : apply->image, copy = -1;
     fault_hit("agent.apply", apply->rank, apply->line);
     if (image_load(apply->delta, &view, err) < 0)
         return -1;
@@ -30,9 +30,9 @@ int apply_delta(struct apply *apply, struct belay_error *err)
                         (unsigned long long)apply->base_line);
         goto fail;
     }
-    if (apply->is_frozen) {
-        image = copy = image_make_memfd(err);
-        if (copy < 0 || copy_data(apply->image, copy, err) < 0)
+    if (image < 0) {
+        image = copy = apply_copy(apply->image, err);
+        if (copy < 0)
             goto fail;
     }
     if (write_runs(&view, apply->delta, image, err) < 0)
@@ -52,6 +52,16 @@ fail:
         close(copy);
     image_unload(&view);
     return -1;
+}
+
+int apply_copy(int image, struct belay_error *err)
+{
+    int copy = image_make_memfd(err);
+    if (copy >= 0 && copy_data(image, copy, err) < 0) {
+        close(copy);
+        return -1;
+    }
+    return copy;
 }
 
 /* Whatever is in the file behind its tables, which may be those of an apply that was cut short. */

@@ -12,11 +12,15 @@
 struct apply {
     int image, delta; /* borrowed */
     bool is_frozen;   /* processes have the image mapped: a copy of it is changed */
+    int copy;         /* borrowed: such a copy, if it was made before; -1: it is made now */
     int rank;
     uint64_t base_line, line; /* the image's, and that of the delta */
-    int made;                 /* out: the copy, owned by the caller; -1: changed in place */
+    int made;                 /* out: a copy made now, owned by the caller; -1: none was */
     uint64_t bytes;           /* out: that the image takes now */
 };
+
+/* A copy of an image's pages, without its tables. Returns a memfd that the caller owns, or -1 with err. */
+int apply_copy(int image, struct belay_error *err);
 
 /*
  * Apply. Doing it again from any point gives the same: pages are written, not combined. May run in a pool

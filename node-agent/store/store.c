@@ -21,6 +21,7 @@ struct held {
     uint64_t base_line;   /* of a delta; 0: an image */
     uint64_t image_bytes; /* of a staged one: what the image will take */
     bool is_frozen;
+    int copy; /* of a frozen image, for the next delta; -1: none */
 };
 
 /* Those of one line. */
@@ -90,7 +91,7 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
                      struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    struct held found = {.fd = fd, .kept_line = line, .base_line = is_delta ? 1 : 0};
+    struct held found = {.fd = fd, .kept_line = line, .base_line = is_delta ? 1 : 0, .copy = -1};
     struct held_set *set = is_delta ? &store->deltas : &store->images;
     struct held *held = rank < set->ranks ? &set->items[rank] : NULL;
     /* An image may be of an older line, and its delta be there; a delta is the committed line's or nothing.
@@ -146,7 +147,7 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
     uint64_t held_bytes = held ? held->bytes : 0;
     if (image_bytes > held_bytes)
         need->grown_bytes += image_bytes - held_bytes;
-    if (held && held->is_frozen)
+    if (held && held->is_frozen && held->copy < 0)
         need->copied_bytes += held_bytes;
 }
 
@@ -186,7 +187,8 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
                         .bytes = item->bytes,
                         .kept_line = line,
                         .base_line = item->base_line,
-                        .image_bytes = item->image_bytes};
+                        .image_bytes = item->image_bytes,
+                        .copy = -1};
     if (store->staging.line != line) {
         set_drop(store, &store->staging, true);
         if (set_begin(&store->staging, line, item->ranks, err) < 0)
@@ -231,6 +233,25 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
     return 0;
 }
 
+bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_bytes, int *image)
+{
+    const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    if (!held || held->fd < 0 || !held->is_frozen || held->copy >= 0 ||
+        held->bytes > store_room(store, limit_bytes))
+        return false;
+    *image = held->fd;
+    return true;
+}
+
+void store_copy_end(struct store *store, uint32_t rank, int copy)
+{
+    struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    if (held && held->is_frozen && held->copy < 0)
+        held->copy = copy;
+    else /* the image has gone meanwhile */
+        close(copy);
+}
+
 bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply)
 {
     if (rank >= store->deltas.ranks || store->deltas.items[rank].fd < 0)
@@ -238,6 +259,7 @@ bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *a
     *apply = (struct apply){.image = store->images.items[rank].fd,
                             .delta = store->deltas.items[rank].fd,
                             .is_frozen = store->images.items[rank].is_frozen,
+                            .copy = store->images.items[rank].copy,
                             .rank = (int)rank,
                             .base_line = store->images.items[rank].kept_line,
                             .line = store->images.line,
@@ -250,8 +272,8 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
     char name[KEEPER_NAME_BYTES];
     uint32_t rank = (uint32_t)apply->rank;
     struct held *image = &store->images.items[rank], former = *image;
-    struct held made = {
-        .fd = apply->made >= 0 ? apply->made : former.fd, .bytes = apply->bytes, .kept_line = apply->line};
+    int fd = apply->made >= 0 ? apply->made : apply->is_frozen ? apply->copy : former.fd;
+    struct held made = {.fd = fd, .bytes = apply->bytes, .kept_line = apply->line, .copy = -1};
     held_name(store, &made, rank, name);
     if (keeper_put(store->keeper, name, made.fd, err) < 0) {
         if (apply->made >= 0)
@@ -259,8 +281,10 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
         return -1;
     }
     fault_hit("agent.apply.kept", apply->rank, apply->line);
-    if (apply->made < 0) /* only its name in the keeper goes */
+    if (fd == former.fd) /* only its name in the keeper goes */
         former.fd = dup(former.fd);
+    if (fd == former.copy)
+        former.copy = -1;
     held_drop(store, &former, rank, true);
     *image = made;
     held_drop(store, &store->deltas.items[rank], rank, true);
@@ -354,7 +378,9 @@ static void held_drop(struct store *store, struct held *held, uint32_t rank, boo
     if (in_keeper)
         keeper_drop(store->keeper, name, NULL);
     close(held->fd);
-    *held = (struct held){.fd = -1};
+    if (held->copy >= 0)
+        close(held->copy);
+    *held = (struct held){.fd = -1, .copy = -1};
 }
 
 static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
@@ -363,7 +389,7 @@ static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct
     if (!items)
         return belay_error_set(err, ENOMEM, "cannot make room for %u images", ranks);
     for (uint32_t i = 0; i < ranks; i++)
-        items[i].fd = -1;
+        items[i] = (struct held){.fd = -1, .copy = -1};
     *set = (struct held_set){.line = line, .ranks = ranks, .items = items};
     return 0;
 }

@@ -80,6 +80,14 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
  */
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
 
+/*
+ * Whether a rank's image is frozen and a copy of it, which the next delta can be applied to, should be made
+ * now: none is there, and memory and limit_bytes (0: none) hold one. image: borrowed.
+ */
+bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_bytes, int *image);
+/* It was made by apply_copy(). Takes it over. */
+void store_copy_end(struct store *store, uint32_t rank, int copy);
+
 /* What there is to be applied of a rank. Returns false if nothing is. The descriptors stay the store's. */
 bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply);
 /* It was applied. Takes over apply->made. Returns 0 or -1 with err. */

@@ -303,6 +303,38 @@ static void test_deltas(void **state)
     assert_int_equal(count_held(), 0);
 }
 
+/* The copy that a frozen image needs is made before its delta comes. */
+static void test_copy_ahead(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct store *store = store_create(keeper, "job", NULL);
+    int image;
+    commit(store, 1);
+    assert_false(store_copy_begin(store, 1, 0, &image)); /* not frozen: changed in place */
+    store_freeze(store, 1);
+    assert_false(store_copy_begin(store, 1, 1, &image)); /* no room */
+    assert_true(store_copy_begin(store, 1, 0, &image));
+    assert_int_equal(image, store_image(store, 1));
+    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, image, (off_t)image_offset(UPPER_BASE + PAGE));
+    int copy = apply_copy(image, NULL);
+    assert_true(copy >= 0);
+    store_copy_end(store, 1, copy);
+    assert_false(store_copy_begin(store, 1, 0, &image));
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    assert_int_equal(store_image(store, 1), copy);
+    expect_applied(copy, 1, 2);
+    assert_int_equal(mapped[0], 1);
+    munmap(mapped, PAGE);
+    store_freeze(store, 1);
+    store_copy_end(store, 1, apply_copy(copy, NULL)); /* not used: it goes with the store */
+    store_destroy(store, true);
+    assert_int_equal(count_held(), 0);
+}
+
 /* An agent that is killed before, amid or after the apply; the next one gets to the same end. */
 static void test_apply_is_taken_up(void **state)
 {
@@ -382,6 +414,7 @@ int main(void)
         EACH(test_torn_record),
         EACH(test_long_record_is_shortened),
         EACH(test_deltas),
+        EACH(test_copy_ahead),
         EACH(test_apply_is_taken_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static struct capture *capture(struct memory *memory, uint64_t line)
 static int take_image(struct capture *capture, int image, uint64_t line, bool is_frozen)
 {
     struct belay_error err = {0};
-    struct apply apply = {.image = image, .is_frozen = is_frozen, .line = line, .made = -1};
+    struct apply apply = {.image = image, .is_frozen = is_frozen, .copy = -1, .line = line, .made = -1};
     apply.delta = capture_take(capture, &apply.base_line);
     capture_commit(capture);
     capture_destroy(capture);
