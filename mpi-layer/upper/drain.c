@@ -110,17 +110,27 @@ static void note_told(struct drain *drain, const struct told *told)
     }
 }
 
+/*
+ * Nobody else receives while we drain, so what a probe has found is what a receive with its envelope gets.
+ * Matched probes would say so more plainly, but Open MPI's libfabric transport fails in receiving what they
+ * have matched.
+ */
+static void receive_probed(void *buffer, MPI_Count bytes, const MPI_Status *probed, void *real_comm)
+{
+    lower_MPI_Recv(buffer, (int)bytes, api_real(MPI_BYTE), probed->MPI_SOURCE, probed->MPI_TAG, real_comm,
+                   MPI_STATUS_IGNORE);
+}
+
 static void receive_counts(struct drain *drain)
 {
     MPI_Status status;
-    void *matched = NULL;
     int flag = 0, bytes = 0;
-    lower_MPI_Improbe(MPI_ANY_SOURCE, COUNT_TAG, comm_private_world(), &flag, &matched, &status);
+    lower_MPI_Iprobe(MPI_ANY_SOURCE, COUNT_TAG, comm_private_world(), &flag, &status);
     if (!flag)
         return;
     lower_MPI_Get_count(&status, api_real(MPI_BYTE), &bytes);
     struct told *list = arena_alloc((size_t)bytes + 1);
-    lower_MPI_Mrecv(list, bytes, api_real(MPI_BYTE), &matched, &status);
+    receive_probed(list, bytes, &status, comm_private_world());
     for (size_t i = 0; i < (size_t)bytes / sizeof *list; i++)
         note_told(drain, &list[i]);
     arena_free(list);
@@ -159,9 +169,8 @@ static bool take_message(struct comm *c)
 {
     MPI_Status status;
     MPI_Count bytes = 0;
-    void *matched = NULL;
     int flag = 0;
-    lower_MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->handle->real, &flag, &matched, &status);
+    lower_MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->handle->real, &flag, &status);
     if (!flag)
         return false;
     lower_MPI_Get_elements_x(&status, api_real(MPI_BYTE), &bytes);
@@ -169,7 +178,7 @@ static bool take_message(struct comm *c)
     message->source = status.MPI_SOURCE;
     message->tag = status.MPI_TAG;
     message->bytes = (uint64_t)bytes;
-    lower_MPI_Mrecv(message->data, (int)bytes, api_real(MPI_BYTE), &matched, &status);
+    receive_probed(message->data, bytes, &status, c->handle->real);
     c->peers[message->source].received++;
     *c->drained_end = message;
     c->drained_end = &message->next;
