@@ -25,6 +25,8 @@ static const struct check checks[] = {
     {"memfd", true, probe_memfd, "a kernel with memfd_create(2) (CONFIG_MEMFD_CREATE)"},
     {"mpirun", true, probe_mpirun, "apt-get install openmpi-bin, and have its directory on the PATH"},
     {"libmpi", true, probe_libmpi, "apt-get install libopenmpi3"},
+    {"transports", false, probe_transports,
+     "start a small job by hand, like mpirun -n 2 hostname: it tells what is wrong"},
     {"installation", true, probe_installation, "make install again, with all parts built"},
     {"run directory", true, probe_rundir, "set BELAY_RUNDIR to a directory of yours (mode 0700)"},
     {"agent", true, probe_agent,

@@ -29,6 +29,7 @@ void probe_free_memory(struct finding *finding);
 /* What is installed and running. */
 void probe_mpirun(struct finding *finding);
 void probe_libmpi(struct finding *finding);
+void probe_transports(struct finding *finding); /* starts two ranks: about a second */
 void probe_installation(struct finding *finding);
 void probe_rundir(struct finding *finding);
 void probe_agent(struct finding *finding);

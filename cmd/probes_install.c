@@ -44,6 +44,28 @@ void probe_libmpi(struct finding *finding)
     /* Never unloaded: Open MPI's libraries do not survive that. */
 }
 
+/* Of Open MPI, with the settings (OMPI_MCA_...) that jobs of this environment have. */
+void probe_transports(struct finding *finding)
+{
+    struct layout layout;
+    struct belay_error err;
+    char line[256] = "";
+    finding->is_good = false;
+    if (layout_find(&layout, &err)) {
+        snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
+        return;
+    }
+    setenv("BELAY_LAUNCH", layout.launch, 1); /* the shell does not look into it */
+    FILE *pipe = popen("mpirun --oversubscribe --timeout 20 -n 2 \"$BELAY_LAUNCH\" --transports 2>/dev/null",
+                       "re");
+    if (pipe && !fgets(line, sizeof line, pipe))
+        line[0] = '\0';
+    finding->is_good = pipe && pclose(pipe) == 0 && line[0];
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(finding->text, sizeof finding->text, "%s",
+             finding->is_good ? line : "mpirun does not start two ranks here");
+}
+
 void probe_installation(struct finding *finding)
 {
     struct layout layout;

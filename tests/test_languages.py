@@ -2,11 +2,12 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 
 import pytest
 
-from belaytest import assert_recovered
+from belaytest import assert_recovered, assert_restored, assert_same_result
 from programs import TESTS, Program
 
 PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
@@ -72,26 +73,75 @@ def script(folder, text):
     return path
 
 
-WRAPPERS = {
-    "script": "{script}",
-    "env": "env -u NOTHING SOME=thing nice -n 1 setarch -R {program}",
-}
+# ---- started by others ----
 
-
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_wrappers(sandbox, programs, wrapper):
-    """The program is started by others, which stay what they are."""
-    program = programs.test_program("ring", "--steps", 300, "--seconds", 3)
-    words = shlex.join(program.argv)
-    text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{words} "$@"\n'
-    words = WRAPPERS[wrapper].format(script=script(sandbox.folder, text), program=words)
+def run_in_ways(sandbox, programs, ways, *arguments, **options):
+    """One rank for each of the ways to start (words before the program, or the words in its place), with one kill."""
+    program = programs.test_program("ring", *arguments, ranks=len(ways))
     trace = os.path.join(sandbox.folder, "trace")
-    job = sandbox.run(program, trace=False, line=["mpirun", "-n", "4", *shlex.split(words), "--trace", trace])
+    line = ["mpirun"]
+    for way in ways:
+        line += ["-n", "1", *way, *program.argv[1:], "--trace", trace, ":"]
+    job = sandbox.run(program, trace=False, line=line[:-1], **options)
     job.trace_path = trace
     job.wait_committed(2)
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+PYTHON_WRAPPER = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]) % 256)"
+
+
+def test_wrappers(sandbox, programs):
+    """The program is started by others, which stay what they are."""
+    ring = programs.test_program("ring").argv[0]
+    text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{shlex.quote(ring)} "$@"\n'
+    wrappers = ["env -u NOTHING SOME=thing", "nice -n 1", "setarch -R", "stdbuf -oL", "taskset 1",
+                "numactl --localalloc", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
+    ways = [[*shlex.split(words), ring] for words in wrappers if shutil.which(shlex.split(words)[0])]
+    run_in_ways(sandbox, programs, [[script(sandbox.folder, text)], *ways], "--steps", 200, "--seconds", 2,
+                BELAY_LATE_MPI="")  # or Python itself would be made the rank
+
+
+def real_libmpi():
+    path = subprocess.run(["mpicc", "-print-file-name=libmpi.so.40"], capture_output=True, text=True, check=True).stdout
+    return os.path.realpath(path.strip())
+
+
+def test_linking(sandbox, programs):
+    """However the program is led to a libmpi, it gets ours."""
+    if not shutil.which("patchelf"):
+        pytest.skip("patchelf is not installed")
+    ring = programs.test_program("ring").argv[0]
+    copies = os.path.join(sandbox.base, "copies")
+    os.mkdir(copies)
+    shutil.copy(real_libmpi(), os.path.join(copies, "libmpi.so.40"))
+
+    def patched(name, *change):
+        path = os.path.join(sandbox.base, name)
+        subprocess.run(["patchelf", *change, "--output", path, ring], check=True)
+        return [path]
+
+    ways = [patched("absolute", "--replace-needed", "libmpi.so.40", real_libmpi()),
+            patched("absolute-copy", "--replace-needed", "libmpi.so.40", os.path.join(copies, "libmpi.so.40")),
+            patched("rpath", "--force-rpath", "--set-rpath", copies),
+            patched("runpath", "--set-rpath", copies),
+            ["env", f"LD_LIBRARY_PATH={copies}", ring],
+            ["env", f"LD_LIBRARY_PATH={os.path.dirname(real_libmpi())}", ring]]
+    run_in_ways(sandbox, programs, ways, "--steps", 200, "--seconds", 2)
+
+
+def test_names(sandbox, programs):
+    """What ps shows and /proc/self tells, under another argv[0], before a restart and after it."""
+    program = programs.test_program("names", "--steps", 100, "--seconds", 2, ranks=2)
+    called = ["bash", "-c", f'exec -a other {shlex.quote(program.argv[0])} "$@"', "bash", *program.argv[1:]]
+    job = sandbox.run(type(program)(tuple(called), 2), trace=False)
+    job.wait_committed(1)
+    job.kill_and_recover()
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
 
 
 def test_python_script_in_a_shell_script(sandbox):
@@ -105,11 +155,6 @@ def test_python_script_in_a_shell_script(sandbox):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
-
-
-def real_libmpi():
-    path = subprocess.run(["mpicc", "-print-file-name=libmpi.so.40"], capture_output=True, text=True, check=True).stdout
-    return os.path.realpath(path.strip())
 
 
 def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):

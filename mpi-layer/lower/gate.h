@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 7
+#define LAYER_LAYOUT_VERSION 8
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -185,6 +185,7 @@ struct vk {
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     char libmpi[4096];     /* our library: what a path of the real one means to the application */
+    uint64_t arguments[2], variables[2]; /* where the strings of argv and environ began and ended */
     uint32_t umask;
 };
 

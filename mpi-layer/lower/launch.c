@@ -2,6 +2,7 @@
  * launch.c - belay-launch: the half of a rank that is never saved.
  *
  *     belay-launch --argv0 NAME -- PROGRAM [args]
+ *     belay-launch --transports                      for belay doctor
  *
  * An ordinary MPI program that brings the application into its own address space (upper half), or, when
  * the agent holds a line for this rank, puts the saved upper half back under a fresh MPI library.
@@ -27,6 +28,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/uffd.h"
+#include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
@@ -37,6 +39,7 @@
 #include "mpi-layer/lower/restore.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
+#include "mpi-layer/lower/transports.h"
 #include "mpi-layer/lower/trap.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
@@ -336,7 +339,10 @@ static void start_program(const struct paths *paths, const char *program, char *
         return;
     uint64_t stack = loader_build_stack(program, &elf, interpreter.bias, argv, environment, err);
     prctl(PR_SET_NAME, strrchr(program, '/') + 1); /* for ps and top; threads made from here on have it too */
-    if (stack && !trap_install(err))
+    if (!stack)
+        return;
+    arguments_show();
+    if (!trap_install(err))
         loader_jump(interpreter.entry, stack);
 }
 
@@ -376,6 +382,7 @@ static void restart_program(struct belay_error *err)
         return;
     restore_close(&restore);
     close(rank.image_fd);
+    arguments_show();
     gate_fault("rank.restore", rank.restore_line);
     rank.control->leader_tid = (uint32_t)gettid();
     if (trap_install(err))
@@ -414,6 +421,8 @@ int main(int argc, char **argv)
     struct paths paths;
     const char *argv0;
     static char program[PATH_MAX];
+    if (argc == 2 && !strcmp(argv[1], "--transports"))
+        return transports_print();
     char **arguments = parse_arguments(argc, argv, &argv0, &err);
     if (!arguments)
         die(&err);

@@ -228,6 +228,7 @@ uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, 
     }
     size_t arguments = count_of(argv), variables = count_of(envp);
     const char *exec_name = push_string(&stack, path), *platform = push_string(&stack, "x86_64");
+    VK->variables[1] = (uint64_t)stack.top;
     char **pointers = calloc(arguments + variables + 2, sizeof *pointers);
     if (!pointers) {
         belay_error_set(err, ENOMEM, "no memory for the initial stack");
@@ -235,8 +236,10 @@ uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, 
     }
     for (size_t i = variables; i-- > 0;)
         pointers[arguments + 1 + i] = push_string(&stack, envp[i]);
+    VK->variables[0] = VK->arguments[1] = (uint64_t)stack.top;
     for (size_t i = arguments; i-- > 0;)
         pointers[i] = push_string(&stack, argv[i]);
+    VK->arguments[0] = (uint64_t)stack.top;
     stack.top = (char *)((uint64_t)stack.top & ~15ul);
     const void *random_at = push_bytes(&stack, random, sizeof random);
     size_t words = build_auxv(auxv, program, interpreter_base, exec_name, platform, random_at);

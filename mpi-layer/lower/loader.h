@@ -18,7 +18,8 @@ struct loaded_elf {
 int loader_map(const char *path, struct loaded_elf *elf, struct belay_error *err);
 
 /*
- * Build the initial stack (arguments, environment, auxiliary vector) below UPPER_STACK_TOP.
+ * Build the initial stack (arguments, environment, auxiliary vector) below UPPER_STACK_TOP; where its strings
+ * are is noted in struct vk.
  * Returns the stack pointer, or 0 with err.
  */
 uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, uint64_t interpreter_base,

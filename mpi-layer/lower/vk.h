@@ -32,6 +32,8 @@ extern const int vk_trapped_calls[];
 long vk_create(void);
 /* Zeroed memory from the arena (never freed; callers reuse). NULL: out of memory. */
 void *vk_alloc(uint64_t bytes);
+/* Is this /proc/self/exe, by one of its names? To the application it is VK->exe. */
+bool vk_is_own_exe(const char *path);
 /* True unless a vfork()ed child runs on its parent's memory. */
 bool vk_is_own_process(void);
 /* True in the rank itself, false in its forked children. */

@@ -178,13 +178,15 @@ static bool is_libmpi(const char *path)
 
 /*
  * A program that loads the library by a path, not by its name, would get a second one, in the wrong half.
- * ld.so knows by device and inode that it has ours.
+ * ld.so knows by device and inode that it has ours. A program that reads its own file wants its symbols.
  */
 static long path_of(long path, long flags)
 {
-    bool is_read = (flags & (O_ACCMODE | O_CREAT | O_PATH)) == O_RDONLY;
-    bool is_ours = is_read && VK->libmpi[0] && vk_is_rank() && is_libmpi((const char *)path);
-    return is_ours ? (long)VK->libmpi : path;
+    if ((flags & (O_ACCMODE | O_CREAT | O_PATH)) != O_RDONLY || !path)
+        return path;
+    if (vk_is_own_exe((const char *)path))
+        return (long)VK->exe;
+    return VK->libmpi[0] && vk_is_rank() && is_libmpi((const char *)path) ? (long)VK->libmpi : path;
 }
 
 long vk_file_open(long nr, long a, long b, long c, long d)

@@ -88,12 +88,30 @@ long vk_create(void)
     return 0;
 }
 
-static bool is_proc_self_exe(const char *path)
+static const char *after(const char *text, const char *prefix)
 {
-    const char *exe = "/proc/self/exe";
-    while (*exe && *path == *exe)
-        path++, exe++;
-    return !*exe && !*path;
+    while (text && *prefix)
+        text = *text == *prefix++ ? text + 1 : NULL;
+    return text;
+}
+
+/* Digits that make this number. */
+static const char *after_number(const char *text, uint64_t number)
+{
+    uint64_t read = 0;
+    if (!text || *text < '1' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++)
+        read = 10 * read + (uint64_t)(*text - '0');
+    return read == number ? text : NULL;
+}
+
+bool vk_is_own_exe(const char *path)
+{
+    const char *process = after(path, "/proc/"), *rest = after(process, "self");
+    rest = rest ? rest : after(process, "thread-self");
+    rest = after(rest ? rest : after_number(process, VK->pid), "/exe");
+    return rest && !*rest;
 }
 
 static long own_exe(char *buffer, uint64_t bytes)
@@ -190,9 +208,9 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_exit_group:
         return exit_group(a);
     case SYS_readlink:
-        return is_proc_self_exe((const char *)a) ? own_exe((char *)b, (uint64_t)c) : raw3(nr, a, b, c);
+        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, (uint64_t)c) : raw3(nr, a, b, c);
     case SYS_readlinkat:
-        return is_proc_self_exe((const char *)b) ? own_exe((char *)c, (uint64_t)d) : raw4(nr, a, b, c, d);
+        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, (uint64_t)d) : raw4(nr, a, b, c, d);
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigprocmask:
