@@ -98,6 +98,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     struct capture_subject subject = {
         .memory = whole->request.memories[index],
         .program = rank_program(rank),
+        .moves = &rank_control(rank)->moves,
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
                    .ranks = whole->request.count,

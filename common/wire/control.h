@@ -24,9 +24,10 @@
 #include <stdint.h>
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 3u
+#define CONTROL_VERSION 4u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
+#define CONTROL_MAX_MOVES 64
 #define CONTROL_ANYBODY (-1)
 
 /* The signal that makes a rank look at its control page while it computes: SIGRTMAX - 2. It is the
@@ -64,6 +65,14 @@ struct control_clock {
     uint64_t seq;         /* R>A collectives entered or initiated on it so far */
     uint64_t target_comm; /* A>R the communicator that `target` belongs to (else target counts as 0) */
     uint64_t target;      /* A>R valid for the line in `targets_line` */
+};
+
+/* Where mremap() has put memory of the process: the last of them. R>A, read while the rank is parked */
+struct control_moves {
+    uint32_t count; /* ever; the ranges are a ring */
+    struct {
+        uint64_t start, end;
+    } ranges[CONTROL_MAX_MOVES];
 };
 
 struct control {
@@ -114,7 +123,16 @@ struct control {
     uint64_t restored_line; /* 0: started from the beginning */
     uint64_t restore_ns;    /* from the end of the new MPI_Init to the first application instruction */
 
+    struct control_moves moves;
+
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };
+
+static inline void control_note_move(struct control_moves *moves, uint64_t start, uint64_t end)
+{
+    uint32_t slot = __atomic_fetch_add(&moves->count, 1, __ATOMIC_RELAXED) % CONTROL_MAX_MOVES;
+    moves->ranges[slot].start = start;
+    moves->ranges[slot].end = end;
+}
 
 #endif

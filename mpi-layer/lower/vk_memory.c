@@ -178,11 +178,16 @@ long vk_brk(uint64_t end)
     return (long)end;
 }
 
-long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
+/* Not every tracker sees it. */
+static long note_move(long result, uint64_t old, uint64_t bytes)
 {
-    long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
-    if (left < 0)
-        return left;
+    if (result > 0 && (uint64_t)result != old && VK->pid == VK->rank_pid)
+        control_note_move(&GATE->control->moves, (uint64_t)result, (uint64_t)result + VK_PAGE_UP(bytes));
+    return result;
+}
+
+static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
+{
     if ((flags & MREMAP_FIXED) || !(flags & MREMAP_MAYMOVE))
         return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
     long result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);
@@ -197,4 +202,10 @@ long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uin
     if (result < 0)
         raw2(SYS_munmap, at, bytes);
     return result;
+}
+
+long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
+{
+    long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
+    return left < 0 ? left : note_move(move(old, old_bytes, bytes, flags, wanted), old, bytes);
 }

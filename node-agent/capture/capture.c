@@ -5,11 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node-agent/capture/moves.h"
 #include "node-agent/capture/stage.h"
 
 struct capture {
     struct capture_subject subject;
     char *program;
+    struct control_moves moves;
     struct maps maps;
     struct image_writer *writer;
     struct tracker_pages pages; /* as the tracker told them at this line */
@@ -41,6 +43,8 @@ struct capture *capture_create(const struct capture_subject *subject)
     memory_ref(subject->memory);
     capture->fd = -1;
     capture->program = strdup(subject->program);
+    if (subject->moves)
+        capture->moves = *subject->moves;
     capture->writer = image_writer_create();
     if (!capture->program || !capture->writer) {
         capture_destroy(capture);
@@ -171,6 +175,11 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
         rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
+    if (rc == 0 && memory->ops->rearm)
+        rc = memory->ops->rearm(memory->tracker, err);
+    if (rc == 0 && memory->ops->misses_moves &&
+        moves_add(&capture->moves, &memory->moves_seen, &capture->pages.present, &capture->pages.dirty) < 0)
+        rc = belay_error_errno(err, "cannot note pages");
     if (rc == 0 && memory->ops->rearm)
         rc = memory->ops->rearm(memory->tracker, err);
     if (rc == 0 && (runs_union(&memory->pending, &capture->pages.dirty, &pending) < 0 ||

@@ -15,6 +15,7 @@
 
 #include "common/image/image.h"
 #include "common/util/error.h"
+#include "common/wire/control.h"
 #include "node-agent/capture/memory.h"
 #include "node-agent/capture/stage.h"
 
@@ -22,9 +23,10 @@ struct capture;
 
 /* What the capture is of. */
 struct capture_subject {
-    struct memory *memory;      /* of the rank; a reference is taken */
-    const char *program;        /* path of the executable; copied */
-    struct image_header header; /* line, rank, ranks, resume_context, identity, layout_version */
+    struct memory *memory;             /* of the rank; a reference is taken */
+    const char *program;               /* path of the executable; copied */
+    const struct control_moves *moves; /* of the rank, which stands still; copied; NULL: none */
+    struct image_header header;        /* line, rank, ranks, resume_context, identity, layout_version */
 };
 
 /* NULL with ENOMEM. */

@@ -26,6 +26,7 @@ struct memory {
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;
+    uint32_t moves_seen;    /* of the process's, when it was captured last */
     struct buffer buffer;   /* of the delta in progress */
     int image;              /* or the whole image in progress; -1: none */
     struct run_set staged;  /* pages that have a place in it (data_offset: in a delta) */

@@ -5,6 +5,8 @@
  * Marks are taken from all pages of the process at once, after they have been read. What is written in
  * between would be lost: the process has to stand still. Pages of a new mapping count as marked.
  *
+ * Where mremap() moves whole page tables, pages get no mark at their new place, and come with their old ones.
+ *
  * The page of zeros gets no mark: a page that was given back, and then read, does not look written. Like a
  * page that is shared with a forked child, it is not exclusively the process's; such pages count as written.
  */
@@ -30,6 +32,7 @@ static int soft_rearm(struct tracker *tracker, struct belay_error *err);
 const struct tracker_ops tracker_soft_dirty = {
     .name = "soft_dirty",
     .is_incremental = true,
+    .misses_moves = true,
     .works = soft_dirty_works,
     .create = soft_create,
     .destroy = soft_destroy,

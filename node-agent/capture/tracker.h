@@ -27,6 +27,7 @@ struct tracker_pages {
 struct tracker_ops {
     const char *name;
     bool is_incremental; /* it needs a base, and tells what changed since */
+    bool misses_moves;   /* pages that mremap() has moved are not told: they have to be added */
     bool is_concurrent;  /* it may be asked while the process runs: no write is lost */
     /* Whether this kernel offers it to this user: tried, not looked up. */
     bool (*works)(void);

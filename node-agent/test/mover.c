@@ -70,8 +70,10 @@ static void be_mover(int commands, int answers, unsigned seed)
 
 static void start_child(const struct mover *mover, const int to[2], const int from[2], unsigned seed)
 {
-    const struct mover_files files = {
-        .mapped = mover->file, .shared = mover->shared, .random = open("/dev/urandom", O_RDONLY)};
+    const struct mover_files files = {.mapped = mover->file,
+                                      .shared = mover->shared,
+                                      .random = open("/dev/urandom", O_RDONLY),
+                                      .moves = mover->moves};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(to[1]);
     close(from[0]);
@@ -92,7 +94,9 @@ static void open_files(struct mover *mover)
         ftruncate(mover->shared, (off_t)bytes))
         abort();
     mover->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mover->shared, 0);
-    if (mover->outside == MAP_FAILED)
+    mover->moves =
+        mmap(NULL, sizeof *mover->moves, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mover->outside == MAP_FAILED || mover->moves == MAP_FAILED)
         abort();
 }
 
@@ -171,6 +175,7 @@ void mover_end(struct mover *mover)
 {
     kill(mover->pid, SIGKILL);
     waitpid(mover->pid, NULL, 0);
+    munmap(mover->moves, sizeof *mover->moves);
     munmap(mover->outside, MOVER_FILE_PAGES * PAGE);
     close(mover->commands);
     close(mover->answers);

@@ -16,6 +16,7 @@ struct mover {
     int file;      /* that it maps privately */
     int shared;    /* that it maps shared, ... */
     char *outside; /* ... as mapped in this process */
+    struct control_moves *moves;
     unsigned random;
 };
 

@@ -110,8 +110,8 @@ static void pick_range(const struct slot *slot, unsigned *first, unsigned *pages
 
 static void pick_kind(struct slot *slot)
 {
-    static const enum kind kinds[] = {KIND_ANON,    KIND_ANON,    KIND_ANON,  KIND_ANON, KIND_FILE,
-                                      KIND_SHARED,  KIND_OUTSIDE, KIND_STACK, KIND_HUGE, KIND_ANON};
+    static const enum kind kinds[] = {KIND_ANON,   KIND_ANON,    KIND_ANON,  KIND_ANON, KIND_FILE,
+                                      KIND_SHARED, KIND_OUTSIDE, KIND_STACK, KIND_HUGE, KIND_ANON};
     slot->kind = kinds[pick(sizeof kinds / sizeof kinds[0])];
     slot->pages = pick(3) ? 1 + pick(200) : MOVER_SLOT_PAGES / 2 + pick(MOVER_SLOT_PAGES / 2);
     if (slot->kind == KIND_FILE || slot->kind == KIND_SHARED || slot->kind == KIND_OUTSIDE)
@@ -153,6 +153,15 @@ static void write_some(unsigned i, unsigned first, unsigned pages)
         write_page(i, page);
 }
 
+/* Of the trackers, some have to be told. */
+static void *move(void *from, size_t old_bytes, size_t bytes, int flags, void *to)
+{
+    void *moved = mremap(from, old_bytes, bytes, flags, to);
+    if (moved != MAP_FAILED)
+        control_note_move(files.moves, (uintptr_t)moved, (uintptr_t)moved + bytes);
+    return moved;
+}
+
 static void move_slot(unsigned from, unsigned to)
 {
     struct slot *slot = &slots[from];
@@ -166,7 +175,7 @@ static void move_slot(unsigned from, unsigned to)
     bool stays = slot->kind == KIND_ANON && pages == slot->pages && pick(3) == 0;
     if (stays)
         flags |= MREMAP_DONTUNMAP;
-    if (mremap(at(from, 0), slot->pages * PAGE, pages * PAGE, flags, at(to, 0)) == MAP_FAILED)
+    if (move(at(from, 0), slot->pages * PAGE, pages * PAGE, flags, at(to, 0)) == MAP_FAILED)
         return; /* it has holes */
     slots[to].kind = slot->kind;
     slots[to].pages = pages;
@@ -184,10 +193,10 @@ static void exile_part(unsigned i, unsigned first, unsigned pages)
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
     if (slot->exile_pages > 0) {
         size_t bytes = slot->exile_pages * PAGE;
-        mremap(exile_of(i), bytes, bytes, flags, at(i, slot->exile_first));
+        move(exile_of(i), bytes, bytes, flags, at(i, slot->exile_first));
         munmap(exile_of(i), bytes);
         slot->exile_pages = 0;
-    } else if (mremap(at(i, first), pages * PAGE, pages * PAGE, flags, exile_of(i)) != MAP_FAILED) {
+    } else if (move(at(i, first), pages * PAGE, pages * PAGE, flags, exile_of(i)) != MAP_FAILED) {
         slot->exile_first = first;
         slot->exile_pages = pages;
     }
@@ -199,10 +208,10 @@ static void swap_parts(unsigned i, unsigned first, unsigned pages)
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
     size_t bytes = pages * PAGE;
     if (slots[i].exile_pages > 0 || first + 2 * pages > slots[i].pages ||
-        mremap(at(i, first), bytes, bytes, flags, exile_of(i)) == MAP_FAILED)
+        move(at(i, first), bytes, bytes, flags, exile_of(i)) == MAP_FAILED)
         return;
-    mremap(at(i, first + pages), bytes, bytes, flags, at(i, first));
-    mremap(exile_of(i), bytes, bytes, flags, at(i, first + pages));
+    move(at(i, first + pages), bytes, bytes, flags, at(i, first));
+    move(exile_of(i), bytes, bytes, flags, at(i, first + pages));
     munmap(exile_of(i), bytes);
 }
 
@@ -244,10 +253,10 @@ static void replace_child(unsigned which)
 
 static void advise(unsigned i, unsigned first, unsigned pages)
 {
-    static const int advices[] = {
-        MADV_DONTNEED,   MADV_DONTNEED,  MADV_DONTNEED,       MADV_NOHUGEPAGE, MADV_HUGEPAGE, MADV_FREE,
-        MADV_WIPEONFORK, MADV_KEEPONFORK, MADV_DONTFORK,      MADV_DOFORK,     MADV_COLLAPSE, MADV_PAGEOUT,
-        MADV_COLD,       MADV_MERGEABLE, MADV_POPULATE_WRITE, MADV_DONTNEED_LOCKED};
+    static const int advices[] = {MADV_DONTNEED, MADV_DONTNEED,  MADV_DONTNEED,       MADV_NOHUGEPAGE,
+                                  MADV_HUGEPAGE, MADV_FREE,      MADV_WIPEONFORK,     MADV_KEEPONFORK,
+                                  MADV_DONTFORK, MADV_DOFORK,    MADV_COLLAPSE,       MADV_PAGEOUT,
+                                  MADV_COLD,     MADV_MERGEABLE, MADV_POPULATE_WRITE, MADV_DONTNEED_LOCKED};
     int advice = advices[pick(sizeof advices / sizeof advices[0])];
     if (advice == MADV_COLLAPSE) { /* all of a huge page's memory, or nothing */
         write_some(i, 0, slots[i].pages < 512 ? slots[i].pages : 512);

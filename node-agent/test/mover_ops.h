@@ -5,15 +5,18 @@
 #ifndef BELAY_NODE_AGENT_TEST_MOVER_OPS_H
 #define BELAY_NODE_AGENT_TEST_MOVER_OPS_H
 
+#include "common/wire/control.h"
+
 #define MOVER_SLOTS 12u
 #define MOVER_SLOT_BYTES (64ull << 20)
 #define MOVER_SLOT_PAGES 2048u /* used of each slot: several page tables */
 #define MOVER_FILE_PAGES 40u   /* at most, of a mapped file */
 
 struct mover_files {
-    int mapped; /* mapped privately; it has MOVER_FILE_PAGES pages */
-    int shared; /* mapped shared, also by another process */
-    int random; /* to read from */
+    int mapped;                  /* mapped privately; it has MOVER_FILE_PAGES pages */
+    int shared;                  /* mapped shared, also by another process */
+    int random;                  /* to read from */
+    struct control_moves *moves; /* of memory, noted here */
 };
 
 /* Before anything else: faults on pages that may not be written are caught from now on. */

@@ -26,14 +26,15 @@
 #define OPERATIONS 25u
 
 static unsigned first_seed = 1, last_seed = 2, lines = 70;
-static uint64_t ahead_bytes; /* copied while the child ran */
+static const struct control_moves *moves; /* of the mover */
+static uint64_t ahead_bytes;              /* copied while the child ran */
 
 /* Capture a line; the descriptor of the image or delta. */
 static struct capture *capture(struct memory *memory, uint64_t line)
 {
     struct belay_error err = {0};
     struct capture_subject subject = {
-        .memory = memory, .program = "/usr/bin/app", .header = {.line = line, .ranks = 1}};
+        .memory = memory, .program = "/usr/bin/app", .moves = moves, .header = {.line = line, .ranks = 1}};
     struct capture *capture = capture_create(&subject);
     if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
         fail_msg("line %llu: %s", (unsigned long long)line, err.text);
@@ -161,6 +162,7 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     int image = -1;
     uint64_t whole_bytes = 0, delta_bytes = 0;
     mover_start(&mover, seed);
+    moves = mover.moves;
     struct memory *memory = memory_create(mover.pid, ops, mover.uffd, -1, 0, NULL);
     struct memory *other = memory_create(mover.pid, &tracker_full, -1, -1, 0, NULL);
     assert_non_null(memory);
@@ -188,6 +190,7 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     assert_true(delta_bytes < whole_bytes);
     close(image);
     mover_end(&mover);
+    moves = NULL;
     memory_unref(memory);
     memory_unref(other);
 }
