@@ -4,6 +4,8 @@
 
 #include "common/util/log.h"
 
+static uint32_t unseen_of(const struct rank *rank);
+static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint32_t count);
 static struct memory *make(struct job *job, const struct rank *rank);
 
 struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count)
@@ -24,6 +26,47 @@ void memories_destroy(struct memory **memories, uint32_t count)
     for (uint32_t i = 0; memories && i < count; i++)
         memory_unref(memories[i]);
     free(memories);
+}
+
+void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count)
+{
+    uint32_t all = 0;
+    bool is_new = false;
+    for (uint32_t i = 0; i < count; i++)
+        all |= unseen_of(ranks[i]) & CONTROL_UNSEEN_OTHERS;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t unseen = all | unseen_of(ranks[i]);
+        if (unseen & CONTROL_UNSEEN_REGISTERED)
+            is_new |= memory_distrust(memories[i], MEMORY_TRUST_NOTHING);
+        else if (unseen)
+            is_new |= memory_distrust(memories[i], MEMORY_TRUST_PAUSES);
+    }
+    if (is_new)
+        tell(job, all, ranks, count);
+}
+
+static uint32_t unseen_of(const struct rank *rank)
+{
+    return __atomic_load_n(&rank_control(rank)->unseen_writes, __ATOMIC_ACQUIRE);
+}
+
+/* What follows from it, once. */
+static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint32_t count)
+{
+    const char *text;
+    for (uint32_t i = 0; i < count; i++)
+        seen |= unseen_of(ranks[i]);
+    if (seen & CONTROL_UNSEEN_REGISTERED)
+        text = "the MPI library uses a transport that may write to memory unseen: all memory is copied at "
+               "each line ('--mca btl self,vader,tcp' avoids that)";
+    else if (seen & CONTROL_UNSEEN_OTHERS)
+        text = "ranks write to one another's memory by process_vm_writev: their memory is copied only "
+               "while they stand still";
+    else
+        text = "files are opened with O_DIRECT: the memory of these ranks is copied only while they "
+               "stand still";
+    log_info("job \"%s\": %s", job->name, text);
+    job_tell_text(job, text);
 }
 
 static struct memory *make(struct job *job, const struct rank *rank)

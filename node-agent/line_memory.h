@@ -15,6 +15,13 @@
  * where that cannot follow a rank, everything is captured at each line. NULL: the agent is out of memory.
  */
 struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count);
+
+/*
+ * Look how the ranks say that their memory is written to unseen. Before pages are copied ahead, and again
+ * when all stand still.
+ */
+void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count);
+
 /* Accepts NULL. */
 void memories_destroy(struct memory **memories, uint32_t count);
 

@@ -1,13 +1,15 @@
 """Lines that copy what changed: the same images, the same results, whatever the program does to its memory."""
 
-import json
+import re
 
 import pytest
 
-from belaytest import assert_recovered
+from belaytest import assert_recovered, lines_of_belay
 
-CHECKS = {"pagemap_scan": "pagemap scan", "soft_dirty": "soft-dirty", "bookkeeping": "bookkeeping"}  # of doctor
-TRACKERS = [*CHECKS, "full"]
+TRACKERS = ["pagemap_scan", "bookkeeping", "soft_dirty", "full"]
+POLICIES = ["sequential", "precopy"]
+# `full` never copies ahead.
+WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) != ("full", "precopy")]
 
 
 def memory_program(programs, seconds=4):
@@ -15,23 +17,61 @@ def memory_program(programs, seconds=4):
 
 
 def offered(belay, tracker):
-    checks = json.loads(belay("doctor", "--json").stdout)["checks"]
-    states = {check["name"]: check["state"] for check in checks}
-    return tracker == "full" or states[CHECKS[tracker]] == "ok"
+    """Whether this machine can run a job with the tracker."""
+    return belay("run", "--tracker", tracker, "--", "true").returncode == 0
 
 
-@pytest.mark.parametrize("tracker", TRACKERS)
-def test_kills_amid_memory_operations(sandbox, programs, belay, tracker):
-    if not offered(belay, tracker):
-        pytest.skip(f"this kernel does not offer {tracker}")
-    job = sandbox.run(memory_program(programs), interval="200ms", options=["--tracker", tracker])
-    for _ in range(2):
-        line = job.wait_committed()
-        status = job.kill_and_recover()
-        assert status["history"][-1]["restored_line"] >= line
-        job.wait_committed(status["history"][-1]["restored_line"] + 2)
+def known_trackers(belay):
+    """As the refusal of an unknown one names them."""
+    said = belay("run", "--tracker", "guess", "--", "true").stderr
+    return set(re.findall(r"[a-z_]+", said.rpartition("'guess': ")[2])) - {"or", "auto"}
+
+
+def test_every_tracker_is_tested(belay):
+    assert "full" in known_trackers(belay) and known_trackers(belay) <= set(TRACKERS)
+
+
+@pytest.mark.parametrize("tracker,policy", WAYS)
+def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy):
+    if tracker not in known_trackers(belay) or not offered(belay, tracker):
+        pytest.skip(f"{tracker} is not offered here")
+    job = sandbox.run(memory_program(programs, 3), interval="200ms",
+                      options=["--tracker", tracker, "--policy", policy])
+    line = job.wait_committed(2)
+    status = job.kill_and_recover()
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait_committed(status["history"][-1]["restored_line"] + 2)
     job.wait()
     assert_recovered(job)
+
+
+def unseen_program(programs, mode):
+    return programs.test_program("mem_unseen", "--mode", mode, "--steps", 60, "--seconds", 3)
+
+
+@pytest.mark.parametrize("mode,word", [("direct", "O_DIRECT"), ("others", "process_vm_writev")])
+def test_writes_that_no_page_table_shows(sandbox, programs, mode, word):
+    """They are noticed, told in one line, and what they write is in the lines."""
+    job = sandbox.run(unseen_program(programs, mode), interval="100ms")
+    job.wait_committed(3)
+    restored = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait_committed(restored + 2)
+    job.wait()
+    assert_recovered(job)
+    assert sum(word in line for line in lines_of_belay(job.errors)) == 2  # once for each epoch
+
+
+def test_messages_that_the_sender_writes(sandbox, programs):
+    """Open MPI copies large messages by process_vm_readv, or so when it is told to."""
+    job = sandbox.run(memory_program(programs, 3), interval="200ms", OMPI_MCA_btl="self,vader",
+                      OMPI_MCA_btl_vader_single_copy_mechanism="cma",
+                      OMPI_MCA_btl_vader_flags="send,put,inplace")
+    job.wait_committed(2)
+    restored = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait_committed(restored + 2)
+    job.wait()
+    assert_recovered(job)
+    assert any("process_vm_writev" in line for line in lines_of_belay(job.errors)), job.errors
 
 
 def test_a_line_copies_what_changed(sandbox, programs, belay):

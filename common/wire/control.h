@@ -59,6 +59,13 @@ enum control_exit {
     CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
 };
 
+/* Writes to memory that no page table shows, as bits: docs/capture.md. */
+enum control_unseen {
+    CONTROL_UNSEEN_DIRECT = 1,     /* by reads of files opened with O_DIRECT, while they last */
+    CONTROL_UNSEEN_OTHERS = 2,     /* the rank writes to other processes (process_vm_writev) */
+    CONTROL_UNSEEN_REGISTERED = 4, /* by a transport, to memory registered with it, at any time */
+};
+
 /* One live communicator. */
 struct control_clock {
     uint64_t comm;        /* R>A world-wide id of the communicator, 0: slot is free */
@@ -104,6 +111,7 @@ struct control {
 
     /* Written once or rarely. R>A */
     uint32_t needs_fence __attribute__((aligned(64))); /* 1: membarrier is not available to the rank */
+    uint32_t unseen_writes;                            /* enum control_unseen: bits are added, and stay */
     uint32_t leader_tid;                               /* thread to signal, in the rank's pid namespace */
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */

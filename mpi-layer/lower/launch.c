@@ -41,6 +41,7 @@
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
 #include "mpi-layer/lower/trap.h"
+#include "mpi-layer/lower/unseen.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_undo.h"
@@ -142,6 +143,7 @@ static void gate_note_process(void)
 {
     leave_tracking();
     process_note();
+    unseen_note_transports();
     vk_undo_begin_line(rank.control->line);
 }
 

@@ -99,6 +99,8 @@ static void note_fd(int fd)
     record->kind = kind_of(&st, record->path);
     record->status_flags = fcntl(fd, F_GETFL);
     record->fd_flags = fcntl(fd, F_GETFD);
+    if ((record->status_flags & O_DIRECT) && record->kind == FD_FILE) /* however it was opened */
+        vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     record->same_as = same_description(fd, VK->fd_count - 1);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
     record->bytes = S_ISREG(st.st_mode) ? st.st_size : -1;

@@ -72,6 +72,13 @@ bool vk_file_is_regular(long fd);
 long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
 long vk_file_open(long nr, long a, long b, long c, long d);
 
+/* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
+static inline void vk_note_unseen(uint32_t how)
+{
+    if (GATE->control)
+        __atomic_or_fetch(&GATE->control->unseen_writes, how, __ATOMIC_SEQ_CST);
+}
+
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
 long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);

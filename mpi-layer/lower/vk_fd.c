@@ -88,6 +88,8 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_socketpair:
         return add_pair(raw4(nr, a, b, c, d), (const int *)d);
     case SYS_fcntl:
+        if (b == F_SETFL && (c & O_DIRECT))
+            vk_note_unseen(CONTROL_UNSEEN_DIRECT);
         result = raw3(nr, a, b, c);
         if (b == F_DUPFD || b == F_DUPFD_CLOEXEC)
             vk_fd_add(result);

@@ -196,6 +196,8 @@ long vk_file_open(long nr, long a, long b, long c, long d)
                  : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
                                      : c;
     bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    if (flags & O_DIRECT)
+        vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     if (has_folder)
         b = path_of(b, flags);
     else

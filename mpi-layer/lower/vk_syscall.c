@@ -36,6 +36,7 @@ const int vk_trapped_calls[] = {
     SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
     SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
     SYS_copy_file_range, SYS_splice, SYS_sendfile,
+    SYS_process_vm_writev,
     SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
     SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat,
     -1};
@@ -199,6 +200,9 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
     case SYS_io_setup:
         return -ENOSYS;
+    case SYS_process_vm_writev:
+        vk_note_unseen(CONTROL_UNSEEN_OTHERS);
+        return raw_syscall(nr, a, b, c, d, e, f);
     case SYS_gettid:
         return vk_gettid();
     case SYS_tgkill:

@@ -71,9 +71,24 @@ void memory_commit(struct memory *memory, uint64_t line, struct run_set *present
     pthread_mutex_unlock(&memory->lock);
 }
 
+bool memory_distrust(struct memory *memory, enum memory_trust trust)
+{
+    if (__atomic_load_n(&memory->trust, __ATOMIC_RELAXED) >= (int)trust)
+        return false;
+    __atomic_store_n(&memory->trust, trust, __ATOMIC_RELAXED);
+    return true;
+}
+
+static int trust_of(const struct memory *memory)
+{
+    return __atomic_load_n(&memory->trust, __ATOMIC_RELAXED);
+}
+
 int memory_find_again(struct memory *memory, struct belay_error *err)
 {
-    if (!memory->is_lost)
+    if (trust_of(memory) != MEMORY_TRUST_ALL) /* told as written before the write was over */
+        runs_release(&memory->current);
+    if (!memory->is_lost && (trust_of(memory) != MEMORY_TRUST_NOTHING || !memory->ops->is_incremental))
         return 0;
     struct tracker *tracker = tracker_full.create(memory->pid, -1, err);
     if (!tracker)
@@ -109,7 +124,7 @@ void memory_forget_staged(struct memory *memory)
 
 bool memory_is_tracked(const struct memory *memory)
 {
-    return memory->ops->is_concurrent;
+    return memory->ops->is_concurrent && trust_of(memory) == MEMORY_TRUST_ALL;
 }
 
 bool memory_has_base(const struct memory *memory)

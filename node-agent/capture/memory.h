@@ -17,6 +17,13 @@
 #include "node-agent/capture/buffer.h"
 #include "node-agent/capture/tracker.h"
 
+/* How far what the tracker tells can be relied on: others may write to the memory unseen. */
+enum memory_trust {
+    MEMORY_TRUST_ALL = 0,
+    MEMORY_TRUST_PAUSES,  /* no such write is under way while the process stands still at a line */
+    MEMORY_TRUST_NOTHING, /* everything has to be copied at each line */
+};
+
 struct memory {
     pid_t pid;
     uint64_t image_inode;   /* of the image that the process was restored from; 0: none */
@@ -37,6 +44,7 @@ struct memory {
     struct run_set again;   /* of these, pages told at least twice: they were written while it was taken */
     struct run_set hot;     /* the same of lines before: copying them ahead would be in vain */
     unsigned hot_lines;     /* that `hot` has gathered */
+    int trust;              /* enum memory_trust; atomic, it only falls */
     bool is_lost;           /* the tracker has failed: what it told is not all */
     uint64_t last_bytes;    /* that the last delta took of it */
     pthread_mutex_t lock;
@@ -55,6 +63,9 @@ void memory_unref(struct memory *memory);
 
 /* The line was committed; `present` are its image's pages, taken over. From the loop. */
 void memory_commit(struct memory *memory, uint64_t line, struct run_set *present);
+
+/* From now on it is trusted no more than this. Returns true if that is news. From the loop. */
+bool memory_distrust(struct memory *memory, enum memory_trust trust);
 
 /* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
 int memory_find_again(struct memory *memory, struct belay_error *err);
