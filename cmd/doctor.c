@@ -53,7 +53,7 @@ static const struct {
     {"System V shared memory", "as it was at the line, but a copy for each process"},
     {"standard streams", "output is neither lost nor repeated, input goes on; see belay-run(1)"},
     {"pipes within a rank", "made again with what they held"},
-    {"pipes to others, sockets", "closed: their next use gives EBADF; one line names them"},
+    {"pipes to others, sockets", "closed: their use gives EBADF, their numbers stay taken; named once"},
     {"children", "not started again: waiting for one gives ECHILD"},
     {"devices, terminals", "opened again, in the state that they are in"},
     {"locks on files", "gone"},

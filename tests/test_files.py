@@ -105,6 +105,16 @@ def test_both_streams_into_files(sandbox, programs):
     assert_every_line_once(job, "err", errors)
 
 
+def test_streams_that_a_program_has_moved(sandbox, programs):
+    """A copy goes on where it was, what was thrown away stays away, two that were one are one again."""
+    job = run_with_kills(sandbox, lines(programs, "moved"), piped=True)
+    out = job.read("out").decode()
+    every = list(range(1, 2001))
+    assert [numbers(out, rank, "out") for rank in range(3)] == [every, [], every]
+    assert numbers(out, 2, "err") == every
+    assert "not restored" not in job.errors
+
+
 def test_buffers_are_carried_over(sandbox, programs):
     job = run_with_kills(sandbox, lines(programs, "blocks"), kills=1, piped=True)
     assert numbers(job.read("out").decode(), 0, "out") == list(range(1, 2001))

@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 8
+#define LAYER_LAYOUT_VERSION 9
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -110,7 +110,19 @@ struct vk_stream {
     uint64_t bytes, digest;
 };
 
-enum fd_kind { FD_NONE = 0, FD_FILE, FD_PIPE, FD_SOCKET, FD_EVENT, FD_EPOLL, FD_TIMER, FD_SIGNAL, FD_OTHER };
+enum fd_kind {
+    FD_NONE = 0,
+    FD_FILE,
+    FD_PIPE,
+    FD_ENDED_PIPE, /* nobody has its other end any more */
+    FD_SOCKET,
+    FD_EVENT,
+    FD_EPOLL,
+    FD_TIMER,
+    FD_SIGNAL,
+    FD_STREAM, /* of those that the launch gave the rank */
+    FD_OTHER
+};
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
     int32_t fd;
@@ -118,9 +130,9 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     int32_t status_flags; /* F_GETFL */
     int32_t fd_flags;     /* F_GETFD */
     int32_t same_as;      /* an earlier record's fd with the same open file description, or -1 */
-    int32_t reserved;
+    int32_t stream;       /* which, if it is one of the launch's: 0 to 2 */
     int64_t offset;
-    int64_t bytes; /* length of a regular file */
+    int64_t bytes; /* length of a regular file, capacity of a pipe, else -1 */
     uint64_t text; /* where in struct vk's fd_text its details begin: fdinfo, or what a pipe held */
     uint64_t text_bytes;
     char path[4096];

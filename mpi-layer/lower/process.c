@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,15 @@
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
+#define STREAMS 3
+
 typedef void fd_visit_f(int fd);
+
+/* What this launch has given the rank as standard streams; inode 0: nothing that a launch makes anew. */
+static struct {
+    dev_t device;
+    ino_t inode;
+} streams[STREAMS];
 
 static void for_each_fd(fd_visit_f *visit)
 {
@@ -31,6 +40,28 @@ static void for_each_fd(fd_visit_f *visit)
         closedir(directory);
 }
 
+/* Pipes, sockets and terminals are of this launch; a file or a device is the same in the next one. */
+static void note_streams(void)
+{
+    struct stat st;
+    for (int i = 0; i < STREAMS; i++)
+        if (fstat(i, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(i))) {
+            streams[i].device = st.st_dev;
+            streams[i].inode = st.st_ino;
+        }
+}
+
+/* Which of them a descriptor is, wherever the program has put it; -1: none. */
+static int stream_of(int fd, const struct stat *st)
+{
+    int found = -1;
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i].inode && streams[i].inode == st->st_ino && streams[i].device == st->st_dev &&
+            (found < 0 || i == fd))
+            found = i;
+    return found;
+}
+
 static void adopt_fd(int fd)
 {
     vk_fd_add(fd);
@@ -38,15 +69,22 @@ static void adopt_fd(int fd)
 
 void process_adopt_fds(void)
 {
+    note_streams();
     for_each_fd(adopt_fd);
 }
 
-static enum fd_kind kind_of(const struct stat *st, const char *path)
+static bool is_ended_pipe(int fd, const char *path)
+{
+    struct pollfd ready = {.fd = fd};
+    return path[0] != '/' && poll(&ready, 1, 0) == 1 && (ready.revents & (POLLHUP | POLLERR));
+}
+
+static enum fd_kind kind_of(int fd, const struct stat *st, const char *path)
 {
     if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         return FD_FILE;
     if (S_ISFIFO(st->st_mode))
-        return FD_PIPE;
+        return is_ended_pipe(fd, path) ? FD_ENDED_PIPE : FD_PIPE;
     if (S_ISSOCK(st->st_mode))
         return FD_SOCKET;
     if (!strcmp(path, "anon_inode:[eventfd]"))
@@ -96,14 +134,15 @@ static void note_fd(int fd)
     ssize_t length = readlink(link, record->path, sizeof record->path - 1);
     record->path[length > 0 ? length : 0] = 0;
     record->fd = fd;
-    record->kind = kind_of(&st, record->path);
+    record->stream = stream_of(fd, &st);
+    record->kind = record->stream >= 0 ? FD_STREAM : kind_of(fd, &st, record->path);
     record->status_flags = fcntl(fd, F_GETFL);
     record->fd_flags = fcntl(fd, F_GETFD);
     if ((record->status_flags & O_DIRECT) && record->kind == FD_FILE) /* however it was opened */
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     record->same_as = same_description(fd, VK->fd_count - 1);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
-    record->bytes = S_ISREG(st.st_mode) ? st.st_size : -1;
+    record->bytes = S_ISREG(st.st_mode) ? st.st_size : S_ISFIFO(st.st_mode) ? fcntl(fd, F_GETPIPE_SZ) : -1;
     if (record->same_as < 0)
         special_note(record);
 }
@@ -136,41 +175,63 @@ static int reopen(const struct fd_record *record, struct belay_error *err)
     return 0;
 }
 
-/* Standard streams are the new launch's unless the program had put a file of its own there. */
-static bool is_inherited_stream(const struct fd_record *record)
+/*
+ * What cannot be made again is closed for the program, but its number must not go to the next file that the
+ * program opens: it would be taken for what is gone. One that only names a place (O_PATH) gives EBADF.
+ */
+static void lose(const struct fd_record *record, int messages)
 {
-    return record->fd <= STDERR_FILENO && record->bytes < 0;
+    dprintf(messages, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, record->path);
+    int fd = open("/", O_PATH | O_CLOEXEC);
+    if (fd < 0 || special_place(fd, record) < 0)
+        vk_fd_drop(record->fd);
 }
 
-static int restore_fd(const struct fd_record *record, struct belay_error *err)
+static int restore_fd(const struct fd_record *record, const int launched[], struct belay_error *err)
 {
-    if (is_inherited_stream(record))
-        return 0;
-    if (record->same_as >= 0 && vk_fd_is_upper(record->same_as)) {
-        int fd = fcntl(record->same_as, F_DUPFD_CLOEXEC, record->fd);
+    bool is_copy = record->same_as >= 0 && vk_fd_is_upper(record->same_as);
+    if (record->kind == FD_STREAM || is_copy) {
+        int from = record->kind == FD_STREAM ? launched[record->stream] : record->same_as;
+        int fd = fcntl(from, F_DUPFD_CLOEXEC, record->fd);
         if (fd < 0 || special_place(fd, record) < 0)
             return belay_error_errno(err, "descriptor %d", record->fd);
+        if (record->status_flags & O_NONBLOCK)
+            fcntl(record->fd, F_SETFL, fcntl(record->fd, F_GETFL) | O_NONBLOCK);
         return 0;
     }
     if (special_restore(record))
         return 0;
     if (record->kind == FD_FILE)
         return reopen(record, err);
-    fprintf(stderr, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, record->path);
-    vk_fd_drop(record->fd);
+    lose(record, launched[STDERR_FILENO]); /* at 2 there may be a file of the program's own */
     return 0;
+}
+
+/* Copies of this launch's streams, out of the way of the numbers that the program wants. */
+static void keep_streams(int launched[STREAMS])
+{
+    int above = STREAMS;
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        above = VK->fds[i].fd >= above ? VK->fds[i].fd + 1 : above;
+    for (int i = 0; i < STREAMS; i++)
+        launched[i] = fcntl(i, F_DUPFD_CLOEXEC, above);
 }
 
 int process_restore_fds(struct belay_error *err)
 {
+    int launched[STREAMS], result = 0;
     umask((mode_t)VK->umask);
     if (VK->cwd[0] && chdir(VK->cwd))
         return belay_error_errno(err, "the program's working directory %s", VK->cwd);
-    for (uint64_t i = 0; i < VK->fd_count; i++)
-        if (restore_fd(&VK->fds[i], err))
-            return -1;
+    note_streams();
+    keep_streams(launched);
+    for (uint64_t i = 0; i < VK->fd_count && result == 0; i++)
+        result = restore_fd(&VK->fds[i], launched, err);
+    for (int i = 0; i < STREAMS; i++)
+        if (launched[i] >= 0)
+            close(launched[i]);
     special_restore_epoll();
-    return 0;
+    return result;
 }
 
 int process_restore_timers(struct belay_error *err)

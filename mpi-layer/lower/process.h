@@ -12,8 +12,9 @@ void process_note(void);
 
 /*
  * Open the noted descriptors at their numbers, go to the working directory. Before MPI_Init, so that the
- * numbers are free. Descriptors that cannot be made again (sockets, pipes) stay closed and are named on
- * standard error. Returns 0, or -1 with err: a file is gone or may not be opened any more.
+ * numbers are free. Descriptors that cannot be made again (sockets, pipes) are closed, with their numbers
+ * taken, and are named on standard error. Returns 0, or -1 with err: a file is gone or may not be opened any
+ * more.
  */
 int process_restore_fds(struct belay_error *err);
 

@@ -148,7 +148,7 @@ void special_note(struct fd_record *record)
     if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
         record->kind == FD_SIGNAL)
         note_fdinfo(record);
-    else if (record->kind == FD_PIPE)
+    else if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
         note_pipe(record);
 }
 
@@ -221,6 +221,14 @@ static const struct fd_record *other_end(const struct fd_record *record)
     return NULL;
 }
 
+/* Put into a new pipe what the noted one held; it has to have the same room first. */
+static bool fill_pipe(int writer, const struct fd_record *reader)
+{
+    size_t bytes = reader->text_bytes;
+    fcntl(writer, F_SETPIPE_SZ, (int)reader->bytes);
+    return !bytes || write(writer, details(reader), bytes) == (ssize_t)bytes;
+}
+
 static bool restore_pipe(const struct fd_record *record)
 {
     const struct fd_record *other = other_end(record);
@@ -231,17 +239,35 @@ static bool restore_pipe(const struct fd_record *record)
     if (other < record) /* made with its other end */
         return true;
     const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
-    if (pipe2(ends, O_CLOEXEC))
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
         return false;
     /* Neither end may sit on a number that the other one needs. */
     int high = fcntl(ends[1], F_DUPFD_CLOEXEC, (reader->fd > writer->fd ? reader->fd : writer->fd) + 1);
     close(ends[1]);
-    if (high < 0 || special_place(ends[0], reader) < 0 || special_place(high, writer) < 0)
+    if (high < 0 || !fill_pipe(high, reader)) {
+        close(ends[0]);
+        close(high);
         return false;
-    size_t bytes = reader->text_bytes;
-    bool is_filled = !bytes || write(writer->fd, details(reader), bytes) == (ssize_t)bytes;
+    }
+    if (special_place(ends[0], reader) < 0 || special_place(high, writer) < 0)
+        return false;
     fcntl(reader->fd, F_SETFL, reader->status_flags);
     fcntl(writer->fd, F_SETFL, writer->status_flags);
+    return true;
+}
+
+/* One end alone: the reader finds what was left and then the end, the writer that nobody reads. */
+static bool restore_ended_pipe(const struct fd_record *record)
+{
+    bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+        return false;
+    bool is_filled = fill_pipe(ends[1], record);
+    close(ends[is_reader ? 1 : 0]);
+    if (special_place(ends[is_reader ? 0 : 1], record) < 0)
+        return false;
+    fcntl(record->fd, F_SETFL, record->status_flags);
     return is_filled;
 }
 
@@ -260,6 +286,8 @@ bool special_restore(const struct fd_record *record)
         return restore_epoll(record);
     case FD_PIPE:
         return restore_pipe(record);
+    case FD_ENDED_PIPE:
+        return restore_ended_pipe(record);
     }
     return false;
 }

@@ -1,7 +1,7 @@
 /*
  * special.h - descriptors that no path leads to: eventfd, timerfd, signalfd, epoll, pipes with both ends in
- * the program, files without a name (up to 64 MiB). Their state is noted as the kernel tells it (proc(5),
- * fdinfo).
+ * the program or without another end, files without a name (up to 64 MiB). Their state is noted as the kernel
+ * tells it (proc(5), fdinfo).
  */
 #ifndef BELAY_MPI_LAYER_LOWER_SPECIAL_H
 #define BELAY_MPI_LAYER_LOWER_SPECIAL_H

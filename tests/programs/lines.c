@@ -7,9 +7,12 @@
  *   writev  a line in three parts
  *   large   lines of 3000 bytes
  *   stdin   rank 0 reads a line per step from standard input, and all print it
+ *   moved   rank 0 through a copy of standard output's descriptor, while /dev/null is in its place; rank 1
+ *           to /dev/null; the others also through standard error, which they have made the same as output
  *   random  lines that differ in every run
  */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +60,37 @@ static void pass_input_on(struct program *program, long step)
     printf("%d out %ld %s", program->rank, step, line);
 }
 
+static int moved = -1; /* a copy of standard output's descriptor */
+
+static void move_streams(struct program *program)
+{
+    bool is_fine = true;
+    if (program->rank == 0)
+        moved = dup(STDOUT_FILENO);
+    if (program->rank < 2)
+        is_fine = freopen("/dev/null", "w", stdout);
+    else
+        is_fine = dup2(STDOUT_FILENO, STDERR_FILENO) == STDERR_FILENO;
+    if (!is_fine)
+        fail(program, "cannot move a stream");
+}
+
+static void print_moved(struct program *program, long step)
+{
+    printf("%d out %ld\n", program->rank, step);
+    fflush(stdout);
+    if (program->rank == 0)
+        dprintf(moved, "%d out %ld\n", program->rank, step);
+    if (program->rank >= 2)
+        dprintf(STDERR_FILENO, "%d err %ld\n", program->rank, step);
+}
+
 static void print(struct program *program, long step)
 {
     if (!strcmp(program->mode, "both"))
         print_both(program, step);
+    else if (!strcmp(program->mode, "moved"))
+        print_moved(program, step);
     else if (!strcmp(program->mode, "writev"))
         print_parts(program, step);
     else if (!strcmp(program->mode, "large"))
@@ -83,6 +113,8 @@ int main(int argc, char **argv)
     program_begin(&program, "lines", argc, argv);
     if (!strcmp(program.mode, "blocks"))
         setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    if (!strcmp(program.mode, "moved"))
+        move_streams(&program);
     for (long step = 1; step <= program.steps; step++) {
         print(&program, step);
         if (step % 100 == 0)

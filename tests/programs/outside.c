@@ -1,0 +1,328 @@
+/*
+ * outside - what docs/policies.md says of the world outside a rank's memory, in every step: before a restart,
+ * where everything works, and after one (the process id is another then), where some of it is gone. --mode
+ * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
+ * new children sockets   a pair, a listener and a connection to it, inotify: their next use gives EBADF, and
+ * nobody else gets their numbers shared    System V memory, which ranks share until the restart; POSIX memory
+ * and a mapped file, shared on devices   /dev/null, /dev/full, /dev/urandom locks     a file that rank 0 has
+ * locked pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/programs/program.h"
+
+#define PIPE_BYTES (1 << 20)
+#define PIPE_HELD 900000 /* a write that does not fit into the last page begins another one */
+
+struct outside {
+    struct program program;
+    pid_t first, child;
+    int fds[8], count; /* what a restart does not bring back */
+    int to_child, from_child, left_by_child;
+    int pair[2], listener, connection[2], watcher;
+    volatile long *system_v, *posix, *file;
+    int null, full, random;
+    int locked;
+    int big[2], ended, twice[2], again;
+    long step;
+};
+
+static void demand(const struct outside *o, bool fact, const char *what)
+{
+    if (!fact)
+        fail(&o->program, "step %ld, %s a restart: %s (%s)", o->step,
+             getpid() == o->first ? "before" : "after", what, strerror(errno));
+}
+
+static bool is_restarted(const struct outside *o)
+{
+    return getpid() != o->first;
+}
+
+static int lose(struct outside *o, int fd)
+{
+    demand(o, fd >= 0, "a new descriptor");
+    return o->fds[o->count++] = fd;
+}
+
+/* Descriptors that a restart has taken away report that, and no new file takes the place of one. */
+static void check_lost(struct outside *o)
+{
+    char byte;
+    int fresh = open("/dev/null", O_RDWR);
+    for (int i = 0; i < o->count; i++) {
+        demand(o, fresh != o->fds[i], "the number of a lost descriptor is given to another file");
+        demand(o, read(o->fds[i], &byte, 1) == -1 && errno == EBADF, "reading what is gone");
+        demand(o, write(o->fds[i], &byte, 1) == -1 && errno == EBADF, "writing to what is gone");
+    }
+    close(fresh);
+}
+
+/* ---- children ---- */
+
+/* Sends back what it gets, until the rank is gone. */
+static void echo(int from, int to)
+{
+    char byte;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(from, &byte, 1) == 1 && write(to, &byte, 1) == 1)
+        ;
+    _exit(0);
+}
+
+static void begin_children(struct outside *o)
+{
+    int to[2], from[2], left[2];
+    demand(o, pipe(to) == 0 && pipe(from) == 0, "pipe");
+    o->child = fork();
+    if (o->child == 0) {
+        close(to[1]);
+        echo(to[0], from[1]);
+    }
+    close(to[0]);
+    close(from[1]);
+    o->to_child = lose(o, to[1]);
+    o->from_child = lose(o, from[0]);
+    lose(o, (int)syscall(SYS_pidfd_open, o->child, 0));
+    demand(o, pipe(left) == 0, "pipe");
+    pid_t writer = fork();
+    if (writer == 0)
+        _exit(write(left[1], "left in the pipe", 16) != 16);
+    close(left[1]);
+    demand(o, waitpid(writer, NULL, 0) == writer, "a child that writes and ends");
+    o->left_by_child = left[0];
+}
+
+static void step_children(struct outside *o)
+{
+    char byte = (char)o->step, back = 0;
+    int status, waited = waitpid(o->child, &status, WNOHANG);
+    if (is_restarted(o)) {
+        demand(o, waited == -1 && errno == ECHILD, "waiting for a lost child");
+        check_lost(o);
+    } else {
+        demand(o,
+               waited == 0 && write(o->to_child, &byte, 1) == 1 && read(o->from_child, &back, 1) == 1 &&
+                   back == byte,
+               "a child that lives");
+    }
+    if (o->step == o->program.steps) {
+        char text[32] = "";
+        demand(o, read(o->left_by_child, text, sizeof text) == 16 && !strcmp(text, "left in the pipe"),
+               "what a child has left in a pipe");
+        demand(o, read(o->left_by_child, text, sizeof text) == 0, "the end of what a child has left");
+    }
+    pid_t child = fork();
+    if (child == 0)
+        _exit(7);
+    if (waitpid(child, &status, 0) == child) /* or the line was just here */
+        demand(o, WIFEXITED(status) && WEXITSTATUS(status) == 7, "a new child");
+}
+
+/* ---- sockets ---- */
+
+static void begin_sockets(struct outside *o)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    demand(o, socketpair(AF_UNIX, SOCK_STREAM, 0, o->pair) == 0, "socketpair");
+    lose(o, o->pair[0]);
+    lose(o, o->pair[1]);
+    o->listener = lose(o, socket(AF_INET, SOCK_STREAM, 0));
+    demand(o,
+           bind(o->listener, (struct sockaddr *)&address, bytes) == 0 && listen(o->listener, 5) == 0 &&
+               getsockname(o->listener, (struct sockaddr *)&address, &bytes) == 0,
+           "a listener");
+    o->connection[0] = lose(o, socket(AF_INET, SOCK_STREAM, 0));
+    demand(o, connect(o->connection[0], (struct sockaddr *)&address, bytes) == 0, "connect");
+    o->connection[1] = lose(o, accept(o->listener, NULL, NULL));
+    o->watcher = lose(o, inotify_init1(IN_NONBLOCK));
+}
+
+static void step_sockets(struct outside *o)
+{
+    char byte = (char)o->step, back = 0;
+    if (is_restarted(o)) {
+        check_lost(o);
+        demand(o, send(o->connection[0], &byte, 1, MSG_NOSIGNAL) == -1 && errno == EBADF, "send");
+        demand(o, accept(o->listener, NULL, NULL) == -1 && errno == EBADF, "accept");
+        return;
+    }
+    demand(o, write(o->pair[0], &byte, 1) == 1 && read(o->pair[1], &back, 1) == 1 && back == byte,
+           "the pair");
+    demand(o,
+           send(o->connection[0], &byte, 1, 0) == 1 && recv(o->connection[1], &back, 1, 0) == 1 &&
+               back == byte,
+           "the connection");
+}
+
+/* ---- shared memory ---- */
+
+static volatile long *map_shared(struct outside *o, int fd)
+{
+    demand(o, fd >= 0 && ftruncate(fd, sizeof(long)) == 0, "a file to share");
+    void *at = mmap(NULL, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    demand(o, at != MAP_FAILED, "mmap");
+    close(fd);
+    return at;
+}
+
+static void begin_shared(struct outside *o)
+{
+    char name[64];
+    int id = o->program.rank == 0 ? shmget(IPC_PRIVATE, sizeof(long), IPC_CREAT | 0600) : -1;
+    MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    o->system_v = shmat(id, NULL, 0);
+    demand(o, o->system_v != (void *)-1, "shmat");
+    snprintf(name, sizeof name, "/belay-outside-%ld", (long)getppid());
+    o->posix = map_shared(o, shm_open(name, O_RDWR | O_CREAT, 0600));
+    o->file = map_shared(o, open("data-shared", O_RDWR | O_CREAT, 0600));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (o->program.rank == 0)
+        demand(o, shmctl(id, IPC_RMID, NULL) == 0 && shm_unlink(name) == 0, "remove shared memory");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void step_shared(struct outside *o)
+{
+    if (o->program.rank == 0)
+        *o->system_v = *o->file = *o->posix = o->step;
+    MPI_Barrier(MPI_COMM_WORLD);
+    bool is_shared = o->program.rank == 0 || !is_restarted(o);
+    demand(o, is_shared ? *o->system_v == o->step : *o->system_v < o->step, "System V shared memory");
+    demand(o, *o->file == o->step, "a mapped file");
+    demand(o, is_shared ? *o->posix == o->step : *o->posix < o->step, "POSIX shared memory without a name");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* ---- devices ---- */
+
+static void begin_devices(struct outside *o)
+{
+    o->null = open("/dev/null", O_RDWR);
+    o->full = open("/dev/full", O_WRONLY);
+    o->random = open("/dev/urandom", O_RDONLY);
+}
+
+static void step_devices(struct outside *o)
+{
+    char bytes[16] = "";
+    demand(o, write(o->null, bytes, 16) == 16 && read(o->null, bytes, 16) == 0, "/dev/null");
+    demand(o, write(o->full, bytes, 16) == -1 && errno == ENOSPC, "/dev/full");
+    demand(o, read(o->random, bytes, 16) == 16, "/dev/urandom");
+}
+
+/* ---- locks ---- */
+
+static void begin_locks(struct outside *o)
+{
+    o->locked = open("data-locked", O_RDWR | O_CREAT, 0600);
+    demand(o, o->locked >= 0, "a file to lock");
+    if (o->program.rank == 0)
+        demand(o, flock(o->locked, LOCK_EX) == 0, "flock");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void step_locks(struct outside *o)
+{
+    if (o->program.rank == 1) {
+        bool is_mine = flock(o->locked, LOCK_EX | LOCK_NB) == 0;
+        demand(o, is_mine ? is_restarted(o) : !is_restarted(o) && errno == EWOULDBLOCK, "the lock");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* ---- pipes ---- */
+
+static void begin_pipes(struct outside *o)
+{
+    static const char block[PIPE_HELD] = "a block";
+    int ended[2];
+    demand(o, pipe(o->big) == 0 && fcntl(o->big[1], F_SETPIPE_SZ, PIPE_BYTES) == PIPE_BYTES, "a large pipe");
+    demand(o, write(o->big[1], block, sizeof block) == sizeof block, "filling it");
+    demand(o, pipe(ended) == 0 && write(ended[1], "the end", 7) == 7 && close(ended[1]) == 0,
+           "a pipe that ends");
+    o->ended = ended[0];
+    demand(o, pipe(o->twice) == 0 && write(o->twice[1], "two", 3) == 3, "a pipe with two readers");
+    o->again = dup(o->twice[0]);
+}
+
+static void step_pipes(struct outside *o)
+{
+    static char block[PIPE_HELD + 1];
+    demand(o, fcntl(o->big[0], F_GETPIPE_SZ) == PIPE_BYTES, "the size of a pipe");
+    demand(o, read(o->big[0], block, 1000) == 1000 && write(o->big[1], block, 1000) == 1000,
+           "turning it over");
+    char text[8] = "";
+    demand(o,
+           read(o->step % 2 ? o->again : o->twice[0], text, 8) == 3 && write(o->twice[1], text, 3) == 3 &&
+               !strcmp(text, "two"),
+           "a pipe with two readers");
+    if (o->step < o->program.steps)
+        return;
+    demand(o, read(o->ended, text, sizeof text) == 7 && !memcmp(text, "the end", 7), "what was in a pipe");
+    demand(o, read(o->ended, text, sizeof text) == 0, "the end of a pipe");
+    size_t got = 0;
+    while (got < PIPE_HELD) {
+        ssize_t bytes = read(o->big[0], block, sizeof block);
+        demand(o, bytes > 0, "emptying a large pipe");
+        got += (size_t)bytes;
+    }
+    demand(o,
+           got == PIPE_HELD && fcntl(o->big[0], F_SETFL, O_NONBLOCK) == 0 &&
+               read(o->big[0], block, 1) == -1 && errno == EAGAIN,
+           "it held more than was put in");
+}
+
+static const struct mode {
+    const char *name;
+    void (*begin)(struct outside *o);
+    void (*step)(struct outside *o);
+} modes[] = {
+    {"children", begin_children, step_children}, {"sockets", begin_sockets, step_sockets},
+    {"shared", begin_shared, step_shared},       {"devices", begin_devices, step_devices},
+    {"locks", begin_locks, step_locks},          {"pipes", begin_pipes, step_pipes},
+};
+
+static const struct mode *find_mode(const struct outside *o)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(modes[i].name, o->program.mode))
+            return &modes[i];
+    fail(&o->program, "there is no mode %s", o->program.mode);
+}
+
+int main(int argc, char **argv)
+{
+    struct outside o = {.program = {.steps = 100}, .first = getpid()};
+    MPI_Init(&argc, &argv);
+    program_begin(&o.program, "outside", argc, argv);
+    const struct mode *mode = find_mode(&o);
+    mode->begin(&o);
+    for (o.step = 1; o.step <= o.program.steps; o.step++) {
+        mode->step(&o);
+        MPI_Barrier(MPI_COMM_WORLD);
+        program_step(&o.program, o.step);
+    }
+    if (o.child > 0 && !is_restarted(&o))
+        kill(o.child, SIGKILL);
+    program_end(&o.program);
+    MPI_Finalize();
+    return 0;
+}
