@@ -56,6 +56,7 @@ struct comm {
     uint32_t pending;      /* requests of the application that are not complete */
     struct ending *ending; /* NULL while it is in use */
     struct topology *topology; /* noted at its first line; NULL: none */
+    bool is_incomplete; /* made by an MPI_Comm_idup that has not completed: it carries no messages yet */
     bool is_noted;
     bool has_hints;     /* the application has given info */
     struct info *hints; /* noted at a line, NULL: none */
@@ -95,8 +96,16 @@ int comm_fill(struct comm *c, void *real);
  */
 MPI_Comm comm_register(void *real, struct comm *parent);
 
-/* A duplicate of parent that has no real twin yet (MPI_Comm_idup), inside the call. The same returns. */
+/* A duplicate of parent that has no real twin yet (MPI_Comm_idup), inside the call. Returns the same. */
 MPI_Comm comm_copy(struct comm *parent);
+
+/* It is complete, and `real` is its twin. */
+static inline void comm_complete(MPI_Comm comm, void *real)
+{
+    struct comm *c = comm_of(comm);
+    c->handle->real = real;
+    c->is_incomplete = false;
+}
 
 /* World ranks of a real group's members, from the arena; NULL: out of memory. The group is freed. */
 int *comm_members(void *group, int size);

@@ -88,8 +88,9 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 API_EXPORT(MPI_Comm_create);
 
 /*
- * The new communicator is there when the request is done; until then its handle has no real twin and its
- * record is a copy of the old one's.
+ * The new communicator is complete when the request is; until then its record is a copy of the old one's.
+ * The library names the real one at once, and some programs (mpi4py) give it an error handler at once, too,
+ * though MPI would have them wait.
  */
 int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
 {
@@ -103,6 +104,8 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
         code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
     if (code == MPI_SUCCESS) {
         r->made = (struct handle *)(void *)*newcomm;
+        r->made->real = r->made_real;
+        comm_of(*newcomm)->is_incomplete = true;
         *request = (MPI_Request)(void *)r;
     }
     collective_leave(comm);

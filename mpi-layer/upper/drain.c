@@ -190,7 +190,7 @@ static bool take_message(struct comm *c)
 static void take_messages(void)
 {
     for (struct comm *c = comm_first(); c; c = c->next)
-        while (c->handle->real && take_message(c)) /* none yet: MPI_Comm_idup has not completed */
+        while (c->handle->real && !c->is_incomplete && take_message(c))
             ;
 }
 

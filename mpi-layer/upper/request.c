@@ -178,7 +178,7 @@ void request_complete(struct request *request, const MPI_Status *status, int err
     if (status != &request->status)
         request->status = *status;
     if (UNLIKELY(request->made != NULL))
-        request->made->real = request->made_real;
+        comm_complete((MPI_Comm)(void *)request->made, request->made_real);
     if (UNLIKELY(request->is_sync) && !request->is_told)
         request->comm->peers[request->peer].pending_sync--;
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)

@@ -68,6 +68,7 @@ static void make_by_split(struct comms *c)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     keep(c, comm);
     MPI_Comm_idup(comm, &comm, &request);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN); /* early, as mpi4py does */
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     keep(c, comm);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comm);
