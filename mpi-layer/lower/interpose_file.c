@@ -22,6 +22,7 @@ typedef ssize_t pwrite_f(int, const void *, size_t, off_t);
 typedef ssize_t pwritev_f(int, const struct iovec *, int, off_t);
 typedef int ftruncate_f(int, off_t);
 typedef int aio_write_f(struct aiocb *);
+typedef int close_f(int);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct watch *first; /* of the files that are open now; one for each open */
@@ -47,6 +48,7 @@ void interpose_unwatch(void *watch)
         link = &(*link)->next;
     if (*link)
         *link = (*link)->next;
+    vk_fd_unwatch_all();
     pthread_mutex_unlock(&mutex);
     free(watch);
 }
@@ -55,11 +57,15 @@ static bool is_watched(int fd)
 {
     struct stat st;
     bool is_found = false;
+    if (vk_fd_is_watched(fd))
+        return true;
     if (!__atomic_load_n(&first, __ATOMIC_RELAXED) || fstat(fd, &st) || !S_ISREG(st.st_mode))
         return false;
     pthread_mutex_lock(&mutex);
     for (const struct watch *watch = first; watch && !is_found; watch = watch->next)
         is_found = watch->inode == st.st_ino && watch->device == st.st_dev;
+    if (is_found)
+        vk_fd_watch(fd);
     pthread_mutex_unlock(&mutex);
     return is_found;
 }
@@ -107,4 +113,13 @@ int aio_write(struct aiocb *operation)
         next = (aio_write_f *)dlsym(RTLD_NEXT, "aio_write");
     note(operation->aio_fildes, operation->aio_offset, operation->aio_nbytes);
     return next(operation);
+}
+
+int close(int fd)
+{
+    static close_f *next;
+    if (!next)
+        next = (close_f *)dlsym(RTLD_NEXT, "close");
+    vk_fd_forget(fd);
+    return next(fd);
 }

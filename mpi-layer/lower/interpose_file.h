@@ -4,7 +4,7 @@
  *
  * belay-launch exports pwrite(), pwritev(), ftruncate() and aio_write(), which stand in front of the C
  * library's: a write to a watched file is noted before it is made. All other files of the library (its shared
- * memory, its session folder) are none of ours. Lower FS.
+ * memory, its session folder) are none of ours. close() ends what is known of a descriptor. Lower FS.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_INTERPOSE_FILE_H
 #define BELAY_MPI_LAYER_LOWER_INTERPOSE_FILE_H

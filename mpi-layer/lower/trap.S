@@ -7,7 +7,8 @@
 /*
  * From a trampoline: eax = number, rcx = return address, arguments as for a system call. Every register
  * but rax, rcx and r11 is kept; the red zone is respected; vector registers are not touched
- * (vk_trampoline_call is compiled for general registers only).
+ * (vk_trampoline_call is compiled for general registers only). A call that is not done by it is made by the
+ * instruction that the site kept, which traps, or from the page of code as a wait.
  */
     .globl vk_trampoline_entry
     .type vk_trampoline_entry, @function
@@ -28,15 +29,18 @@ vk_trampoline_entry:
     push %rcx
     mov %rsp, %gs:208
     movl $1, %gs:32
+    lea 64 + 128(%rbx), %rcx        /* the caller's stack pointer */
+    push %rcx
     push %rax
-    push %rax                       /* an argument, and alignment */
     mov %r10, %rcx
-    call vk_trampoline_call         /* (a, b, c, d, e, f, nr) */
+    call vk_trampoline_call         /* (a, b, c, d, e, f, nr, rsp) */
     mov 16(%rsp), %rcx
     mov %ecx, %gs:32
     mov 24(%rsp), %rcx
     mov %rcx, %gs:208
-    mov %rbx, %rsp
+    test %edx, %edx                 /* struct trap_verdict: what comes next */
+    jne 3f
+0:  mov %rbx, %rsp
     pop %rbx
     pop %r9
     pop %r8
@@ -57,6 +61,23 @@ vk_trampoline_entry:
 2:  pop %rcx
     lea 128(%rsp), %rsp
     jmp *%rcx
+3:  mov (%rsp), %rax                /* the number */
+    cmp $2, %edx                    /* TRAP_NEXT_WAIT */
+    je 4f
+    subq $2, 56(%rbx)               /* return to the site's own system call */
+    jmp 0b
+4:  mov %rbx, %rsp
+    pop %rbx
+    pop %r9
+    pop %r8
+    pop %r10
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    pop %rcx                        /* where the wait returns to */
+    lea 128(%rsp), %rsp
+    mov vk_wait_entry_address(%rip), %r11
+    jmp *%r11                       /* looks at thread->pending itself */
     .size vk_trampoline_entry, . - vk_trampoline_entry
 
 

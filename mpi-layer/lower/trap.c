@@ -48,6 +48,21 @@ void trap_hide_from_children(int fd)
     hidden_fd = fd;
 }
 
+/* How a call behind a patched call site goes on; trap.S knows the numbers. */
+enum trap_next {
+    TRAP_NEXT_RETURN = 0, /* it is done */
+    TRAP_NEXT_TRAP = 1,   /* by the site's own instruction: the filter decides */
+    TRAP_NEXT_WAIT = 2,   /* as a wait, from the page of code */
+};
+
+struct trap_verdict {
+    long result;
+    long next;
+};
+
+/* Behind a patched call site (trap.S); rsp is the caller's stack pointer. */
+struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr, uint64_t rsp);
+
 static uint64_t frame_mask(const ucontext_t *uc)
 {
     return *(const uint64_t *)(const void *)&uc->uc_sigmask & ~VK_OWN_SIGNALS;
@@ -188,11 +203,10 @@ static void serve_wait(greg_t *g, long nr)
 static void serve_write(ucontext_t *uc, long nr)
 {
     greg_t *g = uc->uc_mcontext.gregs;
-    long fd = vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX]);
-    bool is_elsewhere = vk_is_own_process() && vk_is_rank() && !vk_file_is_regular(fd);
-    int stream = is_elsewhere && (nr == SYS_write || nr == SYS_writev) ? vk_stream_of(fd) : -1;
-    if (stream >= 0)
-        vk_stream_write(uc, nr, stream);
+    enum vk_fd_class class = vk_fd_class(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX]));
+    bool is_elsewhere = class != VK_FD_REGULAR && vk_is_own_process() && vk_is_rank();
+    if (is_elsewhere && vk_fd_is_stream(class) && (nr == SYS_write || nr == SYS_writev))
+        vk_stream_write(uc, nr, vk_fd_stream(class));
     else if (is_elsewhere)
         serve_wait(g, nr);
     else
@@ -234,11 +248,52 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     thread_self()->in_vk--;
 }
 
-/* Behind a patched call site (trap.S). */
-long vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr);
-long vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr)
+/*
+ * A write behind a patched call site. Signals are blocked where one must not come in between: with a lock
+ * held, and where cancellation, which unwinds the stack, would meet our frames.
+ */
+static struct trap_verdict write_at_site(long nr, long fd, long data, long count, long offset, uint64_t rsp)
 {
-    return vk_syscall(nr, a, b, c, d, e, f);
+    uint64_t all = ~0ul, mask = 0;
+    long result;
+    enum vk_fd_class class = vk_fd_class(fd);
+    bool is_stream = vk_fd_is_stream(class) && nr != SYS_pwrite64, is_done = true;
+    if (!vk_is_rank() || (is_stream && !vk_is_own_process()))
+        return (struct trap_verdict){raw4(nr, fd, data, count, offset), TRAP_NEXT_RETURN};
+    if (class != VK_FD_REGULAR && !is_stream)
+        return (struct trap_verdict){0, TRAP_NEXT_WAIT};
+    bool is_blocking_signals = is_stream || VK->live_threads > 1;
+    if (is_blocking_signals)
+        raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
+    if (is_stream)
+        is_done = vk_stream_write_at_once(nr, fd, data, count, vk_fd_stream(class), rsp, &result);
+    else
+        result = vk_file_syscall(nr, fd, data, count, offset, 0, 0);
+    if (is_blocking_signals)
+        raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+    return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
+}
+
+struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr, uint64_t rsp)
+{
+    const struct trap_verdict wait = {0, TRAP_NEXT_WAIT}, trap = {0, TRAP_NEXT_TRAP};
+    switch (nr) {
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64:
+        return write_at_site(nr, a, b, c, d, rsp);
+    case SYS_poll:
+        return (int)c ? wait : trap; /* nothing to wait for: the filter lets it through */
+    case SYS_epoll_wait:
+        return (int)d ? wait : trap;
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait:
+    case SYS_clock_nanosleep:
+        return wait;
+    default:
+        return (struct trap_verdict){vk_syscall(nr, a, b, c, d, e, f), TRAP_NEXT_RETURN};
+    }
 }
 
 static void install_handlers(void)

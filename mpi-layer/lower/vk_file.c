@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stddef.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "mpi-layer/lower/vk.h"
@@ -23,12 +22,6 @@ static uint64_t vector_bytes(const struct iovec *vector, long count)
 long vk_file_written_fd(long nr, long a, long c)
 {
     return nr == SYS_copy_file_range || nr == SYS_splice ? c : a;
-}
-
-bool vk_file_is_regular(long fd)
-{
-    struct stat st;
-    return raw2(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static uint64_t offset_at(long pointer)

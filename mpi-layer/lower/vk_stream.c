@@ -47,13 +47,10 @@ static bool is_same(const struct vk_stream_id *id, const struct stat *st)
     return id->inode && id->inode == st->st_ino && id->device == st->st_dev;
 }
 
-int vk_stream_of(long fd)
+int vk_stream_of(const struct stat *st)
 {
-    struct stat st;
-    if (!own.shared || raw2(SYS_fstat, fd, &st) < 0)
-        return -1;
-    for (int i = 0; i < STREAMS_PER_RANK; i++)
-        if (is_same(&own.outputs[i], &st))
+    for (int i = 0; i < STREAMS_PER_RANK && own.shared; i++)
+        if (is_same(&own.outputs[i], st))
             return i;
     return -1;
 }
@@ -205,32 +202,75 @@ static const char *part_at(const struct iovec *vector, long parts, uint64_t done
     return NULL;
 }
 
+/* A call that writes to a stream. */
+struct output {
+    int which;
+    long fd;
+    const struct iovec *vector;
+    long parts;
+    struct iovec single;
+    uint64_t done;
+    long result; /* of the call */
+};
+
+static void output_start(struct output *o, int which, long nr, long fd, long data, long count)
+{
+    o->which = which;
+    o->fd = fd;
+    o->single = (struct iovec){(void *)data, (size_t)count};
+    o->vector = nr == SYS_write ? &o->single : (const struct iovec *)data;
+    o->parts = nr == SYS_write ? 1 : count;
+    o->done = 0;
+}
+
+/* False: there is no room for more now. */
+static bool output_go_on(struct output *o)
+{
+    uint64_t count;
+    long result = 0;
+    for (const char *bytes; (bytes = part_at(o->vector, o->parts, o->done, &count));) {
+        lock();
+        result = put(o->which, o->fd, bytes, count);
+        unlock();
+        if (result == 0)
+            return false;
+        if (result < 0)
+            break;
+        o->done += (uint64_t)result;
+    }
+    o->result = o->done ? (long)o->done : result;
+    return true;
+}
+
 void vk_stream_write(ucontext_t *context, long nr, int which)
 {
     greg_t *g = context->uc_mcontext.gregs;
     struct thread *self = thread_self();
-    long fd = g[REG_RDI], result = 0;
-    struct iovec single = {(void *)g[REG_RSI], (size_t)g[REG_RDX]};
-    const struct iovec *vector = nr == SYS_write ? &single : (const struct iovec *)g[REG_RSI];
-    long parts = nr == SYS_write ? 1 : g[REG_RDX];
-    uint64_t count, done = self->written_at == (uint64_t)g[REG_RSP] ? self->written_bytes : 0;
-    struct pollfd ready = {.fd = (int)fd, .events = POLLOUT};
+    struct output output;
+    struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLOUT};
+    output_start(&output, which, nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
+    if (self->written_at == (uint64_t)g[REG_RSP])
+        output.done = self->written_bytes;
     self->written_at = 0;
-    for (const char *bytes; (bytes = part_at(vector, parts, done, &count));) {
-        lock();
-        result = put(which, fd, bytes, count);
-        unlock();
-        if (result < 0)
-            break;
-        done += (uint64_t)result;
-        if (result > 0)
-            continue;
-        bool is_in_time = own.is_forwarded ? wait_for(context, nr, NULL, ROOM_WAIT_NS, done)
-                                           : wait_for(context, nr, &ready, 0, done);
+    while (!output_go_on(&output)) {
+        bool is_in_time = own.is_forwarded ? wait_for(context, nr, NULL, ROOM_WAIT_NS, output.done)
+                                           : wait_for(context, nr, &ready, 0, output.done);
         if (!is_in_time)
             return;
     }
-    g[REG_RAX] = done ? (greg_t)done : result;
+    g[REG_RAX] = output.result;
+}
+
+bool vk_stream_write_at_once(long nr, long fd, long data, long count, int which, uint64_t rsp, long *result)
+{
+    struct thread *self = thread_self();
+    struct output output;
+    output_start(&output, which, nr, fd, data, count);
+    bool is_done = output_go_on(&output);
+    self->written_at = is_done || !output.done ? 0 : rsp;
+    self->written_bytes = output.done;
+    *result = output.result;
+    return is_done;
 }
 
 /* ---- input ---- */

@@ -36,11 +36,17 @@ void vk_stream_start(const struct vk_streams *streams);
 /* Rank 0: the application goes on with its input from the position that its image (or 0) says. */
 void vk_stream_go_on(void);
 
-/* Which output stream a descriptor is, 0 or 1; -1: none. */
-int vk_stream_of(long fd);
+/* Which output stream an open file is, 0 or 1; -1: none. */
+struct stat;
+int vk_stream_of(const struct stat *st);
 
-/* Serve write(2) or writev(2) on output stream `which`. */
+/* Serve write(2) or writev(2) on output stream `which`, in the handler of a trap. */
 void vk_stream_write(ucontext_t *context, long nr, int which);
+/*
+ * The same elsewhere, with all signals blocked and the arguments as of the call. False: it has to wait, and
+ * is to be made by a trap, with the stack pointer `rsp`, where vk_stream_write() goes on with it.
+ */
+bool vk_stream_write_at_once(long nr, long fd, long data, long count, int which, uint64_t rsp, long *result);
 
 /* Is a descriptor the job's standard input? Only rank 0 has it. */
 bool vk_stream_is_input(long fd);

@@ -112,6 +112,7 @@ static void forget(const struct stat *st)
         at = &(*at)->next;
     if (*at && st->st_nlink <= 1)
         *at = (*at)->next;
+    vk_fd_forget_noted();
 }
 
 void vk_undo_start(const char *folder, uint32_t rank, uint64_t limit_bytes)
@@ -132,6 +133,7 @@ void vk_undo_begin_line(uint64_t line)
     uint64_t mask = lock();
     for (int i = 0; i < BUCKETS; i++)
         undo.buckets[i] = NULL;
+    vk_fd_forget_noted();
     undo.table_next = undo.table;
     undo.kept_bytes = 0;
     vk_undo_log_line(line);
@@ -283,19 +285,41 @@ static bool is_noted(const struct file *file, uint64_t from, uint64_t to)
     return true;
 }
 
+/*
+ * The same for a descriptor by which the file was noted. One that appends needs no look at where it will: up
+ * to its length at the line, nothing of the file is overwritten.
+ */
+static bool is_noted_of(long fd, const struct file *file, uint64_t offset, uint64_t bytes)
+{
+    if (!file)
+        return false;
+    if (file->is_settled || file->length == 0)
+        return true;
+    if (offset != VK_UNDO_HERE)
+        return is_noted(file, offset, end_of(offset, bytes));
+    long here = raw3(SYS_lseek, fd, 0, SEEK_CUR);
+    return here >= 0 && is_noted(file, (uint64_t)here, end_of((uint64_t)here, bytes));
+}
+
 void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes)
 {
     struct stat st;
+    if (is_noted_of(fd, vk_fd_noted(fd), offset, bytes))
+        return;
     if (!undo.is_active || !vk_is_rank() || raw2(SYS_fstat, fd, &st) < 0 || !S_ISREG(st.st_mode) ||
         is_nameless(&st))
         return;
     const struct file *file = find(&st);
     if (offset == VK_UNDO_HERE)
         offset = file && file->is_settled ? 0 : position(fd, &st);
-    if (is_noted(file, offset, end_of(offset, bytes)) || !vk_is_own_process())
+    bool is_needless = is_noted(file, offset, end_of(offset, bytes));
+    if (is_needless)
+        vk_fd_set_noted(fd, file);
+    if (is_needless || !vk_is_own_process())
         return;
     uint64_t mask = lock();
     fd_locked(fd, &st, offset, bytes);
+    vk_fd_set_noted(fd, find(&st));
     unlock(mask);
 }
 

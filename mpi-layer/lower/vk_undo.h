@@ -49,6 +49,15 @@ void vk_undo_remove(long folder, const char *path);
 /* ... it is about to be renamed; flags are those of renameat2(2). */
 void vk_undo_rename(long from_folder, const char *from, long to_folder, const char *to, long flags);
 
+/*
+ * A watched file is written by this descriptor of the lower half (interpose_file.h), until it is closed: then
+ * it has to be forgotten. None is, any more.
+ */
+void vk_fd_watch(long fd);
+bool vk_fd_is_watched(long fd);
+void vk_fd_forget(long fd);
+void vk_fd_unwatch_all(void);
+
 /* Inside: the log (vk_undo_log.c). With the lock held. */
 struct vk_undo_note {
     uint32_t kind, mode; /* see common/wire/undo.h */

@@ -39,6 +39,29 @@ void vk_undo_fd(long noted_fd, uint64_t noted_offset, uint64_t noted_bytes)
     notes++;
 }
 
+static int watched_fd = -1; /* that is all that vk_fd.c knows here */
+
+void vk_fd_watch(long known)
+{
+    watched_fd = (int)known;
+}
+
+bool vk_fd_is_watched(long known)
+{
+    return known == watched_fd;
+}
+
+void vk_fd_forget(long known)
+{
+    if (known == watched_fd)
+        watched_fd = -1;
+}
+
+void vk_fd_unwatch_all(void)
+{
+    watched_fd = -1;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -104,12 +127,31 @@ static void test_only_watched_files(void **state)
     interpose_unwatch(NULL);
 }
 
+/* A descriptor that is closed stands for another file when it is open again. */
+static void test_reused_descriptor(void **state)
+{
+    char other[] = "/tmp/belay-interpose-other-XXXXXX";
+    void *watch = interpose_watch(path);
+
+    (void)state;
+    assert_int_equal(pwrite(fd, "x", 1, 0), 1);
+    assert_int_equal(notes, 1);
+    assert_int_equal(close(fd), 0);
+    int reused = mkstemp(other);
+    assert_int_equal(reused, fd);
+    assert_int_equal(pwrite(reused, "x", 1, 0), 1);
+    assert_int_equal(notes, 1);
+    unlink(other);
+    interpose_unwatch(watch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_writes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_asynchronous_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_only_watched_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reused_descriptor, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
