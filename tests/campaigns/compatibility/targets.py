@@ -1,155 +1,102 @@
-"""The programs of the campaign: Debian's binaries with inputs that take some 10 s on two cores."""
+"""The programs of the campaign: Debian's binaries, and some that are built from public sources."""
 
-import random
 from dataclasses import dataclass, field
 
+import inputs
+
+SHORT_INTERVAL = "100ms"
 SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests/"
 
 
 @dataclass(frozen=True)
 class Target:
+    """A program and what of it is compared. In argv, `{source}` is the folder of its build, `{count}` one of counts."""
+
     name: str
-    package: str
+    origin: str  # Debian's package, or the name of a source in sources.tsv
     what: str  # it computes, for the page
     argv: tuple
     inputs: dict = field(default_factory=dict)  # file name: text
     outputs: tuple = ()  # file names, beside standard output
     ranks: int = 4
+    variables: dict = field(default_factory=dict)  # of the environment
+    interval: str = ""  # between lines, if the campaign's is too long for it
+    counts: tuple = ()  # how much it can be given to do: the first that takes long enough is taken
+    compare: str = "same"  # or "passed": the tests that passed natively have to pass
 
 
-MELT = """units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 20 0 20 0 20
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify delay 0 every 20 check no
-fix 1 all nve
-thermo 50
-dump 1 all custom 400 melt.dump id x y z vx vy vz
-dump_modify 1 sort id format float %20.15g
-run 400
-"""
-
-BANDS = """(set! num-bands 8)
-(set! k-points (interpolate 4 (list (vector3 0 0 0) (vector3 0.5 0 0) (vector3 0.5 0.5 0) (vector3 0 0 0))))
-(set! geometry (list (make cylinder (center 0 0 0) (radius 0.2) (height infinity)
-  (material (make dielectric (epsilon 12))))))
-(set! geometry-lattice (make lattice (size 1 1 no-size)))
-(set! resolution 64)
-(run-te)
-(run-tm)
-"""
-
-HPCC = """HPLinpack benchmark input file
-Innovative Computing Laboratory, University of Tennessee
-HPL.out      output file name (if any)
-8            device out (6=stdout,7=stderr,file)
-1            # of problems sizes (N)
-1000         Ns
-1            # of NBs
-80           NBs
-0            PMAP process mapping (0=Row-,1=Column-major)
-1            # of process grids (P x Q)
-2            Ps
-2            Qs
-16.0         threshold
-1            # of panel fact
-2            PFACTs (0=left, 1=Crout, 2=Right)
-1            # of recursive stopping criterium
-4            NBMINs (>= 1)
-1            # of panels in recursion
-2            NDIVs
-1            # of recursive panel fact.
-1            RFACTs (0=left, 1=Crout, 2=Right)
-1            # of broadcast
-1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
-1            # of lookahead depth
-1            DEPTHs (>=0)
-2            SWAP (0=bin-exch,1=long,2=mix)
-64           swapping threshold
-0            L1 in (0=transposed,1=no-transposed) form
-0            U  in (0=transposed,1=no-transposed) form
-1            Equilibration (0=no,1=yes)
-8            memory alignment in double (> 0)
-##### This line (no. 32) is ignored (it serves as a separator). ######
-0            Number of additional problem sizes for PTRANS
-1200         values of N
-0            number of additional blocking sizes for PTRANS
-40           values of NB
-"""
-
-LU = """'SCALAPACK, LU factorization input file'
-'MPI Machine'
-'LU.out'		output file name (if any)
-6			device out
-3			number of problems sizes
-600 800 1000		values of M
-600 800 1000		values of N
-2			number of NB's
-16 40			values of NB
-1			number of NRHS's
-3			values of NRHS
-1			Number of NBRHS's
-3			values of NBRHS
-3			number of process grids (ordered pairs of P & Q)
-1 2 4			values of P
-4 2 1			values of Q
-1.0			threshold
-F			(T or F) Test Cond. Est. and Iter. Ref. Routines
-"""
-
-QR = """'ScaLAPACK, QR factorizations input file'
-'MPI machine'
-'QR.out'                       output file name
-6                              device out
-6                              number of factorizations
-'QR' 'QL' 'LQ' 'RQ' 'QP' 'TZ'  factorization: QR, QL, LQ, RQ, QP, TZ
-2                              number of problems sizes
-400 500                        values of M
-400 600                        values of N
-1                              number of MB's and NB's
-16                             values of MB
-16                             values of NB
-2                              number of process grids (ordered pairs P & Q)
-2 4                            values of P
-2 1                            values of Q
-1.0E+1                         threshold
-"""
+def debian():
+    return [
+        Target("lammps", "lammps",
+               "a Lennard-Jones melt of 32,000 atoms; the final dump has every position and velocity",
+               ("lmp", "-in", "melt"), {"melt": inputs.MELT}, ("melt.dump", "log.lammps")),
+        Target("hpcc", "hpcc", "the HPC Challenge: HPL, PTRANS, RandomAccess, FFT, latency",
+               ("hpcc",), {"hpccinf.txt": inputs.HPCC}, ("hpccoutf.txt",)),
+        Target("mpb", "mpb-mpi", "bands of a photonic crystal (Guile, HDF5, FFTW)",
+               ("mpb-mpi", "bands.ctl"), {"bands.ctl": inputs.BANDS}),
+        Target("phyml", "phyml", "a phylogenetic tree with 16 bootstrap replicates",
+               ("phyml-mpi", "-i", "tree.phy", "-b", "16", "--r_seed", "7", "--no_memory_check", "--quiet"),
+               {"tree.phy": inputs.alignment(12, 400, 5)},
+               ("tree.phy_phyml_tree.txt", "tree.phy_phyml_stats.txt", "tree.phy_phyml_boot_trees.txt")),
+        Target("scalapack-lu", "scalapack-mpi-test", "ScaLAPACK's test of LU factorization (Fortran, BLACS)",
+               (SCALAPACK + "xdlu",), {"LU.dat": inputs.LU}),
+        Target("scalapack-qr", "scalapack-mpi-test", "ScaLAPACK's test of QR factorizations (Fortran, BLACS)",
+               (SCALAPACK + "xdqr",), {"QR.dat": inputs.QR}),
+    ]
 
 
-def alignment(taxa, length, seed):
-    """DNA of related taxa in PHYLIP's format."""
-    rng = random.Random(seed)
-
-    def child(parent):
-        return "".join(rng.choice("ACGT") if rng.random() < 0.08 else base for base in parent)
-
-    rows = ["".join(rng.choice("ACGT") for _ in range(length))]
-    while len(rows) < taxa:
-        rows = [child(row) for row in rows for _ in range(2)]
-    lines = [f"taxon{i:02d}   {row}" for i, row in enumerate(rows[:taxa])]
-    return "\n".join([f"{taxa} {length}", *lines, ""])
+NPB = {"bt": "block tridiagonal solver", "sp": "scalar pentadiagonal solver", "lu": "SSOR solver, pipelined",
+       "cg": "conjugate gradient", "mg": "multigrid", "ft": "3-D FFT, all to all", "is": "integer sort (C)",
+       "ep": "random numbers, hardly any messages"}
+NPB_CLASSES = ("A", "B")
+SHORT = ("cg.A", "mg.A", "ft.A", "is.A", "is.B")  # less than 2 s
 
 
-TARGETS = [
-    Target("lammps", "lammps", "a Lennard-Jones melt of 32,000 atoms; the final dump has every position and velocity",
-           ("lmp", "-in", "melt"), {"melt": MELT}, ("melt.dump", "log.lammps")),
-    Target("hpcc", "hpcc", "the HPC Challenge: HPL, PTRANS, RandomAccess, FFT, latency",
-           ("hpcc",), {"hpccinf.txt": HPCC}, ("hpccoutf.txt",)),
-    Target("mpb", "mpb-mpi", "bands of a photonic crystal (Guile, HDF5, FFTW)",
-           ("mpb-mpi", "bands.ctl"), {"bands.ctl": BANDS}),
-    Target("phyml", "phyml", "a phylogenetic tree with 16 bootstrap replicates",
-           ("phyml-mpi", "-i", "tree.phy", "-b", "16", "--r_seed", "7", "--no_memory_check", "--quiet"),
-           {"tree.phy": alignment(12, 400, 5)},
-           ("tree.phy_phyml_tree.txt", "tree.phy_phyml_stats.txt", "tree.phy_phyml_boot_trees.txt")),
-    Target("scalapack-lu", "scalapack-mpi-test", "ScaLAPACK's test of LU factorization (Fortran, BLACS)",
-           (SCALAPACK + "xdlu",), {"LU.dat": LU}),
-    Target("scalapack-qr", "scalapack-mpi-test", "ScaLAPACK's test of QR factorizations (Fortran, BLACS)",
-           (SCALAPACK + "xdqr",), {"QR.dat": QR}),
-]
+def npb():
+    for letter in NPB_CLASSES:
+        for name, what in NPB.items():
+            title = f"{name}.{letter}"
+            yield Target(f"npb-{title}", "npb", f"{name.upper()} class {letter}: {what}",
+                         (f"{{source}}/bin/{title}.4",), interval=SHORT_INTERVAL if title in SHORT else "")
+
+
+def proxies():
+    return [
+        Target("comd", "comd", "CoMD: molecular dynamics of 32,000 atoms of copper, embedded-atom potential",
+               ("{source}/bin/CoMD-mpi", "-e", "-d", "{source}/pots", "-x", "20", "-y", "20", "-z", "20",
+                "-i", "2", "-j", "2", "-k", "1", "-N", "60")),
+        Target("lulesh", "lulesh", "LULESH: shock hydrodynamics (C++, OpenMP with two threads per rank)",
+               ("{source}/lulesh2.0", "-s", "12", "-i", "200"), ranks=8,
+               variables={"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}),
+    ]
+
+
+OSU_PAIRS = ("latency", "bw", "bibw", "multi_lat", "mbw_mr", "latency_mt")
+OSU_COLLECTIVES = ("allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "gather",
+                   "gatherv", "reduce", "reduce_scatter", "scatter", "scatterv", "iallgather", "iallgatherv",
+                   "ialltoall", "ialltoallv", "ialltoallw", "ibarrier", "ibcast", "igather", "igatherv",
+                   "iscatter", "iscatterv")
+
+
+def osu():
+    """Their tables are times and rates: compared are the message sizes, and that they come to the end."""
+    for folder, names, ranks in (("pt2pt", OSU_PAIRS, 2), ("collective", OSU_COLLECTIVES, 4)):
+        for name in names:
+            yield Target(f"osu-{name}", "osu", f"OSU micro-benchmark osu_{name}",
+                         (f"{{source}}/mpi/{folder}/osu_{name}", "-i", "{count}", "-x", "10"), ranks=ranks,
+                         interval=SHORT_INTERVAL, counts=(20, 200, 2000, 20000, 200000))
+
+
+# One file for each rank: on one stream their words would mix. Their spawn wants processes that the job has not got.
+MPI4PY = ('exec /usr/bin/python3 "$0/test/runtests.py" -v -e test_spawn -e test_dynproc '
+          '2>tests.$OMPI_COMM_WORLD_RANK')
+
+
+def mpi4py():
+    for ranks in (1, 2, 4):
+        yield Target(f"mpi4py-{ranks}", "mpi4py", f"mpi4py's own tests, ranks: {ranks}",
+                     ("sh", "-c", MPI4PY, "{source}"), outputs=tuple(f"tests.{rank}" for rank in range(ranks)),
+                     ranks=ranks, compare="passed")
+
+
+TARGETS = [*debian(), *npb(), *proxies(), *osu(), *mpi4py()]

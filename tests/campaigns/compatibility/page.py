@@ -1,0 +1,52 @@
+"""docs/compatibility.md, from the outcomes of the campaign."""
+
+import os
+import re
+import subprocess
+
+PAGE = """# Programs that were run
+
+Made by `tests/campaigns/compatibility/run --report`; not to be edited. Each program ran natively and under
+`belay run --interval {interval}` ({short} for short ones), with `kill -9` of a random rank at half time. "Same" means:
+exit status, standard output and the output files are those of the native run, but for what
+`tests/campaigns/compatibility/rules.tsv` lets differ (times and rates), and the restart came from a committed line
+with new processes. Of mpi4py's tests, those that pass natively have to pass, unless they want a function that Belay
+refuses ([mpi-support.md](mpi-support.md)); `test_spawn` and `test_dynproc`, which start processes, are left out.
+The tests of MPICH, in C and Fortran, have a page of their own: [mpich-suite.md](mpich-suite.md).
+
+{where}
+
+| program | origin | what it is | ranks | native | under Belay | lines | restored from | result |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+
+Times are wall clock, on two cores that other jobs kept busy; they are no measure of Belay's cost, which
+[bench](../bench/README.md) has.
+"""
+
+
+def row(target, outcome):
+    """A row of the table; `outcome` as run keeps it."""
+    result = outcome["problem"] or outcome["verdict"]
+    return (f"| {target.name} | {target.origin} | {target.what} | {target.ranks} | {outcome['native_s']:.0f} s | "
+            f"{outcome['belay_s']:.0f} s | {outcome['lines']} | line {outcome['restored_line']} | {result} |")
+
+
+def _first_line(command):
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (run.stdout.splitlines() or ["unknown"])[0]
+
+
+def _where(sources):
+    with open("/etc/os-release", encoding="utf-8") as file:
+        system = re.search(r'PRETTY_NAME="(.*)"', file.read()).group(1)
+    versions = ", ".join(f"{name} {source.version}" for name, source in sources.items())
+    return (f"{system}, {_first_line(['mpirun', '--version'])}, Linux {os.uname().release}. Origin is the package of "
+            f"Debian or the source: {versions}, with addresses and build commands in "
+            "`tests/campaigns/compatibility/sources.py`.")
+
+
+def write(path, targets, results, sources, intervals):
+    rows = "\n".join(row(target, results[target.name]) for target in targets if target.name in results)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(PAGE.format(interval=intervals[0], short=intervals[1], where=_where(sources), rows=rows))
