@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util/memory_room.h"
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
 
@@ -171,16 +172,10 @@ void probe_bookkeeping(struct finding *finding)
 
 void probe_free_memory(struct finding *finding)
 {
-    char line[128];
-    uint64_t available_kib = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file) &&
-           sscanf(line, "MemAvailable: %" SCNu64, &available_kib) != 1)
-        ;
-    if (file)
-        fclose(file);
-    finding->is_good = available_kib > 0;
+    struct memory_room room;
+    memory_room_find("", &room);
+    finding->is_good = room.bytes > 0 && room.bytes != UINT64_MAX;
     snprintf(finding->text, sizeof finding->text,
-             "%" PRIu64 " MiB available; images and staging take up to twice the program's memory",
-             available_kib / 1024);
+             "%" PRIu64 " MiB available%s%s; images and staging take up to twice the program's memory",
+             room.bytes >> 20, room.cgroup[0] ? " by the limit of the cgroup " : "", room.cgroup);
 }

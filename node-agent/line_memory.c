@@ -10,7 +10,12 @@ static struct memory *make(struct job *job, const struct rank *rank);
 
 struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count)
 {
+    struct belay_error err;
     struct memory **memories = calloc(count, sizeof *memories);
+    if (store_check_start(job->store, job->config->memory_limit_bytes, &err) < 0) {
+        log_warning("job \"%s\": %s", job->name, err.text);
+        job_tell_text(job, err.text);
+    }
     for (uint32_t i = 0; memories && i < count; i++) {
         memories[i] = make(job, ranks[i]);
         if (!memories[i]) {

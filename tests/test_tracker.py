@@ -1,10 +1,12 @@
 """Lines that copy what changed: the same images, the same results, whatever the program does to its memory."""
 
+import os
 import re
 
 import pytest
 
-from belaytest import assert_recovered, lines_of_belay
+from belaytest import assert_recovered, assert_restored, assert_same_result, lines_of_belay
+from waiting import wait_for
 
 TRACKERS = ["pagemap_scan", "bookkeeping", "soft_dirty", "full"]
 POLICIES = ["sequential", "precopy"]
@@ -108,3 +110,80 @@ def test_line_beyond_the_limit_is_in_the_next(sandbox, programs, belay):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+def memory_cgroup():
+    """A folder in which this user can make cgroups that limit memory, and the file of their limit and usage."""
+    for folder, limit, usage in (("/sys/fs/cgroup", "memory.max", "memory.current"),
+                                 ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")):
+        path = os.path.join(folder, f"belay-test-{os.getpid()}")
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        if os.access(os.path.join(path, limit), os.W_OK):
+            return path, os.path.join(path, limit), os.path.join(path, usage)
+        os.rmdir(path)
+    return None
+
+
+@pytest.fixture
+def cgroup(sandbox):
+    """All commands of the sandbox run in a cgroup; (limit, usage): its files."""
+    found = memory_cgroup()
+    if not found:
+        pytest.skip("no cgroup with a memory limit can be made here")
+    path, limit, usage = found
+    sandbox.user = ["sh", "-c", f"echo $$ > '{path}/cgroup.procs'; exec \"$@\"", "sh"]
+    yield limit, usage
+    sandbox.belay("clean")
+    sandbox.user = []
+    sandbox.wait_quiet()
+    wait_for(lambda: is_removed(path), 20, "the end of the cgroup")
+
+
+def is_removed(path):
+    """A cgroup can be removed when the kernel has forgotten its last process."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
+def test_limit_of_the_cgroup(sandbox, programs, belay, cgroup):
+    """A line that the cgroup does not hold aborts with one line that says so, and the job goes on."""
+    limit, usage = cgroup
+    job = sandbox.run(programs.test_program("mem_dirty", "--mode", "burst", "--value", 16, "--steps", 90,
+                                            "--seconds", 6), interval=None)
+    job.wait_step(5)
+    assert belay("checkpoint", "job").returncode == 0
+    with open(usage, encoding="ascii") as file:
+        taken = int(file.read())
+    with open(limit, "w", encoding="ascii") as file:
+        file.write(str(taken + (300 << 20)))  # the burst takes 96 MiB, its line twice as much, 128 are spared
+    job.wait_step(35)
+    done = belay("checkpoint", "job")
+    assert done.returncode != 0 and len(done.stderr.strip().splitlines()) == 1 and "cgroup" in done.stderr
+    job.wait_step(65)
+    done = belay("checkpoint", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.kill_and_recover()["history"][-1]["restored_line"] == 3
+    job.wait()
+    assert_recovered(job)
+
+
+def test_small_shared_memory(sandbox, programs):
+    """Images need nothing of /dev/shm; Open MPI, which does, goes another way."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount here")
+    sandbox.environment["OMPI_MCA_btl_vader_backing_directory"] = "/dev/shm"
+    sandbox.user = ["unshare", "--mount", "sh", "-c",
+                    "mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"", "sh"]
+    job = sandbox.run(memory_program(programs, 2), interval="200ms")
+    job.wait_committed(2)
+    restored = job.kill_and_recover()["history"][-1]["restored_line"]
+    job.wait_committed(restored + 1)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)

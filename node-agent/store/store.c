@@ -8,10 +8,9 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "node-agent/store/room.h"
 
 #define JOB_NAME_BYTES 65
-/* Left to the system when images are made: they are nothing that could be reclaimed. */
-#define SPARE_BYTES (128ull << 20)
 
 /* An image or delta of one rank. */
 struct held {
@@ -49,7 +48,6 @@ static bool set_is_whole(const struct held_set *set);
 static uint64_t set_bytes(const struct held_set *set);
 static int take_staging(struct store *store, struct belay_error *err);
 static int check_adopted(const struct store *store, uint32_t rank, struct belay_error *err);
-static uint64_t available_bytes(void);
 
 struct store *store_create(struct keeper *keeper, const char *job, struct belay_error *err)
 {
@@ -154,30 +152,17 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err)
 {
-    const double mib = 1 << 20;
-    uint64_t held = store_held_bytes(store), need_bytes = need->staged_bytes + need->grown_bytes;
-    if (limit_bytes && held + need_bytes > limit_bytes)
-        return belay_error_set(err, ENOMEM,
-                               "the memory limit of %.1f MiB does not hold the line: %.1f MiB "
-                               "are held and %.1f MiB more are needed; raise --memory",
-                               limit_bytes / mib, held / mib, need_bytes / mib);
-    uint64_t available = available_bytes();
-    need_bytes += need->copied_bytes - need->reserved_bytes;
-    if (need_bytes > available || need_bytes + SPARE_BYTES > available)
-        return belay_error_set(err, ENOMEM,
-                               "this node's memory does not hold the line: %.1f MiB are needed "
-                               "and %.1f MiB are available; use fewer ranks a node",
-                               need_bytes / mib, available / mib);
-    return 0;
+    return room_check_line(need, store_held_bytes(store), limit_bytes, err);
+}
+
+int store_check_start(const struct store *store, uint64_t limit_bytes, struct belay_error *err)
+{
+    return room_check_start(store->images.ranks, set_bytes(&store->images), limit_bytes, err);
 }
 
 uint64_t store_room(const struct store *store, uint64_t limit_bytes)
 {
-    uint64_t held = store_held_bytes(store), available = available_bytes();
-    uint64_t room = available > SPARE_BYTES ? available - SPARE_BYTES : 0;
-    if (limit_bytes && (held >= limit_bytes || limit_bytes - held < room))
-        room = held >= limit_bytes ? 0 : limit_bytes - held;
-    return room;
+    return room_left(store_held_bytes(store), limit_bytes);
 }
 
 int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err)
@@ -457,22 +442,4 @@ static int check_adopted(const struct store *store, uint32_t rank, struct belay_
     if (!is_right)
         return belay_error_set(err, EINVAL, "an image held by the keeper is not what its name says");
     return 0;
-}
-
-/* MemAvailable; without /proc/meminfo nothing is known, and nothing refused. */
-static uint64_t available_bytes(void)
-{
-    char line[128];
-    unsigned long long kib;
-    uint64_t bytes = UINT64_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) {
-            bytes = kib * 1024;
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
-    return bytes;
 }

@@ -20,6 +20,7 @@
 #include "node-agent/store/apply.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
+#include "node-agent/store/room.h"
 
 struct store;
 
@@ -39,27 +40,18 @@ int store_adopt_done(struct store *store, struct belay_error *err);
 /* With drop: everything is given up in the keeper as well. Accepts NULL. */
 void store_destroy(struct store *store, bool drop);
 
-/* What a line will take, in bytes. */
-struct store_need {
-    uint64_t staged_bytes;   /* images or deltas */
-    uint64_t reserved_bytes; /* part of it that is held already */
-    uint64_t grown_bytes;    /* by which the images will be larger */
-    uint64_t copied_bytes;   /* of frozen images: from then on these are the memory of the processes alone */
-};
-
 /* Add what applying a delta of this rank will take, if its image then takes image_bytes. */
 void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes,
                       struct store_need *need);
 
-/*
- * Is there room for a line? Looks at limit_bytes (0: none; it bounds images and staging together) and at the
- * memory that the system has left. Returns 0, or -1 (ENOMEM) with an err that says what is needed and
- * what to do.
- */
+/* Is there room for a line? See room_check_line(). */
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err);
 
-/* What may be staged at most, as far as memory and limit_bytes (0: none) go now. */
+/* The same before ranks run, from the committed line's images or anew. See room_check_start(). */
+int store_check_start(const struct store *store, uint64_t limit_bytes, struct belay_error *err);
+
+/* What may be taken while ranks run. See room_left(). */
 uint64_t store_room(const struct store *store, uint64_t limit_bytes);
 
 /* What is staged of a rank. */
