@@ -87,6 +87,49 @@ def test_agent_dies_at_the_second_line(sandbox, programs, belay, point):
     assert_restored(job, 1)
 
 
+# The line that is restored when the agent dies at one of these points: the one before, or this one.
+POINTS_OF_A_LINE = {point: line - 1 for point, line in AGENT_POINTS.items() if point != "agent.strobe"}
+LINES = {"first": 1, "delta": 2, "frozen": 3}
+DEFAULT_POINTS = [("agent.apply.pages", "frozen", "precopy"), ("agent.apply.kept", "frozen", "sequential"),
+                  ("agent.commit.recorded", "first", "precopy")]
+
+
+def points_of_lines():
+    """Each point at the first line, at a delta, and at the delta of ranks that have their images mapped."""
+    for point in POINTS_OF_A_LINE:
+        for kind in LINES:
+            for policy in ("precopy", "sequential"):
+                if kind == "first" and point.startswith("agent.apply"):
+                    continue  # a whole image is not applied
+                is_default = (point, kind, policy) in DEFAULT_POINTS
+                yield pytest.param(point, kind, policy, marks=[] if is_default else [pytest.mark.campaign])
+
+
+@pytest.mark.parametrize("point,kind,policy", points_of_lines())
+def test_agent_dies_amid_memory_operations(sandbox, programs, belay, point, kind, policy):
+    line = LINES[kind]
+    sandbox.start_agent(BELAY_FAULT=f"{point}#{line}=kill")
+    job = sandbox.run(programs.test_program("mem_ops", "--steps", 200, "--seconds", 4), interval=None,
+                      options=["--policy", policy])
+    job.wait_step(2)
+    for _ in range(line - 1):
+        done = belay("checkpoint", "job")
+        assert done.returncode == 0, done.stderr
+    if kind == "frozen":
+        assert job.kill_and_recover()["history"][-1]["restored_line"] == line - 1
+    epoch = job.status()["epoch"]
+    belay("checkpoint", "job")
+    status = job.wait_epoch(epoch + 1)
+    restored = line - 1 + POINTS_OF_A_LINE[point]
+    assert status["history"][-1]["restored_line"] == restored
+    done = belay("checkpoint", "job")
+    assert done.returncode == 0, done.stderr
+    job.kill_and_recover()
+    job.wait()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == (restored == 0)
+
+
 @pytest.mark.parametrize("point", ["agent.strobe", "agent.capture", "agent.captured"])
 def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
     sandbox.start_agent(BELAY_FAULT=f"{point}#2=error")
