@@ -56,6 +56,7 @@ def test_file_that_is_gone(sandbox, programs):
 def test_campaign_of_kills(sandbox, programs, name, mode):
     job = sandbox.run(io_program(programs, name, mode, steps=200, seconds=8), interval="150ms",
                       options=["--max-restarts", "10"])
+    job.wait_step(2)
     line = 0
     for _ in range(10):
         line = job.wait_committed(line + 1)

@@ -25,12 +25,18 @@ def test_threads_among_themselves(sandbox, programs):
                           seconds=3))
 
 
+def test_threads_blocked_in_system_calls(sandbox, programs):
+    """Reads, polls, locks, messages, signals without a timeout: neither a line nor a restart ends one."""
+    kill_once(sandbox.run(programs.test_program("threads_blocked", "--steps", 100, ranks=2), interval="200ms",
+                          seconds=3))
+
+
 @pytest.mark.campaign
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("kill", range(5))
 @pytest.mark.parametrize("name, mode", [("threads_serialized", "turns"), ("threads_serialized", "waiting"),
                                         ("threads_serialized", "init"), ("threads_serialized", "alone"),
-                                        ("threads_sync", "")])
+                                        ("threads_sync", ""), ("threads_blocked", "")])
 def test_campaign_of_threads(sandbox, programs, name, mode, kill):
     """Three kills in a run."""
     job = sandbox.run(programs.test_program(name, "--steps", 400, "--mode", mode, ranks=3), interval="100ms",
