@@ -6,6 +6,7 @@
 
 static uint32_t unseen_of(const struct rank *rank);
 static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint32_t count);
+static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count);
 static struct memory *make(struct job *job, const struct rank *rank);
 
 struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count)
@@ -23,6 +24,7 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
             return NULL;
         }
     }
+    tell_tracker(job, memories, count);
     return memories;
 }
 
@@ -72,6 +74,12 @@ static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint
                "stand still";
     log_info("job \"%s\": %s", job->name, text);
     job_tell_text(job, text);
+}
+
+static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count)
+{
+    if (memories && count > 0)
+        log_info("job \"%s\": written pages are found by %s", job->name, memories[0]->ops->name);
 }
 
 static struct memory *make(struct job *job, const struct rank *rank)

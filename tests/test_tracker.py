@@ -2,13 +2,14 @@
 
 import os
 import re
+import signal
 
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result, lines_of_belay
 from waiting import wait_for
 
-TRACKERS = ["pagemap_scan", "bookkeeping", "soft_dirty", "full"]
+TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best first
 POLICIES = ["sequential", "precopy"]
 # `full` never copies ahead.
 WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) != ("full", "precopy")]
@@ -45,6 +46,37 @@ def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy)
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
     job.wait()
     assert_recovered(job)
+
+
+def test_the_best_tracker_is_chosen(sandbox, programs, belay):
+    best = next(tracker for tracker in TRACKERS if offered(belay, tracker))
+    job = sandbox.run(programs.test_program("mem_dirty", "--steps", 200, "--seconds", 2))
+    job.wait_committed()
+    job.wait()
+    with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8") as log:
+        assert f"written pages are found by {best}" in log.read()
+
+
+@pytest.mark.parametrize("tracker", TRACKERS[:-1])
+def test_tracker_that_the_kernel_lacks_is_refused(belay, tracker):
+    done = belay("run", "--tracker", tracker, "--", "true")
+    if done.returncode == 0:
+        pytest.skip(f"this kernel offers {tracker}")
+    assert len(done.stderr.splitlines()) == 1 and tracker in done.stderr
+
+
+def test_agent_killed_while_it_serves_faults(sandbox, programs, belay):
+    """Ranks that wait for the agent at a protected page go on without it, and are restarted by the next one."""
+    if not offered(belay, "bookkeeping"):
+        pytest.skip("bookkeeping is not offered here")
+    job = sandbox.run(programs.test_program("mem_dirty", "--steps", 200, "--seconds", 2),
+                      options=["--tracker", "bookkeeping"])
+    job.wait_committed(2)
+    os.kill(job.status()["nodes"][0]["agent_pid"], signal.SIGKILL)
+    job.wait_epoch(2)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
 
 
 def unseen_program(programs, mode):
