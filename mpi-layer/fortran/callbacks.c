@@ -61,10 +61,10 @@ FORTRAN_NAMES(errhandler_create, ERRHANDLER_CREATE);
 /* ---- generalized requests ---- */
 
 struct generalized { /* what C's callbacks get as their extra state */
+    MPI_Aint *extra; /* the program's variable, as with Open MPI's bindings: its callbacks may change it */
     void (*query)(MPI_Aint *extra, MPI_Fint *status, MPI_Fint *code);
     void (*release)(MPI_Aint *extra, MPI_Fint *code);
     void (*cancel)(MPI_Aint *extra, MPI_Fint *is_complete, MPI_Fint *code);
-    MPI_Aint extra;
 };
 
 static int query_generalized(void *extra, MPI_Status *status)
@@ -72,7 +72,7 @@ static int query_generalized(void *extra, MPI_Status *status)
     struct generalized *g = extra;
     MPI_Fint numbers[sizeof *status / sizeof(MPI_Fint)], code = MPI_SUCCESS;
     PMPI_Status_c2f(status, numbers);
-    g->query(&g->extra, numbers, &code);
+    g->query(g->extra, numbers, &code);
     PMPI_Status_f2c(numbers, status);
     return code;
 }
@@ -81,7 +81,7 @@ static int release_generalized(void *extra)
 {
     struct generalized *g = extra;
     MPI_Fint code = MPI_SUCCESS;
-    g->release(&g->extra, &code);
+    g->release(g->extra, &code);
     arena_free(g);
     return code;
 }
@@ -90,7 +90,7 @@ static int cancel_generalized(void *extra, int is_complete)
 {
     struct generalized *g = extra;
     MPI_Fint flag = is_complete, code = MPI_SUCCESS;
-    g->cancel(&g->extra, &flag, &code);
+    g->cancel(g->extra, &flag, &code);
     return code;
 }
 
@@ -103,7 +103,7 @@ void ompi_grequest_start_f(void (*query)(MPI_Aint *, MPI_Fint *, MPI_Fint *),
     struct generalized *g = arena_alloc(sizeof *g);
     int c = MPI_ERR_NO_MEM;
     if (g) {
-        *g = (struct generalized){query, release, cancel, *extra};
+        *g = (struct generalized){extra, query, release, cancel};
         c = PMPI_Grequest_start(query_generalized, release_generalized, cancel_generalized, g, &request);
     } else {
         errors_raise(NULL, c);
