@@ -50,3 +50,9 @@ uint64_t advice_interval_ms(const struct advice *advice, const struct advice_lim
     double interval = at_least(choose(advice, limits), (double)limits->shortest_ms);
     return interval < (double)limits->longest_ms ? (uint64_t)interval : limits->longest_ms;
 }
+
+uint64_t advice_next_ms(uint64_t interval_ms, uint64_t age_ms, double pause_ms)
+{
+    uint64_t left_ms = interval_ms > age_ms ? interval_ms - age_ms : 1, least_ms = (uint64_t)pause_ms;
+    return left_ms > least_ms ? left_ms : least_ms;
+}

@@ -41,4 +41,11 @@ void advice_learn(struct advice *advice, double cost_ms, double length_ms);
  */
 uint64_t advice_interval_ms(const struct advice *advice, const struct advice_limits *limits);
 
+/*
+ * From now to the request of the next line: the last one was asked for age_ms ago and stopped the application
+ * for pause_ms. Where lines are slow, a short interval would leave the application hardly any time: it gets
+ * at least as long as the pause was. Never 0.
+ */
+uint64_t advice_next_ms(uint64_t interval_ms, uint64_t age_ms, double pause_ms);
+
 #endif

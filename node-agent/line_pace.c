@@ -44,9 +44,9 @@ void pace_learn(struct line_pace *pace, struct job *job, const struct history_li
     Belay__Wire__JobOpen *config = job->config;
     advice_learn(&pace->advice, entry->converge_ms + entry->pause_ms, entry->total_ms);
     job->line_cost_ms = pace->advice.cost_ms;
-    if (!config->mtbf_ms)
-        return;
-    choose(pace, config);
-    uint64_t left_ms = config->interval_ms > age_ms ? config->interval_ms - age_ms : 1;
-    timer_start(pace->timer, left_ms, config->interval_ms);
+    if (config->mtbf_ms)
+        choose(pace, config);
+    uint64_t next_ms = advice_next_ms(config->interval_ms, age_ms, entry->pause_ms);
+    if (config->interval_ms)
+        timer_start(pace->timer, next_ms, config->interval_ms);
 }

@@ -23,7 +23,10 @@ void pace_destroy(struct line_pace *pace);
 void pace_begin(struct line_pace *pace, struct job *job);
 void pace_end(struct line_pace *pace);
 
-/* A line has committed, `age_ms` after it was asked for; a choice of the interval follows from it. */
+/*
+ * A line has committed, `age_ms` after it was asked for. The time of the next one follows from it, and the
+ * choice of the interval.
+ */
 void pace_learn(struct line_pace *pace, struct job *job, const struct history_line *entry, uint64_t age_ms);
 
 #endif

@@ -88,6 +88,15 @@ static void follows_a_program_that_changes(void **state)
     assert_float_equal(advice.cost_ms, 10, 1);
 }
 
+static void slow_lines_leave_time_to_run(void **state)
+{
+    (void)state;
+    assert_int_equal(advice_next_ms(500, 20, 5), 480);
+    assert_int_equal(advice_next_ms(500, 480, 450), 450);
+    assert_int_equal(advice_next_ms(500, 2000, 1900), 1900);
+    assert_int_equal(advice_next_ms(500, 500, 0), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +106,7 @@ int main(void)
         cmocka_unit_test(duty_and_length_bound_the_interval),
         cmocka_unit_test(the_first_line_comes_soon),
         cmocka_unit_test(follows_a_program_that_changes),
+        cmocka_unit_test(slow_lines_leave_time_to_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
