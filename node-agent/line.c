@@ -7,6 +7,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "node-agent/line_after.h"
 #include "node-agent/line_copy.h"
 #include "node-agent/line_memory.h"
 #include "node-agent/line_state.h"
@@ -323,6 +324,7 @@ static void do_commit(struct line *line)
     }
     undo_forget_before(line->job->undo_folder, line->number);
     line_capture_commit(line->capture);
+    line_after_start(line->job->agent->loop, line->memories, line->count);
     line->capture = NULL;
     line->number = 0;
     line->settling = line->measure;

@@ -15,6 +15,7 @@
 #define PAGEMAP_PRESENT 8u
 #define PAGEMAP_SWAPPED 16u /* in swap, or nothing but a mark that an absent page is armed */
 #define PAGEMAP_ZERO 32u    /* the kernel's page of zeros */
+#define PAGEMAP_HUGE 64u    /* mapped as a huge page */
 
 struct pagemap_query {
     uint64_t start, end;

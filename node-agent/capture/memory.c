@@ -112,6 +112,14 @@ void memory_begin_line(struct memory *memory, uint64_t line)
     learn_hot(memory);
 }
 
+void memory_settle(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    if (memory->ops->settle)
+        memory->ops->settle(memory->tracker);
+    pthread_mutex_unlock(&memory->lock);
+}
+
 void memory_forget_staged(struct memory *memory)
 {
     runs_release(&memory->staged);

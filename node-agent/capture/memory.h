@@ -73,6 +73,9 @@ int memory_find_again(struct memory *memory, struct belay_error *err);
 /* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
 void memory_begin_line(struct memory *memory, uint64_t line);
 
+/* After a line, while the process runs: put right what tracking did to its memory. From a pool thread. */
+void memory_settle(struct memory *memory);
+
 /* Forget what was copied ahead. Locked. */
 void memory_forget_staged(struct memory *memory);
 

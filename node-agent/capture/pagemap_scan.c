@@ -21,6 +21,7 @@
 
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
+#include "node-agent/capture/huge.h"
 #include "node-agent/capture/tracker.h"
 
 #define TABLE_BYTES (2ull << 20) /* mapped by one page table */
@@ -29,12 +30,14 @@
 
 struct tracker {
     int pagemap, uffd;
+    struct huge huge;
 };
 
 static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err);
 static void scan_destroy(struct tracker *tracker);
 static int scan_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                         struct tracker_pages *pages, struct belay_error *err);
+static void scan_settle(struct tracker *tracker);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
 static int collect_own(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
@@ -54,6 +57,7 @@ const struct tracker_ops tracker_pagemap_scan = {
     .create = scan_create,
     .destroy = scan_destroy,
     .collect = scan_collect,
+    .settle = scan_settle,
 };
 
 static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
@@ -79,6 +83,7 @@ static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
         return NULL;
     }
     *tracker = (struct tracker){.pagemap = pagemap, .uffd = uffd};
+    huge_init(&tracker->huge, pid, pagemap, uffd);
     return tracker;
 }
 
@@ -87,6 +92,7 @@ static void scan_destroy(struct tracker *tracker)
     if (!tracker)
         return;
     int code = errno;
+    huge_release(&tracker->huge);
     close(tracker->pagemap);
     close(tracker->uffd);
     free(tracker);
@@ -116,6 +122,11 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
     runs_release(&found.dirty);
     runs_release(&found.present);
     return rc;
+}
+
+static void scan_settle(struct tracker *tracker)
+{
+    huge_restore(&tracker->huge);
 }
 
 static int collect_once(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
@@ -153,6 +164,8 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
     runs_release(&found->dirty);
     runs_release(&found->present);
     rc = runs_append(&whole, region->start, region->end - region->start);
+    if (rc == 0 && mapping->content == MAPPING_CONTENT_OWN)
+        rc = huge_note(&tracker->huge, &whole);
     if (rc == 0)
         scan(tracker, &whole, armed, NULL); /* may fail: it is told as a whole next time, too */
     if (rc == 0)
@@ -175,7 +188,8 @@ static int collect_own(struct tracker *tracker, const struct mapping *mapping, c
     int rc = -1;
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
         runs_subtract(&whole, known, &unknown) == 0 && scan(tracker, known, fast, &changed) == 0 &&
-        scan(tracker, &unknown, exact, &fresh) == 0 && runs_union(&changed, &fresh, &found->dirty) == 0 &&
+        huge_note(&tracker->huge, &unknown) == 0 && scan(tracker, &unknown, exact, &fresh) == 0 &&
+        runs_union(&changed, &fresh, &found->dirty) == 0 &&
         find_lost(tracker, known, &changed, &lost) == 0 && runs_subtract(known, &lost, &kept) == 0 &&
         runs_union(&kept, &found->dirty, &found->present) == 0)
         rc = 0;
@@ -246,16 +260,23 @@ static int count_one(void *context, uint64_t start, uint64_t end)
     return 0;
 }
 
+static uint64_t end_of(const struct image_run *run)
+{
+    return run->address + run->bytes;
+}
+
 /*
  * Known pages whose page table is gone. One page tells of all of its table: had it been emptied without the
- * table, it would be among the written ones. Only if that one is absent are the others asked, too: while the
- * process runs, it may have been emptied just now.
+ * table, it would be among the written ones. A written one tells that there is a table; else the first page
+ * is asked, and only if that is absent the others, too: while the process runs, it may have been emptied just
+ * now.
  */
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost)
 {
     struct run_set silent = {0}, suspects = {0}, existing = {0};
     uint64_t table = UINT64_MAX;
+    size_t w = 0; /* the first written run that ends behind where the table begins */
     unsigned count = 0;
     int rc = runs_subtract(known, written, &silent);
     for (size_t i = 0; rc == 0 && i < silent.count; i++) {
@@ -266,8 +287,10 @@ static int find_lost(struct tracker *tracker, const struct run_set *known, const
             if (table != at / TABLE_BYTES) {
                 struct pagemap_query query = {.start = at, .end = at + IMAGE_PAGE_BYTES, .any = EXISTS};
                 table = at / TABLE_BYTES;
-                count = 0;
-                rc = pagemap_scan(tracker->pagemap, &query, count_one, &count);
+                for (; w < written->count && end_of(&written->runs[w]) <= table * TABLE_BYTES; w++)
+                    ;
+                count = w < written->count && written->runs[w].address < (table + 1) * TABLE_BYTES;
+                rc = count ? 0 : pagemap_scan(tracker->pagemap, &query, count_one, &count);
             }
             if (rc == 0 && count == 0)
                 rc = runs_append(&suspects, at, next - at);

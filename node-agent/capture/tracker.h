@@ -48,6 +48,8 @@ struct tracker_ops {
      * then, and without it, the same pages are told again.
      */
     int (*rearm)(struct tracker *tracker, struct belay_error *err);
+    /* After a line, while the process runs: put right what tracking did to its memory. NULL: nothing. */
+    void (*settle)(struct tracker *tracker);
 };
 
 extern const struct tracker_ops tracker_bookkeeping;

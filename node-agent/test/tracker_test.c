@@ -4,6 +4,7 @@
  *
  *     tracker_test [FIRST_SEED LAST_SEED LINES]
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "common/image/layout.h"
+#include "common/util/pagemap.h"
 #include "common/util/uffd.h"
 #include "node-agent/capture/capture.h"
 #include "node-agent/store/apply.h"
@@ -145,6 +147,7 @@ static void move_during_rounds(struct mover *mover, struct memory *memory, uint6
     const bool is_cancelled = false;
     const struct stage_limits limits = {UINT64_MAX, UINT64_MAX, &is_cancelled};
     mover_run(mover);
+    memory_settle(memory); /* after the line before */
     for (int round = 0; round < 4; round++) {
         struct capture *ahead = capture_create(&subject);
         if (capture_ahead(ahead, &limits, &err) < 0)
@@ -206,6 +209,11 @@ static int check_line(struct memory *memory, struct memory *other, int image, ui
     return image;
 }
 
+static int add_run(void *context, uint64_t start, uint64_t end)
+{
+    return runs_append(context, start, end - start);
+}
+
 /*
  * A part of a mapping goes away and comes back: the kernel merges it with its neighbours, which lose their
  * tracking without having been touched. (This process is its own subject.)
@@ -238,6 +246,58 @@ static void test_neighbours_of_a_moved_mapping(void **state)
     memory_unref(other);
 }
 
+static uint64_t huge_bytes(const char *place, uint64_t bytes)
+{
+    struct run_set found = {0};
+    struct pagemap_query query = {
+        .start = (uintptr_t)place, .end = (uintptr_t)place + bytes, .all = PAGEMAP_HUGE};
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(pagemap_scan(pagemap, &query, add_run, &found), 0);
+    close(pagemap);
+    uint64_t sum = runs_bytes(&found);
+    runs_release(&found);
+    return sum;
+}
+
+/* Huge pages that were written to, and so split, are whole again after a line, and stay so until the next. */
+static void test_huge_pages(void **state)
+{
+    (void)state;
+    const uint64_t block = 2 << 20, bytes = 4 * block;
+    char *const place = (char *)(uintptr_t)UPPER_BASE;
+    volatile char *word = place + block;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    assert_ptr_equal(mmap(place, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                     place);
+    madvise(place, bytes, MADV_HUGEPAGE);
+    memset(place, 1, bytes);
+    bool is_huge = huge_bytes(place, bytes) == bytes;
+    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    struct memory *other = memory_create(getpid(), &tracker_full, -1, -1, 0, NULL);
+    int image = -1;
+    for (uint64_t line = 1; is_huge && line <= 4; line++) {
+        image = check_line(memory, other, image, line);
+        memory_settle(memory);
+        is_huge = huge_bytes(place, bytes) == bytes;
+        *word = (char)(line + 1);
+        if (is_huge && line == 1) /* it is protected for the first time: the write has split it */
+            assert_int_equal(huge_bytes(place, bytes), bytes - block);
+        else if (is_huge)
+            assert_int_equal(huge_bytes(place, bytes), bytes);
+        word += PAGE;
+    }
+    if (image >= 0)
+        close(image);
+    munmap(place, bytes);
+    memory_unref(memory);
+    memory_unref(other);
+    if (!is_huge && geteuid() != 0) /* collapsing takes a privilege; or there was no huge page to be had */
+        skip();
+    assert_true(is_huge || image < 0);
+}
+
 static void test_every_operation(void **state)
 {
     const struct tracker_ops *ops = *state;
@@ -262,6 +322,7 @@ int main(int argc, char **argv)
         {"neighbours, pagemap_scan", test_neighbours_of_a_moved_mapping, NULL, NULL, &scan},
         {"neighbours, soft_dirty", test_neighbours_of_a_moved_mapping, NULL, NULL, &soft},
         {"neighbours, bookkeeping", test_neighbours_of_a_moved_mapping, NULL, NULL, &book},
+        cmocka_unit_test(test_huge_pages),
         {"every operation, pagemap_scan", test_every_operation, NULL, NULL, &scan},
         {"every operation, soft_dirty", test_every_operation, NULL, NULL, &soft},
         {"every operation, bookkeeping", test_every_operation, NULL, NULL, &book},
