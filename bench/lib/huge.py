@@ -1,5 +1,6 @@
-"""What a line leaves of huge pages: random reads of `programs/huge`, which writes to each of them, natively and
-after lines."""
+"""What lines leave of huge pages: random reads of `programs/huge`, which writes to each of them, natively and after
+lines.
+"""
 
 import statistics
 

@@ -19,12 +19,14 @@ class Result:
     unit: str
     pairs: list  # of (baseline, Belay)
     target: float = None  # the largest ratio that is wanted
+    is_absolute: bool = False  # the target is of Belay's value, not of the ratio
 
     def ratio(self):
         return estimate([ours / base for base, ours in self.pairs])
 
     def is_missed(self):
-        return self.target is not None and self.ratio().median > self.target
+        value = self.belay() if self.is_absolute else self.ratio().median
+        return self.target is not None and value > self.target
 
     def is_unsteady(self):
         """Did the machine change under the runs (a virtual core moved, say)? Then the ratio says little."""
@@ -47,7 +49,9 @@ def print_table(results):
 def _row(result):
     ratio = result.ratio()
     interval = f"{ratio.low:.3f} .. {ratio.high:.3f}"
-    target = "" if result.target is None else f"{result.target:g}" + (" MISSED" if result.is_missed() else "")
+    target = "" if result.target is None else f"{result.target:g}"
+    target += f" {result.unit}" if target and result.is_absolute else ""
+    target += " MISSED" if result.is_missed() else ""
     target += " (baseline unsteady)" if result.is_unsteady() else ""
     baseline, belay = (f"{value:.1f} {result.unit}" for value in (result.baseline(), result.belay()))
     return (f"{result.name:18} {result.statistic:7} {baseline:>12} {belay:>12} {ratio.median:7.3f}  "
@@ -62,5 +66,6 @@ def _object(result):
     ratio = result.ratio()
     return {"name": result.name, "statistic": result.statistic, "unit": result.unit,
             "baseline": result.baseline(), "belay": result.belay(), "ratio": ratio.median,
-            "interval": [ratio.low, ratio.high], "target": result.target, "is_missed": result.is_missed(),
+            "interval": [ratio.low, ratio.high], "target": result.target, "is_absolute": result.is_absolute,
+            "is_missed": result.is_missed(),
             "is_unsteady": result.is_unsteady(), "pairs": result.pairs}

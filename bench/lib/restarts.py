@@ -1,7 +1,7 @@
 """What a restarted program's memory costs: `programs/touch`, killed after a line, touches its memory.
 
-The baseline is measured in the same process before: the image is read to fresh memory first. A restart of Belay
-maps it, so its time is that of the restore (`restore_ms`) and of the touching itself.
+The baseline is measured in the same process before: the image is read to fresh memory first. A restart of
+Belay maps it, so its time is that of the restore (`restore_ms`) and of the touching itself.
 """
 
 import json
@@ -20,7 +20,8 @@ DEADLINE_S = 60
 
 
 def measure_touch(environment, rounds):
-    return [Result(f"touch-{percent}%", "restart", "ms", [_round(environment, percent) for _ in range(rounds)], target)
+    return [Result(f"touch-{percent}%", "restart", "ms",
+                   [_round(environment, percent) for _ in range(rounds)], target)
             for percent, target in TARGETS.items()]
 
 
@@ -29,8 +30,8 @@ def _round(environment, percent):
     go = environment.scratch("go")
     command = [environment.belay, "run", "--name", JOB, "--",
                *environment.launch_line("touch", MIB, percent, go, ranks=1)]
-    with subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         guard = threading.Timer(DEADLINE_S, process.kill)
         guard.start()
         try:

@@ -1,5 +1,5 @@
-"""The run time of whole programs, under `belay run` without lines or with one every so many seconds, in turn with
-native runs. The runs are as long as it takes for lines to happen: the number of steps is measured first.
+"""The run time of whole programs, under `belay run` without lines or with one every so many seconds, in turn
+with native runs. The runs are as long as it takes for lines to happen: the number of steps is measured first.
 """
 
 import json
