@@ -65,9 +65,7 @@ def programs(prefix, tmp_path_factory):
     return Programs(prefix, build, str(tmp_path_factory.mktemp("programs")))
 
 
-@pytest.fixture
-def sandbox(request, prefix, programs):
-    """A run directory for this test. Whatever the test leaves behind fails it."""
+def make_sandbox(request, prefix, programs):
     box = Sandbox(prefix, programs)
     yield box
     try:
@@ -76,6 +74,18 @@ def sandbox(request, prefix, programs):
                 box.assert_clean()
     finally:
         box.destroy()
+
+
+@pytest.fixture
+def sandbox(request, prefix, programs):
+    """A run directory for this test. Whatever the test leaves behind fails it."""
+    yield from make_sandbox(request, prefix, programs)
+
+
+@pytest.fixture
+def other_sandbox(request, prefix, programs):
+    """Another one, as another user or another session of the same one has it."""
+    yield from make_sandbox(request, prefix, programs)
 
 
 @pytest.fixture

@@ -32,6 +32,16 @@ def test_fortran(sandbox, programs, name):
     assert_recovered(job)
 
 
+@pytest.mark.parametrize("name", [pytest.param("particles", marks=pytest.mark.campaign), "wave"])
+def test_fortran_as_scientists_write_it(sandbox, programs, name):
+    program = built(programs, name, "--steps", 200)
+    job = sandbox.run(Program(program.argv, 4, f"{name}.*"), seconds=2)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 def test_fortran_twice(sandbox, programs):
     """Integers of handles that were made before the first restart are still good after the second one."""
     job = sandbox.run(built(programs, "fortran77", "--steps", 400, "--seconds", 4))
@@ -51,9 +61,14 @@ def test_cxx(sandbox, programs, name):
     assert_recovered(job)
 
 
+def needs_modules(*names):
+    for name in names:
+        if subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode:
+            pytest.skip(f"{name} is not installed (python3-{name})")
+
+
 def pickles(*arguments):
-    if subprocess.run([PYTHON, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
-        pytest.skip("mpi4py is not installed (python3-mpi4py)")
+    needs_modules("mpi4py")
     return Program((PYTHON, os.path.join(TESTS, "programs", "pickles.py"), *arguments))
 
 
@@ -65,19 +80,47 @@ def test_python(sandbox):
     assert_recovered(job)
 
 
-def script(folder, text):
-    path = os.path.join(folder, "script.sh")
+def test_python_as_scientists_write_it(sandbox):
+    """With numpy, whose BLAS has threads."""
+    needs_modules("mpi4py", "numpy")
+    program = Program((PYTHON, os.path.join(TESTS, "programs", "science.py"), "--steps", "150"), 4, "science.dat")
+    job = sandbox.run(program, seconds=3, OPENBLAS_NUM_THREADS="2")
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+POOL = """
+from mpi4py.futures import MPIPoolExecutor
+from time import sleep
+
+def work(number):
+    sleep(0.01)
+    return number * number
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as pool:
+        print(sum(pool.map(work, range(600), chunksize=2)))
+"""
+
+
+@pytest.mark.campaign
+def test_pool_of_processes(sandbox):
+    """Among the ranks that there are; one that wants to start others is refused (MPI_Comm_spawn)."""
+    needs_modules("mpi4py")
+    path = os.path.join(sandbox.folder, "pool.py")
     with open(path, "w", encoding="ascii") as file:
-        file.write("#!/bin/sh\n" + text)
-    os.chmod(path, 0o755)
-    return path
+        file.write(POOL)
+    job = sandbox.run(Program((PYTHON, "-m", "mpi4py.futures", path)), trace=False)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
 
 
-# ---- started by others ----
-
-def run_in_ways(sandbox, programs, ways, *arguments, **options):
-    """One rank for each of the ways to start (words before the program, or the words in its place), with one kill."""
-    program = programs.test_program("ring", *arguments, ranks=len(ways))
+def run_in_ways(sandbox, program, ways, **options):
+    """One rank for each of the ways to start the program, without its options; one kill."""
     trace = os.path.join(sandbox.folder, "trace")
     line = ["mpirun"]
     for way in ways:
@@ -90,6 +133,28 @@ def run_in_ways(sandbox, programs, ways, *arguments, **options):
     assert_recovered(job)
 
 
+# ---- with threads of OpenMP ----
+
+def test_hybrids(sandbox, programs, monkeypatch):
+    """C, C++ and Fortran in one world, two or three threads in each process."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # for the native run
+    names = ["hybrid_c", "hybrid_cxx", "hybrid_fortran", "hybrid_c"]
+    ways = [["env", f"OMP_NUM_THREADS={2 + number % 2}", *built(programs, name).argv]
+            for number, name in enumerate(names)]
+    run_in_ways(sandbox, programs.test_program("hybrid_c", "--steps", 200, "--seconds", 2), ways,
+                OMP_WAIT_POLICY="passive")
+
+
+def script(folder, text):
+    path = os.path.join(folder, "script.sh")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+# ---- started by others ----
+
 PYTHON_WRAPPER = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]) % 256)"
 
 
@@ -100,8 +165,8 @@ def test_wrappers(sandbox, programs):
     wrappers = ["env -u NOTHING SOME=thing", "nice -n 1", "setarch -R", "stdbuf -oL", "taskset 1",
                 "numactl --localalloc", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
     ways = [[*shlex.split(words), ring] for words in wrappers if shutil.which(shlex.split(words)[0])]
-    run_in_ways(sandbox, programs, [[script(sandbox.folder, text)], *ways], "--steps", 200, "--seconds", 2,
-                BELAY_LATE_MPI="")  # or Python itself would be made the rank
+    program = programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=1 + len(ways))
+    run_in_ways(sandbox, program, [[script(sandbox.folder, text)], *ways], BELAY_LATE_MPI="")  # or Python itself would be made the rank
 
 
 def real_libmpi():
@@ -129,7 +194,8 @@ def test_linking(sandbox, programs):
             patched("runpath", "--set-rpath", copies),
             ["env", f"LD_LIBRARY_PATH={copies}", ring],
             ["env", f"LD_LIBRARY_PATH={os.path.dirname(real_libmpi())}", ring]]
-    run_in_ways(sandbox, programs, ways, "--steps", 200, "--seconds", 2)
+    program = programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=len(ways))
+    run_in_ways(sandbox, program, ways)
 
 
 def test_names(sandbox, programs):

@@ -237,15 +237,60 @@ def can_execute(user, *paths):
     return all(subprocess.run([*user, "test", "-x", path], check=False).returncode == 0 for path in paths)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
-def test_ordinary_user(sandbox, programs):
-    """A kill and a recovery as an ordinary user, with HOME, TMPDIR and run directory of his own."""
-    program = ring(programs, 4)
-    sandbox.become(NOBODY)
-    if not can_execute(sandbox.user, sandbox.command, program.argv[0]):
-        pytest.skip("other users cannot execute what was built")
-    job = sandbox.run(program)
-    job.wait_committed(2)
-    job.kill_and_recover()
-    job.wait()
-    assert_recovered(job)
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become other users")
+def test_two_ordinary_users(sandbox, other_sandbox, programs):
+    """Two programs at once, each with a kill and a recovery, with HOME, TMPDIR and run directory of its user."""
+    boxes = {"ring": sandbox, "collmix": other_sandbox}
+    jobs = []
+    for number, (name, box) in enumerate(boxes.items()):
+        program = programs.test_program(name, "--steps", 300, "--seconds", 3, ranks=2)
+        box.become(NOBODY - number)
+        if not can_execute(box.user, box.command, program.argv[0]):
+            pytest.skip("other users cannot execute what was built")
+        jobs.append(box.run(program))
+    for job in jobs:
+        job.wait_committed(2)
+        job.kill_and_recover()
+    assert {os.stat(f"/proc/{job.pids[2][0]}").st_uid for job in jobs} == {NOBODY, NOBODY - 1}
+    for job in jobs:
+        job.wait()
+        assert_recovered(job)
+
+
+# ---- one after the other ----
+
+def memory_kib(pids):
+    """What processes hold, shared memory included."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            total += sum(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+    return total
+
+
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("jobs", [3, pytest.param(50, marks=pytest.mark.campaign)])
+def test_jobs_one_after_another(sandbox, programs, jobs):
+    """Under one agent, which another job keeps: no job leaves it a descriptor, a process, a file, an image."""
+
+    def held():
+        return (set(traces.processes_of(sandbox.rundir)), traces.files_under(sandbox.rundir),
+                os.listdir(sandbox.shared_memory), [len(os.listdir(f"/proc/{pid}/fd")) for pid in sandbox.agent()])
+
+    other = sandbox.run(programs.test_program("ring", "--steps", 60000, "--seconds", 6000, ranks=2), name="other",
+                        interval=None)  # no lines, which come with descriptors
+    other.wait_step(2)
+    before, memory = held(), None
+    for number in range(jobs):
+        job = sandbox.run(programs.test_program("collmix", "--steps", 100, "--seconds", 1, ranks=2), interval="200ms",
+                          name=f"job{number}", trace=False)
+        job.wait_committed(1)
+        assert job.wait() == 0
+        assert_same_result(job)
+        assert sandbox.belay("clean", job.name).returncode == 0
+        memory = memory or memory_kib(sandbox.agent())
+    wait_for(lambda: held() == before, 20, f"the end of what {jobs} jobs held")
+    growth = memory_kib(sandbox.agent()) - memory
+    assert growth < 100 * jobs, f"{growth} KiB more than after the first job"
+    assert sandbox.belay("stop", "other").returncode == 0
+    other.wait()

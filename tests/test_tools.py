@@ -114,7 +114,7 @@ def test_tool_interface(sandbox, programs, monkeypatch):
     """Two kills: what was found again after the first restart is noted and found again."""
     monkeypatch.setenv("OMPI_MCA_pml_monitoring_enable", "1")  # for the native run: counters that count
     sandbox.environment["OMPI_MCA_pml_monitoring_enable"] = "1"
-    job = sandbox.run(programs.test_program("tool_interface", "--steps", 200, ranks=2), seconds=4, interval="200ms")
+    job = sandbox.run(programs.test_program("tool_interface", "--steps", 200, ranks=2), seconds=3, interval="150ms")
     for _ in range(2):
         job.wait_step(2)
         job.wait_committed(newest_line(job.status()) + 2)

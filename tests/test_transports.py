@@ -19,7 +19,7 @@ TRANSPORTS = {
     "ucx": UCX,
 }
 # What is not in the default check: close to another one.
-LONG = {"shared memory, copied once", "libfabric sockets"}
+LONG = {"shared memory, copied once", "shared memory, copied twice", "libfabric sockets"}
 
 
 @pytest.mark.parametrize("settings, told", [({"btl": "self,vader,tcp"}, "ob1 over shared memory (single copy: "),
@@ -47,7 +47,7 @@ def test_transport(sandbox, programs, settings):
                            env={**sandbox.environment, **chosen}, capture_output=True, timeout=60, check=False)
     if probe.returncode:
         pytest.skip(f"Open MPI has no such transport here: {settings}")
-    job = sandbox.run(program, seconds=2, interval="200ms", **chosen)
+    job = sandbox.run(program, seconds=1, interval="150ms", **chosen)
     job.wait_committed(2)
     job.kill_and_recover()
     job.wait()

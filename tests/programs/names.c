@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
+
+#include <mpi-ext.h> /* it does not include mpi.h */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,6 +62,15 @@ static void print(const struct program *program, const struct names *names)
     printf("%s, %s\n", program_invocation_name, program_invocation_short_name);
 }
 
+/* Two functions of Open MPI's own: where it is bound, and that it has no memory of devices. */
+static void ask_extensions(const struct program *program)
+{
+    char bound[OMPI_AFFINITY_STRING_MAX], now[OMPI_AFFINITY_STRING_MAX], all[OMPI_AFFINITY_STRING_MAX];
+    int code = OMPI_Affinity_str(OMPI_AFFINITY_RSRC_STRING_FMT, bound, now, all);
+    if (code != MPI_SUCCESS || MPIX_Query_cuda_support())
+        fail(program, "Open MPI's own functions: %d", code);
+}
+
 int main(int argc, char **argv)
 {
     static struct program program = {.steps = 50};
@@ -73,6 +84,7 @@ int main(int argc, char **argv)
         look(&program, &now);
         if (memcmp(&now, &first, sizeof now))
             fail(&program, "step %ld: %s, %s, %s", step, now.cmdline, now.exe, now.comm);
+        ask_extensions(&program);
         program_step(&program, step);
     }
     memset(argv[1], '*', strlen(argv[1])); /* as programs do that show how far they are */

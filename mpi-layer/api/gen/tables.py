@@ -64,7 +64,7 @@ def alignment(size):
 
 
 # What the Fortran and C++ libraries call, by pattern: mpi-layer/fortran defines these names and no others.
-BINDINGS = ["MPIX_*", "MPI_*", "OMPI_C_MPI_*_FN", "PMPIX_*", "PMPI_*", "mpi_*", "ompi_*", "pmpi_*"]
+BINDINGS = ["MPIX_*", "MPI_*", "OMPI_Affinity_str", "OMPI_C_MPI_*_FN", "PMPIX_*", "PMPI_*", "mpi_*", "ompi_*", "pmpi_*"]
 
 
 def export_map(rows, prototypes, library):
