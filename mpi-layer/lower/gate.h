@@ -20,7 +20,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 9
+#define LAYER_LAYOUT_VERSION 10
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {

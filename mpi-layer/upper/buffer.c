@@ -48,6 +48,7 @@ static struct request *pack(const void *buf, int count, MPI_Datatype type, MPI_C
     }
     r->to_free = r->buffer = data;
     r->buffered_bytes = needed;
+    r->is_special = true;
     used_bytes += needed;
     r->count = 0;
     *code = PMPI_Pack(buf, count, type, data, bytes, &r->count, comm);

@@ -6,12 +6,12 @@
 
 static inline void publish_entry(struct control *control, struct comm *c)
 {
-    line_publish_begin(control);
+    uint32_t version = line_publish_begin(control);
     control->clocks[c->slot].seq = ++c->seq;
     control->comm = c->id;
     control->seq = c->seq;
     control->state = CONTROL_STATE_INSIDE;
-    line_publish_end(control);
+    line_publish_end(control, version);
     if (UNLIKELY(control->needs_fence))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -19,12 +19,12 @@ static inline void publish_entry(struct control *control, struct comm *c)
 /* Take the entry back: the rank holds. */
 static void publish_hold(struct control *control, struct comm *c)
 {
-    line_publish_begin(control);
+    uint32_t version = line_publish_begin(control);
     control->clocks[c->slot].seq = --c->seq;
     control->comm = c->id;
     control->seq = c->seq + 1;
     control->state = CONTROL_STATE_HELD;
-    line_publish_end(control);
+    line_publish_end(control, version);
 }
 
 /* Target of a communicator for the line in progress; 0 if the coordinator has named none. */

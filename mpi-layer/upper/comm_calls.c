@@ -98,6 +98,8 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
     struct comm *c = comm_of(comm);
     struct request *r = c ? request_new(REQUEST_COLLECTIVE, comm, NULL) : NULL;
     int code = MPI_ERR_NO_MEM;
+    if (r)
+        r->is_special = true;
     if (!c)
         code = MPI_ERR_COMM;
     else if (r && (*newcomm = comm_copy(c)))

@@ -43,6 +43,7 @@ int PMPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free
     if (r) {
         *g = (struct generalized){query_fn, free_fn, cancel_fn, extra_state};
         r->generalized = g;
+        r->is_special = true;
         r->status = request_empty_status;
         *request = (MPI_Request)(void *)r;
     } else {

@@ -147,9 +147,9 @@ int PMPI_Finalize(void)
     wait_for_all();
     reap_all();
     struct control *control = half_control();
-    line_publish_begin(control);
+    uint32_t version = line_publish_begin(control);
     control->state = CONTROL_STATE_FINALIZED;
-    line_publish_end(control);
+    line_publish_end(control, version);
     GATE->notify();
     code = lower_MPI_Finalize();
     is_finalized = 1;

@@ -16,25 +16,23 @@
 #define EMPTY_STATUS {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS}
 
 static struct request *first, *last; /* active ones, oldest first */
-static struct request *spare;        /* deleted ones, for reuse: a program makes millions */
 static uint32_t orphans;
 
 const MPI_Status request_empty_status = EMPTY_STATUS;
 struct request request_sent = {
     .kind = REQUEST_SEND, .is_active = true, .is_done = true, .status = EMPTY_STATUS};
 void *request_real_empty;
+struct request *request_spare;
 
 void request_bind(void)
 {
     request_real_empty = GATE->symbol("ompi_request_empty");
 }
 
-bool request_reserve(void)
+bool request_reserve_more(void)
 {
-    if (LIKELY(spare != NULL))
-        return true;
-    spare = arena_alloc(sizeof *spare);
-    return spare != NULL;
+    request_spare = arena_alloc(sizeof *request_spare);
+    return request_spare != NULL;
 }
 
 struct request *request_first(void)
@@ -44,20 +42,14 @@ struct request *request_first(void)
 
 static inline struct request *new_record(enum request_kind kind, MPI_Comm comm, MPI_Datatype type)
 {
-    struct request *request = spare;
+    struct request *request = request_spare;
     if (LIKELY(request != NULL))
-        spare = request->next;
+        request_spare = request->next;
     else if (!(request = arena_alloc(sizeof *request)))
         return NULL;
-    request->kind = kind;
-    request->is_active = request->is_persistent = false;
+    request->kind = (uint8_t)kind;
     request->mode = SEND_NONE;
-    request->to_free = NULL;
-    request->made = NULL;
-    request->generalized = NULL;
-    request->buffered_bytes = 0;
-    request->number = 0;
-    request->op = NULL;
+    request->is_active = request->is_persistent = request->is_special = false;
     request->type = type;
     request->comm = comm_of(comm);
     request->comm_handle = (struct handle *)(void *)comm;
@@ -122,6 +114,20 @@ void request_activate(struct request *request)
     activate(request);
 }
 
+static void release_special(struct request *request)
+{
+    handle_unref_quick(request->op);
+    free(request->to_free);
+    if (request->buffered_bytes)
+        buffer_release(request->buffered_bytes);
+    if (request->generalized)
+        grequest_free(request);
+    request->later = 0;
+    request->op = request->made = NULL;
+    request->to_free = request->made_real = NULL;
+    request->buffered_bytes = 0;
+}
+
 void request_delete(struct request *request)
 {
     if (request == &request_sent)
@@ -130,17 +136,14 @@ void request_delete(struct request *request)
         deactivate(request);
     handle_unref_quick(request->type);
     handle_unref_quick(request->comm_handle);
-    handle_unref_quick(request->op);
-    if (UNLIKELY(request->to_free != NULL))
-        free(request->to_free);
-    if (UNLIKELY(request->buffered_bytes != 0))
-        buffer_release(request->buffered_bytes);
-    if (UNLIKELY(request->generalized != NULL))
-        grequest_free(request);
-    if (UNLIKELY(request->number))
+    if (UNLIKELY(request->is_special))
+        release_special(request);
+    if (UNLIKELY(request->number)) {
         numbers_drop(HANDLE_REQUEST, request->number);
-    request->next = spare;
-    spare = request;
+        request->number = 0;
+    }
+    request->next = request_spare;
+    request_spare = request;
 }
 
 void request_end(struct request *request)
@@ -177,7 +180,7 @@ void request_complete(struct request *request, const MPI_Status *status, int err
     set_done(request, error);
     if (status != &request->status)
         request->status = *status;
-    if (UNLIKELY(request->made != NULL))
+    if (UNLIKELY(request->is_special) && request->made)
         comm_complete((MPI_Comm)(void *)request->made, request->made_real);
     if (UNLIKELY(request->is_sync) && !request->is_told)
         request->comm->peers[request->peer].pending_sync--;
@@ -237,6 +240,7 @@ MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_fr
         return MPI_REQUEST_NULL;
     request->real = real;
     request->to_free = to_free;
+    request->is_special = to_free != NULL;
     return (MPI_Request)(void *)request;
 }
 
@@ -254,6 +258,7 @@ void request_keep(MPI_Request request, MPI_Datatype type, MPI_Op op)
     handle_retain(op);
     r->type = type;
     r->op = (struct handle *)(void *)op;
+    r->is_special = true;
 }
 
 /*

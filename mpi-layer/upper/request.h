@@ -16,40 +16,44 @@
 #include <stdint.h>
 
 #include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/half.h"
 
 enum request_kind { REQUEST_NONE = 0, REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE, REQUEST_GENERALIZED };
 
 enum send_mode { SEND_NONE = 0, SEND_STANDARD, SEND_BUFFERED, SEND_SYNCHRONOUS, SEND_READY };
 
+/* What an ordinary send or receive needs comes first, and is all that it touches. */
 struct request {
     void *real; /* first word, as in every handle; NULL: the library has no part in it (any more) */
-    uint32_t kind;
-    bool is_active;     /* listed */
-    bool is_persistent; /* outlives its completion, until the application frees it */
+    bool is_active;  /* listed */
     bool is_done;    /* completed: status and error are here, real is gone */
     bool is_orphan;  /* the application has freed it: it ends by itself */
     bool is_sync;    /* a synchronous send */
     bool is_held;    /* ... that is done when the receiver says so (ack.h): a drain may have its message */
     bool is_told;    /* ... and the receiver knows of it */
     bool must_raise; /* its error is ours: the communicator's handler has not been called */
+    bool is_special; /* one of the members at the end is in use */
+    uint8_t kind;    /* enum request_kind */
     uint8_t mode;    /* enum send_mode of a persistent send */
-    uint32_t later;  /* ... sends with the same communicator, peer and tag since */
-    int error;       /* MPI code of a done one */
-    int peer, tag;   /* as given (may be MPI_ANY_SOURCE, MPI_ANY_TAG) */
+    bool is_persistent; /* outlives its completion, until the application frees it */
+    int error;          /* MPI code of a done one */
+    int peer, tag;      /* as given (may be MPI_ANY_SOURCE, MPI_ANY_TAG) */
     int count;
+    int number; /* its integer in Fortran (fortran/numbers.h) */
     void *buffer;
     MPI_Datatype type; /* retained */
-    struct handle *op; /* of a reduction, retained; else NULL */
     struct comm *comm;
     struct handle *comm_handle; /* retained */
-    void *to_free;     /* malloc'ed arrays that the library reads until completion, or NULL */
-    struct handle *made; /* MPI_Comm_idup: gets its real twin on completion, else NULL */
-    void *made_real;
-    struct generalized *generalized; /* grequest.h; else NULL */
-    uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer, else 0 */
-    int number;        /* its integer in Fortran (fortran/numbers.h) */
-    MPI_Status status; /* of a done one */
+    MPI_Status status;          /* of a done one */
     struct request *next, *previous;
+    /* Special ones set is_special with any of these, which are 0 otherwise. */
+    uint32_t later;    /* a synchronous send: sends with the same communicator, peer and tag since */
+    struct handle *op; /* of a reduction, retained */
+    void *to_free;     /* malloc'ed arrays that the library reads until completion */
+    struct handle *made; /* MPI_Comm_idup: gets its real twin on completion */
+    void *made_real;
+    struct generalized *generalized; /* grequest.h */
+    uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer */
 };
 
 static inline struct request *request_of(MPI_Request request)
@@ -94,8 +98,15 @@ static inline bool request_is_at_once(const void *real)
 /* Find the library's empty request, at the start and after a restart. FS base of the lower half. */
 void request_bind(void);
 
+/* Deleted ones, for reuse: a program makes millions. */
+extern struct request *request_spare;
+bool request_reserve_more(void);
+
 /* Make sure that the next request_new() succeeds. False: out of memory. */
-bool request_reserve(void);
+static inline bool request_reserve(void)
+{
+    return LIKELY(request_spare != NULL) || request_reserve_more();
+}
 
 /* Unlist and forget; what it kept is released. */
 void request_delete(struct request *request);

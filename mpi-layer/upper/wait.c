@@ -12,7 +12,6 @@
 #include "mpi-layer/upper/grequest.h"
 #include "mpi-layer/upper/line.h"
 
-typedef int irecv_f(void *, int, void *, int, int, void *, void **);
 typedef int test_f(void **, int *, MPI_Status *);
 
 bool wait_check(uint32_t *seen, const int *world_ranks, uint32_t count)
@@ -69,30 +68,6 @@ void wait_done(struct request *r)
     }
 }
 
-int wait_new_receive(struct request *r)
-{
-    irecv_f *irecv = (irecv_f *)lower_fn[F_MPI_Irecv];
-    test_f *test = (test_f *)lower_fn[F_MPI_Test];
-    void *type = api_real(r->type), *comm = api_real(r->comm_handle);
-    const uint32_t *orders = &half_control()->command_seq;
-    uint32_t seen = wait_orders_seen();
-    int flag = 0, test_code = MPI_SUCCESS;
-    unsigned long upper = lower_enter();
-    int code = irecv(r->buffer, r->count, type, r->peer, r->tag, comm, &r->real);
-    if (LIKELY(code == MPI_SUCCESS)) {
-        do
-            test_code = test(&r->real, &flag, &r->status);
-        while (LIKELY(test_code == MPI_SUCCESS) && !flag &&
-               __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
-    }
-    lower_leave(upper);
-    if (LIKELY(flag || test_code != MPI_SUCCESS))
-        request_complete(r, &r->status, test_code);
-    else if (code == MPI_SUCCESS)
-        wait_done(r);
-    return code;
-}
-
 void wait_copy_status(MPI_Status *to, const MPI_Status *from)
 {
     if (to == MPI_STATUS_IGNORE)
@@ -119,7 +94,7 @@ static void take_generalized(struct request *r)
 
 int wait_take(struct request *r, MPI_Status *status)
 {
-    if (UNLIKELY(r->generalized != NULL))
+    if (UNLIKELY(r->is_special) && r->generalized)
         take_generalized(r);
     int code = r->error;
     wait_over();

@@ -28,12 +28,6 @@ void wait_empty_status(MPI_Status *status);
 /* World rank that a request waits for; CONTROL_ANYBODY if it may be anyone. */
 int wait_awaited(const struct request *request);
 
-/*
- * Post a new receive and wait until it is done; one crossing if no order comes meanwhile. Returns
- * MPI_SUCCESS, or the code of a receive that could not be posted.
- */
-int wait_new_receive(struct request *request);
-
 /* Hand the result of a done request over and end it; for one that the application does not see. */
 int wait_take(struct request *request, MPI_Status *status);
 

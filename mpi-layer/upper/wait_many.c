@@ -29,6 +29,18 @@ static inline bool is_patient(const struct patience *patience)
     return patience->orders && __atomic_load_n(patience->orders, __ATOMIC_RELAXED) == patience->seen;
 }
 
+/* Inside the crossing, but for what needs more than to be noted. */
+static inline void complete_crossed(struct request *r, int code, unsigned long upper)
+{
+    if (LIKELY(!r->is_special)) {
+        request_complete(r, &r->status, code);
+        return;
+    }
+    lower_leave(upper);
+    request_complete(r, &r->status, code);
+    lower_enter();
+}
+
 /*
  * Complete requests in their order, from index `from` on, until one is not done. Returns its index, `count`
  * if there is none. FS base of the lower half: no libc here.
@@ -48,8 +60,9 @@ static int complete_in_order(int count, const MPI_Request requests[], int from, 
         do
             code = test(&r->real, &flag, &r->status);
         while (LIKELY(code == MPI_SUCCESS) && !flag && is_patient(&patience));
-        if (flag || code != MPI_SUCCESS)
-            request_complete(r, &r->status, code);
+        if (flag || code != MPI_SUCCESS) {
+            complete_crossed(r, code, upper);
+        }
         if (!r->is_done)
             break;
     }
