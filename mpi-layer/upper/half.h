@@ -27,6 +27,10 @@ void half_bind(void);
 /* The agent's signal or an MPI error came inside a wrapper: act now, if there still is something to do. */
 void half_act_on_pending(void);
 
+/* Receives that the next crossing posts first, and what does so (p2p.c). FS base of the lower half. */
+extern uint32_t half_receives_to_post;
+void half_post_receives(void);
+
 static inline unsigned long lower_enter(void)
 {
     unsigned long upper, lower;
@@ -34,12 +38,21 @@ static inline unsigned long lower_enter(void)
                      : "=&r"(upper), "=&r"(lower)
                      :
                      : "memory");
+    if (UNLIKELY(half_receives_to_post))
+        half_post_receives();
     return upper;
 }
 
 static inline void lower_leave(unsigned long upper)
 {
     __asm__ volatile("wrfsbase %0" : : "r"(upper) : "memory");
+}
+
+/* Post them without further ado. */
+static inline void half_post_now(void)
+{
+    if (half_receives_to_post)
+        lower_leave(lower_enter());
 }
 
 static inline void wrapper_enter(void)

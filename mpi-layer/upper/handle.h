@@ -13,8 +13,8 @@
 
 #include "mpi-layer/api/predefined.h"
 
-/* Known of a datatype: its size and extent; that it may be used to receive. */
-enum type_fact { TYPE_NONE = 0, TYPE_SIZES = 1, TYPE_RECEIVES = 2 };
+/* Known of a datatype: its size and extent; that it has been counted in, received with: it is committed. */
+enum type_fact { TYPE_NONE = 0, TYPE_SIZES = 1, TYPE_IS_COUNTED = 2, TYPE_IS_RECEIVED = 4 };
 
 struct handle {
     void *real;

@@ -12,6 +12,7 @@
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/wait.h"
+#include "mpi-layer/upper/p2p.h"
 
 static int is_initialized, is_finalized;
 static int is_ending;     /* inside MPI_Finalize, waiting for the others */
@@ -30,6 +31,7 @@ static int init(int required, int *provided)
             *provided = MPI_THREAD_SERIALIZED;
         attr_bind_predefined();
         numbers_start();
+        p2p_bind();
         code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
     if (code == MPI_SUCCESS) {

@@ -5,6 +5,7 @@
  * the library's own call: if a line comes meanwhile, the receiver's drain completes it. Blocking receives
  * wait in the upper half (wait.c), since no message may come before the line.
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
@@ -14,6 +15,8 @@
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/p2p.h"
 #include "mpi-layer/upper/wait.h"
+
+#define TAG_ALWAYS_VALID 32767 /* MPI_TAG_UB is at least that */
 
 typedef int lower_send_f(const void *, int, void *, int, int, void *);
 typedef int irecv_f(void *, int, void *, int, int, void *, void **);
@@ -168,8 +171,11 @@ int p2p_start_send(struct request *r, enum send_mode mode)
 
 int p2p_post(struct request *r)
 {
-    return lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
-                           &r->real);
+    int code = lower_MPI_Irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag,
+                               api_real(r->comm_handle), &r->real);
+    if (code == MPI_SUCCESS)
+        ((struct handle *)(void *)r->type)->known |= TYPE_IS_RECEIVED;
+    return code;
 }
 
 /* True: a drained message has completed the receive. */
@@ -206,13 +212,87 @@ static inline struct request *new_receive(void *buf, int count, MPI_Datatype typ
     return r;
 }
 
+/*
+ * Receives are posted by the next crossing, whatever it is for: a program that starts many at a time pays for
+ * one. Nothing is lost where the library matches messages in its calls (ob1 does), since it gets none before
+ * that. A line crosses before it drains. Only what the library is sure to accept is left for later. (A ready
+ * send that knows of its receive by other means than MPI may come before it: for ob1 it is a standard one.)
+ */
+uint32_t half_receives_to_post;
+static struct request *first_to_post; /* with others behind it in the list of active ones */
+static bool is_posting_later;         /* this library matches in its calls */
+
+/* No libc here. */
+static bool is_of_ob1(const char *path)
+{
+    const char *name = "mca_pml_ob1";
+    for (; path && *path; path++) {
+        const char *a = path, *b = name;
+        while (*b && *a == *b)
+            a++, b++;
+        if (!*b)
+            return true;
+    }
+    return false;
+}
+
+void p2p_bind(void)
+{
+    typedef int dladdr_f(const void *, Dl_info *);
+    unsigned long upper = lower_enter();
+    dladdr_f *dladdr_of_lower = (dladdr_f *)GATE->symbol("dladdr");
+    void *const *module = GATE->symbol("mca_pml"); /* of functions of the one that is in use */
+    Dl_info info = {.dli_fname = NULL};
+    is_posting_later = module && *module && dladdr_of_lower && dladdr_of_lower(*module, &info) &&
+                       is_of_ob1(info.dli_fname);
+    lower_leave(upper);
+}
+
+/* No libc here. */
+void half_post_receives(void)
+{
+    irecv_f *irecv = (irecv_f *)lower_fn[F_MPI_Irecv];
+    half_receives_to_post = 0;
+    for (struct request *r = first_to_post; r; r = r->next) {
+        if (!r->is_to_post)
+            continue;
+        r->is_to_post = false;
+        int code = irecv(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
+                         &r->real);
+        if (UNLIKELY(code != MPI_SUCCESS))
+            request_complete(r, &request_empty_status, code);
+    }
+}
+
+static inline bool may_post_later(const struct request *r)
+{
+    const struct comm *c = r->comm;
+    const struct handle *type = (const struct handle *)(const void *)r->type;
+    return is_posting_later && c && r->buffer && r->count >= 0 && type && type->known & TYPE_IS_RECEIVED &&
+           (r->peer == MPI_ANY_SOURCE || (r->peer >= 0 && r->peer < c->size)) &&
+           (r->tag == MPI_ANY_TAG || (r->tag >= 0 && r->tag <= TAG_ALWAYS_VALID)) && r->comm_handle->real;
+}
+
+static inline void post_later(struct request *r)
+{
+    r->is_to_post = true;
+    if (half_receives_to_post++ == 0)
+        first_to_post = r;
+}
+
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
     bool is_drained;
+    int code = MPI_SUCCESS;
     wrapper_enter();
     struct request *r = new_receive(buf, count, datatype, source, tag, comm, &is_drained);
-    int code = !r ? MPI_ERR_NO_MEM : is_drained ? MPI_SUCCESS : p2p_post(r);
+    if (UNLIKELY(!r))
+        code = MPI_ERR_NO_MEM;
+    else if (LIKELY(!is_drained) && LIKELY(may_post_later(r)))
+        post_later(r);
+    else if (!is_drained)
+        code = p2p_post(r);
     if (LIKELY(code == MPI_SUCCESS))
         *request = (MPI_Request)(void *)r;
     else if (r)
@@ -223,8 +303,8 @@ int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 API_EXPORT(MPI_Irecv);
 
 /* The record of a receive that the library has had from the start. It has been reserved. */
-static struct request *posted_receive(void *real, void *buf, int count, MPI_Datatype type, int source, int tag,
-                                      MPI_Comm comm)
+static struct request *posted_receive(void *real, void *buf, int count, MPI_Datatype type, int source,
+                                      int tag, MPI_Comm comm)
 {
     struct request *r = request_new(REQUEST_RECV, comm, type);
     r->real = real;

@@ -7,6 +7,9 @@
 /* Post a receive to the library, also again after a restart. Returns the MPI code, which has been raised. */
 int p2p_post(struct request *request);
 
+/* What is to be known of the library, at the start (after MPI_Init) and after a restart. */
+void p2p_bind(void);
+
 /* Start an active receive: a drained message that matches completes it, or it is posted. The same returns. */
 int p2p_start_receive(struct request *request);
 

@@ -67,6 +67,7 @@ static void post_receives(void)
 void rebuild_all(uint64_t line)
 {
     half_bind();
+    p2p_bind();
     errors_restore();
     attr_bind_predefined();
     restore_objects();

@@ -63,7 +63,7 @@ static inline void activate(struct request *request)
     request->real = NULL;
     request->is_active = true;
     request->is_done = request->is_orphan = request->is_sync = request->is_held = request->is_told =
-        request->must_raise = false;
+        request->must_raise = request->is_to_post = false;
     request->error = MPI_SUCCESS;
     if (LIKELY(request->comm != NULL))
         request->comm->pending++;
@@ -200,6 +200,8 @@ bool request_look(struct request *request)
 {
     MPI_Status status;
     int flag = 0;
+    if (UNLIKELY(request->is_to_post))
+        half_post_now();
     if (request->is_done)
         return true;
     if (UNLIKELY(!request->real)) {
@@ -291,6 +293,8 @@ static int cancel(struct request *r)
 {
     if (r->kind == REQUEST_GENERALIZED)
         return grequest_cancel(r);
+    if (r->is_to_post)
+        half_post_now();
     if (r->is_done || r->is_held)
         return MPI_SUCCESS;
     if (!r->real) {

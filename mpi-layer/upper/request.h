@@ -32,10 +32,11 @@ struct request {
     bool is_held;    /* ... that is done when the receiver says so (ack.h): a drain may have its message */
     bool is_told;    /* ... and the receiver knows of it */
     bool must_raise; /* its error is ours: the communicator's handler has not been called */
-    bool is_special; /* one of the members at the end is in use */
+    bool is_to_post; /* a receive that the next crossing posts */
     uint8_t kind;    /* enum request_kind */
     uint8_t mode;    /* enum send_mode of a persistent send */
     bool is_persistent; /* outlives its completion, until the application frees it */
+    bool is_special;    /* one of the members at the end is in use */
     int error;          /* MPI code of a done one */
     int peer, tag;      /* as given (may be MPI_ANY_SOURCE, MPI_ANY_TAG) */
     int count;

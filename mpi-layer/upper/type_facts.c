@@ -87,7 +87,7 @@ API_EXPORT(MPI_Type_get_extent);
 /* A status counts bytes. The library asks for a committed type: it has said of this one that it is. */
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count)
 {
-    if (is_known(type, TYPE_RECEIVES) && LIKELY(handle_of(type)->size != 0)) {
+    if (is_known(type, TYPE_IS_COUNTED) && LIKELY(handle_of(type)->size != 0)) {
         uint64_t size = handle_of(type)->size, elements = status->_ucount / size;
         *count = elements * size == status->_ucount ? to_int(elements) : MPI_UNDEFINED;
         return MPI_SUCCESS;
@@ -96,7 +96,7 @@ int PMPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count)
     int code = lower_MPI_Get_count(status, api_real(type), count);
     learn(type, code);
     if (code == MPI_SUCCESS && is_known(type, TYPE_SIZES))
-        handle_of(type)->known |= TYPE_RECEIVES;
+        handle_of(type)->known |= TYPE_IS_COUNTED;
     wrapper_leave();
     return code;
 }

@@ -41,7 +41,11 @@ static int test_until(struct request *r, MPI_Status *status, int *flag, const ui
 {
     test_f *test = (test_f *)lower_fn[F_MPI_Test];
     int code;
-    unsigned long upper = lower_enter();
+    unsigned long upper = lower_enter(); /* which may have posted it, in vain */
+    if (UNLIKELY(!r->real)) {
+        lower_leave(upper);
+        return MPI_SUCCESS;
+    }
     do
         code = test(&r->real, flag, status);
     while (LIKELY(code == MPI_SUCCESS) && !*flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
@@ -55,7 +59,7 @@ void wait_done(struct request *r)
     while (!r->is_done) {
         MPI_Status status;
         int flag = 0, peer = wait_awaited(r);
-        if (UNLIKELY(!r->real)) {
+        if (UNLIKELY(!r->real) && !r->is_to_post) {
             ack_poll();
             wait_check(&seen, &peer, 1);
             continue;

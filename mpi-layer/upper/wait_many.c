@@ -210,6 +210,7 @@ static void complete_some(struct batch *batch, struct patience patience)
 static void look_at_all(int count, const MPI_Request requests[], struct patience patience)
 {
     int at = 0;
+    half_post_now();
     while (at < count) {
         struct batch batch = {.count = 0};
         bool is_first = at == 0;
