@@ -93,7 +93,7 @@ enum uffd_news uffd_read(int uffd, uint64_t *start, uint64_t *end)
 /* A user who may open it may have the kernel's writes as well. */
 static int make_by_device(void)
 {
-    int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+    int device = open("/dev/userfaultfd", O_RDONLY | O_CLOEXEC);
     if (device < 0)
         return -1;
     int fd = ioctl(device, NEW_BY_DEVICE, O_CLOEXEC | O_NONBLOCK);

@@ -1,10 +1,13 @@
 """Waiting for conditions with a deadline; the only place of the tests that sleeps."""
 
+import os
 import signal
 import time
 from contextlib import contextmanager
 
 POLL_S = 0.05
+# On a machine that is slower by an order of magnitude (an emulated one), deadlines and intervals are longer.
+PATIENCE = float(os.environ.get("BELAY_TEST_PATIENCE", "1"))
 
 
 class Late(AssertionError):
@@ -13,6 +16,7 @@ class Late(AssertionError):
 
 def wait_for(condition, deadline_s=30.0, what="a condition"):
     """Return the first true value of condition(); raise Late after deadline_s."""
+    deadline_s *= PATIENCE
     end = time.monotonic() + deadline_s
     while True:
         value = condition()
@@ -26,6 +30,8 @@ def wait_for(condition, deadline_s=30.0, what="a condition"):
 @contextmanager
 def deadline(seconds, what):
     """Raise Late in the main thread when the block takes longer (as a last resort: waits have their own)."""
+
+    seconds *= PATIENCE
 
     def ring(signum, frame):
         raise Late(f"{what} took longer than {seconds:g} s")
