@@ -79,6 +79,22 @@ def test_agent_killed_while_it_serves_faults(sandbox, programs, belay):
     assert_restored(job, 1)
 
 
+@pytest.mark.parametrize("mode,mappings", [
+    ("kinds", 0),
+    ("crowd", 4000),
+    pytest.param("crowd", 60000, marks=pytest.mark.campaign),  # the kernel allows 65,530
+])
+def test_unusual_memory(sandbox, programs, mode, mappings):
+    program = programs.test_program("mem_odd", "--mode", mode, "--value", mappings, "--steps", 40, "--seconds", 3,
+                                    ranks=2)
+    job = sandbox.run(program, interval="200ms")
+    line = job.wait_committed(2)
+    assert job.kill_and_recover()["history"][-1]["restored_line"] >= line
+    job.wait_committed(line + 2)
+    job.wait()
+    assert_recovered(job)
+
+
 def unseen_program(programs, mode):
     return programs.test_program("mem_unseen", "--mode", mode, "--steps", 60, "--seconds", 3)
 

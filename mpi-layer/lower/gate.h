@@ -154,6 +154,16 @@ struct vk_timer { /* a POSIX timer of the application */
 };
 
 #define VK_CLOCKS 8
+#define VK_LIMITS 16 /* RLIM_NLIMITS */
+
+struct vk_limit { /* struct rlimit as the kernel has it */
+    uint64_t soft, hard;
+};
+
+struct vk_advice { /* memory that the program has given advice on which counts for its children */
+    uint64_t start, end;
+    uint32_t is_wiped, is_left_out; /* MADV_WIPEONFORK, MADV_DONTFORK */
+};
 
 #define VK_MAGIC 0x6b765f79616c6562ull
 
@@ -194,6 +204,10 @@ struct vk {
     char clock_identity[96];            /* boot and time namespace that they belong to */
     struct vk_stream outputs[2]; /* standard output, standard error */
     uint64_t input_position;     /* bytes read from standard input */
+    struct vk_limit limits_at_start[VK_LIMITS], limits[VK_LIMITS]; /* by RLIMIT_*; at parking */
+    struct vk_advice *advice;                                      /* at parking */
+    uint64_t advice_count, advice_capacity;
+    uint64_t has_advice; /* some was given at some time */
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     char libmpi[4096];     /* our library: what a path of the real one means to the application */

@@ -28,10 +28,12 @@
 
 #include "common/fault/fault.h"
 #include "common/util/uffd.h"
+#include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
+#include "mpi-layer/lower/limits.h"
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/process.h"
@@ -143,6 +145,8 @@ static void gate_note_process(void)
 {
     leave_tracking();
     process_note();
+    limits_note();
+    advice_note();
     unseen_note_transports();
     vk_undo_begin_line(rank.control->line);
 }
@@ -384,6 +388,7 @@ static void restart_program(struct belay_error *err)
         return;
     restore_close(&restore);
     close(rank.image_fd);
+    advice_restore();
     arguments_show();
     gate_fault("rank.restore", rank.restore_line);
     rank.control->leader_tid = (uint32_t)gettid();
@@ -394,6 +399,7 @@ static void restart_program(struct belay_error *err)
         return;
     if (process_restore_timers(err))
         return;
+    limits_restore();
     vk_stream_go_on();
     thread_resume_main();
 }
@@ -452,6 +458,7 @@ int main(int argc, char **argv)
         if (argv0)
             arguments[0] = (char *)(uintptr_t)argv0;
         process_adopt_fds();
+        limits_begin();
         vk_fd_drop(rank.sock);
         vk_fd_drop(rank.event_fd);
         vk_fd_drop(rank.control->tracking_fd);

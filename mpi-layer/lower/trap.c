@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <ucontext.h>
@@ -354,6 +355,19 @@ static void emit_fcntl(struct program *p)
     emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
 }
 
+/* The advice that vk_madvise() acts on without an image. */
+static void emit_advice(struct program *p)
+{
+    static const unsigned served[] = {MADV_DONTFORK, MADV_WIPEONFORK, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+    const unsigned char count = sizeof served / sizeof served[0];
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, count + 3);
+    emit_load_argument(p, 2);
+    for (unsigned char i = 0; i < count; i++)
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, served[i], count - i, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+}
+
 /* Of what reads, only that from descriptor 0. */
 static void emit_reads(struct program *p)
 {
@@ -376,10 +390,10 @@ static void build_filter(struct program *p)
     emit_upper_only(p);
     for (const int *nr = vk_trapped_calls; *nr >= 0; nr++)
         emit_trap(p, *nr);
-    if (vk_image_is_used()) {
-        emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1);
-        emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
-    }
+    if (vk_image_is_used())
+        emit_trap(p, SYS_madvise);
+    else
+        emit_advice(p);
     emit_waits(p);
     emit_socket_timeouts(p);
     emit_fcntl(p);

@@ -21,6 +21,10 @@
 #define VK_PAGE_DOWN(x) ((x) & ~(MAP_PAGE_BYTES - 1))
 #define VK_SIGNAL_BIT(s) (1ul << ((s) - 1))
 /* Signals that the application can neither block nor handle: ours. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 #define VK_OWN_SIGNALS (VK_SIGNAL_BIT(31 /* SIGSYS */) | VK_SIGNAL_BIT(CONTROL_SIGNAL))
 
 /* Serve one system call (not clone, not exit of a thread: those need the trap's registers). */

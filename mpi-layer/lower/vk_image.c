@@ -15,9 +15,6 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#endif
 
 #define LINE_BYTES 128 /* of /proc/self/maps, up to the inode */
 
@@ -170,9 +167,13 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice)
 {
     uint64_t end = start + VK_PAGE_UP(bytes);
     long result = 0;
+    if (advice == MADV_GUARD_INSTALL || advice == MADV_GUARD_REMOVE)
+        return -EINVAL; /* as before Linux 6.13: nobody could read such pages, or tell where they are */
+    if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK)
+        VK->has_advice = 1;
     if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE)
         result = replace(start, end, make_empty);
-    else if (advice == MADV_WIPEONFORK || advice == MADV_GUARD_INSTALL)
+    else if (advice == MADV_WIPEONFORK)
         result = replace(start, end, make_anonymous);
     return result < 0 ? result : raw3(SYS_madvise, start, bytes, advice);
 }

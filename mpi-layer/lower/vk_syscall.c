@@ -184,7 +184,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_brk((uint64_t)a);
     case SYS_mremap:
         return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
-    case SYS_madvise: /* trapped in a restored process only */
+    case SYS_madvise: /* in a process that was not restored, some advice only */
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
     case SYS_shmat:
         return vk_shmat(a, (uint64_t)b, c);
