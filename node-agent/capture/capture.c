@@ -175,8 +175,6 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
         rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
-    if (rc == 0 && memory->ops->rearm)
-        rc = memory->ops->rearm(memory->tracker, err);
     if (rc == 0 && memory->ops->misses_moves &&
         moves_add(&capture->moves, &memory->moves_seen, &capture->pages.present, &capture->pages.dirty) < 0)
         rc = belay_error_errno(err, "cannot note pages");

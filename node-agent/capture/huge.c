@@ -21,7 +21,8 @@ static int add_blocks(void *context, uint64_t start, uint64_t end);
 static int find_split(const struct huge *huge, struct run_set *split, struct run_set *gone);
 static void protect_all_in_time(struct huge *huge);
 static void lift(struct huge *huge);
-static void collapse(const struct huge *huge, const struct run_set *split);
+static void collapse(struct huge *huge, const struct run_set *split);
+static void forget_split(struct huge *huge, const struct run_set *split);
 static void take(struct run_set *set, struct run_set *by);
 
 void huge_init(struct huge *huge, pid_t pid, int pagemap, int uffd)
@@ -133,13 +134,30 @@ static void lift(struct huge *huge)
 }
 
 /* By a copy of each, in the kernel. Needs CAP_SYS_NICE; without it khugepaged does it some time. */
-static void collapse(const struct huge *huge, const struct run_set *split)
+static void collapse(struct huge *huge, const struct run_set *split)
 {
     for (size_t i = 0; huge->process >= 0 && i < split->count; i++) {
-        struct iovec range = {(void *)(uintptr_t)split->runs[i].address, split->runs[i].bytes};
-        if (process_madvise(huge->process, &range, 1, ADVICE_COLLAPSE, 0) < 0 && errno == EPERM)
-            return;
+        struct run_set one = {.runs = &split->runs[i], .count = 1};
+        struct iovec range = {(void *)(uintptr_t)one.runs->address, one.runs->bytes};
+        if (process_madvise(huge->process, &range, 1, ADVICE_COLLAPSE, 0) < 0 && errno == EINVAL)
+            forget_split(huge, &one);
     }
+}
+
+/* Of these, what is no huge page and cannot be one any more is tracked by pages of 4 KiB from now on. */
+static void forget_split(struct huge *huge, const struct run_set *split)
+{
+    struct run_set whole = {0}, torn = {0}, blocks = {0}, written = {0};
+    if (find(huge, split, (struct pagemap_query){.all = PAGEMAP_HUGE}, &whole) == 0 &&
+        runs_subtract(split, &whole, &torn) == 0 && runs_subtract(&huge->blocks, &torn, &blocks) == 0 &&
+        runs_subtract(&huge->written, &torn, &written) == 0) {
+        take(&huge->blocks, &blocks);
+        take(&huge->written, &written);
+    }
+    runs_release(&whole);
+    runs_release(&torn);
+    runs_release(&blocks);
+    runs_release(&written);
 }
 
 /* Takes `by` over. */
