@@ -79,13 +79,13 @@ def measure(environment, name, pairs):
     found = []
     for i in range(min(pairs, most_pairs)):
         order = (native, ours) if i % 2 == 0 else (ours, native)
-        times = {id(command): _seconds(environment, command) for command in order}
+        times = {id(command): seconds(environment, command) for command in order}
         _check_lines(environment, strobe)
         found.append((times[id(native)], times[id(ours)]))
     return [Result(name, "run", "s", found, target)]
 
 
-def _seconds(environment, command):
+def seconds(environment, command):
     begin = time.monotonic()
     environment.output_of(command, LIMIT_S)
     return time.monotonic() - begin
@@ -96,7 +96,7 @@ def _steps(environment, subject, seconds):
     steps, took = 50, 0
     while took < CALIBRATION_S:
         steps *= 2
-        took = _seconds(environment, environment.mpirun(subject.command(steps)))
+        took = seconds(environment, environment.mpirun(subject.command(steps)))
     return int(steps * seconds / took)
 
 
