@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored, assert_same_result, lines_of_belay
+from belaytest import assert_recovered, assert_restored, assert_same_result, lines_of_belay, newest_line
 from waiting import wait_for
 
 TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best first
@@ -40,7 +40,8 @@ def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy)
         pytest.skip(f"{tracker} is not offered here")
     job = sandbox.run(memory_program(programs, 3), interval="200ms",
                       options=["--tracker", tracker, "--policy", policy])
-    line = job.wait_committed(2)
+    job.wait_step(2)
+    line = job.wait_committed(newest_line(job.status()) + 2)
     status = job.kill_and_recover()
     assert status["history"][-1]["restored_line"] >= line
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
