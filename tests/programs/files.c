@@ -7,6 +7,7 @@
  *   remove    removes a file and creates it again, with O_EXCL
  *   shared    all ranks write to one file, over one another's old numbers and behind its end
  *   mapped    adds to numbers of a file and of POSIX shared memory, through shared mappings
+ *   numbers   writes to several files in turn by one descriptor number: opened again, or put there by dup2
  *   ways      writes by writev, pwritev, fallocate, copy_file_range and sendfile
  */
 #include <errno.h>
@@ -200,13 +201,45 @@ static void write_in_all_ways(struct files *f, long step)
     digest_add_number(&f->program.digest, (uint64_t)st.st_size);
 }
 
+/* Adds to the number at the beginning of the file that a descriptor stands for. */
+static void add_at_start(struct files *f, int fd, long step)
+{
+    uint64_t number = 0;
+    check(f, "pread", pread(fd, &number, sizeof number, 0) >= 0);
+    number = number * 3 + (uint64_t)step;
+    check(f, "lseek", lseek(fd, 0, SEEK_SET) == 0);
+    write_all(f, fd, &number, sizeof number);
+    digest_add_number(&f->program.digest, number);
+}
+
+static void write_in_turn(struct files *f, long step)
+{
+    char name[3][NAME_BYTES + 8];
+    int number = -1;
+    for (int i = 0; i < 3; i++)
+        snprintf(name[i], sizeof name[i], "%s.%d", f->name, i);
+    for (int i = 0; i < 2; i++) {
+        int fd = open_file(f, name[i], O_RDWR | O_CREAT);
+        check(f, "the same number", number < 0 || fd == number);
+        number = fd;
+        add_at_start(f, fd, step);
+        close(fd);
+    }
+    int fd = open_file(f, name[1], O_RDWR), other = open_file(f, name[2], O_RDWR | O_CREAT);
+    add_at_start(f, fd, step);
+    check(f, "dup2", dup2(other, fd) == fd);
+    close(other);
+    add_at_start(f, fd, step);
+    close(fd);
+}
+
 static const struct mode {
     const char *name;
     void (*step)(struct files *f, long step);
 } modes[] = {
     {"append", append},       {"rewrite", rewrite},          {"truncate", truncate_and_grow},
     {"rename", rename_over},  {"remove", remove_and_create}, {"shared", share},
-    {"mapped", add_in_mappings}, {"ways", write_in_all_ways},
+    {"mapped", add_in_mappings}, {"ways", write_in_all_ways}, {"numbers", write_in_turn},
 };
 
 static const struct mode *find_mode(const struct files *f)
