@@ -50,6 +50,15 @@ long vk_shmat(long id, uint64_t addr, long flags);
 long vk_brk(uint64_t end);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
+/* What is mapped (vk_maps.c): the first mapping in [from, to), clipped to it; of this inode, or of any. */
+#define VK_MAPS_ANY UINT64_MAX
+struct vk_part {
+    uint64_t start, end, inode; /* 0: anonymous */
+    long prot;
+    bool is_private;
+};
+bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part);
+
 /* Memory mapped from the image (vk_image.c). First its inode, then the parts that are mapped from it. */
 void vk_image_begin(uint64_t inode);
 void vk_image_add(uint64_t start, uint64_t end);

@@ -16,18 +16,10 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
-#define LINE_BYTES 128 /* of /proc/self/maps, up to the inode */
-
 static struct {
     uint64_t inode; /* 0: nothing is mapped from an image */
     uint64_t low, high;
 } image;
-
-/* A mapping, or the part of it that is of interest. */
-struct part {
-    uint64_t start, end, inode;
-    long prot;
-};
 
 void vk_image_begin(uint64_t inode)
 {
@@ -47,83 +39,23 @@ bool vk_image_is_used(void)
     return image.high > 0;
 }
 
-static uint64_t parse_number(const char **text, unsigned base)
-{
-    uint64_t value = 0;
-    for (;; ++*text) {
-        char c = **text;
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                                                : 99;
-        if (digit >= base)
-            return value;
-        value = value * base + digit;
-    }
-}
-
-static void skip_field(const char **text)
-{
-    while (**text == ' ')
-        ++*text;
-    while (**text && **text != ' ')
-        ++*text;
-}
-
-/* "START-END PERMS OFFSET DEVICE INODE ..." */
-static void parse_line(const char *text, struct part *part)
-{
-    part->start = parse_number(&text, 16);
-    text++;
-    part->end = parse_number(&text, 16);
-    part->prot = (text[1] == 'r' ? PROT_READ : 0) | (text[2] == 'w' ? PROT_WRITE : 0) |
-                 (text[3] == 'x' ? PROT_EXEC : 0);
-    for (int i = 0; i < 3; i++)
-        skip_field(&text);
-    while (*text == ' ')
-        text++;
-    part->inode = parse_number(&text, 10);
-}
-
 /* The first mapping of the image in [from, to), clipped to it. */
-static bool find_part(uint64_t from, uint64_t to, struct part *part)
+static bool find_part(uint64_t from, uint64_t to, struct vk_part *part)
 {
-    char block[4096], line[LINE_BYTES];
-    unsigned used = 0;
-    bool is_found = false;
-    if (from < image.low)
-        from = image.low;
-    if (to > image.high)
-        to = image.high;
-    long got, fd = from < to ? raw3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0) : -1;
-    while (fd >= 0 && !is_found && (got = raw3(SYS_read, fd, block, sizeof block)) > 0) {
-        for (long i = 0; i < got && !is_found; i++) {
-            if (block[i] != '\n') {
-                if (used < LINE_BYTES - 1)
-                    line[used++] = block[i];
-                continue;
-            }
-            line[used] = 0;
-            used = 0;
-            parse_line(line, part);
-            is_found = part->inode == image.inode && part->end > from && part->start < to;
-        }
-    }
-    if (fd >= 0)
-        raw1(SYS_close, fd);
-    part->start = part->start > from ? part->start : from;
-    part->end = part->end < to ? part->end : to;
-    return is_found;
+    from = from < image.low ? image.low : from;
+    to = to > image.high ? image.high : to;
+    return from < to && vk_maps_find(from, to, image.inode, part);
 }
 
 /* In its place, zeros. */
-static long make_empty(const struct part *part)
+static long make_empty(const struct vk_part *part)
 {
     return raw_syscall(SYS_mmap, (long)part->start, (long)(part->end - part->start), part->prot,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 /* In its place, anonymous memory with the same contents: copied elsewhere, moved over it. */
-static long make_anonymous(const struct part *part)
+static long make_anonymous(const struct vk_part *part)
 {
     uint64_t bytes = part->end - part->start;
     long result = 0;
@@ -147,9 +79,9 @@ static long make_anonymous(const struct part *part)
     return result < 0 ? result : 0;
 }
 
-static long replace(uint64_t start, uint64_t end, long (*with)(const struct part *part))
+static long replace(uint64_t start, uint64_t end, long (*with)(const struct vk_part *part))
 {
-    struct part part;
+    struct vk_part part;
     for (uint64_t at = start; find_part(at, end, &part); at = part.end) {
         long result = with(&part);
         if (result < 0)

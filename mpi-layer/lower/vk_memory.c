@@ -178,6 +178,68 @@ long vk_brk(uint64_t end)
     return (long)end;
 }
 
+/*
+ * Move what is mapped in a range, one mapping after the other. A tracker has mappings apart that the kernel
+ * would merge, and the kernel moves several in one call only if none of them is tracked: else it stops
+ * half-way.
+ */
+static long move_pieces(uint64_t old, uint64_t bytes, long flags, uint64_t to)
+{
+    struct vk_part part;
+    if (!vk_maps_find(old, old + bytes, VK_MAPS_ANY, &part) || part.start > old)
+        return -EFAULT;
+    for (uint64_t at = old; at < old + bytes && vk_maps_find(at, old + bytes, VK_MAPS_ANY, &part);
+         at = part.end) {
+        long length = (long)(part.end - part.start);
+        long result = raw_syscall(SYS_mremap, (long)part.start, length, length, flags,
+                                  (long)(to + part.start - old), 0);
+        if (result < 0)
+            return result;
+    }
+    return (long)to;
+}
+
+/* The range could be one anonymous mapping: *prot. */
+static bool is_like_one(uint64_t old, uint64_t bytes, long *prot)
+{
+    struct vk_part part;
+    uint64_t at = old;
+    for (; at < old + bytes && vk_maps_find(at, old + bytes, VK_MAPS_ANY, &part); at = part.end) {
+        bool is_first = at == old;
+        if (part.start != at || part.inode || !part.is_private || (!is_first && part.prot != *prot))
+            return false;
+        *prot = part.prot;
+    }
+    return at == old + bytes;
+}
+
+/* Move and resize what the kernel would not, since it is several mappings; `to` is ours. */
+static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, uint64_t to)
+{
+    long prot = PROT_NONE;
+    if (!is_like_one(old, old_bytes, &prot))
+        return -EFAULT;
+    long result = raw_syscall(SYS_mmap, (long)to, (long)bytes, prot,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    uint64_t moved = old_bytes < bytes ? old_bytes : bytes;
+    if (result >= 0)
+        result = move_pieces(old, moved, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    if (result >= 0 && old_bytes > moved)
+        raw2(SYS_munmap, old + moved, old_bytes - moved);
+    return result;
+}
+
+/* To a place of the program's own choice. */
+static long move_to(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
+{
+    uint64_t length = VK_PAGE_UP(bytes);
+    bool is_plain = length && length == VK_PAGE_UP(old_bytes) && !((old | wanted) & (MAP_PAGE_BYTES - 1)) &&
+                    (old + length <= wanted || wanted + length <= old);
+    if (is_plain)
+        return move_pieces(old, length, flags, wanted);
+    return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
+}
+
 /* Not every tracker sees it. */
 static long note_move(long result, uint64_t old, uint64_t bytes)
 {
@@ -188,7 +250,9 @@ static long note_move(long result, uint64_t old, uint64_t bytes)
 
 static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
-    if ((flags & MREMAP_FIXED) || !(flags & MREMAP_MAYMOVE))
+    if (flags & MREMAP_FIXED)
+        return move_to(old, old_bytes, bytes, flags, wanted);
+    if (!(flags & MREMAP_MAYMOVE))
         return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
     long result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);
     if (result > 0)
@@ -199,6 +263,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
     if (at < 0)
         return at;
     result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);
+    if (result == -EFAULT)
+        result = move_resized(old, VK_PAGE_UP(old_bytes), VK_PAGE_UP(bytes), (uint64_t)at);
     if (result < 0)
         raw2(SYS_munmap, at, bytes);
     return result;

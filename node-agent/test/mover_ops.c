@@ -190,7 +190,7 @@ static void move_slot(unsigned from, unsigned to)
 static void exile_part(unsigned i, unsigned first, unsigned pages)
 {
     struct slot *slot = &slots[i];
-    const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+    const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | (pick(2) ? MREMAP_DONTUNMAP : 0);
     if (slot->exile_pages > 0) {
         size_t bytes = slot->exile_pages * PAGE;
         move(exile_of(i), bytes, bytes, flags, at(i, slot->exile_first));

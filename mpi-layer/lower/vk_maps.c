@@ -1,0 +1,71 @@
+/* vk_maps.c - what is mapped where, as /proc/self/maps tells. */
+#include "mpi-layer/lower/vk.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#define LINE_BYTES 128 /* of /proc/self/maps, up to the inode */
+
+static uint64_t parse_number(const char **text, unsigned base)
+{
+    uint64_t value = 0;
+    for (;; ++*text) {
+        char c = **text;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                : 99;
+        if (digit >= base)
+            return value;
+        value = value * base + digit;
+    }
+}
+
+static void skip_field(const char **text)
+{
+    while (**text == ' ')
+        ++*text;
+    while (**text && **text != ' ')
+        ++*text;
+}
+
+/* "START-END PERMS OFFSET DEVICE INODE ..." */
+static void parse_line(const char *text, struct vk_part *part)
+{
+    part->start = parse_number(&text, 16);
+    text++;
+    part->end = parse_number(&text, 16);
+    part->is_private = text[4] == 'p';
+    part->prot = (text[1] == 'r' ? PROT_READ : 0) | (text[2] == 'w' ? PROT_WRITE : 0) |
+                 (text[3] == 'x' ? PROT_EXEC : 0);
+    for (int i = 0; i < 3; i++)
+        skip_field(&text);
+    while (*text == ' ')
+        text++;
+    part->inode = parse_number(&text, 10);
+}
+
+bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part)
+{
+    char block[4096], line[LINE_BYTES];
+    unsigned used = 0;
+    bool is_found = false;
+    long got, fd = raw3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    while (fd >= 0 && !is_found && (got = raw3(SYS_read, fd, block, sizeof block)) > 0) {
+        for (long i = 0; i < got && !is_found; i++) {
+            if (block[i] != '\n') {
+                if (used < LINE_BYTES - 1)
+                    line[used++] = block[i];
+                continue;
+            }
+            line[used] = 0;
+            used = 0;
+            parse_line(line, part);
+            is_found = (inode == VK_MAPS_ANY || part->inode == inode) && part->end > from && part->start < to;
+        }
+    }
+    if (fd >= 0)
+        raw1(SYS_close, fd);
+    part->start = part->start > from ? part->start : from;
+    part->end = part->end < to ? part->end : to;
+    return is_found;
+}
