@@ -96,14 +96,14 @@ program main
     end do
     before = u
     u = after
-    call find_largest()
+    if (mod(step, 5) == 0) call find_largest()
     if (mod(step, out_every) == 0) call put_out()
     call help_step(step)
   end do
   call MPI_Comm_free_keyval(key)
   call MPI_Comm_free(cart)
   call MPI_File_close(file)
-  if (copies /= help_steps() .or. deletes /= copies + 1) call help_fail('attribute callbacks', copies)
+  if (copies /= help_steps()/5 .or. deletes /= copies + 1) call help_fail('attribute callbacks', copies)
   call help_end()
   call MPI_Finalize()
 
