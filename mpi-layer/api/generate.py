@@ -24,6 +24,7 @@ from gen import (GenerateError, filecalls, header, library, report, rows,  # noq
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FUNCTIONS = os.path.join(HERE, "functions.tsv")
+USES = os.path.join(HERE, "..", "..", "tests", "uses.tsv")
 
 
 def main():
@@ -31,7 +32,7 @@ def main():
     try:
         table = rows.read_rows(options.functions)
         if options.table:
-            sys.stdout.write(report.support_table(table))
+            sys.stdout.write(report.support_table(table, rows.read_uses(USES)))
         elif options.check_library:
             check_library(options, table)
         else:

@@ -209,6 +209,7 @@ static void step_facts(struct work *work, long step)
     CHECK(MPI_File_get_byte_offset(work->file, step, &offset));
     take_number(work, offset);
     CHECK(MPI_File_sync(work->file));
+    open_facts(work); /* the same view and hints again */
     take_view(work);
     take_hints(work);
     take_group(work);
@@ -259,6 +260,8 @@ static void step_errors(struct work *work, long step)
     take_number(work, MPI_File_read_at(work->file, 0, work->data, 1, MPI_UINT64_T, &status) != MPI_SUCCESS);
     CHECK(MPI_File_set_errhandler(work->file, handler));
     CHECK(MPI_File_call_errhandler(work->file, MPI_ERR_QUOTA));
+    MPI_Errhandler_free(&handler);
+    CHECK(MPI_File_create_errhandler(on_error, &handler));
     MPI_Errhandler_free(&handler);
     take_number(work, errors_seen[0]);
     take_number(work, errors_seen[1]);

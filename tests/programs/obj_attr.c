@@ -307,6 +307,26 @@ static void jump(struct things *t)
     memset(&seen, 0, sizeof seen);
 }
 
+/* Calls of MPI-1, and new codes: made in every step, gone with it. */
+static void make_again(struct things *t)
+{
+    struct things fresh = {.program = t->program};
+    int is_there = 0;
+    MPI_Comm_dup(MPI_COMM_SELF, &fresh.comm);
+    MPI_Keyval_create(MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, &fresh.old_key, NULL);
+    MPI_Attr_put(fresh.comm, fresh.old_key, &is_there);
+    MPI_Attr_delete(fresh.comm, fresh.old_key);
+    MPI_Keyval_free(&fresh.old_key);
+    MPI_Errhandler_create(on_error, &fresh.handler);
+    MPI_Errhandler_set(fresh.comm, fresh.handler);
+    MPI_Errhandler_free(&fresh.handler);
+    MPI_Add_error_class(&fresh.class);
+    MPI_Add_error_code(fresh.class, &fresh.codes[0]);
+    MPI_Add_error_string(fresh.codes[0], "of one step");
+    add(t, fresh.codes[0]);
+    MPI_Comm_free(&fresh.comm);
+}
+
 static void use_codes(struct things *t)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -343,6 +363,7 @@ static void use_all(struct things *t)
     jump(t);
     use_codes(t);
     use_memory(t);
+    make_again(t);
 }
 
 static void free_all(struct things *t)

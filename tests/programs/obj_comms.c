@@ -206,22 +206,47 @@ static void use_all(struct comms *c)
     disconnect_pending(c);
 }
 
+static void make_all(struct comms *c)
+{
+    make_groups(c);
+    make_by_split(c);
+    make_inter(c);
+    decorate(c);
+}
+
+static void free_all(struct comms *c)
+{
+    for (int i = 0; i < c->group_count; i++)
+        MPI_Group_free(&c->groups[i]);
+    for (int i = 0; i < c->comm_count; i++)
+        MPI_Comm_free(&c->comms[i]);
+    MPI_Comm_free(&c->inter);
+}
+
+/* All of them once more, now and then: they are as those that live long. */
+static void make_again(struct comms *c)
+{
+    struct comms fresh = {.program = c->program, .step = c->step};
+    if (c->step % 5)
+        return;
+    make_all(&fresh);
+    for (int i = 0; i < fresh.comm_count; i++)
+        use_comm(&fresh, fresh.comms[i]);
+    c->program.digest = fresh.program.digest;
+    free_all(&fresh);
+}
+
 int main(int argc, char **argv)
 {
     struct comms c = {.program = {.steps = 200}};
     MPI_Init(&argc, &argv);
     program_begin(&c.program, "obj_comms", argc, argv);
-    make_groups(&c);
-    make_by_split(&c);
-    make_inter(&c);
-    decorate(&c);
-    for (c.step = 1; c.step <= c.program.steps; c.step++)
+    make_all(&c);
+    for (c.step = 1; c.step <= c.program.steps; c.step++) {
         use_all(&c);
-    for (int i = 0; i < c.group_count; i++)
-        MPI_Group_free(&c.groups[i]);
-    for (int i = 0; i < c.comm_count; i++)
-        MPI_Comm_free(&c.comms[i]);
-    MPI_Comm_free(&c.inter);
+        make_again(&c);
+    }
+    free_all(&c);
     program_end(&c.program);
     MPI_Finalize();
     return 0;

@@ -242,6 +242,23 @@ static void use(struct topologies *t, MPI_Comm comm)
     exchange_varied(t, comm, in, out);
 }
 
+static void free_all(struct topologies *t)
+{
+    MPI_Comm *all[] = {&t->cart,     &t->row,       &t->point,      &t->graph,
+                       &t->adjacent, &t->scattered, &t->unweighted, &t->copy};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        MPI_Comm_free(all[i]);
+}
+
+static void make_all(struct topologies *t)
+{
+    make_carts(t);
+    t->graph = make_graph(&t->program);
+    t->adjacent = make_adjacent(&t->program, 1);
+    t->unweighted = make_adjacent(&t->program, 0);
+    t->scattered = make_scattered(&t->program);
+}
+
 static void use_all(struct topologies *t)
 {
     MPI_Comm one = make_adjacent(&t->program, t->step % 2);
@@ -257,12 +274,17 @@ static void use_all(struct topologies *t)
     MPI_Comm_free(&one);
 }
 
-static void free_all(struct topologies *t)
+/* The constructors again, now and then: the topologies are those that they made. */
+static void make_again(struct topologies *t)
 {
-    MPI_Comm *all[] = {&t->cart,     &t->row,       &t->point,      &t->graph,
-                       &t->adjacent, &t->scattered, &t->unweighted, &t->copy};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        MPI_Comm_free(all[i]);
+    struct topologies fresh = {.program = t->program};
+    if (t->step % 5)
+        return;
+    make_all(&fresh);
+    ask_cart(t, fresh.cart);
+    ask_cart(t, fresh.row);
+    ask_dist_graph(t, fresh.adjacent);
+    free_all(&fresh);
 }
 
 int main(int argc, char **argv)
@@ -270,13 +292,11 @@ int main(int argc, char **argv)
     struct topologies t = {.program = {.steps = 200}};
     MPI_Init(&argc, &argv);
     program_begin(&t.program, "obj_topo", argc, argv);
-    make_carts(&t);
-    t.graph = make_graph(&t.program);
-    t.adjacent = make_adjacent(&t.program, 1);
-    t.unweighted = make_adjacent(&t.program, 0);
-    t.scattered = make_scattered(&t.program);
-    for (t.step = 1; t.step <= t.program.steps; t.step++)
+    make_all(&t);
+    for (t.step = 1; t.step <= t.program.steps; t.step++) {
         use_all(&t);
+        make_again(&t);
+    }
     free_all(&t);
     program_end(&t.program);
     MPI_Finalize();

@@ -235,6 +235,23 @@ static void use_predefined(struct types *t)
     add_number(t, address - (MPI_Aint)&t->out[0]);
 }
 
+/* The constructors again, in every step: what they make is what they made. */
+static void make_again(struct types *t)
+{
+    static struct types fresh;
+    fresh = (struct types){.program = t->program};
+    make_blocks(&fresh);
+    make_arrays(&fresh);
+    make_nested(&fresh);
+    make_mpi1(&fresh);
+    make_f90(&fresh);
+    for (int i = 0; i < fresh.count; i++) {
+        ask_sizes(t, fresh.made[i]);
+        if (is_freed(fresh.made[i]))
+            MPI_Type_free(&fresh.made[i]);
+    }
+}
+
 static void use_all(struct types *t)
 {
     for (int i = 0; i < WORDS; i++)
@@ -246,6 +263,7 @@ static void use_all(struct types *t)
         pack(t, t->made[i]);
     }
     use_predefined(t);
+    make_again(t);
     exchange(t, t->made[t->step % t->count]);
 }
 

@@ -181,7 +181,9 @@ static void meet(struct req *req, const struct run *run)
     int round = (int)(req->step - 1), n = run->meeting_count;
     const struct req_meeting *meeting = n ? run->meetings[round % n] : NULL;
     if (meeting && (req->program.rank + round / n) % 2 == 0) {
+        MPI_Pcontrol(1, meeting->function);
         meeting->block(req, run->meeting_works[round % n]);
+        MPI_Pcontrol(2, meeting->function);
         return;
     }
     rest_ms((double)req->program.value);
@@ -192,11 +194,15 @@ static void meet(struct req *req, const struct run *run)
 static void run_steps(struct req *req, struct run *run)
 {
     for (req->step = 1; req->step <= req->program.steps; req->step++) {
-        for (int i = 0; i < run->exchange_count; i++)
+        for (int i = 0; i < run->exchange_count; i++) {
             run->exchanges[i]->begin(req, run->works[i]);
+            MPI_Pcontrol(1, run->exchanges[i]->function); /* a tool may want to know */
+        }
         meet(req, run);
-        for (int i = 0; i < run->exchange_count; i++)
+        for (int i = 0; i < run->exchange_count; i++) {
+            MPI_Pcontrol(2, run->exchanges[i]->function);
             run->exchanges[i]->end(req, run->works[i]);
+        }
         program_step(&req->program, req->step);
     }
 }

@@ -3,11 +3,21 @@
 
 /* ---- MPI_Request_free: active sends and an active receive, and what has never been started ---- */
 
+static void free_inactive(const struct req *req, struct req_work *work)
+{
+    MPI_Request inactive[5];
+    MPI_Send_init(work->out[0], 1, MPI_UINT64_T, req->right, 0, work->comm, &inactive[0]);
+    MPI_Bsend_init(work->out[0], 1, MPI_UINT64_T, req->right, 0, work->comm, &inactive[1]);
+    MPI_Rsend_init(work->out[0], 1, MPI_UINT64_T, req->right, 0, work->comm, &inactive[2]);
+    MPI_Ssend_init(work->out[0], 1, MPI_UINT64_T, req->right, 0, work->comm, &inactive[3]);
+    MPI_Recv_init(work->in[0], 1, MPI_UINT64_T, req->left, 0, work->comm, &inactive[4]);
+    for (int i = 0; i < 5; i++)
+        MPI_Request_free(&inactive[i]);
+}
+
 static void free_begin(struct req *req, struct req_work *work)
 {
-    MPI_Request inactive;
-    MPI_Send_init(work->out[0], 1, MPI_UINT64_T, req->right, 0, work->comm, &inactive);
-    MPI_Request_free(&inactive);
+    free_inactive(req, work);
     for (int k = 0; k < REQ_MESSAGES; k++) {
         req_isend(req, work, req->right, k, &work->requests[k]);
         MPI_Request_free(&work->requests[k]);

@@ -40,6 +40,12 @@ def read_rows(path):
     return rows
 
 
+def read_uses(path):
+    """{function: the test program that uses it}"""
+    with open(path, encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
+
+
 def check_row(row, n_fields, last):
     """What is wrong with a row in itself, or None."""
     if not 3 <= n_fields <= 4:
