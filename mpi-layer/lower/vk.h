@@ -134,6 +134,8 @@ extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
 
 /* Clocks (vk_clock.c). Times are struct timespec. */
 long vk_clock_gettime(long clock, int64_t *time);
+long vk_getrusage(long who, int64_t *usage);
+long vk_times(int64_t *times);
 uint64_t vk_clock_now_ns(void); /* the application's CLOCK_MONOTONIC */
 /* A moment by the application's clock as the kernel counts. */
 void vk_clock_to_kernel(long clock, int64_t time[2]);

@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define SECOND_NS 1000000000
+#define TICK_NS 10000000 /* of times(2) */
 
 static uint32_t offset_index(long clock)
 {
@@ -85,6 +87,27 @@ long vk_clock_id(long clock)
 {
     const struct thread *thread = thread_of_clock(clock);
     return thread ? (long)(~thread->tid << 3 | (clock & 7)) : clock;
+}
+
+/* What the lost processes have used counts as time in the program. */
+long vk_getrusage(long who, int64_t *usage)
+{
+    long result = raw2(SYS_getrusage, who, usage);
+    if (result == 0 && vk_is_rank() && (who == RUSAGE_SELF || who == RUSAGE_THREAD)) {
+        int64_t time[2] = {usage[0], usage[1] * 1000}; /* ru_utime */
+        shift(time, offset_ns(who == RUSAGE_SELF ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID));
+        usage[0] = time[0];
+        usage[1] = time[1] / 1000;
+    }
+    return result;
+}
+
+long vk_times(int64_t *times)
+{
+    long now = raw1(SYS_times, times);
+    if (times && vk_is_rank())
+        times[0] += offset_ns(CLOCK_PROCESS_CPUTIME_ID) / TICK_NS; /* tms_utime */
+    return now + offset_ns(CLOCK_MONOTONIC) / TICK_NS;
 }
 
 long vk_clock_gettime(long clock, int64_t *time)

@@ -29,6 +29,7 @@ const int vk_trapped_calls[] = {
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
     SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open,
     SYS_io_uring_setup, SYS_io_setup,
+    SYS_getrusage, SYS_times,
     SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
     SYS_timer_getoverrun, SYS_timer_delete,
     SYS_rt_tgsigqueueinfo, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
@@ -226,6 +227,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_file_open(nr, a, b, c, d);
     case SYS_clock_gettime:
         return vk_clock_gettime(a, (int64_t *)b);
+    case SYS_getrusage:
+        return vk_getrusage(a, (int64_t *)b);
+    case SYS_times:
+        return vk_times((int64_t *)a);
     case SYS_timerfd_settime:
         return vk_timerfd_settime(a, b, (const int64_t *)c, (int64_t *)d);
     case SYS_timer_create:

@@ -16,10 +16,12 @@
 #include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <sys/un.h>
 #include <threads.h>
 #include <time.h>
@@ -369,6 +371,25 @@ static void *wait_often(void *argument)
     return NULL;
 }
 
+/* What getrusage and times tell, which CPU_TIME of Fortran is made from. */
+static void check_usage(const struct program *program)
+{
+    static double last[3];
+    struct rusage usage[2];
+    struct tms used;
+    getrusage(RUSAGE_SELF, &usage[0]);
+    getrusage(RUSAGE_THREAD, &usage[1]);
+    double now[3] = {0, 0, (double)times(&used) + (double)(used.tms_utime + used.tms_stime) * 1e-3};
+    for (int i = 0; i < 2; i++)
+        now[i] = (double)(usage[i].ru_utime.tv_sec + usage[i].ru_stime.tv_sec) +
+                 (double)(usage[i].ru_utime.tv_usec + usage[i].ru_stime.tv_usec) * 1e-6;
+    for (int i = 0; i < 3; i++) {
+        if (now[i] < last[i])
+            fail(program, "processor time %d stepped back from %.6f to %.6f", i, last[i], now[i]);
+        last[i] = now[i];
+    }
+}
+
 static void check_clocks(const struct program *program)
 {
     static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW,      CLOCK_MONOTONIC_COARSE,
@@ -408,6 +429,7 @@ int main(int argc, char **argv)
         struct timespec pause = {0, 20000000};
         nanosleep(&pause, NULL);
         check_clocks(&program);
+        check_usage(&program);
         mine = running > 0;
         int more = (int)mine;
         MPI_Allreduce(&more, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
