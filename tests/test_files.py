@@ -1,6 +1,7 @@
 """Files and standard streams are after kills and restarts what they would have been without."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -113,6 +114,16 @@ def test_streams_that_a_program_has_moved(sandbox, programs):
     assert [numbers(out, rank, "out") for rank in range(3)] == [every, [], every]
     assert numbers(out, 2, "err") == every
     assert "not restored" not in job.errors
+
+
+def test_lines_that_the_launcher_tags(sandbox, programs):
+    """They go through it: in order, each with its rank's tag; a kill may cut or lose some, or repeat one."""
+    program = lines(programs, "stdout")
+    job = run_with_kills(sandbox, program, piped=True, line=["mpirun", "--tag-output", "-n", "3", *program.argv])
+    out = job.read("out").decode()
+    for rank in range(3):
+        found = [int(number) for number in re.findall(rf"^\[1,{rank}\]<stdout>:{rank} out (\d+)$", out, re.M)]
+        assert found == sorted(found) and len(found) - len(set(found)) <= 2 and found[-1] == 2000, found
 
 
 def test_buffers_are_carried_over(sandbox, programs):
