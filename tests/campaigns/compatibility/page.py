@@ -12,7 +12,8 @@ exit status, standard output and the output files are those of the native run, b
 `tests/campaigns/compatibility/rules.tsv` lets differ (times and rates), and the restart came from a committed line
 with new processes. Of mpi4py's tests, those that pass natively have to pass, unless they want a function that Belay
 refuses ([mpi-support.md](mpi-support.md)); `test_spawn` and `test_dynproc`, which start processes, are left out.
-The tests of MPICH, in C and Fortran, have a page of their own: [mpich-suite.md](mpich-suite.md).
+The tests of MPICH have pages of their own: in C [mpich-suite.md](mpich-suite.md), in Fortran
+[mpich-fortran.md](mpich-fortran.md).
 
 {where}
 
@@ -21,7 +22,7 @@ The tests of MPICH, in C and Fortran, have a page of their own: [mpich-suite.md]
 {rows}
 
 Times are wall clock, on two cores that other jobs kept busy; they are no measure of Belay's cost, which
-[bench](../bench/README.md) has.
+[bench](../bench/README.md) and `tests/campaigns/compatibility/cost` measure.
 """
 
 
@@ -42,7 +43,7 @@ def _where(sources):
         system = re.search(r'PRETTY_NAME="(.*)"', file.read()).group(1)
     versions = ", ".join(f"{name} {source.version}" for name, source in sources.items())
     return (f"{system}, {_first_line(['mpirun', '--version'])}, Linux {os.uname().release}. Origin is the package of "
-            f"Debian or the source: {versions}, with addresses and build commands in "
+            f"Debian\nor the source: {versions}; addresses and build\ncommands are in "
             "`tests/campaigns/compatibility/sources.py`.")
 
 

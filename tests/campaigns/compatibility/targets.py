@@ -87,9 +87,10 @@ def osu():
                          interval=SHORT_INTERVAL, counts=(20, 200, 2000, 20000, 200000))
 
 
-# One file for each rank: on one stream their words would mix. Their spawn wants processes that the job has not got.
+# One file for each rank: on one stream their words would mix. It is appended to, since a restart runs the shell again.
+# Tests that start processes want what the job has not got.
 MPI4PY = ('exec /usr/bin/python3 "$0/test/runtests.py" -v -e test_spawn -e test_dynproc '
-          '2>tests.$OMPI_COMM_WORLD_RANK')
+          '2>>tests.$OMPI_COMM_WORLD_RANK')
 
 
 def mpi4py():
