@@ -113,8 +113,9 @@ def test_writes_that_no_page_table_shows(sandbox, programs, mode, word):
 
 
 def test_messages_that_the_sender_writes(sandbox, programs):
-    """Open MPI copies large messages by process_vm_readv, or so when it is told to."""
-    job = sandbox.run(memory_program(programs, 3), interval="200ms", OMPI_MCA_btl="self,vader",
+    """Open MPI copies large messages by process_vm_readv, or so when it is told to (then it is slow)."""
+    program = programs.test_program("mem_ops", "--steps", 30, "--seconds", 3, ranks=2)
+    job = sandbox.run(program, interval="100ms", OMPI_MCA_btl="self,vader",
                       OMPI_MCA_btl_vader_single_copy_mechanism="cma",
                       OMPI_MCA_btl_vader_flags="send,put,inplace")
     job.wait_committed(2)
