@@ -35,14 +35,15 @@ struct range {
 };
 
 struct tracker {
-    int pagemap, uffd, stop;
+    int pagemap, uffd, wake; /* wake: the server is to look again */
     pthread_t server;
     pthread_mutex_t lock; /* of all below, and from the reading of a fault or move until it is served */
     struct range streams[STREAMS]; /* the runs lifted last */
     unsigned next_stream;
     struct range waiting[WAITING]; /* to be lifted when memory has been moved */
     unsigned waiting_count;
-    bool is_lost; /* a move was not taken into account */
+    bool is_lost;   /* a move was not taken into account */
+    bool is_ending; /* the server is to end */
 };
 
 static struct tracker *book_create(pid_t pid, int uffd, struct belay_error *err);
@@ -79,18 +80,18 @@ static struct tracker *book_create(pid_t pid, int uffd, struct belay_error *err)
             close(uffd);
         return NULL;
     }
-    *tracker = (struct tracker){.uffd = uffd, .stop = eventfd(0, EFD_CLOEXEC)};
+    *tracker = (struct tracker){.uffd = uffd, .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     tracker->pagemap = entries_open(pid, err);
     pthread_mutex_init(&tracker->lock, NULL);
-    if (tracker->pagemap >= 0 && tracker->stop >= 0 &&
+    if (tracker->pagemap >= 0 && tracker->wake >= 0 &&
         (errno = pthread_create(&tracker->server, NULL, serve, tracker)) == 0)
         return tracker;
     if (tracker->pagemap >= 0) {
         belay_error_errno(err, "cannot serve the write faults of process %d", (int)pid);
         close(tracker->pagemap);
     }
-    if (tracker->stop >= 0)
-        close(tracker->stop);
+    if (tracker->wake >= 0)
+        close(tracker->wake);
     close(uffd);
     pthread_mutex_destroy(&tracker->lock);
     free(tracker);
@@ -102,11 +103,14 @@ static void book_destroy(struct tracker *tracker)
     if (!tracker)
         return;
     int code = errno;
-    eventfd_write(tracker->stop, 1);
+    pthread_mutex_lock(&tracker->lock);
+    tracker->is_ending = true;
+    pthread_mutex_unlock(&tracker->lock);
+    eventfd_write(tracker->wake, 1);
     pthread_join(tracker->server, NULL);
     close(tracker->uffd);
     close(tracker->pagemap);
-    close(tracker->stop);
+    close(tracker->wake);
     pthread_mutex_destroy(&tracker->lock);
     free(tracker);
     errno = code;
@@ -129,6 +133,8 @@ static int book_collect(struct tracker *tracker, const struct mapping *mapping, 
     bool is_protectable = mapping->content != MAPPING_CONTENT_NONE && mapping->content != MAPPING_CONTENT_ALL;
     if (rc == 0 && is_protectable && protect_written(tracker, mapping, &pages->dirty) < 0)
         rc = belay_error_errno(err, "cannot protect written pages");
+    if (tracker->waiting_count > 0) /* the server sleeps: it has not read these faults */
+        eventfd_write(tracker->wake, 1);
     pthread_mutex_unlock(&tracker->lock);
     return rc;
 }
@@ -159,13 +165,17 @@ static void *serve(void *argument)
 {
     struct tracker *tracker = argument;
     struct pollfd ready[] = {{.fd = tracker->uffd, .events = POLLIN},
-                             {.fd = tracker->stop, .events = POLLIN}};
-    bool is_waiting = false;
-    while (!ready[1].revents) {
+                             {.fd = tracker->wake, .events = POLLIN}};
+    bool is_waiting = false, is_ending = false;
+    while (!is_ending) {
+        eventfd_t ignored;
         poll(ready, 2, is_waiting ? RETRY_MS : -1);
+        if (ready[1].revents)
+            eventfd_read(tracker->wake, &ignored);
         pthread_mutex_lock(&tracker->lock);
         serve_all(tracker);
         is_waiting = tracker->waiting_count > 0;
+        is_ending = tracker->is_ending;
         pthread_mutex_unlock(&tracker->lock);
     }
     return NULL;
