@@ -38,6 +38,8 @@ BAD = [
     ("coord/a.c", 'int f(void) { return fault_hit("park", 0, 1); }\n', "fault point park is not listed"),
     ("coord/a.c", 'void f(void) { gate_fault("rest", 1); }\n', "fault point rest is not listed"),
     ("docs/faults.md", "| `gone` | agent | nowhere |\n", "fault point gone is nowhere in the code"),
+    ("coord/step.py", "x = {\n, 1}\n", "coord/step.py:2: invalid syntax"),
+    ("coord/step", "#!/usr/bin/python3\nprint(\n", "coord/step:2: '(' was never closed"),
     ("coord/README.md", "# coord\n", "coord/README.md:1: does not open with a sentence"),
 ]
 
