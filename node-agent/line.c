@@ -83,7 +83,6 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
         members[i].rank = ranks[i];
     line->memories = memories_create(line->job, ranks, count);
     if (!line->memories) {
-        log_error("job \"%s\": no memory for its lines", line->job->name);
         free(members);
         return;
     }

@@ -13,6 +13,8 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
 {
     struct belay_error err;
     struct memory **memories = calloc(count, sizeof *memories);
+    if (!memories)
+        log_error("job \"%s\": no memory for its lines", job->name);
     if (store_check_start(job->store, job->config->memory_limit_bytes, &err) < 0) {
         log_warning("job \"%s\": %s", job->name, err.text);
         job_tell_text(job, err.text);
@@ -92,9 +94,12 @@ static struct memory *make(struct job *job, const struct rank *rank)
     struct memory *memory = NULL;
     if (ops)
         memory = memory_create(pid, ops, rank_take_uffd(rank), image, line, &err);
-    if (memory || ops == &tracker_full)
-        return memory;
-    log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
-                err.text);
-    return memory_create(pid, &tracker_full, -1, image, line, &err);
+    if (!memory && ops != &tracker_full) {
+        log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
+                    err.text);
+        memory = memory_create(pid, &tracker_full, -1, image, line, &err);
+    }
+    if (!memory)
+        log_error("job \"%s\": rank %u cannot be captured: %s", job->name, rank_number(rank), err.text);
+    return memory;
 }

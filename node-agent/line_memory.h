@@ -12,7 +12,8 @@
 
 /*
  * For ranks that have been started, or restored from the job's committed line. With the job's tracker;
- * where that cannot follow a rank, everything is captured at each line. NULL: the agent is out of memory.
+ * where that cannot follow a rank, everything is captured at each line. NULL: a rank has gone, or there is no
+ * memory; the log tells.
  */
 struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count);
 
