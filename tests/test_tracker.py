@@ -52,7 +52,6 @@ def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy)
 def test_the_best_tracker_is_chosen(sandbox, programs, belay):
     best = next(tracker for tracker in TRACKERS if offered(belay, tracker))
     job = sandbox.run(programs.test_program("mem_dirty", "--steps", 200, "--seconds", 2))
-    job.wait_committed()
     job.wait()
     with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8") as log:
         assert f"written pages are found by {best}" in log.read()
