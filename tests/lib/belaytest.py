@@ -11,7 +11,7 @@ import time
 
 import traces
 from programs import collect, mpi_environment
-from waiting import PATIENCE, wait_for
+from waiting import wait_for
 
 COMMAND_LIMIT_S = 60
 SOCKET_PATH_LIMIT = 60  # of the run directory; a socket's whole path has 107 bytes
@@ -127,7 +127,7 @@ class Job:
         self.trace_path = os.path.join(self.folder, "trace") if trace else None
         self.seed = random.randrange(1 << 30) if seed is None else seed
         self.random = random.Random(self.seed)
-        self.options = ["run", "--name", name, *(["--interval", slowed(interval)] if interval else []), *options]
+        self.options = ["run", "--name", name, *(["--interval", interval] if interval else []), *options]
         self.seconds = seconds  # how long its steps take at least; the undisturbed run takes as long as it likes
         self.line = line or self.launch_line()
         self.piped = piped  # standard output and error through pipes
@@ -286,13 +286,6 @@ class Job:
         for pipe in self.pipes:
             pipe.kill()
             pipe.wait()
-
-
-def slowed(interval):
-    """An interval on this machine: where everything takes longer, lines have to come as much later."""
-    if PATIENCE == 1 or not interval.endswith("ms"):
-        return interval
-    return f"{int(interval.removesuffix('ms')) * PATIENCE:.0f}ms"
 
 
 class Outage:

@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 
 POLL_S = 0.05
-# On a machine that is slower by an order of magnitude (an emulated one), deadlines and intervals are longer.
+# On a machine that is slower by an order of magnitude (an emulated one), deadlines are longer.
 PATIENCE = float(os.environ.get("BELAY_TEST_PATIENCE", "1"))
 
 
