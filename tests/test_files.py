@@ -136,6 +136,15 @@ def test_other_output_is_reported_once(sandbox, programs):
     assert job.errors.count("is not what it had written") == 1
 
 
+def test_lines_of_other_lengths(sandbox, programs):
+    """Lines with times are not the same again; each is there once all the same, and whole."""
+    job = run_with_kills(sandbox, lines(programs, "times"), piped=True)
+    out = job.read("out").decode()
+    assert_every_line_once(job, "out", out)
+    rows = [row for row in out.splitlines() if " out " in row]
+    assert all(re.fullmatch(r"\d out \d+ [\d.]+ s", row) for row in rows)
+
+
 def test_input_is_fed_again(sandbox, programs, tmp_path):
     source = tmp_path / "input"
     source.write_text("".join(f"input {number}\n" for number in range(1, 2001)), encoding="ascii")

@@ -8,10 +8,12 @@
  *
  * Output. A rank counts what it writes from the start of the program: a position that is part of its image.
  * Here is how far it ever came. After a restart it is behind that: what it writes up to there has been
- * written before, and is only compared, by a digest of everything up to a position. What is new goes to the
- * ring, whence the arbiter takes it to its own standard output; or, where output is left to the launcher, to
- * the descriptor, and is counted then. `ends[turn]` is changed as a whole: the other one is filled, then
- * `turn` is switched. So what a rank was writing when it was killed is there completely or not at all.
+ * written before, and is only compared, by a digest of everything up to a position. Programs print times, so
+ * the text may have become longer or shorter: how far it came is told in whole lines, and bytes of the one
+ * that has begun; where it is there again, it is at the end. What is new goes to the ring, whence the arbiter
+ * takes it to its own standard output; or, where output is left to the launcher, to the descriptor, and is
+ * counted then. `ends[turn]` is changed as a whole: the other one is filled, then `turn` is switched. So what
+ * a rank was writing when it was killed is there completely or not at all.
  *
  * Input. The arbiter stores its standard input here and hands it to the launcher. After a restart it does so
  * again, from the position that rank 0 had reached.
@@ -21,10 +23,11 @@
 #ifndef BELAY_COMMON_WIRE_STREAMS_H
 #define BELAY_COMMON_WIRE_STREAMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define STREAMS_MAGIC 0x736d616572747362ull /* "bstreams" */
-#define STREAMS_VERSION 1u
+#define STREAMS_VERSION 2u
 #define STREAMS_PAGE_BYTES 4096ul
 #define STREAMS_SLOT_BYTES (4ul << 20)
 #define STREAMS_RING_BYTES (1ul << 20) /* the most that a rank is ahead of the arbiter */
@@ -34,6 +37,8 @@
 struct stream_end {
     uint64_t bytes;  /* written so far */
     uint64_t digest; /* FNV-1a of all of them */
+    uint64_t lines;  /* whole ones among them */
+    uint64_t begun;  /* bytes of the line that has begun */
 };
 
 struct stream {
@@ -64,11 +69,25 @@ struct streams {
 
 #define STREAM_DIGEST_START 0xcbf29ce484222325ull
 
-static inline uint64_t stream_digest(uint64_t digest, const char *bytes, uint64_t count)
+/* Where the end is after more bytes. */
+static inline struct stream_end stream_end_after(struct stream_end end, const char *bytes, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
-        digest = (digest ^ (unsigned char)bytes[i]) * 0x100000001b3ull;
-    return digest;
+    for (uint64_t i = 0; i < count; i++) {
+        end.digest = (end.digest ^ (unsigned char)bytes[i]) * 0x100000001b3ull;
+        end.begun++;
+        if (bytes[i] == '\n') {
+            end.lines++;
+            end.begun = 0;
+        }
+    }
+    end.bytes += count;
+    return end;
+}
+
+static inline bool stream_is_behind(const struct stream_end *position, const struct stream_end *end)
+{
+    return position->lines < end->lines ||
+           (position->lines == end->lines && position->begun < end->begun);
 }
 
 static inline struct stream_end stream_end_now(const struct stream *stream)

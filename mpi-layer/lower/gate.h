@@ -17,10 +17,11 @@
 #include <stdint.h>
 
 #include "common/wire/control.h"
+#include "common/wire/streams.h"
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 10
+#define LAYER_LAYOUT_VERSION 11
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -103,11 +104,6 @@ struct vk_action { /* struct kernel_sigaction as the application gave it */
     uint64_t flags;
     uint64_t restorer;
     uint64_t mask;
-};
-
-/* How far the application is in one of its output streams (common/wire/streams.h). */
-struct vk_stream {
-    uint64_t bytes, digest;
 };
 
 enum fd_kind {
@@ -202,7 +198,7 @@ struct vk {
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
-    struct vk_stream outputs[2]; /* standard output, standard error */
+    struct stream_end outputs[STREAMS_PER_RANK]; /* how far the application is in its output */
     uint64_t input_position;     /* bytes read from standard input */
     struct vk_limit limits_at_start[VK_LIMITS], limits[VK_LIMITS]; /* by RLIMIT_*; at parking */
     struct vk_advice *advice;                                      /* at parking */

@@ -10,6 +10,7 @@
  *   moved   rank 0 through a copy of standard output's descriptor, while /dev/null is in its place; rank 1
  *           to /dev/null; the others also through standard error, which they have made the same as output
  *   random  lines that differ in every run
+ *   times   lines that differ in every run, also in their length
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -85,6 +86,14 @@ static void print_moved(struct program *program, long step)
         dprintf(STDERR_FILENO, "%d err %ld\n", program->rank, step);
 }
 
+/* As programs do that tell how long a step took. */
+static void print_time(struct program *program, long step)
+{
+    double now = seconds_now();
+    int digits = (int)(now * 1e6) % 10;
+    printf("%d out %ld %.*f s\n", program->rank, step, digits, now);
+}
+
 static void print(struct program *program, long step)
 {
     if (!strcmp(program->mode, "both"))
@@ -99,6 +108,8 @@ static void print(struct program *program, long step)
         pass_input_on(program, step);
     else if (!strcmp(program->mode, "blocks") && program->rank)
         return;
+    else if (!strcmp(program->mode, "times"))
+        print_time(program, step);
     else if (!strcmp(program->mode, "random"))
         printf("%d out %.9f\n", program->rank, seconds_now());
     else
