@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 
+import cases
 import inputs
 
 SHORT_INTERVAL = "100ms"
+PETSC4PY = "/usr/lib/petscdir/petsc3.18/x86_64-linux-gnu-real/lib/python3/dist-packages"
 SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests/"
 
 
@@ -19,6 +21,8 @@ class Target:
     inputs: dict = field(default_factory=dict)  # file name: text
     outputs: tuple = ()  # file names, beside standard output
     ranks: int = 4
+    needs: str = ""  # a program or path that tells whether it is installed, if argv[0] does not
+    before: tuple = ()  # command lines that make further inputs
     variables: dict = field(default_factory=dict)  # of the environment
     interval: str = ""  # between lines, if the campaign's is too long for it
     counts: tuple = ()  # how much it can be given to do: the first that takes long enough is taken
@@ -42,6 +46,29 @@ def debian():
                (SCALAPACK + "xdlu",), {"LU.dat": inputs.LU}),
         Target("scalapack-qr", "scalapack-mpi-test", "ScaLAPACK's test of QR factorizations (Fortran, BLACS)",
                (SCALAPACK + "xdqr",), {"QR.dat": inputs.QR}),
+    ]
+
+
+def simulations():
+    return [
+        Target("cp2k", "cp2k", "CP2K: molecular dynamics with density functional theory (Fortran, ScaLAPACK)",
+               ("cp2k.psmp", "H2O.inp"), cases.MOLECULE, ("H2O-pos-1.xyz", "H2O-1.ener"), ranks=2,
+               variables={"OMP_NUM_THREADS": "1"}),
+        Target("gromacs", "gromacs", "GROMACS: molecular dynamics of water, two OpenMP threads per rank (C++)",
+               ("gmx_mpi", "mdrun", "-s", "topol.tpr", "-reprod", "-ntomp", "2", "-dlb", "no", "-notunepme"),
+               cases.WATER, ("confout.gro",), ranks=2,
+               before=(("gmx", "solvate", "-cs", "spc216.gro", "-box", "2.5", "2.5", "2.5", "-o", "conf.gro",
+                        "-p", "topol.top"),
+                       ("gmx", "grompp", "-f", "md.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "topol.tpr")),
+               variables={"OMP_NUM_THREADS": "2"}),
+        Target("openfoam", "openfoam", "OpenFOAM: flow in a cavity, fields written every 50 steps (C++)",
+               ("icoFoam", "-parallel"), cases.CAVITY,
+               tuple(f"processor{rank}/{when}/{field}" for rank in range(4) for when in ("0.025", "0.2")
+                     for field in ("U", "p")),
+               before=(("blockMesh",), ("decomposePar",)), variables={"WM_PROJECT_DIR": "/usr/share/openfoam"}),
+        Target("petsc4py", "python3-petsc4py-real3.18", "PETSc from Python: Poisson's equation, conjugate gradients",
+               ("/usr/bin/python3", "poisson.py"), cases.POISSON, needs=PETSC4PY + "/petsc4py",
+               variables={"PYTHONPATH": PETSC4PY, "OMP_NUM_THREADS": "1"}),
     ]
 
 
@@ -100,4 +127,4 @@ def mpi4py():
                      ranks=ranks, compare="passed")
 
 
-TARGETS = [*debian(), *npb(), *proxies(), *osu(), *mpi4py()]
+TARGETS = [*debian(), *simulations(), *npb(), *proxies(), *osu(), *mpi4py()]
