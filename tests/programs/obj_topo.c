@@ -250,7 +250,7 @@ static void free_all(struct topologies *t)
         MPI_Comm_free(all[i]);
 }
 
-/* MPI_Dist_graph_create hangs in Open MPI now and then (docs/mpich-suite.md): at the start and the end only. */
+/* MPI_Dist_graph_create hangs in Open MPI now and then (docs/mpich-suite.md): seldom called. */
 static MPI_Comm scattered_or_copy(const struct topologies *t)
 {
     MPI_Comm copy;
