@@ -16,11 +16,10 @@ static struct vk_advice *next_record(void)
 {
     if (VK->advice_count == VK->advice_capacity) {
         uint64_t capacity = VK->advice_capacity ? 2 * VK->advice_capacity : 16;
-        struct vk_advice *table = vk_alloc(capacity * sizeof *table);
+        struct vk_advice *table =
+            vk_larger(VK->advice, VK->advice_count * sizeof *table, capacity * sizeof *table);
         if (!table)
             return NULL;
-        if (VK->advice)
-            memcpy(table, VK->advice, VK->advice_count * sizeof *table);
         VK->advice = table;
         VK->advice_capacity = capacity;
     }

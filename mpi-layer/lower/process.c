@@ -103,11 +103,9 @@ static struct fd_record *next_record(void)
 {
     if (VK->fd_count == VK->fd_capacity) {
         uint64_t capacity = VK->fd_capacity ? 2 * VK->fd_capacity : 16;
-        struct fd_record *table = vk_alloc(capacity * sizeof *table);
+        struct fd_record *table = vk_larger(VK->fds, VK->fd_count * sizeof *table, capacity * sizeof *table);
         if (!table)
             return NULL;
-        if (VK->fds)
-            memcpy(table, VK->fds, VK->fd_count * sizeof *table);
         VK->fds = table;
         VK->fd_capacity = capacity;
     }

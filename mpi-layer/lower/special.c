@@ -38,11 +38,9 @@ static char *text_reserve(size_t bytes)
 {
     if (VK->fd_text_bytes + bytes > VK->fd_text_capacity) {
         uint64_t capacity = 2 * (VK->fd_text_bytes + bytes);
-        char *larger = vk_alloc(capacity);
+        char *larger = vk_larger(VK->fd_text, VK->fd_text_bytes, capacity);
         if (!larger)
             return NULL;
-        if (VK->fd_text)
-            memcpy(larger, VK->fd_text, VK->fd_text_bytes);
         VK->fd_text = larger;
         VK->fd_text_capacity = capacity;
     }

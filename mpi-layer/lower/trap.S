@@ -10,6 +10,17 @@
  * (vk_trampoline_call is compiled for general registers only). A call that is not done by it is made by the
  * instruction that the site kept, which traps, or from the page of code as a wait.
  */
+    .macro restore_arguments        /* of the caller, with the stack at its return address */
+    mov %rbx, %rsp
+    pop %rbx
+    pop %r9
+    pop %r8
+    pop %r10
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    .endm
+
     .globl vk_trampoline_entry
     .type vk_trampoline_entry, @function
 vk_trampoline_entry:
@@ -40,14 +51,7 @@ vk_trampoline_entry:
     mov %rcx, %gs:208
     test %edx, %edx                 /* struct trap_verdict: what comes next */
     jne 3f
-0:  mov %rbx, %rsp
-    pop %rbx
-    pop %r9
-    pop %r8
-    pop %r10
-    pop %rdx
-    pop %rsi
-    pop %rdi
+0:  restore_arguments
     cmpl $0, %gs:28                 /* thread->pending */
     jne 1f
     pop %rcx
@@ -66,14 +70,7 @@ vk_trampoline_entry:
     je 4f
     subq $2, 56(%rbx)               /* return to the site's own system call */
     jmp 0b
-4:  mov %rbx, %rsp
-    pop %rbx
-    pop %r9
-    pop %r8
-    pop %r10
-    pop %rdx
-    pop %rsi
-    pop %rdi
+4:  restore_arguments
     pop %rcx                        /* where the wait returns to */
     lea 128(%rsp), %rsp
     mov vk_wait_entry_address(%rip), %r11

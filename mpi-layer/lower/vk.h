@@ -36,6 +36,8 @@ extern const int vk_trapped_calls[];
 long vk_create(void);
 /* Zeroed memory from the arena (never freed; callers reuse). NULL: out of memory. */
 void *vk_alloc(uint64_t bytes);
+/* A block of more bytes with what the first `used` bytes of an old one hold, which is not freed. */
+void *vk_larger(const void *old, uint64_t used, uint64_t bytes);
 /* Is this /proc/self/exe, by one of its names? To the application it is VK->exe. */
 bool vk_is_own_exe(const char *path);
 /* True unless a vfork()ed child runs on its parent's memory. */
@@ -87,7 +89,6 @@ static inline int vk_fd_stream(enum vk_fd_class class)
 {
     return (int)class - VK_FD_STREAM;
 }
-
 
 /*
  * For vk_undo.c: what it has noted since the line by an application's descriptor, or by one that is watched;

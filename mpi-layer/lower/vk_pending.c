@@ -44,12 +44,11 @@ static void *reserve_info(struct signal_queue *queue)
     if (queue->count == queue->capacity) {
         uint64_t capacity = queue->capacity ? 2 * queue->capacity : 8;
         vk_threads_lock(); /* threads park side by side */
-        uint8_t(*larger)[INFO_BYTES] = vk_alloc(capacity * INFO_BYTES);
+        uint8_t(*larger)[INFO_BYTES] =
+            vk_larger(queue->infos, queue->count * INFO_BYTES, capacity * INFO_BYTES);
         vk_threads_unlock();
         if (!larger)
             return NULL;
-        for (uint64_t i = 0; i < queue->count * INFO_BYTES; i++)
-            larger[0][i] = queue->infos[0][i];
         queue->infos = larger;
         queue->capacity = capacity;
     }

@@ -68,6 +68,15 @@ void *vk_alloc(uint64_t bytes)
     return block;
 }
 
+void *vk_larger(const void *old, uint64_t used, uint64_t bytes)
+{
+    const uint8_t *from = old;
+    uint8_t *block = vk_alloc(bytes);
+    for (uint64_t i = 0; block && i < used; i++)
+        block[i] = from[i];
+    return block;
+}
+
 long vk_create(void)
 {
     const long prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;

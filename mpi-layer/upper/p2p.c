@@ -77,17 +77,14 @@ int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int 
 }
 API_EXPORT(MPI_Rsend);
 
-/* The request of a send that goes on. It has been reserved. */
-static MPI_Request new_send(void *real, const void *buf, int count, MPI_Datatype type, int dest, int tag,
-                            MPI_Comm comm)
+/* The record of a send or a receive that the library has had from the start. It has been reserved. */
+static struct request *posted(enum request_kind kind, void *real, const void *buf, int count,
+                              MPI_Datatype type, int peer, int tag, MPI_Comm comm)
 {
-    struct request *r = request_new(REQUEST_SEND, comm, type);
+    struct request *r = request_new(kind, comm, type);
     r->real = real;
-    r->peer = dest;
-    r->tag = tag;
-    r->count = count;
-    r->buffer = (void *)(uintptr_t)buf;
-    return (MPI_Request)(void *)r;
+    request_describe(r, buf, count, peer, tag);
+    return r;
 }
 
 static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest,
@@ -102,8 +99,9 @@ static inline int start_send(lower_isend_f *isend, const void *buf, int count, M
         count_sent(comm_of(comm), dest, tag, code);
     }
     if (LIKELY(code == MPI_SUCCESS))
-        *request = request_is_at_once(real) ? (MPI_Request)(void *)&request_sent
-                                            : new_send(real, buf, count, type, dest, tag, comm);
+        *request = (MPI_Request)(void *)(request_is_at_once(real)
+                                             ? &request_sent
+                                             : posted(REQUEST_SEND, real, buf, count, type, dest, tag, comm));
     wrapper_leave();
     return LIKELY(is_reserved) ? code : errors_raise(comm, code);
 }
@@ -157,8 +155,8 @@ int p2p_start_send(struct request *r, enum send_mode mode)
     lower_isend_f *isend = mode == SEND_SYNCHRONOUS ? lower_MPI_Issend
                            : mode == SEND_READY     ? lower_MPI_Irsend
                                                     : lower_MPI_Isend;
-    int code = isend(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle),
-                     &r->real);
+    int code =
+        isend(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle), &r->real);
     count_sent(r->comm, r->peer, r->tag, code);
     if (code != MPI_SUCCESS)
         return code;
@@ -204,10 +202,7 @@ static inline struct request *new_receive(void *buf, int count, MPI_Datatype typ
         errors_raise(comm, MPI_ERR_NO_MEM);
         return NULL;
     }
-    r->peer = source;
-    r->tag = tag;
-    r->count = count;
-    r->buffer = buf;
+    request_describe(r, buf, count, source, tag);
     *is_drained = receive_drained(r);
     return r;
 }
@@ -243,8 +238,8 @@ void p2p_bind(void)
     dladdr_f *dladdr_of_lower = (dladdr_f *)GATE->symbol("dladdr");
     void *const *module = GATE->symbol("mca_pml"); /* of functions of the one that is in use */
     Dl_info info = {.dli_fname = NULL};
-    is_posting_later = module && *module && dladdr_of_lower && dladdr_of_lower(*module, &info) &&
-                       is_of_ob1(info.dli_fname);
+    is_posting_later =
+        module && *module && dladdr_of_lower && dladdr_of_lower(*module, &info) && is_of_ob1(info.dli_fname);
     lower_leave(upper);
 }
 
@@ -302,19 +297,6 @@ int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
 }
 API_EXPORT(MPI_Irecv);
 
-/* The record of a receive that the library has had from the start. It has been reserved. */
-static struct request *posted_receive(void *real, void *buf, int count, MPI_Datatype type, int source,
-                                      int tag, MPI_Comm comm)
-{
-    struct request *r = request_new(REQUEST_RECV, comm, type);
-    r->real = real;
-    r->peer = source;
-    r->tag = tag;
-    r->count = count;
-    r->buffer = buf;
-    return r;
-}
-
 /*
  * Post a receive and wait for it, or until an order comes, in one crossing. *is_done: it has been received or
  * has failed, *status and the code tell. Else it is posted as *real, or its posting has failed with the code.
@@ -359,7 +341,7 @@ static int receive_quickly(void *buf, int count, MPI_Datatype type, int source, 
     }
     if (code != MPI_SUCCESS)
         return code;
-    struct request *r = posted_receive(real, buf, count, type, source, tag, comm);
+    struct request *r = posted(REQUEST_RECV, real, buf, count, type, source, tag, comm);
     wait_done(r);
     return wait_take(r, status);
 }

@@ -16,10 +16,7 @@ static int keep(enum request_kind kind, enum send_mode mode, void *buf, int coun
     if (!r)
         return errors_raise(comm, MPI_ERR_NO_MEM);
     r->mode = mode;
-    r->buffer = buf;
-    r->count = count;
-    r->peer = peer;
-    r->tag = tag;
+    request_describe(r, buf, count, peer, tag);
     *request = (MPI_Request)(void *)r;
     return MPI_SUCCESS;
 }

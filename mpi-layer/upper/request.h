@@ -24,17 +24,17 @@ enum send_mode { SEND_NONE = 0, SEND_STANDARD, SEND_BUFFERED, SEND_SYNCHRONOUS, 
 
 /* What an ordinary send or receive needs comes first, and is all that it touches. */
 struct request {
-    void *real; /* first word, as in every handle; NULL: the library has no part in it (any more) */
-    bool is_active;  /* listed */
-    bool is_done;    /* completed: status and error are here, real is gone */
-    bool is_orphan;  /* the application has freed it: it ends by itself */
-    bool is_sync;    /* a synchronous send */
-    bool is_held;    /* ... that is done when the receiver says so (ack.h): a drain may have its message */
-    bool is_told;    /* ... and the receiver knows of it */
-    bool must_raise; /* its error is ours: the communicator's handler has not been called */
-    bool is_to_post; /* a receive that the next crossing posts */
-    uint8_t kind;    /* enum request_kind */
-    uint8_t mode;    /* enum send_mode of a persistent send */
+    void *real;         /* first word, as in every handle; NULL: the library has no part in it (any more) */
+    bool is_active;     /* listed */
+    bool is_done;       /* completed: status and error are here, real is gone */
+    bool is_orphan;     /* the application has freed it: it ends by itself */
+    bool is_sync;       /* a synchronous send */
+    bool is_held;       /* ... that is done when the receiver says so (ack.h): a drain may have its message */
+    bool is_told;       /* ... and the receiver knows of it */
+    bool must_raise;    /* its error is ours: the communicator's handler has not been called */
+    bool is_to_post;    /* a receive that the next crossing posts */
+    uint8_t kind;       /* enum request_kind */
+    uint8_t mode;       /* enum send_mode of a persistent send */
     bool is_persistent; /* outlives its completion, until the application frees it */
     bool is_special;    /* one of the members at the end is in use */
     int error;          /* MPI code of a done one */
@@ -48,14 +48,23 @@ struct request {
     MPI_Status status;          /* of a done one */
     struct request *next, *previous;
     /* Special ones set is_special with any of these, which are 0 otherwise. */
-    uint32_t later;    /* a synchronous send: sends with the same communicator, peer and tag since */
-    struct handle *op; /* of a reduction, retained */
-    void *to_free;     /* malloc'ed arrays that the library reads until completion */
+    uint32_t later;      /* a synchronous send: sends with the same communicator, peer and tag since */
+    struct handle *op;   /* of a reduction, retained */
+    void *to_free;       /* malloc'ed arrays that the library reads until completion */
     struct handle *made; /* MPI_Comm_idup: gets its real twin on completion */
     void *made_real;
     struct generalized *generalized; /* grequest.h */
     uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer */
 };
+
+/* What it is about. */
+static inline void request_describe(struct request *request, const void *buffer, int count, int peer, int tag)
+{
+    request->buffer = (void *)(uintptr_t)buffer;
+    request->count = count;
+    request->peer = peer;
+    request->tag = tag;
+}
 
 static inline struct request *request_of(MPI_Request request)
 {

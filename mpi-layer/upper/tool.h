@@ -31,13 +31,19 @@ int tool_count(enum tool_space space);
 int tool_real_index(enum tool_space space, int ours);
 /* Ours for the library's. */
 int tool_our_index(enum tool_space space, int real);
+/* The library's number for ours; *code: MPI_SUCCESS, or what the call that was given it has to return. */
+int tool_find(enum tool_space space, int ours, int *code);
+/* The name by the library's number, and the class of a performance variable. False: there is none. */
+bool tool_real_name(enum tool_space space, int real, char name[TOOL_NAME_BYTES], int *class);
+/* What a call that gives the library's number of something returns: `get` is the library's function. */
+int tool_get_num(enum tool_space space, int (*get)(int *), int *count);
 void tool_note_indices(void);
 void tool_restore_indices(void);
 
 /* ---- variables ---- */
 
 struct tool_info { /* what handles of a variable have to know of it */
-    int class; /* MPI_T_PVAR_CLASS_..., of performance variables */
+    int class;     /* MPI_T_PVAR_CLASS_..., of performance variables */
     MPI_Datatype type;
     void *enumeration; /* real; NULL: none */
     int bind;

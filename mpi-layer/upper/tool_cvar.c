@@ -6,7 +6,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 
-struct cvar { /* behind a handle */
+struct cvar {               /* behind a handle */
     MPI_T_cvar_handle real; /* NULL: a restart has not found it again */
     int index;
     struct handle *object;
@@ -32,22 +32,9 @@ static struct cvar *cvar_of(MPI_T_cvar_handle handle)
 
 int PMPI_T_cvar_get_num(int *num_cvar)
 {
-    wrapper_enter();
-    int code = lower_MPI_T_cvar_get_num(num_cvar);
-    if (code == MPI_SUCCESS)
-        *num_cvar = tool_count(TOOL_CVAR);
-    wrapper_leave();
-    return code;
+    return tool_get_num(TOOL_CVAR, lower_MPI_T_cvar_get_num, num_cvar);
 }
 API_EXPORT(MPI_T_cvar_get_num);
-
-/* The library's number, or the code of an error in *code. */
-static int real_index(int ours, int *code)
-{
-    int real = tool_is_ready() ? tool_real_index(TOOL_CVAR, ours) : -1;
-    *code = !tool_is_ready() ? MPI_T_ERR_NOT_INITIALIZED : real < 0 ? MPI_T_ERR_INVALID_INDEX : MPI_SUCCESS;
-    return real;
-}
 
 int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosity, MPI_Datatype *datatype,
                          MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind, int *scope)
@@ -56,7 +43,7 @@ int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosi
     MPI_T_enum enumeration = NULL;
     int code;
     wrapper_enter();
-    int real = real_index(cvar_index, &code);
+    int real = tool_find(TOOL_CVAR, cvar_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_cvar_get_info(real, name, name_len, verbosity, datatype ? &type : NULL,
                                          enumtype ? &enumeration : NULL, desc, desc_len, bind, scope);
@@ -121,7 +108,7 @@ int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle
 {
     int code;
     wrapper_enter();
-    int real = real_index(cvar_index, &code);
+    int real = tool_find(TOOL_CVAR, cvar_index, &code);
     struct cvar *cvar = code == MPI_SUCCESS ? arena_alloc(sizeof *cvar) : NULL;
     if (code == MPI_SUCCESS)
         code = cvar ? alloc(real, cvar, obj_handle) : MPI_T_ERR_OUT_OF_HANDLES;
@@ -190,16 +177,12 @@ static void drop_written(const char *name)
 
 static bool note_written(const struct cvar *cvar, const void *value)
 {
-    int length = TOOL_NAME_BYTES, none = 0, a, b, c;
-    void *type;
-    MPI_T_enum enumeration;
     bool is_text = cvar->type == MPI_CHAR;
     size_t bytes = is_text ? strlen(value) + 1 : (size_t)cvar->count * tool_size_of(cvar->type);
     struct written *w = arena_alloc(sizeof *w + bytes);
     if (!w)
         return false;
-    lower_MPI_T_cvar_get_info(tool_real_index(TOOL_CVAR, cvar->index), w->name, &length, &a, &type,
-                              &enumeration, NULL, &none, &b, &c);
+    tool_real_name(TOOL_CVAR, tool_real_index(TOOL_CVAR, cvar->index), w->name, NULL);
     memcpy(w->value, value, bytes);
     drop_written(w->name);
     *end_of_written = w;

@@ -13,11 +13,11 @@
 #include "mpi-layer/upper/arena.h"
 
 struct space {
-    char **names;      /* by ours, up to `named`; NULL: there was no such variable at the last line */
-    int *classes;      /* MPI_T_PVAR_CLASS_..., beside them */
-    int named;         /* ... */
-    bool is_translated; /* there was a restart; else both numbers are the same */
-    int *real, count;  /* by ours */
+    char **names;          /* by ours, up to `named`; NULL: there was no such variable at the last line */
+    int *classes;          /* MPI_T_PVAR_CLASS_..., beside them */
+    int named;             /* ... */
+    bool is_translated;    /* there was a restart; else both numbers are the same */
+    int *real, count;      /* by ours */
     int *ours, real_count; /* by the library's number */
 };
 
@@ -36,8 +36,7 @@ static int real_count(enum tool_space space)
     return count;
 }
 
-/* The name by the library's number. False: it has none (any more). */
-static bool real_name(enum tool_space space, int real, char name[TOOL_NAME_BYTES], int *class)
+bool tool_real_name(enum tool_space space, int real, char name[TOOL_NAME_BYTES], int *class)
 {
     int length = TOOL_NAME_BYTES, none = 0, a, b, c, d, e, code;
     void *type;
@@ -124,6 +123,23 @@ int tool_our_index(enum tool_space space, int real)
     return !s->is_translated ? real : real < s->real_count ? s->ours[real] : -1;
 }
 
+int tool_find(enum tool_space space, int ours, int *code)
+{
+    int real = tool_is_ready() ? tool_real_index(space, ours) : -1;
+    *code = !tool_is_ready() ? MPI_T_ERR_NOT_INITIALIZED : real < 0 ? MPI_T_ERR_INVALID_INDEX : MPI_SUCCESS;
+    return real;
+}
+
+int tool_get_num(enum tool_space space, int (*get)(int *), int *count)
+{
+    wrapper_enter();
+    int code = get(count);
+    if (code == MPI_SUCCESS)
+        *count = tool_count(space);
+    wrapper_leave();
+    return code;
+}
+
 /* ---- lines and restarts ---- */
 
 static bool note_name(enum tool_space space, int ours)
@@ -131,7 +147,7 @@ static bool note_name(enum tool_space space, int ours)
     struct space *s = &spaces[space];
     char name[TOOL_NAME_BYTES];
     int real = tool_real_index(space, ours);
-    if (s->names[ours] || real < 0 || !real_name(space, real, name, &s->classes[ours]))
+    if (s->names[ours] || real < 0 || !tool_real_name(space, real, name, &s->classes[ours]))
         return true;
     s->names[ours] = arena_alloc(strlen(name) + 1);
     return s->names[ours] && strcpy(s->names[ours], name);
@@ -196,29 +212,16 @@ void tool_restore_indices(void)
 
 int PMPI_T_category_get_num(int *num_cat)
 {
-    wrapper_enter();
-    int code = lower_MPI_T_category_get_num(num_cat);
-    if (code == MPI_SUCCESS)
-        *num_cat = tool_count(TOOL_CATEGORY);
-    wrapper_leave();
-    return code;
+    return tool_get_num(TOOL_CATEGORY, lower_MPI_T_category_get_num, num_cat);
 }
 API_EXPORT(MPI_T_category_get_num);
-
-/* The library's number, or the code of an error in *code. */
-static int category(int ours, int *code)
-{
-    int real = tool_is_ready() ? tool_real_index(TOOL_CATEGORY, ours) : -1;
-    *code = !tool_is_ready() ? MPI_T_ERR_NOT_INITIALIZED : real < 0 ? MPI_T_ERR_INVALID_INDEX : MPI_SUCCESS;
-    return real;
-}
 
 int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *desc, int *desc_len,
                              int *num_cvars, int *num_pvars, int *num_categories)
 {
     int code;
     wrapper_enter();
-    int real = category(cat_index, &code);
+    int real = tool_find(TOOL_CATEGORY, cat_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_category_get_info(real, name, name_len, desc, desc_len, num_cvars, num_pvars,
                                              num_categories);
@@ -239,12 +242,6 @@ int PMPI_T_category_get_index(const char *name, int *category_index)
 }
 API_EXPORT(MPI_T_category_get_index);
 
-static void translate(enum tool_space space, int count, int indices[])
-{
-    for (int i = 0; i < count; i++)
-        indices[i] = tool_our_index(space, indices[i]);
-}
-
 /* How many of the numbers of a category's members the library has written. */
 static int written(enum tool_space space, int real, int len)
 {
@@ -254,45 +251,37 @@ static int written(enum tool_space space, int real, int len)
     return counts[space] < len ? counts[space] : len;
 }
 
-int PMPI_T_category_get_cvars(int cat_index, int len, int indices[])
+/* A category's members of a kind, by the library's function and then by our numbers. */
+static int get_members(enum tool_space space, int (*get)(int, int, int *), int cat_index, int len,
+                       int indices[])
 {
     int code;
     wrapper_enter();
-    int real = category(cat_index, &code);
+    int real = tool_find(TOOL_CATEGORY, cat_index, &code);
     if (code == MPI_SUCCESS)
-        code = lower_MPI_T_category_get_cvars(real, len, indices);
-    if (code == MPI_SUCCESS)
-        translate(TOOL_CVAR, written(TOOL_CVAR, real, len), indices);
+        code = get(real, len, indices);
+    int count = code == MPI_SUCCESS ? written(space, real, len) : 0;
+    for (int i = 0; i < count; i++)
+        indices[i] = tool_our_index(space, indices[i]);
     wrapper_leave();
     return code;
+}
+
+int PMPI_T_category_get_cvars(int cat_index, int len, int indices[])
+{
+    return get_members(TOOL_CVAR, lower_MPI_T_category_get_cvars, cat_index, len, indices);
 }
 API_EXPORT(MPI_T_category_get_cvars);
 
 int PMPI_T_category_get_pvars(int cat_index, int len, int indices[])
 {
-    int code;
-    wrapper_enter();
-    int real = category(cat_index, &code);
-    if (code == MPI_SUCCESS)
-        code = lower_MPI_T_category_get_pvars(real, len, indices);
-    if (code == MPI_SUCCESS)
-        translate(TOOL_PVAR, written(TOOL_PVAR, real, len), indices);
-    wrapper_leave();
-    return code;
+    return get_members(TOOL_PVAR, lower_MPI_T_category_get_pvars, cat_index, len, indices);
 }
 API_EXPORT(MPI_T_category_get_pvars);
 
 int PMPI_T_category_get_categories(int cat_index, int len, int indices[])
 {
-    int code;
-    wrapper_enter();
-    int real = category(cat_index, &code);
-    if (code == MPI_SUCCESS)
-        code = lower_MPI_T_category_get_categories(real, len, indices);
-    if (code == MPI_SUCCESS)
-        translate(TOOL_CATEGORY, written(TOOL_CATEGORY, real, len), indices);
-    wrapper_leave();
-    return code;
+    return get_members(TOOL_CATEGORY, lower_MPI_T_category_get_categories, cat_index, len, indices);
 }
 API_EXPORT(MPI_T_category_get_categories);
 

@@ -11,7 +11,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 
-struct pvar { /* behind a handle */
+struct pvar {               /* behind a handle */
     MPI_T_pvar_handle real; /* NULL: a restart has not found it again */
     int index;
     struct handle *object;
@@ -43,22 +43,9 @@ static struct pvar *pvar_of(MPI_T_pvar_handle handle)
 
 int PMPI_T_pvar_get_num(int *num_pvar)
 {
-    wrapper_enter();
-    int code = lower_MPI_T_pvar_get_num(num_pvar);
-    if (code == MPI_SUCCESS)
-        *num_pvar = tool_count(TOOL_PVAR);
-    wrapper_leave();
-    return code;
+    return tool_get_num(TOOL_PVAR, lower_MPI_T_pvar_get_num, num_pvar);
 }
 API_EXPORT(MPI_T_pvar_get_num);
-
-/* The library's number, or the code of an error in *code. */
-static int real_index(int ours, int *code)
-{
-    int real = tool_is_ready() ? tool_real_index(TOOL_PVAR, ours) : -1;
-    *code = !tool_is_ready() ? MPI_T_ERR_NOT_INITIALIZED : real < 0 ? MPI_T_ERR_INVALID_INDEX : MPI_SUCCESS;
-    return real;
-}
 
 int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosity, int *var_class,
                          MPI_Datatype *datatype, MPI_T_enum *enumtype, char *desc, int *desc_len, int *bind,
@@ -68,7 +55,7 @@ int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosi
     MPI_T_enum enumeration = NULL;
     int code;
     wrapper_enter();
-    int real = real_index(pvar_index, &code);
+    int real = tool_find(TOOL_PVAR, pvar_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_get_info(real, name, name_len, verbosity, var_class, datatype ? &type : NULL,
                                          enumtype ? &enumeration : NULL, desc, desc_len, bind, readonly,
@@ -230,7 +217,7 @@ int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, void *o
     wrapper_enter();
     int code = check_session(s);
     if (code == MPI_SUCCESS)
-        real = real_index(pvar_index, &code);
+        real = tool_find(TOOL_PVAR, pvar_index, &code);
     struct pvar *p = code == MPI_SUCCESS ? arena_alloc(sizeof *p) : NULL;
     if (code == MPI_SUCCESS)
         code = p ? alloc(s, real, p, obj_handle) : MPI_T_ERR_OUT_OF_HANDLES;
@@ -299,31 +286,29 @@ static void set_started(struct session *s, MPI_T_pvar_handle handle, bool is_sta
             p->is_started = is_started;
 }
 
-int PMPI_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
+static int start_or_stop(int (*call)(MPI_T_pvar_session, MPI_T_pvar_handle), MPI_T_pvar_session session,
+                         MPI_T_pvar_handle handle, bool is_started)
 {
     struct session *s = session_of(session);
     wrapper_enter();
     int code = check(s, handle, true);
     if (code == MPI_SUCCESS)
-        code = lower_MPI_T_pvar_start(s->real, real_handle(handle));
+        code = call(s->real, real_handle(handle));
     if (code == MPI_SUCCESS)
-        set_started(s, handle, true);
+        set_started(s, handle, is_started);
     wrapper_leave();
     return code;
+}
+
+int PMPI_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
+{
+    return start_or_stop(lower_MPI_T_pvar_start, session, handle, true);
 }
 API_EXPORT(MPI_T_pvar_start);
 
 int PMPI_T_pvar_stop(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
-    struct session *s = session_of(session);
-    wrapper_enter();
-    int code = check(s, handle, true);
-    if (code == MPI_SUCCESS)
-        code = lower_MPI_T_pvar_stop(s->real, real_handle(handle));
-    if (code == MPI_SUCCESS)
-        set_started(s, handle, false);
-    wrapper_leave();
-    return code;
+    return start_or_stop(lower_MPI_T_pvar_stop, session, handle, false);
 }
 API_EXPORT(MPI_T_pvar_stop);
 
