@@ -13,6 +13,7 @@
 #include "node-agent/line_state.h"
 
 #define SETTLE_MS 1000
+#define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
@@ -27,16 +28,16 @@ static void do_abort(struct line *line, const struct coord_action *action);
 static void do_line_done(struct line *line, const struct coord_action *action);
 static void order_all(struct line *line, enum control_command command);
 static void look_at_all(struct line *line);
-static void on_rank_captured(struct rank *rank, void *context);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
 static void start_apply(struct line *line);
+static void on_copy_delay(void *context);
 static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
 
-static const struct line_capture_ops capture_ops = {.captured_rank = on_rank_captured, .done = on_captured};
+static const struct line_capture_ops capture_ops = {.done = on_captured};
 static const struct line_apply_ops apply_ops = {.done = on_applied};
 
 struct line *line_create(struct job *job, struct belay_error *err)
@@ -49,7 +50,9 @@ struct line *line_create(struct job *job, struct belay_error *err)
     line->job = job;
     line->coord = coord_create(emit, line);
     line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
-    if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit) {
+    line->copy_delay = timer_new(job->agent->loop, on_copy_delay, line);
+    if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit ||
+        !line->copy_delay) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
         return NULL;
@@ -65,6 +68,7 @@ void line_destroy(struct line *line)
     requests_answer_all(&line->requests, line->job, 0, "the job has ended");
     pace_destroy(&line->pace);
     timer_destroy(line->settle_limit);
+    timer_destroy(line->copy_delay);
     measure_release(&line->measure);
     coord_destroy(line->coord);
     targets_destroy(&line->clocks);
@@ -96,8 +100,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
                                          .rank_count = count,
                                          .committed_line = store_committed_line(line->job->store),
                                          .last_line = line->job->last_line});
-    line->copy = line_copy_start(line->job->agent->loop, line->job->store,
-                                 line->job->config->memory_limit_bytes, on_copied, line);
+    timer_start(line->copy_delay, COPY_DELAY_MS, 0);
     pace_begin(&line->pace, line->job);
     for (struct line_request *request = line->requests.first, *next; request; request = next) {
         next = request->next;
@@ -116,6 +119,7 @@ void line_close_epoch(struct line *line)
     line->ahead = NULL;
     line_capture_cancel(line->capture);
     line->capture = NULL;
+    timer_stop(line->copy_delay);
     line_copy_cancel(line->copy);
     line->copy = NULL;
     line->is_apply_due = false;
@@ -342,6 +346,15 @@ static void start_apply(struct line *line)
         on_applied(NULL, line);
 }
 
+/* A line that was faster has its deltas applied to copies, and nothing is left to be copied. */
+static void on_copy_delay(void *context)
+{
+    struct line *line = context;
+    if (!line->apply)
+        line->copy = line_copy_start(line->job->agent->loop, line->job->store,
+                                     line->job->config->memory_limit_bytes, on_copied, line);
+}
+
 static void on_copied(void *context)
 {
     struct line *line = context;
@@ -418,12 +431,6 @@ static void look_at_all(struct line *line)
     for (uint32_t i = 0; i < line->count; i++)
         if (rank_read(line->members[i].rank))
             line_look_at(line, &line->members[i]);
-}
-
-static void on_rank_captured(struct rank *rank, void *context)
-{
-    struct line *line = context;
-    rank_order(rank, CONTROL_RUN, line->number);
 }
 
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context)

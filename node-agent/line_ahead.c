@@ -70,6 +70,8 @@ static void work(uv_work_t *request)
 {
     struct part *part = request->data;
     uint64_t most_bytes = UINT64_MAX;
+    if (memory_is_little_written(part->memory, part->whole->request.line, LITTLE_BYTES))
+        return;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         uint64_t bytes = 0;
         if (__atomic_load_n(&part->whole->is_cancelled, __ATOMIC_RELAXED) ||
@@ -91,6 +93,7 @@ static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_byt
         .memory = part->memory, .program = "", .header = {.line = whole->request.line}};
     struct stage_limits limits = {.room_bytes = whole->request.room_bytes / whole->request.count,
                                   .most_bytes = most_bytes,
+                                  .is_repeated = most_bytes != UINT64_MAX,
                                   .is_cancelled = &whole->is_cancelled};
     struct capture *capture = capture_create(&subject);
     if (!capture)

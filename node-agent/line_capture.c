@@ -1,19 +1,28 @@
 #include "node-agent/line_capture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "node-agent/capture/capture.h"
+#include "node-agent/processor.h"
 
 /* One rank's part, which a pool thread works on. */
 struct part {
     uv_work_t work;
     struct line_capture *whole;
-    struct rank *rank; /* used from the loop only, and not after a cancellation */
+    struct rank *rank; /* a reference; pool threads only give it its order */
     uint32_t number;
+    pid_t pid;
+    uint64_t image_room; /* see store_image_room() */
     struct capture *capture;
+    bool is_copied;
+    /* Held while a pool thread gives the rank its order. Each has its own: the rank that wakes may take the
+     * processor. */
+    pthread_mutex_t order_lock;
+    bool may_order; /* under the lock */
     int rc;
     struct belay_error err;
 };
@@ -32,10 +41,13 @@ struct line_capture {
 static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err);
 static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after);
 static void do_plan(uv_work_t *work);
+static bool needs_memory(const struct part *part);
 static void after_plan(uv_work_t *work, int status);
-static void do_copy(uv_work_t *work);
-static void after_copy(uv_work_t *work, int status);
 static void begin_copy(struct line_capture *whole);
+static void do_copy(uv_work_t *work);
+static void copy(struct part *part);
+static void release_rank(struct part *part);
+static void after_copy(uv_work_t *work, int status);
 static void stage(struct part *part);
 static void note_failure(struct line_capture *whole, const struct part *part);
 static void finish(struct line_capture *whole);
@@ -54,6 +66,8 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
     whole->request = *request;
     whole->ops = ops;
     whole->context = context;
+    for (uint32_t i = 0; i < request->count; i++)
+        pthread_mutex_init(&whole->parts[i].order_lock, NULL);
     for (uint32_t i = 0; i < request->count; i++) {
         if (make_part(whole, i, err) < 0) {
             destroy(whole);
@@ -88,6 +102,11 @@ void line_capture_cancel(struct line_capture *whole)
     if (!whole)
         return;
     whole->is_cancelled = true;
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        pthread_mutex_lock(&whole->parts[i].order_lock);
+        whole->parts[i].may_order = false;
+        pthread_mutex_unlock(&whole->parts[i].order_lock);
+    }
     if (whole->busy == 0)
         destroy(whole);
 }
@@ -109,15 +128,21 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     struct part *part = &whole->parts[index];
     part->work.data = part;
     part->whole = whole;
-    part->rank = rank;
+    part->rank = rank_ref(rank);
+    part->may_order = true;
     part->number = rank_number(rank);
+    part->pid = rank_pid(rank);
+    part->image_room = store_image_room(whole->request.store, part->number);
     part->capture = capture_create(&subject);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
 }
 
+/* Those that are not copied yet. */
 static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after)
 {
     for (uint32_t i = 0; i < whole->request.count; i++) {
+        if (whole->parts[i].is_copied)
+            continue;
         if (uv_queue_work(whole->request.loop, &whole->parts[i].work, work, after) != 0)
             return -1;
         whole->busy++;
@@ -128,7 +153,19 @@ static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_
 static void do_plan(uv_work_t *work)
 {
     struct part *part = work->data;
+    processor_follow(part->pid);
     part->rc = capture_plan(part->capture, &part->err);
+    if (part->rc == 0 && !needs_memory(part))
+        copy(part);
+}
+
+/* Whether it has to wait until the needs of all are known. */
+static bool needs_memory(const struct part *part)
+{
+    const struct capture *capture = part->capture;
+    return part->whole->request.memory_limit_bytes > 0 || !capture_is_delta(capture) ||
+           capture_reserved_bytes(capture) < capture_bytes(capture) ||
+           capture_image_bytes(capture) > part->image_room;
 }
 
 static void after_plan(uv_work_t *work, int status)
@@ -137,6 +174,8 @@ static void after_plan(uv_work_t *work, int status)
     struct line_capture *whole = part->whole;
     (void)status;
     whole->busy--;
+    if (part->rc == 0 && part->is_copied && !whole->is_cancelled && !whole->is_failed)
+        stage(part);
     if (part->rc < 0)
         note_failure(whole, part);
     if (whole->busy > 0)
@@ -155,6 +194,8 @@ static void begin_copy(struct line_capture *whole)
     struct store_need need = {0};
     for (uint32_t i = 0; i < whole->request.count; i++) {
         const struct capture *capture = whole->parts[i].capture;
+        if (whole->parts[i].is_copied)
+            continue;
         need.staged_bytes += capture_bytes(capture);
         need.reserved_bytes += capture_reserved_bytes(capture);
         if (capture_is_delta(capture))
@@ -167,14 +208,35 @@ static void begin_copy(struct line_capture *whole)
         belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
         whole->is_failed = true;
     }
-    if (whole->is_failed && whole->busy == 0)
+    if (whole->busy == 0)
         finish(whole);
 }
 
 static void do_copy(uv_work_t *work)
 {
     struct part *part = work->data;
+    processor_follow(part->pid);
+    copy(part);
+}
+
+static void copy(struct part *part)
+{
     part->rc = capture_copy(part->capture, &part->err);
+    part->is_copied = part->rc == 0;
+    if (part->is_copied)
+        release_rank(part);
+}
+
+/*
+ * It may run. Not by the loop: where all processors are taken, that would wait for the one that the first
+ * released rank runs on, and the other ranks would wait for the loop.
+ */
+static void release_rank(struct part *part)
+{
+    pthread_mutex_lock(&part->order_lock);
+    if (part->may_order)
+        rank_order(part->rank, CONTROL_RUN, part->whole->request.line);
+    pthread_mutex_unlock(&part->order_lock);
 }
 
 static void after_copy(uv_work_t *work, int status)
@@ -199,7 +261,6 @@ static void after_copy(uv_work_t *work, int status)
 static void stage(struct part *part)
 {
     struct line_capture *whole = part->whole;
-    whole->ops->captured_rank(part->rank, whole->context);
     whole->captured_bytes += capture_copied_bytes(part->capture);
     struct store_item item = {.rank = part->number,
                               .ranks = whole->request.count,
@@ -227,8 +288,11 @@ static void finish(struct line_capture *whole)
 
 static void destroy(struct line_capture *whole)
 {
-    for (uint32_t i = 0; i < whole->request.count; i++)
+    for (uint32_t i = 0; i < whole->request.count; i++) {
         capture_destroy(whole->parts[i].capture);
+        rank_unref(whole->parts[i].rank);
+        pthread_mutex_destroy(&whole->parts[i].order_lock);
+    }
     free(whole->parts);
     free(whole);
 }

@@ -1,5 +1,7 @@
 /*
- * line_capture.h - the capture step of a line: all ranks of this node at once, in the thread pool.
+ * line_capture.h - the capture step of a line: all ranks of this node at once, in the thread pool. Each rank
+ * is told to run as soon as its memory is copied. Those whose delta needs no new memory are copied at once,
+ * the others when all needs are known and there is room.
  */
 #ifndef BELAY_NODE_AGENT_LINE_CAPTURE_H
 #define BELAY_NODE_AGENT_LINE_CAPTURE_H
@@ -25,8 +27,6 @@ struct line_capture_request {
 };
 
 struct line_capture_ops {
-    /* This rank's memory is copied: it may run. */
-    void (*captured_rank)(struct rank *rank, void *context);
     /* All are staged (reason NULL; captured_bytes were copied in the pause), or it failed. Called once. */
     void (*done)(uint64_t captured_bytes, const char *reason, void *context);
 };

@@ -47,6 +47,7 @@ struct line {
     struct line_capture *capture; /* until the line has committed or aborted */
     struct line_apply *apply;     /* deltas of the committed line are being applied */
     struct line_copy *copy;       /* after a restart: the images are being copied; deltas wait for it */
+    struct timer *copy_delay;     /* until that begins */
     bool is_apply_due;            /* a line has committed, and its deltas wait for the copies */
     struct line_actions actions;
     bool is_acting; /* the actions are being carried out */

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,9 @@
 
 #include "common/util/log.h"
 #include "node-agent/daemon.h"
+#include "node-agent/processor.h"
+
+#define KEPT_BYTES (16 << 20) /* of freed memory: fresh pages would come in the pause of each line */
 
 static int parse_arguments(int argc, char **argv, const char **rundir, bool *is_foreground);
 static int serve(const char *rundir, int ready);
@@ -29,6 +33,9 @@ int main(int argc, char **argv)
     if (parse_arguments(argc, argv, &rundir, &is_foreground) < 0)
         return 2;
     close_range(3, ~0u, 0); /* a launcher's pipes among them: it would wait for us */
+    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+    processor_shorten_slices();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_IGN); /* the keeper is our child; nobody waits for it */
     return is_foreground ? serve(rundir, -1) : serve_in_background(rundir);

@@ -34,7 +34,7 @@ struct rank {
     const struct rank_ops *ops;
     void *context;
     uv_poll_t event_watch, exit_watch;
-    int open_handles;
+    int open_handles, references;
 };
 
 static int open_channels(struct rank *rank, uint32_t ranks, uint32_t epoch, struct belay_error *err);
@@ -42,6 +42,7 @@ static int watch(uv_loop_t *loop, struct rank *rank, struct belay_error *err);
 static void on_event(uv_poll_t *handle, int status, int events);
 static void on_exit_seen(uv_poll_t *handle, int status, int events);
 static void on_handle_closed(uv_handle_t *handle);
+static void free_if_unused(struct rank *rank);
 static void rank_free(struct rank *rank);
 static bool read_once(struct rank *rank, struct rank_report *report);
 static int make_clock_room(struct rank *rank, uint32_t count);
@@ -80,12 +81,26 @@ void rank_destroy(struct rank *rank)
         return;
     rank->ops = NULL;
     if (rank->open_handles == 0) {
-        rank_free(rank);
+        free_if_unused(rank);
         return;
     }
     uv_close((uv_handle_t *)&rank->event_watch, on_handle_closed);
     if (rank->open_handles == 2)
         uv_close((uv_handle_t *)&rank->exit_watch, on_handle_closed);
+}
+
+struct rank *rank_ref(struct rank *rank)
+{
+    rank->references++;
+    return rank;
+}
+
+void rank_unref(struct rank *rank)
+{
+    if (!rank)
+        return;
+    rank->references--;
+    free_if_unused(rank);
 }
 
 int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
@@ -307,7 +322,14 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct rank *rank = handle->data;
-    if (--rank->open_handles == 0)
+    rank->open_handles--;
+    free_if_unused(rank);
+}
+
+/* Handles are open until it is destroyed. */
+static void free_if_unused(struct rank *rank)
+{
+    if (rank->open_handles == 0 && rank->references == 0)
         rank_free(rank);
 }
 

@@ -50,6 +50,11 @@ struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t rank, uint32_t ran
 /* Stop watching and free, later: handles close asynchronously. Accepts NULL. */
 void rank_destroy(struct rank *rank);
 
+/* For work of the thread pool: it is not freed before rank_unref(). Both from the loop only. */
+struct rank *rank_ref(struct rank *rank);
+/* Accepts NULL. */
+void rank_unref(struct rank *rank);
+
 /* What it said of itself in its Hello. Returns 0 or -1 with ENOMEM. */
 int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
                      uint64_t layout_version);
@@ -72,7 +77,8 @@ const struct control *rank_control(const struct rank *rank);
 bool rank_read(struct rank *rank);
 const struct rank_report *rank_report(const struct rank *rank);
 
-/* Give an order and wake the rank; order_fence() must follow before the rank's report is relied on. */
+/* Give an order and wake the rank. From any thread, one at a time; order_fence() must follow before the
+ * rank's report is relied on. */
 void rank_order(struct rank *rank, enum control_command command, uint64_t line);
 
 /* Every rank has its order to stop for this line: messages may be taken from the library. */

@@ -46,6 +46,26 @@ int runs_push(struct run_set *set, const struct image_run *run)
     return 0;
 }
 
+int runs_append_all(struct run_set *set, const struct run_set *more)
+{
+    for (size_t i = 0; i < more->count; i++)
+        if (runs_append(set, more->runs[i].address, more->runs[i].bytes) < 0)
+            return -1;
+    return 0;
+}
+
+int runs_append_range(void *context, uint64_t start, uint64_t end)
+{
+    return runs_append(context, start, end - start);
+}
+
+void runs_move(struct run_set *from, struct run_set *to)
+{
+    runs_release(to);
+    *to = *from;
+    *from = (struct run_set){0};
+}
+
 int runs_copy(const struct run_set *from, struct run_set *to)
 {
     return runs_slice(from, 0, UINT64_MAX, to);

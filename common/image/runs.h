@@ -31,6 +31,15 @@ int runs_append(struct run_set *set, uint64_t address, uint64_t bytes);
 /* The same for a run that stays by itself, with its data_offset. */
 int runs_push(struct run_set *set, const struct image_run *run);
 
+/* The same for all runs of another set. */
+int runs_append_all(struct run_set *set, const struct run_set *more);
+
+/* For those who are told of pages one range after the other: adds a range to the set that `context` is. */
+int runs_append_range(void *context, uint64_t start, uint64_t end);
+
+/* `from` takes the place of what is in the set, and is empty then. */
+void runs_move(struct run_set *from, struct run_set *to);
+
 int runs_copy(const struct run_set *from, struct run_set *to);
 int runs_union(const struct run_set *a, const struct run_set *b, struct run_set *to);
 int runs_intersect(const struct run_set *a, const struct run_set *b, struct run_set *to);

@@ -69,13 +69,11 @@ const struct tracker_ops tracker_bookkeeping = {
 
 static struct tracker *book_create(pid_t pid, int uffd, struct belay_error *err)
 {
-    struct tracker *tracker = calloc(1, sizeof *tracker);
-    if (!tracker || uffd < 0 || uffd_begin(uffd, UFFD_MODE_SERVED) < 0) {
-        if (uffd < 0)
-            belay_error_set(err, ENOTSUP, "process %d could not make a userfaultfd", (int)pid);
-        else
-            belay_error_errno(err, "cannot use the userfaultfd of process %d", (int)pid);
-        free(tracker);
+    bool is_begun = tracker_begin_uffd(pid, uffd, UFFD_MODE_SERVED, err) == 0;
+    struct tracker *tracker = is_begun ? calloc(1, sizeof *tracker) : NULL;
+    if (!tracker) {
+        if (is_begun)
+            belay_error_errno(err, "no memory for a tracker");
         if (uffd >= 0)
             close(uffd);
         return NULL;

@@ -195,6 +195,8 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
         memory_forget_staged(memory);
         return belay_error_errno(err, "cannot note pages");
     }
+    if (!is_running && faults_read(memory->pid, &memory->faults) < 0)
+        memory->faults = (struct faults){0}; /* unknown */
     return 0;
 }
 

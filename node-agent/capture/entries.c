@@ -9,7 +9,6 @@
 
 #define ENTRIES_AT_ONCE 8192u
 
-static int add_whole(const struct mapping *mapping, struct tracker_pages *pages);
 static int add_own(int pagemap, const struct mapping *mapping, entries_is_written_f is_written,
                    struct tracker_pages *pages);
 static int add_image(int pagemap, const struct mapping *mapping, const struct run_set *known,
@@ -32,25 +31,20 @@ int entries_collect(int pagemap, const struct mapping *mapping, const struct run
     case MAPPING_CONTENT_NONE:
         break;
     case MAPPING_CONTENT_ALL:
-        rc = add_whole(mapping, pages);
+        rc = tracker_pages_add(pages, mapping);
         break;
     case MAPPING_CONTENT_OWN:
     case MAPPING_CONTENT_CHANGED:
         rc = add_own(pagemap, mapping, is_written, pages);
         break;
     case MAPPING_CONTENT_IMAGE:
-        rc = is_written ? add_image(pagemap, mapping, known, is_written, pages) : add_whole(mapping, pages);
+        rc = is_written ? add_image(pagemap, mapping, known, is_written, pages)
+                        : tracker_pages_add(pages, mapping);
         break;
     }
     return rc == 0 ? 0
                    : belay_error_errno(err, "cannot find the pages at %#llx",
                                        (unsigned long long)mapping->region.start);
-}
-
-static int add_whole(const struct mapping *mapping, struct tracker_pages *pages)
-{
-    uint64_t start = mapping->region.start, bytes = mapping->region.end - start;
-    return runs_append(&pages->dirty, start, bytes) < 0 ? -1 : runs_append(&pages->present, start, bytes);
 }
 
 static int add_own(int pagemap, const struct mapping *mapping, entries_is_written_f is_written,
@@ -84,10 +78,10 @@ static int add_image(int pagemap, const struct mapping *mapping, const struct ru
     int rc = add_own(pagemap, mapping, is_written, &own);
     if (rc == 0)
         rc = runs_union(known, &own.present, &present);
-    for (size_t i = 0; rc == 0 && i < own.dirty.count; i++)
-        rc = runs_append(&pages->dirty, own.dirty.runs[i].address, own.dirty.runs[i].bytes);
-    for (size_t i = 0; rc == 0 && i < present.count; i++)
-        rc = runs_append(&pages->present, present.runs[i].address, present.runs[i].bytes);
+    if (rc == 0)
+        rc = runs_append_all(&pages->dirty, &own.dirty);
+    if (rc == 0)
+        rc = runs_append_all(&pages->present, &present);
     runs_release(&own.dirty);
     runs_release(&own.present);
     runs_release(&present);

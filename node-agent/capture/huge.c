@@ -17,13 +17,11 @@
 
 static int find(const struct huge *huge, const struct run_set *where, struct pagemap_query query,
                 struct run_set *to);
-static int add_blocks(void *context, uint64_t start, uint64_t end);
 static int find_split(const struct huge *huge, struct run_set *split, struct run_set *gone);
 static void protect_all_in_time(struct huge *huge);
 static void lift(struct huge *huge);
 static void collapse(struct huge *huge, const struct run_set *split);
 static void forget_split(struct huge *huge, const struct run_set *split);
-static void take(struct run_set *set, struct run_set *by);
 
 void huge_init(struct huge *huge, pid_t pid, int pagemap, int uffd)
 {
@@ -48,7 +46,7 @@ int huge_note(struct huge *huge, const struct run_set *pages)
     if (rc == 0 && found.count > 0)
         rc = runs_union(&huge->blocks, &found, &all);
     if (rc == 0 && found.count > 0)
-        take(&huge->blocks, &all);
+        runs_move(&all, &huge->blocks);
     runs_release(&found);
     runs_release(&all);
     return rc;
@@ -62,8 +60,8 @@ void huge_restore(struct huge *huge)
     protect_all_in_time(huge);
     if (find_split(huge, &split, &gone) == 0 && runs_subtract(&huge->blocks, &gone, &left) == 0 &&
         runs_union(&huge->written, &split, &written) == 0 && runs_subtract(&written, &gone, &still) == 0) {
-        take(&huge->blocks, &left);
-        take(&huge->written, &still);
+        runs_move(&left, &huge->blocks);
+        runs_move(&still, &huge->written);
         lift(huge);
         collapse(huge, &split);
     }
@@ -82,7 +80,7 @@ static int find(const struct huge *huge, const struct run_set *where, struct pag
         struct run_set found = {0};
         query.start = where->runs[i].address;
         query.end = query.start + where->runs[i].bytes;
-        int rc = pagemap_scan(huge->pagemap, &query, add_blocks, &found);
+        int rc = pagemap_scan(huge->pagemap, &query, runs_append_range, &found);
         for (size_t k = 0; rc == 0 && k < found.count; k++) {
             uint64_t start = (found.runs[k].address + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
             uint64_t end = (found.runs[k].address + found.runs[k].bytes) / BLOCK_BYTES * BLOCK_BYTES;
@@ -93,11 +91,6 @@ static int find(const struct huge *huge, const struct run_set *where, struct pag
             return -1;
     }
     return 0;
-}
-
-static int add_blocks(void *context, uint64_t start, uint64_t end)
-{
-    return runs_append(context, start, end - start);
 }
 
 /* gone: blocks of which pages were given back, so that they are no huge pages for the process either. */
@@ -151,19 +144,11 @@ static void forget_split(struct huge *huge, const struct run_set *split)
     if (find(huge, split, (struct pagemap_query){.all = PAGEMAP_HUGE}, &whole) == 0 &&
         runs_subtract(split, &whole, &torn) == 0 && runs_subtract(&huge->blocks, &torn, &blocks) == 0 &&
         runs_subtract(&huge->written, &torn, &written) == 0) {
-        take(&huge->blocks, &blocks);
-        take(&huge->written, &written);
+        runs_move(&blocks, &huge->blocks);
+        runs_move(&written, &huge->written);
     }
     runs_release(&whole);
     runs_release(&torn);
     runs_release(&blocks);
     runs_release(&written);
-}
-
-/* Takes `by` over. */
-static void take(struct run_set *set, struct run_set *by)
-{
-    runs_release(set);
-    *set = *by;
-    *by = (struct run_set){0};
 }

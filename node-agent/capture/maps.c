@@ -36,6 +36,8 @@ int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_e
         return belay_error_errno(err, "cannot read %s", name);
     while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
         struct mapping mapping;
+        if (strtoull(line, NULL, 16) >= UPPER_END) /* they are sorted: the lower half, ten times as many */
+            break;
         rc = maps_parse_line(line, root, image_inode, &mapping);
         if (rc == 1 && read.count > 0 && mapping.region.start < read.mappings[read.count - 1].region.end)
             free(mapping.path); /* it was changed while it was read: the process runs */
@@ -130,8 +132,10 @@ static uint32_t parse_prot(const char *perms)
 /* The kernel writes a newline in a path as \012, and nothing else so. */
 static void unescape(char *path)
 {
-    char *to = path;
-    for (const char *from = path; *from; to++) {
+    char *to = strchr(path, '\\');
+    if (!to)
+        return;
+    for (const char *from = to; *from; to++) {
         bool is_newline = !strncmp(from, "\\012", 4);
         *to = is_newline ? '\n' : *from;
         from += is_newline ? 4 : 1;

@@ -61,11 +61,9 @@ void memory_unref(struct memory *memory)
 void memory_commit(struct memory *memory, uint64_t line, struct run_set *present)
 {
     pthread_mutex_lock(&memory->lock);
-    runs_release(&memory->base);
     runs_release(&memory->pending);
     memory_forget_staged(memory);
-    memory->base = *present;
-    *present = (struct run_set){0};
+    runs_move(present, &memory->base);
     memory->base_line = line;
     buffer_trim(&memory->buffer, memory->last_bytes);
     pthread_mutex_unlock(&memory->lock);
@@ -112,6 +110,21 @@ void memory_begin_line(struct memory *memory, uint64_t line)
     learn_hot(memory);
 }
 
+bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes)
+{
+    struct faults now;
+    bool is_little = false;
+    pthread_mutex_lock(&memory->lock);
+    memory_begin_line(memory, line);
+    if (memory_has_base(memory) && memory->pending.count == 0 && memory->faults.minor > 0 &&
+        faults_read(memory->pid, &now) == 0) {
+        uint64_t bytes = faults_bytes(&memory->faults, &now);
+        is_little = bytes <= runs_bytes(&memory->hot) + little_bytes && bytes <= memory->buffer.bytes;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return is_little;
+}
+
 void memory_settle(struct memory *memory)
 {
     pthread_mutex_lock(&memory->lock);
@@ -153,9 +166,8 @@ static void learn_hot(struct memory *memory)
     }
     if (runs_union(&memory->hot, &memory->again, &hot) < 0)
         runs_release(&hot);
-    runs_release(&memory->hot);
     runs_release(&memory->again);
-    memory->hot = hot;
+    runs_move(&hot, &memory->hot);
 }
 
 static int take_base(struct memory *memory, int image, struct belay_error *err)

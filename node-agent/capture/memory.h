@@ -15,6 +15,7 @@
 
 #include "common/image/image.h"
 #include "node-agent/capture/buffer.h"
+#include "node-agent/capture/faults.h"
 #include "node-agent/capture/tracker.h"
 
 /* How far what the tracker tells can be relied on: others may write to the memory unseen. */
@@ -44,6 +45,7 @@ struct memory {
     struct run_set again;   /* of these, pages told at least twice: they were written while it was taken */
     struct run_set hot;     /* the same of lines before: copying them ahead would be in vain */
     unsigned hot_lines;     /* that `hot` has gathered */
+    struct faults faults;   /* of the process, when it was captured last */
     int trust;              /* enum memory_trust; atomic, it only falls */
     bool is_lost;           /* the tracker has failed: what it told is not all */
     uint64_t last_bytes;    /* that the last delta took of it */
@@ -72,6 +74,13 @@ int memory_find_again(struct memory *memory, struct belay_error *err);
 
 /* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
 void memory_begin_line(struct memory *memory, uint64_t line);
+
+/*
+ * Whether a pause at this line will find little to copy besides hot pages: no more than little_bytes were
+ * written since the last line, and there is memory for all of it. Then copying ahead gains nothing. A guess:
+ * from the process's page faults, of which a tracked page takes one when it is written first.
+ */
+bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes);
 
 /* After a line, while the process runs: put right what tracking did to its memory. From a pool thread. */
 void memory_settle(struct memory *memory);

@@ -14,15 +14,13 @@
  * A page on its way to another place in memory counts as swapped for a moment, and so does a mark.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
+#include "node-agent/capture/entries.h"
 #include "node-agent/capture/huge.h"
-#include "node-agent/capture/tracker.h"
 
 #define TABLE_BYTES (2ull << 20) /* mapped by one page table */
 
@@ -62,23 +60,16 @@ const struct tracker_ops tracker_pagemap_scan = {
 
 static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
 {
-    char name[64];
-    struct tracker *tracker = calloc(1, sizeof *tracker);
-    snprintf(name, sizeof name, "/proc/%d/pagemap", (int)pid);
-    int pagemap = uffd >= 0 ? open(name, O_RDONLY | O_CLOEXEC) : -1;
-    if (!tracker || pagemap < 0 || uffd_begin(uffd, UFFD_MODE_ASYNC) < 0) {
-        if (uffd < 0)
-            belay_error_set(err, ENOTSUP, "process %d could not make a userfaultfd", (int)pid);
-        else if (pagemap < 0)
-            belay_error_errno(err, "cannot open %s", name);
-        else
-            belay_error_errno(err, "cannot use the userfaultfd of process %d", (int)pid);
+    int pagemap = tracker_begin_uffd(pid, uffd, UFFD_MODE_ASYNC, err) == 0 ? entries_open(pid, err) : -1;
+    struct tracker *tracker = pagemap >= 0 ? calloc(1, sizeof *tracker) : NULL;
+    if (pagemap >= 0 && !tracker)
+        belay_error_errno(err, "no memory for a tracker");
+    if (!tracker) {
         int code = errno;
         if (uffd >= 0)
             close(uffd);
         if (pagemap >= 0)
             close(pagemap);
-        free(tracker);
         errno = code;
         return NULL;
     }
@@ -102,23 +93,22 @@ static void scan_destroy(struct tracker *tracker)
 static int scan_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                         struct tracker_pages *pages, struct belay_error *err)
 {
-    uint64_t start = mapping->region.start, bytes = mapping->region.end - start;
     struct tracker_pages found = {0};
     int rc = 0;
     if (mapping->content == MAPPING_CONTENT_NONE)
         return 0;
     if (mapping->content == MAPPING_CONTENT_ALL) { /* others may write to it behind the page table's back */
-        rc = runs_append(&found.dirty, start, bytes) < 0 || runs_append(&found.present, start, bytes) < 0 ? -1
-                                                                                                          : 0;
+        rc = tracker_pages_add(&found, mapping);
     } else {
         rc = collect_tracked(tracker, mapping, known, &found);
     }
-    for (size_t i = 0; rc == 0 && i < found.dirty.count; i++)
-        rc = runs_append(&pages->dirty, found.dirty.runs[i].address, found.dirty.runs[i].bytes);
-    for (size_t i = 0; rc == 0 && i < found.present.count; i++)
-        rc = runs_append(&pages->present, found.present.runs[i].address, found.present.runs[i].bytes);
+    if (rc == 0)
+        rc = runs_append_all(&pages->dirty, &found.dirty);
+    if (rc == 0)
+        rc = runs_append_all(&pages->present, &found.present);
     if (rc < 0)
-        belay_error_errno(err, "cannot find the written pages at %#llx", (unsigned long long)start);
+        belay_error_errno(err, "cannot find the written pages at %#llx",
+                          (unsigned long long)mapping->region.start);
     runs_release(&found.dirty);
     runs_release(&found.present);
     return rc;
@@ -189,9 +179,8 @@ static int collect_own(struct tracker *tracker, const struct mapping *mapping, c
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
         runs_subtract(&whole, known, &unknown) == 0 && scan(tracker, known, fast, &changed) == 0 &&
         huge_note(&tracker->huge, &unknown) == 0 && scan(tracker, &unknown, exact, &fresh) == 0 &&
-        runs_union(&changed, &fresh, &found->dirty) == 0 &&
-        find_lost(tracker, known, &changed, &lost) == 0 && runs_subtract(known, &lost, &kept) == 0 &&
-        runs_union(&kept, &found->dirty, &found->present) == 0)
+        runs_union(&changed, &fresh, &found->dirty) == 0 && find_lost(tracker, known, &changed, &lost) == 0 &&
+        runs_subtract(known, &lost, &kept) == 0 && runs_union(&kept, &found->dirty, &found->present) == 0)
         rc = 0;
     runs_release(&whole);
     runs_release(&unknown);
@@ -235,11 +224,6 @@ done:
     return rc;
 }
 
-static int add_found(void *context, uint64_t start, uint64_t end)
-{
-    return runs_append(context, start, end - start);
-}
-
 /* Ask the same of all these pages. to NULL: only arm them. */
 static int scan(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
                 struct run_set *to)
@@ -247,7 +231,7 @@ static int scan(struct tracker *tracker, const struct run_set *where, struct pag
     for (size_t i = 0; i < where->count; i++) {
         query.start = where->runs[i].address;
         query.end = where->runs[i].address + where->runs[i].bytes;
-        if (pagemap_scan(tracker->pagemap, &query, to ? add_found : NULL, to) < 0)
+        if (pagemap_scan(tracker->pagemap, &query, to ? runs_append_range : NULL, to) < 0)
             return -1;
     }
     return 0;

@@ -5,7 +5,9 @@
 #include "node-agent/capture/copy.h"
 #include "node-agent/capture/whole.h"
 
-#define PIECE_BYTES (64ull << 20) /* copied ahead in pieces: what is done stays done if the next fails */
+#define COPY_NS_PER_MIB 700000ull   /* about */
+#define FORECAST_BYTES (8ull << 20) /* of less, copying is faster than a forecast */
+#define PIECE_BYTES (64ull << 20)   /* copied ahead in pieces: what is done stays done if the next fails */
 
 static int merge(const struct run_set *a, const struct run_set *b, struct run_set *to);
 static int locate(const struct run_set *staged, const struct run_set *pages, struct run_set *to);
@@ -13,10 +15,10 @@ static int copy_placed(struct memory *memory, const struct maps *maps, const str
                        struct belay_error *err);
 static int choose_ahead(const struct memory *memory, const struct maps *maps,
                         const struct tracker_pages *pages, struct run_set *stale, struct run_set *chosen);
+static bool is_in_vain(const struct memory *memory, uint64_t bytes);
 static int copy_pieces(struct memory *memory, const struct maps *maps, const struct run_set *pages,
                        const bool *is_cancelled, uint64_t *copied_bytes, struct belay_error *err);
 static uint64_t take_piece(const struct run_set *pages, uint64_t from, struct run_set *piece);
-static void replace(struct run_set *set, struct run_set *by);
 
 int stage_outdate(struct memory *memory, const struct run_set *written)
 {
@@ -25,9 +27,9 @@ int stage_outdate(struct memory *memory, const struct run_set *written)
     if (runs_subtract(&memory->current, written, &current) == 0 &&
         runs_intersect(&memory->told, written, &twice) == 0 &&
         runs_union(&memory->again, &twice, &again) == 0 && runs_union(&memory->told, written, &told) == 0) {
-        replace(&memory->current, &current);
-        replace(&memory->again, &again);
-        replace(&memory->told, &told);
+        runs_move(&current, &memory->current);
+        runs_move(&again, &memory->again);
+        runs_move(&told, &memory->told);
         rc = 0;
     }
     runs_release(&current);
@@ -51,7 +53,7 @@ int stage_place(struct memory *memory, const struct run_set *pages)
     runs_release(&fresh);
     if (rc < 0)
         return -1;
-    replace(&memory->staged, &staged);
+    runs_move(&staged, &memory->staged);
     memory->staged_bytes = next;
     return 0;
 }
@@ -79,7 +81,7 @@ int stage_copy(struct memory *memory, const struct maps *maps, const struct run_
     if (rc < 0)
         goto done;
     *copied_bytes += runs_bytes(&rest);
-    replace(&memory->current, &current);
+    runs_move(&current, &memory->current);
 done:
     runs_release(&rest);
     runs_release(&current);
@@ -96,7 +98,8 @@ int stage_ahead(struct memory *memory, const struct maps *maps, const struct tra
         belay_error_errno(err, "cannot note pages");
     if (rc == 0 && need <= limits->room_bytes) /* for the pause, too: making memory takes long */
         rc = stage_reserve(memory, runs_bytes(&stale), err);
-    if (rc == 0 && bytes <= limits->most_bytes && need <= limits->room_bytes) {
+    if (rc == 0 && bytes <= limits->most_bytes && need <= limits->room_bytes &&
+        !(limits->is_repeated && is_in_vain(memory, bytes))) {
         rc = stage_place(memory, &chosen);
         if (rc == 0)
             rc = copy_pieces(memory, maps, &chosen, limits->is_cancelled, copied_bytes, err);
@@ -188,6 +191,13 @@ static int choose_ahead(const struct memory *memory, const struct maps *maps,
     return rc;
 }
 
+/* The process writes so fast that most of it will be out of date when it is copied. */
+static bool is_in_vain(const struct memory *memory, uint64_t bytes)
+{
+    return bytes >= FORECAST_BYTES &&
+           faults_forecast(memory->pid, (bytes >> 20) * COPY_NS_PER_MIB) >= bytes / 4 * 3;
+}
+
 /* A page that has gone meanwhile spoils its piece, not the line. */
 static int copy_pieces(struct memory *memory, const struct maps *maps, const struct run_set *pages,
                        const bool *is_cancelled, uint64_t *copied_bytes, struct belay_error *err)
@@ -219,12 +229,4 @@ static uint64_t take_piece(const struct run_set *pages, uint64_t from, struct ru
         bytes += left;
     }
     return runs_slice(pages, from, end, piece) < 0 ? 0 : end;
-}
-
-/* Takes `by` over. */
-static void replace(struct run_set *set, struct run_set *by)
-{
-    runs_release(set);
-    *set = *by;
-    *by = (struct run_set){0};
 }

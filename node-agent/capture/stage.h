@@ -31,6 +31,7 @@ int stage_copy(struct memory *memory, const struct maps *maps, const struct run_
 struct stage_limits {
     uint64_t room_bytes;      /* staged at most */
     uint64_t most_bytes;      /* not worth a copy if there is more to be copied than this */
+    bool is_repeated;         /* nor if it will have been written again by then */
     const bool *is_cancelled; /* set by another thread: stop soon */
 };
 

@@ -7,6 +7,21 @@
 static const struct tracker_ops *const trackers[] = {&tracker_pagemap_scan, &tracker_soft_dirty,
                                                      &tracker_bookkeeping, &tracker_full};
 
+int tracker_pages_add(struct tracker_pages *pages, const struct mapping *mapping)
+{
+    uint64_t start = mapping->region.start, bytes = mapping->region.end - start;
+    return runs_append(&pages->dirty, start, bytes) < 0 ? -1 : runs_append(&pages->present, start, bytes);
+}
+
+int tracker_begin_uffd(pid_t pid, int uffd, enum uffd_mode mode, struct belay_error *err)
+{
+    if (uffd < 0)
+        return belay_error_set(err, ENOTSUP, "process %d could not make a userfaultfd", (int)pid);
+    if (uffd_begin(uffd, mode) < 0)
+        return belay_error_errno(err, "cannot use the userfaultfd of process %d", (int)pid);
+    return 0;
+}
+
 const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err)
 {
     bool is_auto = !name || !*name || !strcmp(name, "auto");

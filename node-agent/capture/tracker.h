@@ -14,6 +14,7 @@
 
 #include "common/image/runs.h"
 #include "common/util/error.h"
+#include "common/util/uffd.h"
 #include "node-agent/capture/maps.h"
 
 struct tracker;
@@ -23,6 +24,9 @@ struct tracker_pages {
     struct run_set dirty;   /* to be copied; all of them have content now */
     struct run_set present; /* all that the image has to hold */
 };
+
+/* A mapping as a whole, of which nothing better is known. Returns 0, or -1 with errno. */
+int tracker_pages_add(struct tracker_pages *pages, const struct mapping *mapping);
 
 struct tracker_ops {
     const char *name;
@@ -56,6 +60,9 @@ extern const struct tracker_ops tracker_bookkeeping;
 extern const struct tracker_ops tracker_full;
 extern const struct tracker_ops tracker_pagemap_scan;
 extern const struct tracker_ops tracker_soft_dirty;
+
+/* For create() of those that need it: begin to use the process's userfaultfd. Returns 0, or -1 with err. */
+int tracker_begin_uffd(pid_t pid, int uffd, enum uffd_mode mode, struct belay_error *err);
 
 /* The tracker of a name; NULL or "" or "auto": the best that works here. NULL with err: unknown, or not here.
  */

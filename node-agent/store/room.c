@@ -24,8 +24,10 @@ int room_check_line(const struct store_need *need, uint64_t held_bytes, uint64_t
                                "the memory limit of %.1f MiB does not hold the line: %.1f MiB "
                                "are held and %.1f MiB more are needed; raise --memory",
                                limit_bytes / mib, held_bytes / mib, bytes / mib);
-    memory_room_find("", &room);
     bytes += need->copied_bytes - need->reserved_bytes;
+    if (bytes == 0) /* asking takes a good part of a short pause */
+        return 0;
+    memory_room_find("", &room);
     if (bytes <= usable(&room))
         return 0;
     if (room.cgroup[0])

@@ -149,6 +149,12 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
         need->copied_bytes += held_bytes;
 }
 
+uint64_t store_image_room(const struct store *store, uint32_t rank)
+{
+    const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    return held && !(held->is_frozen && held->copy < 0) ? held->bytes : 0;
+}
+
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err)
 {

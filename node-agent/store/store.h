@@ -44,6 +44,9 @@ void store_destroy(struct store *store, bool drop);
 void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes,
                       struct store_need *need);
 
+/* How many bytes this rank's image may have after a delta without any new memory; 0: that takes some. */
+uint64_t store_image_room(const struct store *store, uint32_t rank);
+
 /* Is there room for a line? See room_check_line(). */
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err);

@@ -20,50 +20,14 @@
 #include "common/image/layout.h"
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
-#include "node-agent/capture/capture.h"
-#include "node-agent/store/apply.h"
 #include "node-agent/test/mover.h"
+#include "node-agent/test/steps.h"
 
 #define PAGE IMAGE_PAGE_BYTES
 #define OPERATIONS 25u
 
 static unsigned first_seed = 1, last_seed = 2, lines = 70;
-static const struct control_moves *moves; /* of the mover */
-static uint64_t ahead_bytes;              /* copied while the child ran */
-
-/* Capture a line; the descriptor of the image or delta. */
-static struct capture *capture(struct memory *memory, uint64_t line)
-{
-    struct belay_error err = {0};
-    struct capture_subject subject = {
-        .memory = memory, .program = "/usr/bin/app", .moves = moves, .header = {.line = line, .ranks = 1}};
-    struct capture *capture = capture_create(&subject);
-    if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
-        fail_msg("line %llu: %s", (unsigned long long)line, err.text);
-    return capture;
-}
-
-/* The line's image, made of the former one where it is a delta; commits. */
-static int take_image(struct capture *capture, int image, uint64_t line, bool is_frozen)
-{
-    struct belay_error err = {0};
-    struct apply apply = {.image = image, .is_frozen = is_frozen, .copy = -1, .line = line, .made = -1};
-    apply.delta = capture_take(capture, &apply.base_line);
-    capture_commit(capture);
-    capture_destroy(capture);
-    if (apply.base_line == 0) {
-        if (image >= 0)
-            close(image);
-        return apply.delta;
-    }
-    if (apply_delta(&apply, &err) < 0)
-        fail_msg("line %llu: %s", (unsigned long long)line, err.text);
-    close(apply.delta);
-    if (apply.made < 0)
-        return image;
-    close(image);
-    return apply.made;
-}
+static uint64_t ahead_bytes; /* copied while the child ran */
 
 /* What a process restored from the image would read. */
 static void read_page(int image, const struct image_view *view, int file, uint64_t address, char *page)
@@ -141,19 +105,10 @@ static void compare(int mine, int full, int file)
 /* It goes on while its memory is copied ahead. */
 static void move_during_rounds(struct mover *mover, struct memory *memory, uint64_t line)
 {
-    struct belay_error err = {0};
-    struct capture_subject subject = {
-        .memory = memory, .program = "/usr/bin/app", .header = {.line = line, .ranks = 1}};
-    const bool is_cancelled = false;
-    const struct stage_limits limits = {UINT64_MAX, UINT64_MAX, &is_cancelled};
     mover_run(mover);
     memory_settle(memory); /* after the line before */
     for (int round = 0; round < 4; round++) {
-        struct capture *ahead = capture_create(&subject);
-        if (capture_ahead(ahead, &limits, &err) < 0)
-            fail_msg("line %llu, round %d: %s", (unsigned long long)line, round, err.text);
-        ahead_bytes += capture_copied_bytes(ahead);
-        capture_destroy(ahead);
+        ahead_bytes += steps_ahead(memory, line);
         mover_write_from_outside(mover);
     }
     mover_halt(mover);
@@ -165,7 +120,7 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     int image = -1;
     uint64_t whole_bytes = 0, delta_bytes = 0;
     mover_start(&mover, seed);
-    moves = mover.moves;
+    steps_moves = mover.moves;
     struct memory *memory = memory_create(mover.pid, ops, mover.uffd, -1, 0, NULL);
     struct memory *other = memory_create(mover.pid, &tracker_full, -1, -1, 0, NULL);
     assert_non_null(memory);
@@ -175,16 +130,16 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
         else
             mover_round(&mover, OPERATIONS);
         mover_write_from_outside(&mover);
-        struct capture *mine = capture(memory, line);
+        struct capture *mine = steps_capture(memory, line);
         if (line % 7 == 1 || line % 5 == 3) { /* aborted */
             capture_destroy(mine);
             continue;
         }
-        struct capture *theirs = capture(other, line);
+        struct capture *theirs = steps_capture(other, line);
         delta_bytes += capture_data_bytes(mine);
         whole_bytes += capture_data_bytes(theirs);
-        image = take_image(mine, image, line, line % 4 == 0);
-        int full = take_image(theirs, -1, line, false);
+        image = steps_image(mine, image, line, line % 4 == 0);
+        int full = steps_image(theirs, -1, line, false);
         compare(image, full, mover.file);
         close(full);
     }
@@ -193,7 +148,7 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     assert_true(delta_bytes < whole_bytes);
     close(image);
     mover_end(&mover);
-    moves = NULL;
+    steps_moves = NULL;
     memory_unref(memory);
     memory_unref(other);
 }
@@ -201,9 +156,9 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
 /* The line's image, compared with a full capture. */
 static int check_line(struct memory *memory, struct memory *other, int image, uint64_t line)
 {
-    struct capture *mine = capture(memory, line), *theirs = capture(other, line);
-    image = take_image(mine, image, line, false);
-    int full = take_image(theirs, -1, line, false);
+    struct capture *mine = steps_capture(memory, line), *theirs = steps_capture(other, line);
+    image = steps_image(mine, image, line, false);
+    int full = steps_image(theirs, -1, line, false);
     compare(image, full, -1);
     close(full);
     return image;

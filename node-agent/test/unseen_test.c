@@ -18,8 +18,7 @@
 
 #include "common/image/layout.h"
 #include "common/util/uffd.h"
-#include "node-agent/capture/capture.h"
-#include "node-agent/store/apply.h"
+#include "node-agent/test/steps.h"
 
 #define PAGE IMAGE_PAGE_BYTES
 #define PAGES 8u
@@ -81,42 +80,10 @@ static void ring_close(struct ring *ring)
     close(ring->file);
 }
 
-static struct capture *begin(struct memory *memory, uint64_t line)
-{
-    struct capture_subject subject = {
-        .memory = memory, .program = "/usr/bin/app", .header = {.line = line, .ranks = 1}};
-    return capture_create(&subject);
-}
-
-static void copy_ahead(struct memory *memory, uint64_t line)
-{
-    struct belay_error err = {0};
-    const bool is_cancelled = false;
-    const struct stage_limits limits = {UINT64_MAX, UINT64_MAX, &is_cancelled};
-    struct capture *capture = begin(memory, line);
-    assert_int_equal(capture_ahead(capture, &limits, &err), 0);
-    capture_destroy(capture);
-}
-
-/* Take the line; the image, made of the former one where it is a delta. */
+/* Take the line; its image. */
 static int take(struct memory *memory, uint64_t line, int image)
 {
-    struct belay_error err = {0};
-    struct apply apply = {.image = image, .line = line, .made = -1};
-    struct capture *capture = begin(memory, line);
-    assert_int_equal(capture_plan(capture, &err), 0);
-    assert_int_equal(capture_copy(capture, &err), 0);
-    apply.delta = capture_take(capture, &apply.base_line);
-    capture_commit(capture);
-    capture_destroy(capture);
-    if (apply.base_line == 0) {
-        if (image >= 0)
-            close(image);
-        return apply.delta;
-    }
-    assert_int_equal(apply_delta(&apply, &err), 0);
-    close(apply.delta);
-    return image;
+    return steps_image(steps_capture(memory, line), image, line, false);
 }
 
 static char letter_in(int image, const char *page)
@@ -126,28 +93,34 @@ static char letter_in(int image, const char *page)
     return letter;
 }
 
+/* Memory is followed, and a ring has a page of it, which holds the letter a. Skips without io_uring. */
+static struct memory *follow(struct ring *ring, char *page)
+{
+    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    assert_non_null(memory);
+    if (ring_open(ring, page) < 0) {
+        memory_unref(memory);
+        skip();
+    }
+    memset(page, 'a', PAGE);
+    return memory;
+}
+
 /* A write is under way while pages are copied ahead: the page was told before, and arrives later. */
 static void test_under_way(void **state)
 {
     (void)state;
     struct ring ring;
     char *page = memory_of_test() + PAGE;
-    struct memory *memory =
-        memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
-    assert_non_null(memory);
-    if (ring_open(&ring, page) < 0) {
-        memory_unref(memory);
-        skip();
-    }
-    memset(page, 'a', PAGE);
-    copy_ahead(memory, 1);
+    struct memory *memory = follow(&ring, page);
+    steps_ahead(memory, 1);
     ring_write(&ring, 'b');
     assert_true(memory_distrust(memory, MEMORY_TRUST_PAUSES));
     assert_false(memory_distrust(memory, MEMORY_TRUST_PAUSES));
     int image = take(memory, 1, -1);
     assert_int_equal(letter_in(image, page), 'b');
     memset(page, 'c', PAGE);
-    copy_ahead(memory, 2);
+    steps_ahead(memory, 2);
     ring_write(&ring, 'd');
     image = take(memory, 2, image);
     assert_int_equal(letter_in(image, page), 'd');
@@ -162,14 +135,7 @@ static void test_at_any_time(void **state)
     (void)state;
     struct ring ring;
     char *page = memory_of_test() + 2 * PAGE;
-    struct memory *memory =
-        memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
-    assert_non_null(memory);
-    if (ring_open(&ring, page) < 0) {
-        memory_unref(memory);
-        skip();
-    }
-    memset(page, 'a', PAGE);
+    struct memory *memory = follow(&ring, page);
     int image = take(memory, 1, -1);
     assert_true(memory_distrust(memory, MEMORY_TRUST_NOTHING));
     ring_write(&ring, 'b');
