@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from belaytest import assert_recovered, newest_line
+from belaytest import recover_twice
 from programs import TESTS, TOP
 
 PROGRAMS = ["obj_attr", "obj_comms", "obj_ops", "obj_topo", "obj_types"]
@@ -15,12 +15,7 @@ PROGRAMS = ["obj_attr", "obj_comms", "obj_ops", "obj_topo", "obj_types"]
 def test_objects_recover(sandbox, programs, name):
     """Two kills: what was rebuilt after the first restart is noted and rebuilt again."""
     job = sandbox.run(programs.test_program(name, "--steps", 120, "--seconds", 3), interval="200ms")
-    for _ in range(2):
-        job.wait_step(2)
-        job.wait_committed(newest_line(job.status()) + 2)
-        job.kill_and_recover()
-    job.wait()
-    assert_recovered(job)
+    recover_twice(job)
 
 
 # ---- every function is used by one of them ----

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result, newest_line
+from belaytest import assert_recovered, assert_same_result, recover_twice
 from programs import TOP
 from waiting import wait_for
 
@@ -115,12 +115,7 @@ def test_tool_interface(sandbox, programs, monkeypatch):
     monkeypatch.setenv("OMPI_MCA_pml_monitoring_enable", "1")  # for the native run: counters that count
     sandbox.environment["OMPI_MCA_pml_monitoring_enable"] = "1"
     job = sandbox.run(programs.test_program("tool_interface", "--steps", 200, ranks=2), seconds=3, interval="150ms")
-    for _ in range(2):
-        job.wait_step(2)
-        job.wait_committed(newest_line(job.status()) + 2)
-        job.kill_and_recover()
-    job.wait()
-    assert_recovered(job)
+    recover_twice(job)
 
 
 # ---- the process ----

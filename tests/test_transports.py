@@ -42,7 +42,7 @@ def parameters():
 @pytest.mark.parametrize("settings", parameters())
 def test_transport(sandbox, programs, settings):
     chosen = {f"OMPI_MCA_{name}": value for name, value in settings.items()}
-    program = programs.test_program("ring", "--steps", 100)
+    program = programs.test_program("ring", "--steps", 200)
     probe = subprocess.run(["mpirun", "-n", "2", programs.test_program("ring").argv[0], "--steps", "1"],
                            env={**sandbox.environment, **chosen}, capture_output=True, timeout=60, check=False)
     if probe.returncode:

@@ -12,9 +12,10 @@ from report import Result
 JOB = "bench"
 GRID = 4096  # of heat: 256 MiB on both ranks together
 CALIBRATION_S = 8
+FIRST_STEPS = 50  # of which that is counted
 LIMIT_S = 300
 # Strobe in s (None: no lines): length of a run in s, pairs at most, the largest ratio that is wanted.
-STROBES = {None: (20, 5, 1.01), 10: (32, 3, 1.02), 60: (68, 2, 1.005)}
+STROBES = {None: (20, 5, 1.01), 10: (62, 2, 1.02), 60: (68, 2, 1.005)}
 MELT = """units lj
 atom_style atomic
 lattice fcc 0.8442
@@ -73,7 +74,7 @@ def measure(environment, name, pairs):
     program, strobe = NAMES[name]
     length_s, most_pairs, target = STROBES[strobe]
     subject = PROGRAMS[program](environment)
-    native = environment.mpirun(subject.command(_steps(environment, subject, length_s)))
+    native = environment.mpirun(subject.command(count_steps(environment, subject, length_s)))
     options = [] if strobe is None else ["--interval", f"{strobe}s"]
     ours = [environment.belay, "run", "--name", JOB, *options, "--", *native]
     found = []
@@ -91,13 +92,14 @@ def seconds(environment, command):
     return time.monotonic() - begin
 
 
-def _steps(environment, subject, length_s):
+def count_steps(environment, subject, length_s):
     """As many as a native run of that length makes, the start of the program left out."""
-    steps, took, before = 50, 0, 0
+    steps, took = 0, 0
     while took < CALIBRATION_S:
-        steps *= 2
-        before, took = took, seconds(environment, environment.mpirun(subject.command(steps)))
-    return int(steps / 2 * length_s / max(took - before, took / 4))
+        fewer, before = steps, took
+        steps = 2 * steps or FIRST_STEPS
+        took = seconds(environment, environment.mpirun(subject.command(steps)))
+    return int((steps - fewer) * length_s / max(took - before, took / 4))
 
 
 def _check_lines(environment, strobe):

@@ -376,6 +376,16 @@ def run_and_recover(sandbox, program, interval="100ms", **options):
     return job
 
 
+def recover_twice(job):
+    """Two kills, each after more lines; then the result of an undisturbed run."""
+    for _ in range(2):
+        job.wait_step(2)
+        job.wait_committed(newest_line(job.status()) + 2)
+        job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 def kill_three_times(job, lines):
     """Each time after so many lines, and one, beyond the one that was restored last; then wait for the end."""
     line = 0

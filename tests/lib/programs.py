@@ -83,6 +83,8 @@ class Programs:
         if program not in self._references:
             folder = tempfile.mkdtemp(prefix="native-", dir=self.folder)
             done = run_native(program, folder)
+            if done.returncode != 0:
+                print(f"---- native {program.name}: status {done.returncode}\n{done.stderr.decode(errors='replace')}")
             self._references[program] = collect(program, folder, done.returncode, done.stdout)
         return self._references[program]
 

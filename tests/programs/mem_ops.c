@@ -342,9 +342,13 @@ static void exchange(struct mem_ops *ops, long step)
     for (int i = 0; i < MESSAGE_PAGES; i++)
         stamp_page((uint64_t *)(void *)(ops->message + (size_t)i * PAGE),
                    mix_number((uint64_t)ops->program.rank, (uint64_t)step, (uint64_t)i) | 1);
-    MPI_Sendrecv(ops->message, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, (ops->program.rank + 1) % ranks, 0,
-                 block->memory, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, left, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    /* Synchronous: the left one's next message is not over before we ask for it, whatever is sent eagerly
+     * here. */
+    MPI_Request requests[2];
+    MPI_Irecv(block->memory, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, left, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Issend(ops->message, MESSAGE_PAGES * (int)PAGE, MPI_BYTE, (ops->program.rank + 1) % ranks, 0,
+               MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     memset(ops->message, 0, MESSAGE_PAGES * PAGE);
     for (int i = 0; i < MESSAGE_PAGES; i++)
         block->stamps[i] = mix_number((uint64_t)left, (uint64_t)step, (uint64_t)i) | 1;
