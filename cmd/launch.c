@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/guard.h"
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 
@@ -35,9 +35,9 @@ static void reap(struct launch *launch)
 {
     while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    launch->pid = 0;
     close_if_open(&launch->go_fd);
     close_if_open(&launch->fail_fd);
+    launch_reaped(launch);
 }
 
 /* Is there a file of this name in a folder of PATH that can be looked into? */
@@ -80,13 +80,12 @@ static void execute(const struct launch_spec *spec, uint32_t epoch)
         errno = ENOENT;
 }
 
-static void run_child(const struct launch_spec *spec, pid_t parent, int go_fd, int fail_fd)
+static void run_child(const struct launch_spec *spec, int go_fd, int fail_fd)
 {
     uint32_t epoch;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (spec->is_own_group)
         setpgid(0, 0);
-    if (getppid() != parent || !read_whole(go_fd, &epoch, sizeof epoch))
+    if (!read_whole(go_fd, &epoch, sizeof epoch)) /* belay has given up, or is gone */
         _exit(EXIT_FAILURE);
     execute(spec, epoch);
     int code = errno;
@@ -98,7 +97,6 @@ static void run_child(const struct launch_spec *spec, pid_t parent, int go_fd, i
 int launch_fork(struct launch *launch, const struct launch_spec *spec, struct belay_error *err)
 {
     int go[2] = {-1, -1}, fail[2] = {-1, -1};
-    pid_t parent = getpid();
     if (pipe2(go, O_CLOEXEC) || pipe2(fail, O_CLOEXEC)) {
         belay_error_errno(err, "cannot make a pipe");
         goto fail;
@@ -110,12 +108,16 @@ int launch_fork(struct launch *launch, const struct launch_spec *spec, struct be
     }
     if (pid == 0) {
         close(go[1]);
-        run_child(spec, parent, go[0], fail[1]);
+        run_child(spec, go[0], fail[1]);
     }
     close(go[0]);
     close(fail[1]);
     *launch = (struct launch){.pid = pid, .go_fd = go[1], .fail_fd = fail[0]};
-    return 0;
+    launch->guard = guard_start(pid, err);
+    if (launch->guard > 0)
+        return 0;
+    launch_cancel(launch);
+    return -1;
 fail:
     for (int i = 0; i < 2; i++) {
         close_if_open(&go[i]);
@@ -145,4 +147,10 @@ void launch_cancel(struct launch *launch)
         return;
     kill(launch->pid, SIGKILL);
     reap(launch);
+}
+
+void launch_reaped(struct launch *launch)
+{
+    guard_end(launch->guard);
+    launch->pid = launch->guard = 0;
 }

@@ -5,7 +5,7 @@
  * epoch is part of the launch line: launch_fork() makes a child that waits, launch_go() lets it execute.
  * The child keeps belay's standard streams. With a terminal it stays in belay's process group, so that stdin,
  * Ctrl-C and Ctrl-Z work as without belay. Without one it gets a group of its own: a signal to belay's whole
- * group (timeout(1), a batch system) then reaches it once, from belay. It gets SIGTERM when belay dies.
+ * group (timeout(1), a batch system) then reaches it once, from belay. It gets SIGTERM if belay is killed.
  */
 #ifndef BELAY_CMD_LAUNCH_H
 #define BELAY_CMD_LAUNCH_H
@@ -34,6 +34,7 @@ struct launch {
     pid_t pid;   /* 0: none */
     int go_fd;   /* write the epoch here; -1 once that is done */
     int fail_fd; /* the child's errno, if it cannot execute */
+    pid_t guard; /* see guard.h; 0: none */
 };
 
 /* Make the waiting child. Returns 0, or -1 with err. */
@@ -45,7 +46,10 @@ int launch_fork(struct launch *launch, const struct launch_spec *spec, struct be
  */
 int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err);
 
-/* End a child that launch_go() was not called for, and reap it. */
+/* End a child that is not to go on, and reap it. */
 void launch_cancel(struct launch *launch);
+
+/* The caller has reaped the child. */
+void launch_reaped(struct launch *launch);
 
 #endif

@@ -306,6 +306,7 @@ static void watch(struct supervisor *s)
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
     watch_launch(&s->watch);
+    launch_reaped(&s->launch);
 }
 
 /* Returns EXIT_OK when the launch has run and ended, else an exit code with err. */

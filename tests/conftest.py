@@ -11,6 +11,8 @@ import pytest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 
+pytest.register_assert_rewrite("belaytest")  # its failures tell the values, as those of tests do
+
 from belaytest import Sandbox  # noqa: E402
 from programs import TOP, Programs  # noqa: E402
 from waiting import deadline  # noqa: E402

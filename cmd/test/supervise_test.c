@@ -27,6 +27,7 @@
 
 #define TEXT_BYTES 4096
 #define DEADLINE_S 20
+#define KILLS 20
 
 static char prefix[] = "/tmp/belay-supervise-XXXXXX";
 static char said[TEXT_BYTES];    /* stderr of the last run */
@@ -264,6 +265,50 @@ static void test_launch_ends_with_belay(void **state)
     close(fifo);
 }
 
+/* As a launcher: tell of each SIGTERM, until belay has been reaped and one has come. */
+static int fifo_of_terms = -1;
+static volatile sig_atomic_t terms;
+
+static void on_term(int number)
+{
+    (void)number;
+    terms++;
+    ssize_t ignored = write(fifo_of_terms, "t", 1);
+    (void)ignored;
+}
+
+static int count_terms(const char *belay, const char *fifo)
+{
+    fifo_of_terms = open(fifo, O_WRONLY | O_CLOEXEC);
+    signal(SIGTERM, on_term);
+    ssize_t ignored = write(fifo_of_terms, "r", 1);
+    (void)ignored;
+    while (terms == 0 || kill(atoi(belay), 0) == 0)
+        poll(NULL, 0, 1);
+    return 0;
+}
+
+/* belay has threads, and each of them is a parent to the kernel (cmd/guard.h). */
+static void test_launch_is_told_once(void **state)
+{
+    (void)state;
+    for (int round = 0; round < KILLS; round++) {
+        char told[16] = "";
+        int out, err;
+        size_t count = 0;
+        pid_t pid = start_run("finished", RUN("sh", "-c", "exec lib/belay/belayd --count-terms $PPID fifo"),
+                              &out, &err);
+        int fifo = open(path_of("fifo"), O_RDONLY);
+        assert_int_equal(read(fifo, told, 1), 1);
+        kill(pid, SIGKILL);
+        assert_int_equal(finish_run(pid, out, err), -SIGKILL);
+        for (ssize_t got = 1; got > 0; count += (size_t)got)
+            got = read(fifo, told + count, sizeof told - 1 - count);
+        assert_string_equal(told, "t");
+        close(fifo);
+    }
+}
+
 /* A launcher that ends only after the job was opened anew. */
 #define ENDS_THE_SECOND_TIME "grep -q restart run/journal || exec sleep 60"
 
@@ -389,6 +434,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "--rundir"))
         return fake_agent_start(argv[2]);
+    if (argc == 4 && !strcmp(argv[1], "--count-terms"))
+        return count_terms(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finished),
         cmocka_unit_test(test_own_status_is_passed_on),
@@ -403,6 +450,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_second_signal_kills),
         cmocka_unit_test(test_ignored_signals_stay_ignored),
         cmocka_unit_test(test_launch_ends_with_belay),
+        cmocka_unit_test(test_launch_is_told_once),
         cmocka_unit_test(test_agent_vanishes),
         cmocka_unit_test(test_agent_vanishes_without_a_line),
         cmocka_unit_test(test_agent_vanishes_too_often),

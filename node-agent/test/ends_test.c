@@ -166,7 +166,7 @@ static pid_t start_launcher(void)
     return pid;
 }
 
-/* It knows from the kernel already (PDEATHSIG); a second word would keep mpirun from cleaning up. */
+/* It has been told already (cmd/guard.h); a second word would keep mpirun from cleaning up. */
 static void test_launcher_without_arbiter_is_not_asked_again(void **state)
 {
     (void)state;

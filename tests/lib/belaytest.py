@@ -232,9 +232,8 @@ class Job:
 
     def find_launcher(self):
         """The process id of the running launch's mpirun; None between two launches."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
-            pids = file.read().split()
-        return int(pids[0]) if pids else None
+        children = traces.children_of(self.process.pid)
+        return next((pid for pid, name in children.items() if name != "belay-guard"), None)
 
     # ---- disturbing ----
 

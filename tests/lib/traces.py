@@ -34,6 +34,12 @@ def kill_processes_of(rundir):
             pass
 
 
+def children_of(pid):
+    """{pid: name} of the children of a process's first thread, the oldest first."""
+    pids = _read(f"/proc/{pid}/task/{pid}/children").split()
+    return {int(child): _read(f"/proc/{int(child)}/comm").decode().strip() for child in pids}
+
+
 def is_alive(pid):
     """Does pid exist and is more than a zombie?"""
     state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
