@@ -1,8 +1,8 @@
 /*
  * guard.h - a process that asks a launcher to end if belay is killed.
  *
- * Not PR_SET_PDEATHSIG: it counts the parent's threads, not the parent. When the one that forked has died, the
- * child goes to another thread, and gets the signal again when that one dies (kernel/exit.c,
+ * Not PR_SET_PDEATHSIG: it counts the parent's threads, not the parent. When the one that forked has died,
+ * the child goes to another thread, and gets the signal again when that one dies (kernel/exit.c,
  * forget_original_parent). mpirun takes a second SIGTERM for an order to leave at once, and leaves shared
  * memory behind.
  */

@@ -40,6 +40,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
 static void refuse(struct epoch *epoch, const char *reason);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
+static bool has_lost_rank(const struct epoch *epoch);
 static bool is_every_rank_up(const struct epoch *epoch);
 static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
@@ -258,10 +259,21 @@ static void on_rank_changed(struct rank *rank, void *context)
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);
+    if (control_is_end_of_all(rank_control(rank)))
+        rank_answer_exit(rank, has_lost_rank(epoch) ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO);
     if (!epoch->has_abort && rank_control(rank)->exit_kind == CONTROL_EXIT_ABORT) {
         epoch->has_abort = true;
         timer_start(epoch->patience, ABORT_PATIENCE_MS, 0);
     }
+}
+
+/* Some may be dying: their peers learn of it before we do. */
+static bool has_lost_rank(const struct epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_is_lost(epoch->table[i]))
+            return true;
+    return false;
 }
 
 static bool is_every_rank_up(const struct epoch *epoch)

@@ -15,8 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/util/process_stat.h"
 #include "coord/targets.h"
 
+#define FLAGS_FIELD 9    /* of /proc/PID/stat */
+#define PF_EXITING 0x04u /* among them: it dies, though its parent does not know (the kernel's sched.h) */
 #define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
 struct rank {
@@ -238,6 +241,22 @@ void rank_kill(struct rank *rank)
     pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
 }
 
+bool rank_is_lost(const struct rank *rank)
+{
+    static const int field = FLAGS_FIELD;
+    uint64_t flags = PF_EXITING;
+    if (rank->exit.is_killed_by_us ||
+        __atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE) != CONTROL_EXIT_NONE)
+        return false;
+    return rank->is_gone || process_stat(rank->pid, &field, 1, &flags) < 0 || (flags & PF_EXITING);
+}
+
+void rank_answer_exit(struct rank *rank, enum control_answer answer)
+{
+    control_answer_exit(rank->control, answer);
+    bump(rank);
+}
+
 bool rank_is_gone(const struct rank *rank)
 {
     return rank->is_gone;
@@ -315,6 +334,7 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
     rank->exit.kind = (enum control_exit)__atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE);
     rank->exit.status = rank->control->exit_status;
     rank->exit.announced_ns = rank->control->exit_ns;
+    rank->exit.is_over_loss = rank->control->exit_answer == CONTROL_ANSWER_LOST;
     if (rank->ops)
         rank->ops->ended(rank, rank->context);
 }

@@ -33,6 +33,7 @@ struct rank_exit {
     int status;
     uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
     bool is_killed_by_us;
+    bool is_over_loss; /* it was announced when another rank had been lost */
 };
 
 struct rank_ops {
@@ -76,6 +77,12 @@ const struct control *rank_control(const struct rank *rank);
  */
 bool rank_read(struct rank *rank);
 const struct rank_report *rank_report(const struct rank *rank);
+
+/* Is it dead or dying, without having announced it, and not killed by us? */
+bool rank_is_lost(const struct rank *rank);
+
+/* Answer the end that it has announced, unless it has an answer (enum control_answer). */
+void rank_answer_exit(struct rank *rank, enum control_answer answer);
 
 /* Give an order and wake the rank. From any thread, one at a time; order_fence() must follow before the
  * rank's report is relied on. */

@@ -103,7 +103,10 @@ static const struct verdict_rank *first_killed(const struct verdict_case *of)
     return first;
 }
 
-/* The earliest rank that ended the whole program: MPI_Abort, or a status that makes the launcher end it. */
+/*
+ * The earliest rank that ended the whole program: MPI_Abort, or a status that makes the launcher end it.
+ * One that did so over the loss of another has not.
+ */
 static const struct verdict_rank *first_own_end(const struct verdict_case *of)
 {
     const struct verdict_rank *first = NULL;
@@ -111,7 +114,8 @@ static const struct verdict_rank *first_own_end(const struct verdict_case *of)
         const struct verdict_rank *rank = &of->ranks[i];
         bool is_end = rank->exit.kind == CONTROL_EXIT_ABORT ||
                       (rank->exit.kind == CONTROL_EXIT_STATUS && rank->exit.status != 0);
-        if (is_end && (!first || rank->exit.announced_ns < first->exit.announced_ns))
+        bool is_own = is_end && !rank->exit.is_over_loss;
+        if (is_own && (!first || rank->exit.announced_ns < first->exit.announced_ns))
             first = rank;
     }
     return first;

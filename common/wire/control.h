@@ -21,10 +21,11 @@
 #ifndef BELAY_COMMON_WIRE_CONTROL_H
 #define BELAY_COMMON_WIRE_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 4u
+#define CONTROL_VERSION 5u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -57,6 +58,16 @@ enum control_exit {
     CONTROL_EXIT_STATUS,   /* the program called exit(status) or returned from main */
     CONTROL_EXIT_ABORT,    /* the program called MPI_Abort(status) */
     CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
+};
+
+/*
+ * What the agent says to an end that ends the whole program (ABORT, or STATUS other than 0), while the rank
+ * waits for it. Written once: by the agent, or by a rank whose patience is at its end (GO).
+ */
+enum control_answer {
+    CONTROL_ANSWER_NONE = 0,
+    CONTROL_ANSWER_GO,   /* it is the program's own */
+    CONTROL_ANSWER_LOST, /* another rank was lost before: the launch is over, and the program is not */
 };
 
 /* Writes to memory that no page table shows, as bits: docs/capture.md. */
@@ -97,7 +108,7 @@ struct control {
     uint64_t line;                                 /* the line that `command` speaks of */
     uint64_t targets_line;                         /* targets in the slots are valid for this line ... */
     uint32_t targets_version;                      /* ... and are the version'th set of it (1, 2, ...) */
-    uint32_t reserved0;
+    uint32_t exit_answer;                          /* A>R, R>A: enum control_answer */
     uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
 
     /* The rank's report. R>A */
@@ -135,6 +146,22 @@ struct control {
 
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };
+
+/* Has the rank announced an end that ends the other ranks, too? */
+static inline bool control_is_end_of_all(const struct control *control)
+{
+    uint32_t kind = __atomic_load_n(&control->exit_kind, __ATOMIC_ACQUIRE);
+    return kind == CONTROL_EXIT_ABORT || (kind == CONTROL_EXIT_STATUS && control->exit_status != 0);
+}
+
+/* Returns what was answered: this, or what was there already. */
+static inline uint32_t control_answer_exit(struct control *control, uint32_t answer)
+{
+    uint32_t before = CONTROL_ANSWER_NONE;
+    bool is_first = __atomic_compare_exchange_n(&control->exit_answer, &before, answer, false,
+                                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return is_first ? answer : before;
+}
 
 static inline void control_note_move(struct control_moves *moves, uint64_t start, uint64_t end)
 {

@@ -49,6 +49,7 @@
 #include "mpi-layer/lower/vk_undo.h"
 
 #define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
+#define ANSWER_PATIENCE_MS 5000
 
 extern char **environ;
 extern void vk_trampoline_entry(void);
@@ -97,6 +98,25 @@ static void *gate_symbol(const char *name)
     return dlsym(RTLD_DEFAULT, name);
 }
 
+/*
+ * Peers of a rank that dies may know before the agent: the library returns an error or takes a message for
+ * received, and programs end themselves over that. So the agent is asked to look before this end has an
+ * effect on other ranks. It kills those of a launch that has lost one; if it is gone, nobody judges.
+ */
+static void wait_for_answer(void)
+{
+    struct control *control = rank.control;
+    uint64_t until_ns = gate_now_ns() + ANSWER_PATIENCE_MS * 1000000ull;
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&control->command_seq, __ATOMIC_ACQUIRE);
+        uint32_t answer = __atomic_load_n(&control->exit_answer, __ATOMIC_ACQUIRE);
+        if (answer == CONTROL_ANSWER_GO || gate_now_ns() >= until_ns)
+            break;
+        gate_wait_command(seen, ANSWER_PATIENCE_MS);
+    }
+    control_answer_exit(control, CONTROL_ANSWER_GO);
+}
+
 static void gate_announce_exit(uint32_t kind, int status)
 {
     struct control *control = rank.control;
@@ -106,6 +126,8 @@ static void gate_announce_exit(uint32_t kind, int status)
     control->exit_ns = gate_now_ns();
     __atomic_store_n(&control->exit_kind, kind, __ATOMIC_SEQ_CST);
     gate_notify();
+    if (control_is_end_of_all(control))
+        wait_for_answer();
 }
 
 static void gate_fault(const char *point, uint64_t line)

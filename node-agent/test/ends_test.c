@@ -16,6 +16,13 @@
 #include "common/wire/client.h"
 #include "node-agent/test/fixture.h"
 
+/* Wait for the end of a child that is reaped later. */
+static void wait_dead(pid_t pid)
+{
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+}
+
 static void test_crash_loop(void **state)
 {
     (void)state;
@@ -43,6 +50,25 @@ static void test_own_exit_is_no_loss(void **state)
     fake_rank_reap(&ranks[0]);
     check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "status 3");
     close_job("finished", false);
+}
+
+/* Its peers know of a rank's death before the agent does, and end themselves over it. */
+static void test_end_over_a_loss_is_a_loss(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    kill(agent_pid, SIGSTOP);
+    fake_rank_kill(&ranks[1]);
+    wait_dead(ranks[1].pid);
+    fake_rank_abort(&ranks[0]);
+    assert_int_equal(fake_rank_wait(&ranks[0]), 'a');
+    kill(agent_pid, SIGCONT);
+    reap_ranks();
+    check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 1");
+    close_job("lost", false);
 }
 
 static void test_nothing_protected(void **state)
@@ -234,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_crash_loop),
         EACH(test_own_exit_is_no_loss),
+        EACH(test_end_over_a_loss_is_a_loss),
         EACH(test_nothing_protected),
         EACH(test_arbiter_killed),
         EACH(test_launcher_without_arbiter_is_not_asked_again),

@@ -42,6 +42,7 @@ static void map_shared(const char *path);
 static void obey(const struct fake_rank_plan *plan);
 static void publish(enum control_state state);
 static void announce(enum control_exit kind, int status);
+static void call_abort(int words);
 static void leave(int status);
 
 struct fake_rank fake_rank_start(const struct fake_rank_plan *plan)
@@ -147,7 +148,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
         if (status == FINALIZE)
             publish(CONTROL_STATE_FINALIZED);
         else if (status == ABORT)
-            announce(CONTROL_EXIT_ABORT, 5);
+            call_abort(words);
         else if (status != NO_ORDER)
             leave(status);
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
@@ -276,8 +277,17 @@ static void announce(enum control_exit kind, int status)
     write(event_fd, &one, sizeof one);
 }
 
+static void call_abort(int words)
+{
+    announce(CONTROL_EXIT_ABORT, 5);
+    write(words, "a", 1);
+}
+
 static void leave(int status)
 {
+    uint32_t seen = control->command_seq;
     announce(CONTROL_EXIT_STATUS, status);
+    if (control_is_end_of_all(control))
+        syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, NULL, NULL, 0);
     _exit(status);
 }

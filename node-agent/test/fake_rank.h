@@ -33,7 +33,10 @@ struct fake_rank {
 /* Start one. It says 'r' when it runs, 'x' + its reason on the error stream when it was refused. */
 struct fake_rank fake_rank_start(const struct fake_rank_plan *plan);
 
-/* Its next word, 0 if none came within 10 s or it has ended: 'r' runs, 'x' refused, 'i' wrong image. */
+/*
+ * Its next word, 0 if none came within 10 s or it has ended: 'r' runs, 'x' refused, 'i' wrong image,
+ * 'a' calls MPI_Abort.
+ */
 char fake_rank_wait(struct fake_rank *rank);
 
 /* Let it announce an exit and end. */

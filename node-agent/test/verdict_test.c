@@ -57,6 +57,10 @@ static void test_own_status(void **state)
     assert_int_equal(verdict.exit_status, 6);
     verdict = judge(killed(0, 5, false), ended(1, CONTROL_EXIT_ABORT, 1, 10), EXITED(137));
     assert_int_equal(verdict.kind, KIND(LOST)); /* it aborted because of the loss */
+    struct verdict_rank over_loss = ended(1, CONTROL_EXIT_ABORT, 1, 10);
+    over_loss.exit.is_over_loss = true; /* of which it knew first */
+    verdict = judge(killed(0, 20, false), over_loss, EXITED(137));
+    assert_int_equal(verdict.kind, KIND(LOST));
 }
 
 static void test_first_loss_counts(void **state)
