@@ -195,12 +195,28 @@ static void free_pages(struct mem_ops *ops, struct block *block, int first, int 
 
 #define MOVES (MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP) /* so that nobody else gets the place */
 
+/* Room for a part of a block: where it was, once there was some. */
+static void reserve_elsewhere(struct mem_ops *ops, size_t bytes)
+{
+    void *place =
+        mmap(ops->elsewhere, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED || (ops->elsewhere && place != ops->elsewhere))
+        fail(&ops->program, "no room for a part of a block");
+    ops->elsewhere = place;
+}
+
 /* A part of a block goes elsewhere (and later comes back): the kernel merges it with its neighbours again. */
 static bool move_away(struct mem_ops *ops, struct block *block, int first, int count)
 {
     size_t bytes = (size_t)count * PAGE;
-    return block->memory && block->kind == KIND_ANONYMOUS &&
-           mremap(block->memory + (size_t)first * PAGE, bytes, bytes, MOVES, ops->elsewhere) != MAP_FAILED;
+    if (!block->memory || block->kind != KIND_ANONYMOUS)
+        return false;
+    if (mremap(block->memory + (size_t)first * PAGE, bytes, bytes, MOVES, ops->elsewhere) != MAP_FAILED)
+        return true;
+    /* Kernels before 6.17 do not move several mappings, and find that out after clearing the place. */
+    if (msync(ops->elsewhere, bytes, MS_ASYNC))
+        reserve_elsewhere(ops, bytes);
+    return false;
 }
 
 static void move_back(struct mem_ops *ops, struct block *block, int first, int count)
@@ -447,8 +463,7 @@ int main(int argc, char **argv)
     ops.random = mix_number(ops.program.seed, (uint64_t)ops.program.rank, 5);
     ops.message = calloc(MESSAGE_PAGES, PAGE);
     writer_pages = calloc(WRITER_PAGES, PAGE);
-    ops.elsewhere =
-        mmap(NULL, PAGES_MAX * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    reserve_elsewhere(&ops, PAGES_MAX * PAGE);
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 10);
     make_file(&ops);
