@@ -136,83 +136,6 @@ static uint64_t skip(int which, const char *bytes, uint64_t count, const struct 
     return done;
 }
 
-static void advance(int which, const char *bytes, uint64_t count)
-{
-    struct stream_end *position = &VK->outputs[which];
-    struct stream *stream = &own.slot->streams[which];
-    uint32_t other = !(stream->turn & 1);
-    *position = stream_end_after(*position, bytes, count);
-    stream->ends[other] = *position;
-    __atomic_store_n(&stream->turn, other, __ATOMIC_RELEASE);
-    if (!own.is_forwarded) /* nothing of it is in the ring */
-        stream->taken = position->bytes;
-}
-
-static void copy_to_ring(int which, const char *bytes, uint64_t count, uint64_t end)
-{
-    char *ring = (char *)own.slot + STREAMS_PAGE_BYTES + STREAMS_RING_BYTES * (uint64_t)which;
-    for (uint64_t i = 0; i < count; i++)
-        ring[(end + i) % STREAMS_RING_BYTES] = bytes[i];
-}
-
-/* All or nothing, if it fits at all. Returns what went in, 0: there is no room yet. */
-static long put_in_ring(int which, const char *bytes, uint64_t count, uint64_t end)
-{
-    uint64_t taken = __atomic_load_n(&own.slot->streams[which].taken, __ATOMIC_ACQUIRE);
-    uint64_t room = STREAMS_RING_BYTES - (end - taken);
-    if (count > STREAMS_RING_BYTES)
-        count = room;
-    if (count > room)
-        return 0;
-    copy_to_ring(which, bytes, count, end);
-    return (long)count;
-}
-
-/* In the launcher's hands once it is written. */
-static long put_in_descriptor(long fd, const char *bytes, uint64_t count)
-{
-    struct pollfd ready = {.fd = (int)fd, .events = POLLOUT};
-    struct timespec at_once = {0, 0};
-    long flags = raw3(SYS_fcntl, fd, F_GETFL, 0);
-    if (!(flags & O_NONBLOCK)) {
-        if (raw_syscall(SYS_ppoll, (long)&ready, 1, (long)&at_once, 0, 8, 0) <= 0)
-            return 0;
-        if (count > PIECE_BYTES)
-            count = PIECE_BYTES;
-    }
-    return raw3(SYS_write, fd, bytes, count);
-}
-
-/* Returns bytes taken care of, 0: wait, or -errno. */
-static long put(int which, long fd, const char *bytes, uint64_t count)
-{
-    struct stream_end end = stream_end_now(&own.slot->streams[which]);
-    long result = (long)skip(which, bytes, count, &end);
-    if (result)
-        return result;
-    result = own.is_forwarded ? put_in_ring(which, bytes, count, end.bytes)
-                              : put_in_descriptor(fd, bytes, count);
-    if (result > 0)
-        advance(which, bytes, (uint64_t)result);
-    if (result > 0 && own.is_forwarded)
-        wake_arbiter();
-    return result;
-}
-
-/* The part of a vector that begins `done` bytes in; its length in *count, 0: none. */
-static const char *part_at(const struct iovec *vector, long parts, uint64_t done, uint64_t *count)
-{
-    for (long i = 0; i < parts; i++) {
-        if (done < vector[i].iov_len) {
-            *count = vector[i].iov_len - done;
-            return (const char *)vector[i].iov_base + done;
-        }
-        done -= vector[i].iov_len;
-    }
-    *count = 0;
-    return NULL;
-}
-
 /* A call that writes to a stream. */
 struct output {
     int which;
@@ -223,6 +146,105 @@ struct output {
     uint64_t done;
     long result; /* of the call */
 };
+
+/* The part of the vector that begins `offset` bytes in; its length in *count, 0: none. */
+static const char *part_at(const struct output *o, uint64_t offset, uint64_t *count)
+{
+    for (long i = 0; i < o->parts; i++) {
+        if (offset < o->vector[i].iov_len) {
+            *count = o->vector[i].iov_len - offset;
+            return (const char *)o->vector[i].iov_base + offset;
+        }
+        offset -= o->vector[i].iov_len;
+    }
+    *count = 0;
+    return NULL;
+}
+
+static uint64_t bytes_left(const struct output *o)
+{
+    uint64_t bytes = 0;
+    for (long i = 0; i < o->parts; i++)
+        bytes += o->vector[i].iov_len;
+    return bytes - o->done;
+}
+
+/* All parts at once: a rank that is killed has written all of it or nothing. */
+static void advance(const struct output *o, uint64_t bytes)
+{
+    struct stream_end *position = &VK->outputs[o->which];
+    struct stream *stream = &own.slot->streams[o->which];
+    uint32_t other = !(stream->turn & 1);
+    for (uint64_t at = 0, count; at < bytes; at += count) {
+        const char *part = part_at(o, o->done + at, &count);
+        if (count > bytes - at)
+            count = bytes - at;
+        *position = stream_end_after(*position, part, count);
+    }
+    stream->ends[other] = *position;
+    __atomic_store_n(&stream->turn, other, __ATOMIC_RELEASE);
+    if (!own.is_forwarded) /* nothing of it is in the ring */
+        stream->taken = position->bytes;
+}
+
+static void copy_to_ring(const struct output *o, uint64_t bytes, uint64_t end)
+{
+    char *ring = (char *)own.slot + STREAMS_PAGE_BYTES + STREAMS_RING_BYTES * (uint64_t)o->which;
+    for (uint64_t at = 0, count; at < bytes; at += count) {
+        const char *part = part_at(o, o->done + at, &count);
+        if (count > bytes - at)
+            count = bytes - at;
+        for (uint64_t i = 0; i < count; i++)
+            ring[(end + at + i) % STREAMS_RING_BYTES] = part[i];
+    }
+}
+
+/* All or nothing, if it fits at all. Returns what went in, 0: there is no room yet. */
+static long put_in_ring(const struct output *o, uint64_t end)
+{
+    uint64_t taken = __atomic_load_n(&own.slot->streams[o->which].taken, __ATOMIC_ACQUIRE);
+    uint64_t room = STREAMS_RING_BYTES - (end - taken), bytes = bytes_left(o);
+    if (bytes > STREAMS_RING_BYTES)
+        bytes = room;
+    if (bytes > room)
+        return 0;
+    copy_to_ring(o, bytes, end);
+    return (long)bytes;
+}
+
+/* In the launcher's hands once it is written. */
+static long put_in_descriptor(const struct output *o)
+{
+    struct pollfd ready = {.fd = (int)o->fd, .events = POLLOUT};
+    struct timespec at_once = {0, 0};
+    uint64_t count, bytes = bytes_left(o);
+    const char *part = part_at(o, o->done, &count);
+    bool may_wait = !(raw3(SYS_fcntl, o->fd, F_GETFL, 0) & O_NONBLOCK);
+    if (may_wait && raw_syscall(SYS_ppoll, (long)&ready, 1, (long)&at_once, 0, 8, 0) <= 0)
+        return 0;
+    if (o->done == 0 && (bytes <= PIECE_BYTES || !may_wait))
+        return raw3(SYS_writev, o->fd, o->vector, o->parts);
+    if (may_wait && count > PIECE_BYTES)
+        count = PIECE_BYTES;
+    return raw3(SYS_write, o->fd, part, count);
+}
+
+/* Returns bytes taken care of, 0: wait, or -errno. There are some left. */
+static long put(const struct output *o)
+{
+    struct stream_end end = stream_end_now(&own.slot->streams[o->which]);
+    uint64_t count;
+    const char *part = part_at(o, o->done, &count);
+    long result = (long)skip(o->which, part, count, &end);
+    if (result)
+        return result;
+    result = own.is_forwarded ? put_in_ring(o, end.bytes) : put_in_descriptor(o);
+    if (result > 0)
+        advance(o, (uint64_t)result);
+    if (result > 0 && own.is_forwarded)
+        wake_arbiter();
+    return result;
+}
 
 static void output_start(struct output *o, int which, long nr, long fd, long data, long count)
 {
@@ -237,11 +259,10 @@ static void output_start(struct output *o, int which, long nr, long fd, long dat
 /* False: there is no room for more now. */
 static bool output_go_on(struct output *o)
 {
-    uint64_t count;
     long result = 0;
-    for (const char *bytes; (bytes = part_at(o->vector, o->parts, o->done, &count));) {
+    while (bytes_left(o)) {
         lock();
-        result = put(o->which, o->fd, bytes, count);
+        result = put(o);
         unlock();
         if (result == 0)
             return false;
