@@ -419,6 +419,8 @@ static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Ver
     bool has_line = verdict->newest_line > 0;
     switch (verdict->kind) {
     case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:
+        if (s->restarts && status) /* the same launch line has worked before */
+            return judge_loss(s, "the launch ended before the program began", verdict->newest_line);
         log_warning("nothing was protected: no MPI program turned up under the launcher");
         return ended(status ? "failed" : "finished", has_line, status);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:

@@ -33,10 +33,12 @@ class Sandbox:
         self.rundir = os.path.join(self.base, "run")
         self.folder = os.path.join(self.base, "work")
         self.shared_memory = os.path.join("/dev/shm", os.path.basename(self.base))
-        for path in (self.rundir, self.folder, self.shared_memory):
+        temporary = os.path.join(self.base, "tmp")
+        for path in (self.rundir, self.folder, self.shared_memory, temporary):
             os.mkdir(path, 0o700)
         self.command = os.path.join(prefix, "bin", "belay")
-        self.environment = {**os.environ, **mpi_environment(), "BELAY_RUNDIR": self.rundir,
+        # One mpirun that ends removes the folder in TMPDIR in which another is about to make its own.
+        self.environment = {**os.environ, **mpi_environment(), "BELAY_RUNDIR": self.rundir, "TMPDIR": temporary,
                             "OMPI_MCA_btl_vader_backing_directory": self.shared_memory}
         self.environment.pop("BELAY_FAULT", None)
         self.user = []  # words before each command, to run it as somebody else

@@ -90,6 +90,8 @@ class Programs:
 
 
 def run_native(program, folder):
-    environment = {**os.environ, **mpi_environment()}
-    return subprocess.run(["mpirun", "-n", str(program.ranks), *program.argv], cwd=folder, env=environment,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=NATIVE_LIMIT_S)
+    command = ["mpirun", "-n", str(program.ranks), *program.argv]
+    with tempfile.TemporaryDirectory(prefix="native-") as temporary:
+        environment = {**os.environ, **mpi_environment(), "TMPDIR": temporary}
+        return subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=NATIVE_LIMIT_S)
