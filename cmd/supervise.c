@@ -41,7 +41,7 @@ struct supervisor {
     struct launch launch;
     struct outlet *outlet; /* of the ranks' output */
     struct inlet *inlet;   /* of this launch; NULL: the launcher has our standard input itself */
-    struct watch watch; /* its sock is the connection to the agent */
+    struct watch watch;    /* its sock is the connection to the agent */
 };
 
 #define STOPPED BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED
@@ -264,8 +264,8 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
     struct caller agent = caller(s);
-    Belay__Wire__Reply *reply = call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid,
-                                                launch_line_leaves_output(s->argv), err);
+    Belay__Wire__Reply *reply =
+        call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid, launch_line_leaves_output(s->argv), err);
     if (!reply) {
         launch_cancel(&s->launch);
         return exit_code_of(err);

@@ -40,6 +40,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
 static void refuse(struct epoch *epoch, const char *reason);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
+static void answer_end(struct epoch *epoch, struct rank *rank);
 static bool has_lost_rank(const struct epoch *epoch);
 static bool is_every_rank_up(const struct epoch *epoch);
 static bool is_up(const struct epoch *epoch, const struct rank *rank);
@@ -260,11 +261,19 @@ static void on_rank_changed(struct rank *rank, void *context)
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);
     if (control_is_end_of_all(rank_control(rank)))
-        rank_answer_exit(rank, has_lost_rank(epoch) ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO);
+        answer_end(epoch, rank);
     if (!epoch->has_abort && rank_control(rank)->exit_kind == CONTROL_EXIT_ABORT) {
         epoch->has_abort = true;
         timer_start(epoch->patience, ABORT_PATIENCE_MS, 0);
     }
+}
+
+/* The first end decides for all: the launch is over one way or the other. */
+static void answer_end(struct epoch *epoch, struct rank *rank)
+{
+    if (epoch->answer == CONTROL_ANSWER_NONE)
+        epoch->answer = has_lost_rank(epoch) ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO;
+    rank_answer_exit(rank, epoch->answer);
 }
 
 /* Some may be dying: their peers learn of it before we do. */

@@ -20,10 +20,11 @@ struct epoch {
     uint32_t ranks;        /* 0: no hello yet */
     struct rank **table;   /* by number; NULL: not there yet */
     uint32_t joined, gone;
-    bool is_ready;  /* all have joined and have left CONTROL_STATE_NONE */
-    bool is_killed; /* the agent has killed the ranks */
-    bool has_loss;  /* a rank is gone without a word */
-    bool has_abort; /* a rank has called MPI_Abort */
+    bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
+    bool is_killed;             /* the agent has killed the ranks */
+    bool has_loss;              /* a rank is gone without a word */
+    bool has_abort;             /* a rank has called MPI_Abort */
+    enum control_answer answer; /* to ranks that have announced an end of all */
     char refused[VERDICT_REASON_BYTES];
     pid_t launcher_pid; /* 0: not known */
     int launcher_pidfd; /* -1: not known */

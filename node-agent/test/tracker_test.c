@@ -223,9 +223,9 @@ static void test_huge_pages(void **state)
     volatile char *word = place + block;
     if (!tracker_pagemap_scan.works())
         skip();
-    assert_ptr_equal(mmap(place, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-                     place);
+    assert_ptr_equal(
+        mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+        place);
     madvise(place, bytes, MADV_HUGEPAGE);
     memset(place, 1, bytes);
     bool is_huge = huge_bytes(place, bytes) == bytes;

@@ -157,9 +157,12 @@ static void test_killed_at_the_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_end),          cmocka_unit_test(test_own_status),
-        cmocka_unit_test(test_first_loss_counts), cmocka_unit_test(test_launcher),
-        cmocka_unit_test(test_crash_loop),        cmocka_unit_test(test_special_ends),
+        cmocka_unit_test(test_good_end),
+        cmocka_unit_test(test_own_status),
+        cmocka_unit_test(test_first_loss_counts),
+        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_crash_loop),
+        cmocka_unit_test(test_special_ends),
         cmocka_unit_test(test_killed_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,8 +198,7 @@ static void free_pages(struct mem_ops *ops, struct block *block, int first, int 
 /* Room for a part of a block: where it was, once there was some. */
 static void reserve_elsewhere(struct mem_ops *ops, size_t bytes)
 {
-    void *place =
-        mmap(ops->elsewhere, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *place = mmap(ops->elsewhere, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED || (ops->elsewhere && place != ops->elsewhere))
         fail(&ops->program, "no room for a part of a block");
     ops->elsewhere = place;

@@ -22,7 +22,10 @@
 #include "mpi-layer/lower/vk_stream.h"
 
 #define STACK 4711 /* some stack pointer */
-#define PART(text) {(char[]){text}, sizeof text - 1}
+#define PART(text)                                                                                           \
+    {                                                                                                        \
+        (char[]){text}, sizeof text - 1                                                                      \
+    }
 
 static struct thread self;
 static struct streams shared;
@@ -161,8 +164,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_was_written_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_to_the_launcher, set_up, tear_down),
     };
-    void *vk = mmap(VK, sizeof *VK, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    void *vk = mmap(VK, sizeof *VK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                    -1, 0);
     slot = mmap(NULL, STREAMS_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (vk != VK || slot == MAP_FAILED || syscall(SYS_arch_prctl, ARCH_SET_GS, &self) != 0)
         return 99;
