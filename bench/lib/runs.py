@@ -15,7 +15,7 @@ CALIBRATION_S = 8
 FIRST_STEPS = 50  # of which that is counted
 LIMIT_S = 300
 # Strobe in s (None: no lines): length of a run in s, pairs at most, the largest ratio that is wanted.
-STROBES = {None: (20, 5, 1.01), 10: (62, 2, 1.02), 60: (68, 2, 1.005)}
+STROBES = {None: (20, 5, 1.01), 10: (62, 2, 1.02), 60: (80, 2, 1.005)}
 MELT = """units lj
 atom_style atomic
 lattice fcc 0.8442
