@@ -90,6 +90,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
         free(members);
         return;
     }
+    line->unseen_told = 0;
     line->members = members;
     line->ranks = ranks;
     line->count = count;
@@ -225,7 +226,7 @@ static void do_strobe(struct line *line, const struct coord_action *action)
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.strobe was set to fail");
         return;
     }
-    memories_look(line->job, line->memories, line->ranks, line->count);
+    memories_look(line->job, line->memories, line->ranks, line->count, &line->unseen_told);
     struct line_ahead_request request = {
         .loop = line->job->agent->loop,
         .line = line->number,
@@ -297,7 +298,7 @@ static void do_capture(struct line *line)
     };
     line_settle(line); /* the former line: its ranks have long resumed, or they would not stand here */
     measure_parked(&line->measure, line->ranks, line->count);
-    memories_look(line->job, line->memories, line->ranks, line->count);
+    memories_look(line->job, line->memories, line->ranks, line->count, &line->unseen_told);
     if (fault_hit("agent.capture", -1, line->number))
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
     else

@@ -5,7 +5,7 @@
 #include "common/util/log.h"
 
 static uint32_t unseen_of(const struct rank *rank);
-static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint32_t count);
+static void tell(struct job *job, uint32_t seen);
 static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count);
 static struct memory *make(struct job *job, const struct rank *rank);
 
@@ -37,21 +37,22 @@ void memories_destroy(struct memory **memories, uint32_t count)
     free(memories);
 }
 
-void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count)
+void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count,
+                   uint32_t *told)
 {
-    uint32_t all = 0;
-    bool is_new = false;
+    uint32_t seen = 0;
     for (uint32_t i = 0; i < count; i++)
-        all |= unseen_of(ranks[i]) & CONTROL_UNSEEN_OTHERS;
+        seen |= unseen_of(ranks[i]);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t unseen = all | unseen_of(ranks[i]);
+        uint32_t unseen = (seen & CONTROL_UNSEEN_OTHERS) | unseen_of(ranks[i]);
         if (unseen & CONTROL_UNSEEN_REGISTERED)
-            is_new |= memory_distrust(memories[i], MEMORY_TRUST_NOTHING);
+            memory_distrust(memories[i], MEMORY_TRUST_NOTHING);
         else if (unseen)
-            is_new |= memory_distrust(memories[i], MEMORY_TRUST_PAUSES);
+            memory_distrust(memories[i], MEMORY_TRUST_PAUSES);
     }
-    if (is_new)
-        tell(job, all, ranks, count);
+    if ((seen & ~*told) && !(*told & CONTROL_UNSEEN_REGISTERED)) /* beyond which nothing follows */
+        tell(job, seen & ~*told);
+    *told |= seen;
 }
 
 static uint32_t unseen_of(const struct rank *rank)
@@ -59,12 +60,10 @@ static uint32_t unseen_of(const struct rank *rank)
     return __atomic_load_n(&rank_control(rank)->unseen_writes, __ATOMIC_ACQUIRE);
 }
 
-/* What follows from it, once. */
-static void tell(struct job *job, uint32_t seen, struct rank *const *ranks, uint32_t count)
+/* What follows from it. */
+static void tell(struct job *job, uint32_t seen)
 {
     const char *text;
-    for (uint32_t i = 0; i < count; i++)
-        seen |= unseen_of(ranks[i]);
     if (seen & CONTROL_UNSEEN_REGISTERED)
         text = "the MPI library uses a transport that may write to memory unseen: all memory is copied at "
                "each line ('--mca btl self,vader,tcp' avoids that)";

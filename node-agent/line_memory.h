@@ -19,9 +19,10 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
 
 /*
  * Look how the ranks say that their memory is written to unseen. Before pages are copied ahead, and again
- * when all stand still.
+ * when all stand still. The user is told once of each way; *told are those (enum control_unseen), 0 at first.
  */
-void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count);
+void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count,
+                   uint32_t *told);
 
 /* Accepts NULL. */
 void memories_destroy(struct memory **memories, uint32_t count);

@@ -37,6 +37,7 @@ struct line {
     struct rank *const *ranks; /* of the epoch; NULL: no epoch is open */
     struct member *members;
     struct memory **memories; /* of the ranks */
+    uint32_t unseen_told;     /* see memories_look() */
     uint32_t count;
     uint64_t number;          /* of the line in progress, 0: none */
     uint32_t targets_version; /* newest, 0: none yet */

@@ -64,21 +64,21 @@ def test_static_executable(sandbox, programs, belay):
     assert_refused(belay("run", "--", "mpirun", "-n", "2", *program.argv), "static")
 
 
-def test_agent_that_cannot_be_started(sandbox, belay, tmp_path):
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    done = belay("run", "--", "mpirun", "-n", "1", "true",
-                 env={**sandbox.environment, "BELAY_RUNDIR": str(in_the_way)})
-    assert_refused(done, str(in_the_way))
+def test_agent_that_cannot_be_started(sandbox, belay):
+    in_the_way = os.path.join(sandbox.folder, "file")
+    with open(in_the_way, "x", encoding="utf-8"):
+        pass
+    done = belay("run", "--", "mpirun", "-n", "1", "true", env={**sandbox.environment, "BELAY_RUNDIR": in_the_way})
+    assert_refused(done, in_the_way)
 
 
-def test_run_directory_open_to_others(sandbox, belay, tmp_path):
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    done = belay("run", "--", "mpirun", "-n", "1", "true", env={**sandbox.environment, "BELAY_RUNDIR": str(folder)})
-    assert_refused(done, str(folder))
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o777 and os.listdir(folder) == []
+def test_run_directory_open_to_others(sandbox, belay):
+    folder = os.path.join(sandbox.folder, "open")
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    done = belay("run", "--", "mpirun", "-n", "1", "true", env={**sandbox.environment, "BELAY_RUNDIR": folder})
+    assert_refused(done, folder)
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o777 and os.listdir(folder) == []
 
 
 def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):

@@ -2,6 +2,7 @@
  * mem_unseen - memory that is written without its page table showing it: who only tracks pages misses it.
  *
  * --mode direct: a thread reads a file with O_DIRECT without end; each block says which of the file's it is.
+ * The ranks open their files one after the other.
  * --mode others: at each step the rank to the left writes this one's memory by process_vm_writev.
  */
 #define _GNU_SOURCE /* O_DIRECT */
@@ -126,6 +127,7 @@ static void run(struct program *program, bool is_direct)
 {
     pthread_t thread;
     if (is_direct) {
+        usleep((useconds_t)program->rank * 100000);
         make_file(program);
         pthread_create(&thread, NULL, read_without_end, program);
     }
