@@ -48,7 +48,7 @@ void processor_follow(pid_t pid)
 /* -1: unknown. */
 static int last_processor(pid_t pid)
 {
-    static const int field = 39;
+    static const enum process_field field = PROCESS_PROCESSOR;
     uint64_t processor;
     return process_stat(pid, &field, 1, &processor) == 0 ? (int)processor : -1;
 }

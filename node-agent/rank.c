@@ -18,8 +18,7 @@
 #include "common/util/process_stat.h"
 #include "coord/targets.h"
 
-#define FLAGS_FIELD 9    /* of /proc/PID/stat */
-#define PF_EXITING 0x04u /* among them: it dies, though its parent does not know (the kernel's sched.h) */
+#define PF_EXITING 0x04u /* of a process's flags (the kernel's sched.h): it dies */
 #define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
 struct rank {
@@ -243,7 +242,7 @@ void rank_kill(struct rank *rank)
 
 bool rank_is_lost(const struct rank *rank)
 {
-    static const int field = FLAGS_FIELD;
+    static const enum process_field field = PROCESS_FLAGS;
     uint64_t flags = PF_EXITING;
     if (rank->exit.is_killed_by_us ||
         __atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE) != CONTROL_EXIT_NONE)

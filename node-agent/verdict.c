@@ -112,9 +112,7 @@ static const struct verdict_rank *first_own_end(const struct verdict_case *of)
     const struct verdict_rank *first = NULL;
     for (uint32_t i = 0; i < of->count; i++) {
         const struct verdict_rank *rank = &of->ranks[i];
-        bool is_end = rank->exit.kind == CONTROL_EXIT_ABORT ||
-                      (rank->exit.kind == CONTROL_EXIT_STATUS && rank->exit.status != 0);
-        bool is_own = is_end && !rank->exit.is_over_loss;
+        bool is_own = control_ends_all(rank->exit.kind, rank->exit.status) && !rank->exit.is_over_loss;
         if (is_own && (!first || rank->exit.announced_ns < first->exit.announced_ns))
             first = rank;
     }

@@ -24,14 +24,14 @@ static int read_line(pid_t pid, char *line, size_t bytes)
     return length < 0 ? -1 : 0;
 }
 
-int process_stat(pid_t pid, const int *fields, int count, uint64_t *values)
+int process_stat(pid_t pid, const enum process_field *fields, int count, uint64_t *values)
 {
     char line[1024];
     if (read_line(pid, line, sizeof line) < 0)
         return -1;
     const char *at = strrchr(line, ')');
     for (int field = NAME_FIELD, found = 0; found < count; found++) {
-        for (; at && field < fields[found]; field++)
+        for (; at && field < (int)fields[found]; field++)
             at = strchr(at + 1, ' ');
         if (!at) {
             errno = EINVAL;

@@ -7,10 +7,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* By their numbers in proc(5). */
+enum process_field {
+    PROCESS_FLAGS = 9, /* the kernel's PF_... */
+    PROCESS_MINOR_FAULTS = 10,
+    PROCESS_RESIDENT_PAGES = 24,
+    PROCESS_PROCESSOR = 39, /* that it has run on last */
+};
+
 /*
- * Fields of a process by their numbers in proc(5), from 4 on, in ascending order. Returns 0, or -1 with errno
+ * Fields of a process, in ascending order. Returns 0, or -1 with errno
  * (ENOENT, ESRCH: it is gone; EINVAL: there is no such field).
  */
-int process_stat(pid_t pid, const int *fields, int count, uint64_t *values);
+int process_stat(pid_t pid, const enum process_field *fields, int count, uint64_t *values);
 
 #endif

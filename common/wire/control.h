@@ -147,20 +147,25 @@ struct control {
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };
 
-/* Has the rank announced an end that ends the other ranks, too? */
-static inline bool control_is_end_of_all(const struct control *control)
+/* Does such an exit end the other ranks, too? */
+static inline bool control_ends_all(uint32_t kind, int32_t status)
 {
-    uint32_t kind = __atomic_load_n(&control->exit_kind, __ATOMIC_ACQUIRE);
-    return kind == CONTROL_EXIT_ABORT || (kind == CONTROL_EXIT_STATUS && control->exit_status != 0);
+    return kind == CONTROL_EXIT_ABORT || (kind == CONTROL_EXIT_STATUS && status != 0);
 }
 
-/* Returns what was answered: this, or what was there already. */
-static inline uint32_t control_answer_exit(struct control *control, uint32_t answer)
+/* Has the rank announced one? */
+static inline bool control_is_end_of_all(const struct control *control)
+{
+    uint32_t kind = __atomic_load_n(&control->exit_kind, __ATOMIC_ACQUIRE); /* written after the status */
+    return control_ends_all(kind, control->exit_status);
+}
+
+/* Answer it, unless it has an answer. */
+static inline void control_answer_exit(struct control *control, uint32_t answer)
 {
     uint32_t before = CONTROL_ANSWER_NONE;
-    bool is_first = __atomic_compare_exchange_n(&control->exit_answer, &before, answer, false,
-                                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    return is_first ? answer : before;
+    __atomic_compare_exchange_n(&control->exit_answer, &before, answer, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
 }
 
 static inline void control_note_move(struct control_moves *moves, uint64_t start, uint64_t end)

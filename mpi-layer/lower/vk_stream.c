@@ -147,12 +147,13 @@ struct output {
     long result; /* of the call */
 };
 
-/* The part of the vector that begins `offset` bytes in; its length in *count, 0: none. */
-static const char *part_at(const struct output *o, uint64_t offset, uint64_t *count)
+/* The part of the vector that begins `offset` bytes in; its length, `most` at most, in *count, 0: none. */
+static const char *part_at(const struct output *o, uint64_t offset, uint64_t most, uint64_t *count)
 {
     for (long i = 0; i < o->parts; i++) {
         if (offset < o->vector[i].iov_len) {
-            *count = o->vector[i].iov_len - offset;
+            uint64_t left = o->vector[i].iov_len - offset;
+            *count = left < most ? left : most;
             return (const char *)o->vector[i].iov_base + offset;
         }
         offset -= o->vector[i].iov_len;
@@ -176,9 +177,7 @@ static void advance(const struct output *o, uint64_t bytes)
     struct stream *stream = &own.slot->streams[o->which];
     uint32_t other = !(stream->turn & 1);
     for (uint64_t at = 0, count; at < bytes; at += count) {
-        const char *part = part_at(o, o->done + at, &count);
-        if (count > bytes - at)
-            count = bytes - at;
+        const char *part = part_at(o, o->done + at, bytes - at, &count);
         *position = stream_end_after(*position, part, count);
     }
     stream->ends[other] = *position;
@@ -191,9 +190,7 @@ static void copy_to_ring(const struct output *o, uint64_t bytes, uint64_t end)
 {
     char *ring = (char *)own.slot + STREAMS_PAGE_BYTES + STREAMS_RING_BYTES * (uint64_t)o->which;
     for (uint64_t at = 0, count; at < bytes; at += count) {
-        const char *part = part_at(o, o->done + at, &count);
-        if (count > bytes - at)
-            count = bytes - at;
+        const char *part = part_at(o, o->done + at, bytes - at, &count);
         for (uint64_t i = 0; i < count; i++)
             ring[(end + at + i) % STREAMS_RING_BYTES] = part[i];
     }
@@ -218,14 +215,12 @@ static long put_in_descriptor(const struct output *o)
     struct pollfd ready = {.fd = (int)o->fd, .events = POLLOUT};
     struct timespec at_once = {0, 0};
     uint64_t count, bytes = bytes_left(o);
-    const char *part = part_at(o, o->done, &count);
     bool may_wait = !(raw3(SYS_fcntl, o->fd, F_GETFL, 0) & O_NONBLOCK);
     if (may_wait && raw_syscall(SYS_ppoll, (long)&ready, 1, (long)&at_once, 0, 8, 0) <= 0)
         return 0;
     if (o->done == 0 && (bytes <= PIECE_BYTES || !may_wait))
         return raw3(SYS_writev, o->fd, o->vector, o->parts);
-    if (may_wait && count > PIECE_BYTES)
-        count = PIECE_BYTES;
+    const char *part = part_at(o, o->done, may_wait ? PIECE_BYTES : bytes, &count);
     return raw3(SYS_write, o->fd, part, count);
 }
 
@@ -234,7 +229,7 @@ static long put(const struct output *o)
 {
     struct stream_end end = stream_end_now(&own.slot->streams[o->which]);
     uint64_t count;
-    const char *part = part_at(o, o->done, &count);
+    const char *part = part_at(o, o->done, bytes_left(o), &count);
     long result = (long)skip(o->which, part, count, &end);
     if (result)
         return result;

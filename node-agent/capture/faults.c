@@ -9,7 +9,7 @@
 
 int faults_read(pid_t pid, struct faults *faults)
 {
-    static const int fields[] = {10, 24};
+    static const enum process_field fields[] = {PROCESS_MINOR_FAULTS, PROCESS_RESIDENT_PAGES};
     uint64_t values[2];
     if (process_stat(pid, fields, 2, values) < 0)
         return -1;
