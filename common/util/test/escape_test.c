@@ -1,0 +1,73 @@
+/* Names in messages: what is shown as it is, what is escaped, what is left out of long ones. */
+#include "common/util/escape.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_shown(const char *text, const char *expected)
+{
+    char shown[64];
+    assert_ptr_equal(escape_text(shown, sizeof shown, text), shown);
+    assert_string_equal(shown, expected);
+}
+
+static void test_what_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    assert_shown("", "");
+    assert_shown("/home/a b/data-1.txt", "/home/a b/data-1.txt");
+    assert_shown("/m\xc3\xbcsli/\xe2\x82\xac/\xf0\x9f\x98\x80",
+                 "/m\xc3\xbcsli/\xe2\x82\xac/\xf0\x9f\x98\x80");
+}
+
+static void test_what_is_escaped(void **state)
+{
+    (void)state;
+    assert_shown("a\nb\tc\x7f", "a\\x0ab\\x09c\\x7f");
+    assert_shown("\x1b[31mred", "\\x1b[31mred");
+    assert_shown("a\\b", "a\\\\b");
+    assert_shown("\xff\xfe", "\\xff\\xfe");
+    assert_shown("\xc2\x9b", "\\xc2\\x9b");                   /* a control character of C1 */
+    assert_shown("\xc0\xaf", "\\xc0\\xaf");                   /* a form that is too long */
+    assert_shown("\xed\xa0\x80", "\\xed\\xa0\\x80");          /* a surrogate */
+    assert_shown("\xe2\x80\xae", "\\xe2\\x80\\xae");          /* from right to left */
+    assert_shown("\xe2\x82", "\\xe2\\x82");                   /* cut short */
+    assert_shown("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* beyond Unicode */
+}
+
+static void test_the_middle_of_long_ones_is_left_out(void **state)
+{
+    (void)state;
+    char text[5000], shown[64];
+    for (int kind = 0; kind < 3; kind++) {
+        static const char *const units[] = {"x", "\n", "\xe2\x82\xac"};
+        size_t bytes = strlen(units[kind]);
+        for (size_t i = 0; i + bytes < sizeof text; i += bytes)
+            memcpy(text + i, units[kind], bytes + 1);
+        for (size_t room = 32; room <= sizeof shown; room++) {
+            memset(shown, '#', sizeof shown);
+            escape_text(shown, room, text);
+            assert_true(strlen(shown) < room);
+            assert_non_null(strstr(shown, "..."));
+        }
+    }
+    memset(text, 'x', 200);
+    strcpy(text + 200, "/end");
+    memcpy(text, "/begin", 6);
+    escape_text(shown, sizeof shown, text);
+    assert_int_equal(strncmp(shown, "/begin", 6), 0);
+    assert_string_equal(shown + strlen(shown) - 4, "/end");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_shown_as_it_is),
+        cmocka_unit_test(test_what_is_escaped),
+        cmocka_unit_test(test_the_middle_of_long_ones_is_left_out),
+    };
+    return cmocka_run_group_tests_name("escape", tests, NULL, NULL);
+}
