@@ -1,7 +1,10 @@
 /* belay clean - forget ended jobs: their records, and images that were kept for a restart. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -11,6 +14,8 @@
 #include "cmd/records.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
+#include "common/util/tree.h"
+#include "common/wire/undo.h"
 
 static const struct argp argp = {
     .parser = tool_options_parser,
@@ -26,13 +31,42 @@ struct sweep {
     unsigned count;
 };
 
+/* What an agent that was killed has kept of a job's files. Returns whether there was anything. */
+static bool remove_kept(const char *rundir, const char *job)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/" UNDO_IN_RUNDIR "/%s", rundir, job) >= PATH_MAX ||
+        access(path, F_OK))
+        return false;
+    tree_remove(path);
+    return true;
+}
+
 static int remove_record(const char *job, void *context)
 {
     struct sweep *sweep = context;
-    if (record_remove(sweep->rundir, job, &sweep->err))
+    bool had_files = remove_kept(sweep->rundir, job);
+    if (record_remove(sweep->rundir, job, &sweep->err) && !(had_files && sweep->err.code == ENOENT))
         return -1;
     sweep->count++;
     return 0;
+}
+
+/* Jobs without a record, whose agent was killed. */
+static void remove_all_kept(struct sweep *sweep)
+{
+    char path[PATH_MAX];
+    struct dirent **names;
+    if (snprintf(path, sizeof path, "%s/" UNDO_IN_RUNDIR, sweep->rundir) >= PATH_MAX)
+        return;
+    int count = scandir(path, &names, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (names[i]->d_name[0] != '.')
+            sweep->count += remove_kept(sweep->rundir, names[i]->d_name);
+        free(names[i]);
+    }
+    if (count >= 0)
+        free(names);
 }
 
 /*
@@ -60,6 +94,8 @@ static void remove_directories(const char *rundir)
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/jobs", rundir) >= PATH_MAX || (rmdir(path) && errno != ENOENT))
         return;
+    if (snprintf(path, sizeof path, "%s/" UNDO_IN_RUNDIR, rundir) < PATH_MAX)
+        rmdir(path);
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
         if (snprintf(path, sizeof path, "%s/%s", rundir, leftovers[i]) < PATH_MAX)
             unlink(path);
@@ -75,6 +111,8 @@ static int clean_without_agent(const char *rundir, const char *job, unsigned *co
     if (lock < 0)
         return -1;
     int rc = job ? remove_record(job, &sweep) : records_visit(rundir, remove_record, &sweep);
+    if (!job)
+        remove_all_kept(&sweep);
     if (rc == 0)
         remove_directories(rundir);
     else

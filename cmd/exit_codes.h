@@ -19,6 +19,7 @@ enum exit_code {
     EXIT_REFUSED = 77,     /* a rank or an image was refused (other binary, libc, rank count, memory ...) */
     EXIT_INCOMPLETE = 78,  /* doctor: something that Belay needs is missing */
     EXIT_CRASH_LOOP = 79,  /* the same rank died of the same signal twice, no line committed in between */
+    EXIT_FILES = 80,       /* files could not be put back: the job is held for another `belay restart` */
     EXIT_CANNOT_RUN = 126, /* the launcher is there but cannot be executed */
     EXIT_NOT_FOUND = 127,  /* the launcher was not found */
     EXIT_SIGNAL = 128,     /* plus the signal's number */

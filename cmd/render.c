@@ -119,6 +119,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "newest_line", status->newest_line);
     put_number(object, "held_bytes", status->held_bytes);
     json_object_set_new(object, "exit_status", json_integer(status->exit_status));
+    put_number(object, "files_left", status->files_left);
     put_text(object, "cwd", status->cwd);
     put_text(object, "message", status->message);
     return object;
@@ -160,6 +161,8 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
             mib(status->held_bytes));
     fprintf(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start\n", status->restarts,
             status->restarts_from_start);
+    if (status->files_left)
+        fprintf(stream, "  files     %" PRIu64 " not put back by restarts\n", status->files_left);
 }
 
 static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)

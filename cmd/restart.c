@@ -12,7 +12,16 @@ struct restart_options {
     struct launch_options launch;
     const char *job;
     char **command; /* NULL: the recorded launch line */
+    bool leaves_files;
 };
+
+enum { KEY_LEAVE_FILES = 512 }; /* beyond those of the options of a launch */
+
+static const struct argp_option rows[] = {
+    {.name = "leave-files",
+     .key = KEY_LEAVE_FILES,
+     .doc = "Go on although files cannot be put back to what they were: they stay as they are"},
+    {0}};
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -20,6 +29,9 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &options->launch;
+        return 0;
+    case KEY_LEAVE_FILES:
+        options->leaves_files = true;
         return 0;
     case ARGP_KEY_ARG:
         if (!options->job) {
@@ -37,6 +49,7 @@ static error_t parser(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{.argp = &launch_options_argp}, {0}};
 
 static const struct argp argp = {
+    .options = rows,
     .parser = parser,
     .children = children,
     .args_doc = "JOB [-- mpirun [options] PROGRAM [args]]",
@@ -49,7 +62,10 @@ static const struct argp argp = {
 
 static int make_plan(const struct restart_options *options, struct job_plan *plan, struct belay_error *err)
 {
-    *plan = (struct job_plan){.name = options->job, .argv = options->command, .is_restart = true};
+    *plan = (struct job_plan){.name = options->job,
+                              .argv = options->command,
+                              .is_restart = true,
+                              .leaves_files = options->leaves_files};
     if (!plan->name)
         return belay_error_set(err, EINVAL, "restart: which job? ('belay list' shows them)");
     if (job_name_check(plan->name, err))

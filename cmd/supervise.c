@@ -36,6 +36,7 @@ struct supervisor {
     char **environment;
     uint32_t restarts; /* done by this process */
     uint32_t epoch;    /* of the newest launch; 0: none yet */
+    uint64_t line;     /* that the agent holds; 0: none, or not asked */
     struct signals signals;
     struct detach detach;
     struct launch launch;
@@ -72,20 +73,39 @@ static int exit_code_of(const struct belay_error *err);
 /* Report a failure of ours; a job that is open is closed, its images kept if there are any. */
 static int fail(struct supervisor *s, const struct belay_error *err, int exit_code)
 {
-    struct outcome outcome = {true, "failed", s->plan->is_restart || s->restarts > 0, exit_code};
-    log_error("%s", err->text);
+    bool is_held = exit_code == EXIT_FILES;
+    struct outcome outcome = {true, is_held ? "lost" : "failed",
+                              is_held || s->plan->is_restart || s->restarts > 0, exit_code};
+    log_error("%s%s%s", is_held ? s->name : "", is_held ? ": " : "", err->text);
     if (s->name)
         close_job(s, &outcome);
     detach_report_failure(&s->detach, exit_code);
     return exit_code;
 }
 
+/* The agent has gone between two launches, while it put files back for instance: with another one. */
+static bool go_on_with_another_agent(struct supervisor *s)
+{
+    struct belay_error err;
+    if (s->epoch == 0 || s->restarts > s->plan->max_restarts)
+        return false;
+    s->watch.is_agent_lost = true; /* the restart that it was about to begin is begun again */
+    return reopen(s, &err) == 0;
+}
+
 /* Launch, watch and judge until the job is over. */
 static int supervise_job(struct supervisor *s)
 {
     struct belay_error err = {0};
+    bool has_tried_another = false;
     for (;;) {
         int code = run_epoch(s, &err);
+        if (code == EXIT_NO_AGENT && !has_tried_another) {
+            has_tried_another = go_on_with_another_agent(s);
+            if (has_tried_another)
+                continue;
+        }
+        has_tried_another = false;
         if (code != EXIT_OK)
             return fail(s, &err, code);
         struct outcome outcome = judge(s);
@@ -202,9 +222,20 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->n_environment = string_list_count(open->environment);
 }
 
+/* Where a restart begins, in words. */
+static const char *place(uint64_t line, char text[48])
+{
+    if (line)
+        snprintf(text, 48, "line %" PRIu64, line);
+    else
+        snprintf(text, 48, "the start");
+    return text;
+}
+
 /* Keep what the agent says of the job: its name, and for a restart the recorded launch. */
 static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opened, struct belay_error *err)
 {
+    char text[48];
     bool is_recorded = s->plan->is_restart && opened->n_argv > 0 && !s->plan->argv;
     s->name = strdup(opened->job);
     s->argv = is_recorded ? string_list_copy(opened->argv, opened->n_argv)
@@ -220,7 +251,7 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     if (is_recorded && opened->cwd[0] && chdir(opened->cwd))
         return belay_error_errno(err, "cannot go back to the job's directory %s", opened->cwd);
     if (s->plan->is_restart)
-        log_info("%s: restart from line %" PRIu64, s->name, opened->newest_line);
+        log_info("%s: restart from %s", s->name, place(opened->newest_line, text));
     if (opened->dropped_line)
         log_warning("%s: the earlier job of this name, which could have gone on from line %" PRIu64
                     ", is given up for this one",
@@ -248,9 +279,11 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
         return belay_error_errno(err, "cannot tell the current directory");
     fill_request(s, &open, cwd);
     open.restart = is_restart;
+    open.leave_files = is_restart && s->plan->leaves_files;
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
+    s->line = reply->job_opened->newest_line;
     int rc = take_streams(s, fds, err);
     if (rc == 0 && !s->name)
         rc = take_opened(s, reply->job_opened, err);
@@ -379,16 +412,6 @@ static struct outcome judge(struct supervisor *s)
     return outcome;
 }
 
-/* Where a restart would begin, in words. */
-static const char *place(uint64_t line, char text[48])
-{
-    if (line)
-        snprintf(text, 48, "line %" PRIu64, line);
-    else
-        snprintf(text, 48, "the start");
-    return text;
-}
-
 /* The job was lost for `reason`: go on, or give up. */
 static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
 {
@@ -447,14 +470,11 @@ static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Ver
 static int reopen(struct supervisor *s, struct belay_error *err)
 {
     close(s->watch.sock);
-    if (connect_agent(s, err))
-        return -1;
-    bool has_line = open_job(s, true, err) == 0;
-    if (!has_line && open_job(s, false, err))
+    if (connect_agent(s, err) || (open_job(s, true, err) && open_job(s, false, err)))
         return -1;
     s->watch.is_agent_lost = false;
     log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, s->restarts,
-             s->plan->max_restarts, has_line ? "the newest line that is left" : "the start");
+             s->plan->max_restarts, s->line ? "the newest line that is left" : "the start");
     return 0;
 }
 
@@ -500,6 +520,8 @@ static int exit_code_of(const struct belay_error *err)
     case EPIPE:
     case ETIMEDOUT:
         return EXIT_NO_AGENT;
+    case EUCLEAN:
+        return EXIT_FILES;
     case ENOMEM:
     case EPROTO:
         return EXIT_INTERNAL;

@@ -24,6 +24,7 @@ struct job_plan {
     const char *undo_dir;      /* where these are; NULL: in the run directory */
     uint32_t max_restarts;
     bool is_restart;  /* of an ended job, from its newest line */
+    bool leaves_files; /* ... although files cannot be put back */
     bool is_detached; /* print the name once the launch runs, and go on in the background */
 };
 

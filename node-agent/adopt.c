@@ -89,7 +89,8 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     job->store = store_adopt(agent->keeper, name, fd, err);
     if (!job->store || take_images(job, all, err) < 0)
         goto fail;
-    if (store_committed_line(job->store) == 0) {
+    job->owes_files = store_committed_line(job->store) == 0 && undo_is_owing(&job->undo);
+    if (store_committed_line(job->store) == 0 && !job->owes_files) {
         belay_error_set(err, ENOENT, "it has no committed line");
         goto fail;
     }
@@ -105,6 +106,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     job_end(job, JOB_STATE_LOST, true);
     return 0;
 fail:
+    job->owes_files = undo_has_begun(&job->undo); /* only the user gives them up */
     job_forget(job);
     return -1;
 }
@@ -124,6 +126,12 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
     if (!record || !record->config || !record->status)
         goto done;
     job = job_new(agent, name, record->config, err);
+    if (job)
+        job->undo.id = (struct file_id){.device = record->undo_device,
+                                        .inode = record->undo_inode,
+                                        .birth_ns = record->undo_birth_ns,
+                                        .uid = geteuid(),
+                                        .mode = S_IFDIR};
     if (job && status_take(job, record->status) < 0) {
         job_forget(job);
         job = NULL;

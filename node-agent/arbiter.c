@@ -5,6 +5,7 @@
 
 #include "node-agent/epoch.h"
 #include "node-agent/job.h"
+#include "node-agent/put_back.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
 #include "node-agent/requests.h"
@@ -52,24 +53,55 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     connection_reply(connection, &reply, fds, 2);
 }
 
-void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open)
+/* Its files are as they were; the arbiter waits for the answer. */
+static void open_epoch(struct job *job, pid_t launcher_pid)
 {
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
-    struct job *job = own_job(agent, connection, open->job, &err);
-    if (job && job->epoch)
-        belay_error_set(&err, EBUSY, "job \"%s\": the last launch has not ended", job->name);
-    if (!job || job->epoch || epoch_open(job, (pid_t)open->launcher_pid, job->last_reason, &err) < 0) {
-        connection_reply_error(connection, err.code, err.text);
+    if (epoch_open(job, launcher_pid, job->last_reason, &err) < 0) {
+        connection_reply_error(job->arbiter, err.code, err.text);
         return;
     }
-    job->is_output_forwarded = open->forwards_output;
     opened.epoch = job->epoch->number;
     opened.restore_line = job->epoch->restore_line;
     reply.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;
     reply.epoch_opened = &opened;
-    connection_reply(connection, &reply, NULL, 0);
+    connection_reply(job->arbiter, &reply, NULL, 0);
+}
+
+/*
+ * If a file cannot be put back, the program must not go on: it would find another state of it than it has in
+ * memory, and what was kept of it would be lost.
+ */
+static void on_put_back(struct job *job, void *context, const struct belay_error *err)
+{
+    if (!job->arbiter)
+        job_end(job, JOB_STATE_LOST, true);
+    else if (err)
+        connection_reply_error(job->arbiter, EUCLEAN, err->text);
+    else
+        open_epoch(job, (pid_t)(intptr_t)context);
+}
+
+void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open)
+{
+    struct belay_error err;
+    pid_t launcher_pid = (pid_t)open->launcher_pid;
+    struct job *job = own_job(agent, connection, open->job, &err);
+    if (job && (job->epoch || job->put_back)) {
+        belay_error_set(&err, EBUSY, "job \"%s\": the last launch has not ended", job->name);
+        job = NULL;
+    }
+    if (!job) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    job->is_output_forwarded = open->forwards_output;
+    if (job->epoch_number == 0)
+        open_epoch(job, launcher_pid);
+    else if (put_back_start(job, on_put_back, (void *)(intptr_t)launcher_pid, &err) < 0)
+        connection_reply_error(connection, err.code, err.text);
 }
 
 void take_launch_ended(struct agent *agent, struct connection *connection,
@@ -90,6 +122,10 @@ void take_job_close(struct agent *agent, struct connection *connection, const Be
     struct belay_error err;
     struct job *job = own_job(agent, connection, end->job, &err);
     enum job_state state = job_state_parse(end->final_state);
+    if (job && job->put_back) {
+        belay_error_set(&err, EBUSY, "job \"%s\": its files are being put back", job->name);
+        job = NULL;
+    }
     if (job && state < JOB_STATE_FINISHED)
         belay_error_set(&err, EINVAL, "\"%.40s\" is no state in which a job ends", end->final_state);
     if (!job || state < JOB_STATE_FINISHED) {

@@ -29,7 +29,6 @@
 #define LOOKS_UNTIL_ASKED 5
 #define LOOKS_UNTIL_KILLED 25
 
-static void put_files_back(struct job *job, uint64_t line);
 static void kill_ranks(struct epoch *epoch);
 static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
@@ -72,8 +71,6 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
         entry->restored_line = epoch->restore_line;
         snprintf(entry->reason, sizeof entry->reason, "%s", reason);
     }
-    if (is_restart)
-        put_files_back(job, epoch->restore_line);
     if (is_restart && epoch->restore_line)
         job->restarts++;
     else if (is_restart)
@@ -84,16 +81,6 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
     log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
              (unsigned long long)epoch->restore_line, reason);
     return 0;
-}
-
-/* All ranks of former epochs are gone. What cannot be put back is told; the restart may still be of use. */
-static void put_files_back(struct job *job, uint64_t line)
-{
-    struct belay_error err;
-    if (undo_apply(job->undo_folder, line, &err) == 0)
-        return;
-    log_warning("job \"%s\": %s", job->name, err.text);
-    job_tell_text(job, err.text);
 }
 
 void epoch_destroy(struct epoch *epoch)

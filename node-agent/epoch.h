@@ -36,7 +36,10 @@ struct epoch {
     struct remains remains;        /* what its processes may leave behind */
 };
 
-/* Open the next epoch of a job, which has none. launcher_pid 0: not known. Returns 0 or -1 with err. */
+/*
+ * Open the next epoch of a job, which has none, and whose files are as they were at the line that it is
+ * restored from. launcher_pid 0: not known. Returns 0 or -1 with err.
+ */
 int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct belay_error *err);
 /* Accepts NULL. */
 void epoch_destroy(struct epoch *epoch);

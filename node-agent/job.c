@@ -10,6 +10,7 @@
 #include "node-agent/capture/tracker.h"
 #include "node-agent/epoch.h"
 #include "node-agent/line.h"
+#include "node-agent/put_back.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
 
@@ -66,13 +67,20 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         belay_error_set(err, EEXIST, "a job \"%s\" is running already; choose another --name", name);
         return NULL;
     }
+    if (old && old->owes_files) {
+        belay_error_set(err, EBUSY,
+                        "files of the earlier job \"%s\" are not put back: 'belay restart %s' tries again, "
+                        "'belay clean %s' leaves them as they are",
+                        name, name, name);
+        return NULL;
+    }
     job_forget(old);
     record_remove_status(agent, name);
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
-    if (undo_create(job->undo_folder, err) < 0) {
-        job->undo_folder[0] = '\0'; /* another's */
+    if (undo_create(&job->undo, err) < 0) {
+        job->undo.path[0] = '\0'; /* another's */
         job_forget(job);
         return NULL;
     }
@@ -107,6 +115,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     keep_if_empty(&recorded->policy, config->policy);
     recorded->max_restarts = config->max_restarts;
     recorded->arbiter_pid = config->arbiter_pid;
+    job->leaves_files = config->leave_files;
     timer_stop(job->retention);
     record_remove_status(job->agent, job->name);
     return 0;
@@ -120,6 +129,11 @@ void job_launch_worked(struct job *job)
     copy_pace(launch, recorded);
     launch->memory_limit_bytes = recorded->memory_limit_bytes;
     launch->retention_ms = recorded->retention_ms;
+    launch->undo_limit_bytes = recorded->undo_limit_bytes;
+    if (launch->undo_dir != protobuf_c_empty_string) /* files are where they were */
+        free(launch->undo_dir);
+    launch->undo_dir = (char *)protobuf_c_empty_string;
+    keep_if_empty(&launch->undo_dir, recorded->undo_dir);
     keep_if_empty(&launch->tracker, recorded->tracker);
     keep_if_empty(&launch->policy, recorded->policy);
     job->config = launch;
@@ -145,7 +159,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
     if (job->config &&
-        undo_folder_of(agent->rundir, job->config->undo_dir, name, job->undo_folder, err) < 0) {
+        undo_folder_of(agent->rundir, job->config->undo_dir, name, &job->undo, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -169,13 +183,14 @@ void job_forget(struct job *job)
     int code = errno;
     if (job_find(job->agent, job->name) == job)
         HASH_DEL(job->agent->jobs, job);
+    put_back_leave(job->put_back);
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
-    if (!job->agent->leaves_jobs)
-        undo_remove(job->undo_folder);
+    if (!job->agent->leaves_jobs && !job->owes_files)
+        undo_remove(&job->undo);
     history_release(&job->history);
     timer_destroy(job->retention);
     drop_launch(job);
@@ -199,7 +214,8 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     job->arbiter = NULL;
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
-    bool is_kept = keep_images && !job->is_unwanted && store_committed_line(job->store) > 0;
+    bool is_kept =
+        !job->is_unwanted && (job->owes_files || (keep_images && store_committed_line(job->store) > 0));
     if (!is_kept)
         store_drop_images(job->store);
     if (!job->is_unwanted)
@@ -207,7 +223,8 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     answer_waiters(job);
     if (is_kept) {
         record_save(job);
-        timer_start(job->retention, retention_ms(job), 0);
+        if (!undo_has_begun(&job->undo)) /* else only the user gives it up */
+            timer_start(job->retention, retention_ms(job), 0);
     } else {
         job_forget(job);
     }
@@ -274,11 +291,12 @@ void job_forget_connection(struct job *job, struct connection *connection)
         return;
     job->arbiter = NULL;
     job->is_abandoned = true;
-    snprintf(job->message, sizeof job->message, "belay run was killed");
+    if (!job->owes_files)
+        snprintf(job->message, sizeof job->message, "belay run was killed");
     log_info("job \"%s\": its arbiter is gone", job->name);
     if (job->epoch)
         epoch_abandon(job->epoch);
-    else
+    else if (!job->put_back) /* else at its end */
         job_end(job, JOB_STATE_LOST, true);
 }
 
@@ -368,6 +386,7 @@ static void on_retention_over(void *context)
 {
     struct job *job = context;
     struct agent *agent = job->agent;
+    job->owes_files = false;
     log_info("job \"%s\": its images were kept long enough", job->name);
     store_drop_images(job->store);
     record_write_status(job);

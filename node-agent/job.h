@@ -18,7 +18,7 @@
 #include "node-agent/store/store.h"
 #include "node-agent/streams.h"
 #include "node-agent/timer.h"
-#include "node-agent/undo.h"
+#include "node-agent/undo/undo.h"
 #include "node-agent/verdict.h"
 
 #define JOB_NAME_BYTES 65
@@ -73,7 +73,11 @@ struct job {
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
     bool is_output_forwarded;            /* the arbiter takes output from the streams */
-    char undo_folder[UNDO_FOLDER_BYTES]; /* files as they were at its lines, see undo.h */
+    struct undo_folder undo; /* files as they were at its lines */
+    struct put_back *put_back; /* is at work; NULL: it is not */
+    bool owes_files;         /* they have to be put back before anything else, or given up by the user */
+    bool leaves_files;       /* this restart goes on where that fails */
+    uint64_t files_left;     /* as they are, by its restarts */
     int record_fd;                   /* its record in the keeper, -1: none */
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */
@@ -103,7 +107,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
                     struct belay_error *err);
 void job_add(struct job *job);
 
-/* Forget a job and its images, not its record file. */
+/* Forget a job and its images, not its record file. Files that it owes stay in its undo folder. */
 void job_forget(struct job *job);
 
 /*

@@ -326,7 +326,7 @@ static void do_commit(struct line *line)
         entry->state = "committed";
         entry->image_bytes = record.image_bytes;
     }
-    undo_forget_before(line->job->undo_folder, line->number);
+    undo_forget_before(&line->job->undo, line->number);
     line_capture_commit(line->capture);
     line_after_start(line->job->agent->loop, line->memories, line->count);
     line->capture = NULL;

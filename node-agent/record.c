@@ -59,6 +59,9 @@ static uint8_t *pack_record(const struct job *job, size_t *bytes)
     uint8_t *packed = NULL;
     record.config = job->config;
     record.status = status_make(job);
+    record.undo_device = job->undo.id.device;
+    record.undo_inode = job->undo.id.inode;
+    record.undo_birth_ns = job->undo.id.birth_ns;
     if (record.status) {
         *bytes = belay__agent__job_record__get_packed_size(&record);
         packed = malloc(*bytes ? *bytes : 1);

@@ -12,7 +12,7 @@
 
 #include "common/image/layout.h"
 #include "common/util/log.h"
-#include "node-agent/tree.h"
+#include "common/util/tree.h"
 
 #define SHARED_MEMORY "/dev/shm/"
 

@@ -14,7 +14,10 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.epoch = epoch;
     welcome.restore_line = restore_line;
     welcome.is_output_forwarded = job->is_output_forwarded;
-    welcome.undo_folder = (char *)job->undo_folder;
+    welcome.undo_folder = (char *)job->undo.path;
+    welcome.undo_device = job->undo.id.device;
+    welcome.undo_inode = job->undo.id.inode;
+    welcome.undo_birth_ns = job->undo.id.birth_ns;
     welcome.undo_limit_bytes =
         job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;

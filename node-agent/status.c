@@ -32,6 +32,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->newest_line = newest ? newest->line : 0;
     status->held_bytes = store_held_bytes(job->store);
     status->exit_status = job->exit_status;
+    status->files_left = job->files_left;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);
@@ -48,6 +49,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
     job->restarts = status->restarts;
     job->restarts_from_start = status->restarts_from_start;
     job->exit_status = status->exit_status;
+    job->files_left = status->files_left;
     for (size_t i = 0; i < status->n_history; i++) {
         const Belay__Wire__EpochStatus *from = status->history[i];
         struct history_epoch *to = history_add_epoch(&job->history, from->epoch);

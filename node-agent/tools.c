@@ -104,6 +104,11 @@ void take_stop(struct agent *agent, struct connection *connection, const Belay__
     }
 }
 
+static bool is_known(void *context, const char *name)
+{
+    return job_find(context, name) != NULL;
+}
+
 void take_clean(struct agent *agent, struct connection *connection, const Belay__Wire__Clean *clean)
 {
     struct belay_error err;
@@ -128,7 +133,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         if (!job_is_running(job) || job->is_abandoned)
             count += clean_one(agent, job->name);
         record_each_status(agent, clean_recorded, &names);
-        count += (uint32_t)names.count;
+        count += (uint32_t)names.count + undo_clean_others(agent->rundir, is_known, agent);
     }
     reply_done(connection, count, "");
     agent->settle(agent);
@@ -196,11 +201,14 @@ static bool clean_one(struct agent *agent, const char *name)
 {
     struct job *job = job_find(agent, name);
     bool was_recorded = job_name_is_valid(name) && record_remove_status(agent, name);
+    bool has_left = !job && job_name_is_valid(name) && undo_clean(agent->rundir, name);
+    if (job)
+        job->owes_files = false;
     if (job && job_is_running(job))
         job->is_unwanted = true;
     else
         job_forget(job);
-    return job || was_recorded;
+    return job || was_recorded || has_left;
 }
 
 static void clean_recorded(void *context, const char *name)

@@ -28,7 +28,8 @@ struct file_id {
 /* What statx(2) has to be asked for. Times of change are left out: asking for them makes later writes slow.
  */
 #define FILE_ID_MASK                                                                                         \
-    (STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_INO | STATX_SIZE | STATX_BLOCKS | STATX_BTIME)
+    (STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_GID | STATX_INO | STATX_SIZE | STATX_BLOCKS | \
+     STATX_BTIME)
 
 static inline struct file_id file_id_from(const struct statx *st)
 {

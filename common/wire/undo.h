@@ -1,5 +1,5 @@
 /*
- * undo.h - the log from which files are put back to what they were at a line.
+ * undo.h - the log from which files are put back to what they were at a line, version 2.
  *
  * Below the job's undo folder there is a folder for each line that a restart may go back to, named by its
  * number, and in it a log of each rank, RANK.log, and the files that it has set aside, RANK-NUMBER.kept. A
@@ -8,35 +8,80 @@
  * latest first: whatever several ranks have recorded of one file, the earliest record is undone last.
  * An entry cut short by a kill is the last of its log, and the change it speaks of has not been made.
  *
- * An entry is a struct undo_entry, its path with a NUL, and data_bytes of data.
+ * A log is a struct undo_head and entries; an entry is a struct undo_entry, its path with a NUL, and
+ * data_bytes of data. Paths are absolute, and no folder in them was a symbolic link when they were noted. A
+ * path is a hint only: which file is meant is told by its identity, and where a name was by that of its
+ * folder. Others may have put something else there, which must not be touched.
+ *
+ * Calls that change names are announced before they are made. What then became of them is told by a second
+ * entry: UNDO_MADE or UNDO_WITHDRAWN.
+ *
+ * Once the agent has put files back at line n, LINE/replaced tells which files it had to make anew (struct
+ * undo_replaced, without a head): the image of line n knows them by their former identities.
  */
 #ifndef BELAY_COMMON_WIRE_UNDO_H
 #define BELAY_COMMON_WIRE_UNDO_H
 
 #include <stdint.h>
 
+#include "common/util/file_id.h"
+
+#define UNDO_HEAD_MAGIC 0x474f4c4f444e5542ull /* "BUNDOLOG" */
+#define UNDO_VERSION 2u
 #define UNDO_MAGIC 0x6f646e75u /* "undo" */
 #define UNDO_PATH_BYTES 4096
+#define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
+#define UNDO_KEPT_NAME_BYTES 48      /* of RANK-NUMBER.kept */
+#define UNDO_REPLACED "replaced"
+#define UNDO_IN_RUNDIR "undo" /* below it a folder of each job that has no other one */
+
+struct undo_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t rank;
+    uint64_t line;
+};
 
 enum undo_kind {
     UNDO_NONE = 0,
-    UNDO_LENGTH,  /* the file at path had `offset` bytes */
-    UNDO_DATA,    /* ... and the data at `offset` */
-    UNDO_CREATED, /* there was nothing at path */
-    UNDO_REMOVED, /* at path there was the file that is RANK-`offset`.kept now, its permissions in `mode` */
-    UNDO_LINK,    /* at path there was a symbolic link; the data are its target */
-    UNDO_FOLDER,  /* at path there was an empty folder with the permissions in `mode` */
-    UNDO_RENAMED, /* what is at the path in the data was at path; `mode` has the flags of renameat2(2) */
+    UNDO_LENGTH,      /* the file had `offset` bytes */
+    UNDO_DATA,        /* ... and the data at `offset` */
+    UNDO_HOLE,        /* ... and `extent` zeros at `offset` that took no room */
+    UNDO_CREATED,     /* there was nothing at path; `extent` ns since 1970, something is about to be made */
+    UNDO_MADE,        /* it was made, and is `id`. `offset`: time_ns of its UNDO_CREATED; 0: there is none */
+    UNDO_REMOVED,     /* at path there was the file `id`, RANK-`offset`.kept now: by a link, or as a copy
+                         (`extent` 1). mode: its group; the data are its list of users
+                         (system.posix_acl_access) */
+    UNDO_LINK,        /* at path there was a symbolic link; the data are its target */
+    UNDO_FOLDER,      /* at path there was an empty folder */
+    UNDO_RENAMED,     /* `id` was at path; the data are a struct undo_target. mode: flags of renameat2(2) */
+    UNDO_WITHDRAWN,   /* what the entry of time_ns `offset` speaks of has not happened */
+    UNDO_UNPROTECTED, /* the file changes, and what it was could not be kept */
 };
+
+#define UNDO_MADE_LINK 1u /* mode of UNDO_MADE: another name of a file that was there */
 
 struct undo_entry {
     uint32_t magic;
-    uint32_t kind;       /* enum undo_kind */
-    uint64_t time_ns;    /* CLOCK_MONOTONIC, after what it holds was read; ascending within a log */
+    uint32_t kind;    /* enum undo_kind */
+    uint64_t time_ns; /* CLOCK_MONOTONIC, after what it holds was read; ascending within a log */
     uint64_t offset;
+    uint64_t extent;
     uint64_t data_bytes;
+    struct file_id id;     /* of the file; inode 0: not known */
+    struct file_id folder; /* the last one in the path */
     uint32_t mode;
     uint32_t path_bytes; /* with the NUL */
+};
+
+/* The data of UNDO_RENAMED: where the new name is, and a path with a NUL. */
+struct undo_target {
+    struct file_id folder;
+    struct file_id id; /* what was there if the two were exchanged (RENAME_EXCHANGE) */
+};
+
+struct undo_replaced {
+    struct file_id former, now;
 };
 
 #endif

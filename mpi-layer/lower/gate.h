@@ -21,7 +21,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 11
+#define LAYER_LAYOUT_VERSION 12
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -255,6 +255,8 @@ struct gate {
     void (*undo_path)(const char *path, uint64_t offset, uint64_t bytes);
     void (*undo_open)(const char *path, long flags);
     void (*undo_remove)(const char *path);
+    /* ... and after undo_open or undo_remove: has it happened? */
+    void (*undo_changed)(int is_done);
     /* The rank goes on from a line: shared mappings of files are noted (mapped.h). */
     void (*note_mapped_files)(void);
     /* Files that the MPI library has open for the application: interpose_file.h. */

@@ -142,14 +142,22 @@ static void gate_say(const char *text)
     raw3(SYS_write, STDERR_FILENO, line, used < (int)sizeof line ? used : (int)sizeof line - 1);
 }
 
+/* What a wrapper is about to do; one thread at a time is in a wrapper. */
+static struct vk_undo_change undo_change;
+
 static void gate_undo_open(const char *path, long flags)
 {
-    vk_undo_open(AT_FDCWD, path, flags);
+    vk_undo_open(&undo_change, AT_FDCWD, path, flags);
 }
 
 static void gate_undo_remove(const char *path)
 {
-    vk_undo_remove(AT_FDCWD, path);
+    vk_undo_remove(&undo_change, AT_FDCWD, path);
+}
+
+static void gate_undo_changed(int is_done)
+{
+    vk_undo_changed(&undo_change, is_done ? 0 : -1);
 }
 
 /* Park: descriptors and the like are noted, and files are from now on as they were at this line. */
@@ -293,6 +301,7 @@ static void fill_gate(void)
     gate->undo_path = vk_undo_path;
     gate->undo_open = gate_undo_open;
     gate->undo_remove = gate_undo_remove;
+    gate->undo_changed = gate_undo_changed;
     gate->note_mapped_files = mapped_note_files;
     gate->watch_file = interpose_watch;
     gate->unwatch_file = interpose_unwatch;
@@ -470,7 +479,7 @@ int main(int argc, char **argv)
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
-    vk_undo_start(rank.undo_folder, rank.rank, rank.undo_limit_bytes);
+    vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
         restart_program(&err);

@@ -10,9 +10,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/conf/conf.h"
+#include "common/util/escape.h"
+#include "common/util/file_id.h"
 #include "common/wire/client.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
@@ -117,6 +120,32 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
                : 0;
 }
 
+/* The folder that the agent has made, not one that somebody has put in its place. */
+static int open_undo_folder(struct rank *rank, const Belay__Wire__RankWelcome *welcome,
+                            struct belay_error *err)
+{
+    struct file_id id = {.device = welcome->undo_device,
+                         .inode = welcome->undo_inode,
+                         .birth_ns = welcome->undo_birth_ns,
+                         .uid = geteuid(),
+                         .mode = S_IFDIR};
+    char shown[ESCAPE_PATH_BYTES];
+    rank->undo_fd = -1;
+    if (!welcome->undo_folder[0])
+        return 0;
+    escape_text(shown, sizeof shown, welcome->undo_folder);
+    int fd = open(welcome->undo_folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return belay_error_errno(err, "cannot open the undo directory %s", shown);
+    if (!file_id_is_of(&id, fd)) {
+        close(fd);
+        return belay_error_set(err, EPERM, "the undo directory %s is not the one that the agent has made",
+                               shown);
+    }
+    rank->undo_fd = rank_move_high(fd);
+    return 0;
+}
+
 static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[5],
                       struct belay_error *err)
 {
@@ -143,10 +172,10 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     } else {
         rank->epoch = reply->rank_welcome->epoch;
         rank->restore_line = reply->rank_welcome->restore_line;
-        snprintf(rank->undo_folder, sizeof rank->undo_folder, "%s", reply->rank_welcome->undo_folder);
         rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
         rank->is_output_forwarded = reply->rank_welcome->is_output_forwarded;
         rank->sock = rank_move_high(sock);
+        result = open_undo_folder(rank, reply->rank_welcome, err);
     }
     belay__wire__reply__free_unpacked(reply, NULL);
     return result;

@@ -18,7 +18,7 @@ struct rank {
     int sock;     /* stays open for life: its end tells the agent of ours */
     int event_fd; /* written to wake the agent */
     int image_fd; /* -1 unless restore_line > 0; the restore closes it */
-    char undo_folder[4096]; /* of the job, see common/wire/undo.h; "": none */
+    int undo_fd; /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
     uint64_t undo_limit_bytes;
     int streams_fd; /* of the job (common/wire/streams.h) */
     int wake_fd;    /* of their reader */

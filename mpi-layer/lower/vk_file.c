@@ -65,7 +65,7 @@ static void note_write(long nr, long a, long b, long c, long d, long e)
 }
 
 /* From calls with and without folders, the names that they change. */
-static void note_names(long nr, long a, long b, long c, long d, long e)
+static void note_names(struct vk_undo_change *change, long nr, long a, long b, long c, long d, long e)
 {
     const char *name = (const char *)a, *second = (const char *)b;
     switch (nr) {
@@ -74,35 +74,35 @@ static void note_names(long nr, long a, long b, long c, long d, long e)
         break;
     case SYS_unlink:
     case SYS_rmdir:
-        vk_undo_remove(AT_FDCWD, name);
+        vk_undo_remove(change, AT_FDCWD, name);
         break;
     case SYS_unlinkat:
-        vk_undo_remove(a, second);
+        vk_undo_remove(change, a, second);
         break;
     case SYS_rename:
-        vk_undo_rename(AT_FDCWD, name, AT_FDCWD, second, 0);
+        vk_undo_rename(change, AT_FDCWD, name, AT_FDCWD, second, 0);
         break;
     case SYS_renameat:
     case SYS_renameat2:
-        vk_undo_rename(a, second, c, (const char *)d, nr == SYS_renameat2 ? e : 0);
+        vk_undo_rename(change, a, second, c, (const char *)d, nr == SYS_renameat2 ? e : 0);
         break;
     case SYS_link:
     case SYS_symlink:
-        vk_undo_create(AT_FDCWD, second);
+        vk_undo_create(change, AT_FDCWD, second, nr == SYS_link);
         break;
     case SYS_linkat:
-        vk_undo_create(c, (const char *)d);
+        vk_undo_create(change, c, (const char *)d, true);
         break;
     case SYS_symlinkat:
-        vk_undo_create(b, (const char *)c);
+        vk_undo_create(change, b, (const char *)c, false);
         break;
     case SYS_mkdir:
     case SYS_mknod:
-        vk_undo_create(AT_FDCWD, name);
+        vk_undo_create(change, AT_FDCWD, name, false);
         break;
     case SYS_mkdirat:
     case SYS_mknodat:
-        vk_undo_create(a, second);
+        vk_undo_create(change, a, second, false);
         break;
     }
 }
@@ -150,11 +150,15 @@ bool vk_file_is_name_call(long nr)
 
 long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
-    if (vk_file_is_write(nr))
+    struct vk_undo_change change = {0};
+    if (vk_file_is_write(nr)) {
         note_write(nr, a, b, c, d, e);
-    else
-        note_names(nr, a, b, c, d, e);
-    return raw_syscall(nr, a, b, c, d, e, f);
+        return raw_syscall(nr, a, b, c, d, e, f);
+    }
+    note_names(&change, nr, a, b, c, d, e);
+    long result = raw_syscall(nr, a, b, c, d, e, f);
+    vk_undo_changed(&change, result);
+    return result;
 }
 
 /* libmpi.so, libmpi.so.40, libmpi.so.40.30.4 in whatever folder */
@@ -189,16 +193,16 @@ long vk_file_open(long nr, long a, long b, long c, long d)
                  : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
                                      : c;
     bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    struct vk_undo_change change;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     if (has_folder)
         b = path_of(b, flags);
     else
         a = path_of(a, flags);
-    bool is_new = vk_undo_open(has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags);
+    vk_undo_open(&change, has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags);
     long fd = raw4(nr, a, b, c, d);
-    if (is_new)
-        vk_undo_created(fd);
+    vk_undo_opened(&change, fd);
     if (vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
         vk_fd_add(fd);
     return fd;

@@ -1,30 +1,30 @@
 /*
  * vk_undo_log.c - the log of what files were: where it is, and how an entry gets there (common/wire/undo.h).
  *
- * Its state is the lower half's: after a restart everything begins anew. The descriptor of the log is out of
- * the way of the numbers that the application uses.
+ * Its state is the lower half's: after a restart everything begins anew. The folders are known by their
+ * descriptors, so that nobody can put others in their place while the rank runs; those and the log's are out
+ * of the way of the numbers that the application uses.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 
-#include "common/wire/undo.h"
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_undo.h"
-
-#define LOG_FD_FROM 600
+#include "mpi-layer/lower/vk_undo_note.h"
 
 static struct {
-    char folder[UNDO_PATH_BYTES]; /* of the job */
+    long job_folder; /* of the job; -1: none */
     uint32_t rank;
     uint64_t line;
-    long fd;              /* of this line's log, -1: not made yet */
-    uint64_t log_bytes;   /* its length */
-    uint64_t kept;        /* files set aside at this line */
+    long folder;                   /* of this line, -1: not open yet */
+    long fd;                       /* of this line's log, -1: not made yet */
+    uint64_t log_bytes, max_bytes; /* its length, which the program may have limited */
+    uint64_t kept;                 /* files set aside at this line */
     uint64_t last_time_ns;
-} journal = {.fd = -1};
+} journal = {.job_folder = -1, .folder = -1, .fd = -1};
 
 uint64_t vk_text_length(const char *text)
 {
@@ -34,32 +34,16 @@ uint64_t vk_text_length(const char *text)
     return length;
 }
 
-void vk_undo_log_start(const char *folder, uint32_t rank)
-{
-    uint64_t length = vk_text_length(folder);
-    for (uint64_t i = 0; i <= length && i < sizeof journal.folder; i++)
-        journal.folder[i] = folder[i];
-    journal.folder[sizeof journal.folder - 1] = 0;
-    journal.rank = rank;
-}
-
-void vk_undo_log_line(uint64_t line)
-{
-    if (journal.fd >= 0)
-        raw1(SYS_close, journal.fd);
-    journal.fd = -1;
-    journal.line = line;
-    journal.log_bytes = journal.kept = 0;
-}
-
-static char *put_text(char *at, const char *text)
+/* Both return where the text ends, and end it. */
+char *vk_text_put(char *at, const char *text)
 {
     while (*text)
         *at++ = *text++;
+    *at = 0;
     return at;
 }
 
-static char *put_number(char *at, uint64_t number)
+char *vk_text_put_number(char *at, uint64_t number)
 {
     char digits[24];
     int count = 0;
@@ -68,45 +52,94 @@ static char *put_number(char *at, uint64_t number)
     while (number /= 10);
     while (count > 0)
         *at++ = digits[--count];
-    return at;
-}
-
-/* FOLDER/LINE/RANK: what the names of this rank's files begin with. NULL: too long. */
-static char *put_stem(char path[], bool with_rank)
-{
-    if (vk_text_length(journal.folder) > UNDO_PATH_BYTES - 80)
-        return NULL;
-    char *at = put_text(path, journal.folder);
-    *at++ = '/';
-    at = put_number(at, journal.line);
-    if (with_rank) {
-        *at++ = '/';
-        at = put_number(at, journal.rank);
-    }
     *at = 0;
     return at;
 }
 
-static long open_log(void)
+void vk_undo_log_start(long folder, uint32_t rank)
 {
-    static char path[UNDO_PATH_BYTES];
-    if (journal.fd >= 0)
-        return 0;
-    if (!put_stem(path, false))
-        return -ENAMETOOLONG;
-    long result = raw2(SYS_mkdir, path, 0700);
+    journal.job_folder = folder;
+    journal.rank = rank;
+}
+
+static void close_one(long *fd)
+{
+    if (*fd >= 0)
+        raw1(SYS_close, *fd);
+    *fd = -1;
+}
+
+void vk_undo_log_line(uint64_t line)
+{
+    close_one(&journal.fd);
+    close_one(&journal.folder);
+    journal.line = line;
+    journal.log_bytes = journal.kept = 0;
+}
+
+/* Next to the job's folder, which is out of the way already. */
+static long move_high(long fd)
+{
+    long high = fd < 0 ? fd : raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, journal.job_folder);
+    if (high < 0)
+        return fd;
+    raw1(SYS_close, fd);
+    return high;
+}
+
+long vk_undo_log_folder(void)
+{
+    char name[24];
+    if (journal.folder >= 0)
+        return journal.folder;
+    vk_text_put_number(name, journal.line);
+    long result = raw3(SYS_mkdirat, journal.job_folder, name, 0700);
     if (result < 0 && result != -EEXIST)
         return result;
-    *put_text(put_stem(path, true), ".log") = 0;
-    long fd = raw4(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    raw3(SYS_fchmodat, journal.job_folder, name, 0700); /* whatever the program's umask is */
+    journal.folder = move_high(
+        raw4(SYS_openat, journal.job_folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
+    return journal.folder;
+}
+
+uint64_t vk_undo_file_limit(void)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    raw4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit);
+    return limit.rlim_cur;
+}
+
+static long write_head(void)
+{
+    struct undo_head head = {
+        .magic = UNDO_HEAD_MAGIC, .version = UNDO_VERSION, .rank = journal.rank, .line = journal.line};
+    long put = raw3(SYS_write, journal.fd, &head, sizeof head);
+    if (put == sizeof head) {
+        journal.log_bytes = sizeof head;
+        return 0;
+    }
+    raw2(SYS_ftruncate, journal.fd, 0);
+    close_one(&journal.fd);
+    return put < 0 ? put : -ENOSPC;
+}
+
+static long open_log(void)
+{
+    char name[32];
+    if (journal.fd >= 0)
+        return 0;
+    long folder = vk_undo_log_folder();
+    if (folder < 0)
+        return folder;
+    vk_text_put(vk_text_put_number(name, journal.rank), ".log");
+    long fd = raw4(SYS_openat, folder, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;
-    long high = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, LOG_FD_FROM);
-    if (high >= 0)
-        raw1(SYS_close, fd);
-    journal.fd = high >= 0 ? high : fd;
+    raw2(SYS_fchmod, fd, 0600);
+    journal.fd = move_high(fd);
+    journal.max_bytes = vk_undo_file_limit();
     journal.log_bytes = (uint64_t)raw3(SYS_lseek, journal.fd, 0, SEEK_END);
-    return 0;
+    return journal.log_bytes ? 0 : write_head();
 }
 
 static uint64_t next_time(void)
@@ -118,6 +151,13 @@ static uint64_t next_time(void)
     return journal.last_time_ns;
 }
 
+/* What tells of other entries, or of files that are given up, takes little and is never left out. */
+static bool has_room_for(const struct vk_undo_note *note, uint64_t bytes)
+{
+    bool is_extra = note->kind == UNDO_MADE || note->kind == UNDO_WITHDRAWN || note->kind == UNDO_UNPROTECTED;
+    return is_extra || vk_undo_take_room(bytes) == VK_UNDO_NO_REASON;
+}
+
 long vk_undo_log(const struct vk_undo_note *note)
 {
     long result = open_log();
@@ -127,59 +167,33 @@ long vk_undo_log(const struct vk_undo_note *note)
                                .kind = note->kind,
                                .time_ns = next_time(),
                                .offset = note->offset,
-                               .data_bytes = note->data_bytes,
+                               .extent = note->extent,
+                               .data_bytes = note->data_bytes[0] + note->data_bytes[1],
+                               .id = note->id,
+                               .folder = note->folder,
                                .mode = note->mode,
                                .path_bytes = (uint32_t)vk_text_length(note->path) + 1};
     struct iovec parts[] = {{&entry, sizeof entry},
                             {(void *)(uintptr_t)note->path, entry.path_bytes},
-                            {(void *)(uintptr_t)note->data, note->data_bytes}};
-    uint64_t bytes = sizeof entry + entry.path_bytes + note->data_bytes;
-    result = raw3(SYS_writev, journal.fd, parts, 3);
+                            {(void *)(uintptr_t)note->data[0], note->data_bytes[0]},
+                            {(void *)(uintptr_t)note->data[1], note->data_bytes[1]}};
+    uint64_t bytes = sizeof entry + entry.path_bytes + entry.data_bytes;
+    if (journal.log_bytes + bytes > journal.max_bytes) /* it would be killed by SIGXFSZ */
+        return -EFBIG;
+    if (!has_room_for(note, bytes - entry.data_bytes))
+        return -ENOSPC;
+    result = raw3(SYS_writev, journal.fd, parts, 4);
     if (result == (long)bytes) {
         journal.log_bytes += bytes;
-        return 0;
+        return (long)entry.time_ns;
     }
     raw2(SYS_ftruncate, journal.fd, journal.log_bytes);
     return result < 0 ? result : -ENOSPC;
 }
 
-long vk_undo_log_kept(char path[], uint64_t *number)
+void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number)
 {
-    long result = open_log();
-    if (result < 0)
-        return result;
     *number = journal.kept++;
-    char *at = put_stem(path, true);
-    *at++ = '-';
-    at = put_number(at, *number);
-    *put_text(at, ".kept") = 0;
-    return 0;
-}
-
-long vk_undo_path_of_fd(long fd, char path[])
-{
-    char link[40];
-    *put_number(put_text(link, "/proc/self/fd/"), (uint64_t)fd) = 0;
-    long length = raw3(SYS_readlink, link, path, UNDO_PATH_BYTES - 1);
-    if (length < 0)
-        return length;
-    path[length] = 0;
-    return path[0] == '/' ? 0 : -EINVAL;
-}
-
-long vk_undo_absolute(long folder, const char *name, char path[])
-{
-    uint64_t used = 0, length = vk_text_length(name);
-    if (name[0] != '/') {
-        long result = folder == AT_FDCWD ? raw2(SYS_getcwd, path, UNDO_PATH_BYTES)
-                                         : vk_undo_path_of_fd(folder, path);
-        if (result < 0)
-            return result;
-        used = vk_text_length(path);
-        path[used++] = '/';
-    }
-    if (used + length >= UNDO_PATH_BYTES)
-        return -ENAMETOOLONG;
-    *put_text(path + used, name) = 0;
-    return 0;
+    char *at = vk_text_put(vk_text_put_number(name, journal.rank), "-");
+    vk_text_put(vk_text_put_number(at, *number), ".kept");
 }

@@ -26,6 +26,8 @@ static int open_real(struct file *f, const char *filename, MPI_Info info)
         GATE->undo_open(filename, O_CREAT);
     int code = lower_MPI_File_open(f->comm->handle->real, filename, f->amode & ~MPI_MODE_DELETE_ON_CLOSE,
                                    api_real(info), &real);
+    if (f->amode & MPI_MODE_CREATE)
+        GATE->undo_changed(code == MPI_SUCCESS);
     if (code != MPI_SUCCESS)
         return code;
     f->handle = handle_new(HANDLE_FILE, real);
@@ -72,7 +74,7 @@ static void delete_closed(const struct file *f)
 {
     if (f->comm->rank == 0) {
         GATE->undo_remove(f->path);
-        lower_MPI_File_delete(f->path, api_real(MPI_INFO_NULL));
+        GATE->undo_changed(lower_MPI_File_delete(f->path, api_real(MPI_INFO_NULL)) == MPI_SUCCESS);
     }
     lower_MPI_Barrier(f->comm->handle->real);
 }
@@ -103,6 +105,7 @@ int PMPI_File_delete(const char *filename, MPI_Info info)
     wrapper_enter();
     GATE->undo_remove(filename);
     int code = lower_MPI_File_delete(filename, api_real(info));
+    GATE->undo_changed(code == MPI_SUCCESS);
     wrapper_leave();
     return code == MPI_SUCCESS ? code : file_raise(MPI_FILE_NULL, code);
 }

@@ -1,4 +1,7 @@
-/* undo_test - logs of several ranks and lines are undone, the latest first. */
+/*
+ * undo_test - logs of several ranks and lines are undone, the latest first, and only on the files that they
+ * are of.
+ */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,154 +15,417 @@
 
 #include <cmocka.h>
 
-#include "common/wire/undo.h"
-#include "node-agent/undo.h"
+#include "node-agent/test/undo_log.h"
 
-static char top[64], folder[UNDO_FOLDER_BYTES], file[128], other[128];
-
-static void write_file(const char *path, const char *text)
-{
-    FILE *stream = fopen(path, "w");
-    assert_non_null(stream);
-    fputs(text, stream);
-    fclose(stream);
-}
-
-static void assert_file(const char *path, const char *text)
-{
-    char found[64] = "";
-    FILE *stream = fopen(path, "r");
-    assert_non_null(stream);
-    size_t length = fread(found, 1, sizeof found - 1, stream);
-    found[length] = '\0';
-    fclose(stream);
-    assert_string_equal(found, text);
-}
-
-/* Append an entry to a rank's log, or only its first bytes. */
-static void log_part(unsigned line, unsigned rank, struct undo_entry entry, const char *path,
-                     const char *data, size_t bytes)
-{
-    char name[UNDO_FOLDER_BYTES + 64], whole[1024];
-    size_t path_bytes = strlen(path) + 1;
-    entry.magic = UNDO_MAGIC;
-    entry.path_bytes = (uint32_t)path_bytes;
-    memcpy(whole, &entry, sizeof entry);
-    memcpy(whole + sizeof entry, path, path_bytes);
-    memcpy(whole + sizeof entry + path_bytes, data, entry.data_bytes);
-    size_t all = sizeof entry + path_bytes + entry.data_bytes;
-    snprintf(name, sizeof name, "%s/%u", folder, line);
-    mkdir(name, 0700);
-    snprintf(name, sizeof name, "%s/%u/%u.log", folder, line, rank);
-    int fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    assert_int_equal(write(fd, whole, bytes < all ? bytes : all), bytes < all ? bytes : all);
-    close(fd);
-}
-
-static void log_entry(unsigned line, unsigned rank, struct undo_entry entry, const char *path,
-                      const char *data)
-{
-    log_part(line, rank, entry, path, data, SIZE_MAX);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    strcpy(top, "/tmp/undo_test.XXXXXX");
-    assert_non_null(mkdtemp(top));
-    assert_int_equal(undo_folder_of(top, "", "job", folder, NULL), 0);
-    assert_int_equal(undo_create(folder, NULL), 0);
-    snprintf(file, sizeof file, "%s/file", top);
-    snprintf(other, sizeof other, "%s/other", top);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    undo_remove(folder);
-    undo_remove_base(top);
-    unlink(file);
-    unlink(other);
-    return rmdir(top);
-}
-
-static struct undo_entry entry(enum undo_kind kind, uint64_t time_ns, uint64_t offset, uint64_t data_bytes)
-{
-    return (struct undo_entry){.kind = kind, .time_ns = time_ns, .offset = offset, .data_bytes = data_bytes};
-}
+/* ---- contents ---- */
 
 static void test_the_earliest_record_counts(void **state)
 {
     (void)state;
-    write_file(file, "now it is long");
-    log_entry(3, 0, entry(UNDO_LENGTH, 20, 6, 0), file, "");
-    log_entry(3, 0, entry(UNDO_DATA, 21, 0, 4), file, "late");
-    log_entry(3, 1, entry(UNDO_LENGTH, 10, 5, 0), file, "");
-    log_entry(3, 1, entry(UNDO_DATA, 11, 0, 4), file, "then");
-    assert_int_equal(undo_apply(folder, 3, NULL), 0);
-    assert_file(file, "theni");
-    assert_int_equal(undo_apply(folder, 3, NULL), 0);
-    assert_file(file, "theni");
+    write_file("file", "theni");
+    note_length(3, 1, "file");
+    note_data(3, 1, "file", 0, 4);
+    write_file("file", "lateri");
+    note_length(3, 0, "file");
+    note_data(3, 0, "file", 0, 4);
+    write_file("file", "now it is long");
+    must_apply(3, 0);
+    assert_file("file", "theni\0");
+    must_apply(3, 0);
+    assert_file("file", "theni");
 }
 
 static void test_lines_that_aborted_are_undone_as_well(void **state)
 {
     (void)state;
-    write_file(file, "xxxx");
-    log_entry(1, 0, entry(UNDO_DATA, 1, 0, 4), file, "0000"); /* before the line that counts */
-    log_entry(2, 0, entry(UNDO_DATA, 2, 0, 2), file, "22");
-    log_entry(5, 0, entry(UNDO_DATA, 3, 0, 4), file, "5555");
-    assert_int_equal(undo_apply(folder, 2, NULL), 0);
-    assert_file(file, "2255");
+    write_file("file", "0000");
+    note_data(1, 0, "file", 0, 4); /* before the line that counts */
+    write_file("file", "22xx");
+    note_data(2, 0, "file", 0, 2);
+    write_file("file", "5555");
+    note_data(5, 0, "file", 0, 4);
+    write_file("file", "xxxx");
+    must_apply(2, 0);
+    assert_file("file", "2255");
 }
+
+static void test_holes(void **state)
+{
+    (void)state;
+    struct stat before, after;
+    write_file("file", "head");
+    assert_int_equal(truncate(path_of("file"), 1 << 20), 0);
+    assert_int_equal(stat(path_of("file"), &before), 0);
+    note_length(1, 0, "file");
+    note_hole(1, 0, "file", 65536, (1 << 20) - 65536);
+    int fd = open(path_of("file"), O_WRONLY | O_CLOEXEC);
+    for (off_t at = 65536; at < 2 << 20; at += 4096)
+        assert_int_equal(pwrite(fd, "data", 4, at), 4);
+    close(fd);
+    must_apply(1, 0);
+    assert_int_equal(stat(path_of("file"), &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_int_equal(after.st_blocks, before.st_blocks);
+}
+
+/* ---- names ---- */
 
 static void test_names(void **state)
 {
     (void)state;
-    char kept[UNDO_FOLDER_BYTES + 64];
-    write_file(file, "new");
-    log_entry(4, 7, entry(UNDO_CREATED, 1, 0, 0), other, "");
-    struct undo_entry removed = entry(UNDO_REMOVED, 2, 0, 0);
-    removed.mode = 0640;
-    log_entry(4, 7, removed, file, "");
-    log_entry(4, 7, entry(UNDO_RENAMED, 3, 0, strlen(file) + 1), other, file);
-    snprintf(kept, sizeof kept, "%s/4/7-0.kept", folder);
-    write_file(kept, "old");
-    assert_int_equal(undo_apply(folder, 4, NULL), 0);
-    assert_file(file, "old");
-    assert_int_equal(access(other, F_OK), -1);
+    write_file("file", "old");
+    struct file_id old = id_of("file");
+    uint64_t created = note_created(4, 7, "other");
+    write_file("other", "new");
+    note_made(4, 7, "other", created);
+    note_removed(4, 7, "file", false);
+    note_renamed(4, 7, "other", "file", 0);
+    assert_int_equal(rename(path_of("other"), path_of("file")), 0);
+    must_apply(4, 0);
+    assert_file("file", "old");
+    assert_absent("other");
+    struct file_id now = id_of("file");
+    assert_true(file_id_is_same(&old, &now)); /* by a link: the same file */
 }
 
-static void test_an_entry_cut_short_is_none(void **state)
+static void test_a_copy_comes_back_as_the_file_was(void **state)
 {
     (void)state;
-    write_file(file, "right");
-    log_part(1, 0, entry(UNDO_DATA, 1, 0, 5), file, "wrong", sizeof(struct undo_entry) + strlen(file) + 3);
-    assert_int_equal(undo_apply(folder, 1, NULL), 0);
-    assert_file(file, "right");
+    struct stat st;
+    write_file("file", "first");
+    assert_int_equal(chmod(path_of("file"), 0640), 0);
+    note_data(1, 0, "file", 0, 5);
+    write_file("file", "FIRST");
+    note_removed(1, 0, "file", true);
+    assert_int_equal(unlink(path_of("file")), 0);
+    must_apply(1, 0);
+    assert_file("file", "first"); /* what was noted of the former file is put into the new one */
+    assert_int_equal(stat(path_of("file"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
 }
 
-static void test_failures_name_the_file(void **state)
+static void test_nothing_comes_back_with_rights_of_its_owner(void **state)
+{
+    (void)state;
+    struct stat st;
+    for (int is_copied = 0; is_copied < 2; is_copied++) {
+        write_file("file", "code");
+        assert_int_equal(chmod(path_of("file"), 06755), 0);
+        note_removed(1, 0, "file", is_copied);
+        assert_int_equal(unlink(path_of("file")), 0);
+        must_apply(1, 0);
+        assert_int_equal(stat(path_of("file"), &st), 0);
+        assert_int_equal(st.st_mode & 07777, 0755);
+    }
+}
+
+static void test_a_fifo_that_was_removed(void **state)
+{
+    (void)state;
+    struct stat st;
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+    note_removed(1, 0, "fifo", false);
+    assert_int_equal(unlink(path_of("fifo")), 0);
+    alarm(10);
+    must_apply(1, 0);
+    alarm(0);
+    assert_int_equal(stat(path_of("fifo"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+}
+
+/* Its contents are renamed, too: paths are right when their turn comes. */
+static void test_folders_that_were_renamed_and_removed(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(path_of("one"), 0750), 0);
+    write_file("one/file", "before");
+    write_file("one/other", "stays");
+    note_data(1, 0, "one/file", 0, 6);
+    write_file("one/file", "during");
+    note_renamed(1, 0, "one", "two", 0);
+    assert_int_equal(rename(path_of("one"), path_of("two")), 0);
+    note_data(1, 1, "two/file", 0, 6);
+    write_file("two/file", "after ");
+    note_removed(1, 1, "two/file", true);
+    assert_int_equal(unlink(path_of("two/file")), 0);
+    note_removed(1, 1, "two/other", true);
+    assert_int_equal(unlink(path_of("two/other")), 0);
+    note_folder(1, 1, "two");
+    assert_int_equal(rmdir(path_of("two")), 0);
+    must_apply(1, 0);
+    assert_file("one/file", "before");
+    assert_file("one/other", "stays");
+    assert_absent("two");
+    struct stat st;
+    assert_int_equal(stat(path_of("one"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0750);
+}
+
+static void test_links_and_exchanges(void **state)
+{
+    (void)state;
+    char target[32] = "";
+    write_file("one", "1");
+    write_file("two", "2");
+    assert_int_equal(symlink("one", path_of("link")), 0);
+    note_link(1, 0, "link");
+    assert_int_equal(unlink(path_of("link")), 0);
+    note_renamed(1, 0, "one", "two", RENAME_EXCHANGE);
+    assert_int_equal(renameat2(AT_FDCWD, path_of("one"), AT_FDCWD, path_of("two"), RENAME_EXCHANGE), 0);
+    assert_file("one", "2");
+    must_apply(1, 0);
+    assert_file("one", "1");
+    assert_file("two", "2");
+    assert_int_equal(readlink(path_of("link"), target, sizeof target - 1), 3);
+    assert_string_equal(target, "one");
+}
+
+/* Their files are those of others, whatever was announced. */
+static void test_calls_that_failed_change_nothing(void **state)
+{
+    (void)state;
+    write_file("file", "mine");
+    note_withdrawn(1, 0, note_created(1, 0, "other"));
+    note_withdrawn(1, 0, note_removed(1, 0, "file", false));
+    note_withdrawn(1, 0, note_renamed(1, 0, "file", "third", 0));
+    assert_int_equal(unlink(path_of("file")), 0);
+    write_file("other", "somebody's");
+    must_apply(1, 0);
+    assert_file("other", "somebody's");
+    assert_absent("file");
+}
+
+/* A rank that was killed between the note and the call, or before it could tell what it had made. */
+static void test_changes_whose_end_is_not_known(void **state)
+{
+    (void)state;
+    write_file("old", "old");
+    struct undo_entry later = {.kind = UNDO_CREATED, .extent = UINT64_C(4000000000) * 1000000000};
+    log_part(1, 0, later, "old", NULL, SIZE_MAX); /* it is older than the call */
+    write_file("file", "still here");
+    note_removed(1, 0, "file", false);
+    note_renamed(1, 1, "file", "elsewhere", 0);
+    note_created(1, 2, "made");
+    write_file("made", "just now");
+    must_apply(1, 1);
+    assert_file("old", "old");
+    assert_file("file", "still here");
+    assert_absent("made");
+}
+
+/* Written to by one rank, removed by another which had made it: nobody wants it back. */
+static void test_files_that_are_new_since_the_line(void **state)
+{
+    (void)state;
+    uint64_t created = note_created(1, 0, "new");
+    write_file("new", "text");
+    note_made(1, 0, "new", created);
+    note_length(1, 1, "new");
+    note_data(1, 1, "new", 0, 4);
+    note_renamed(1, 1, "new", "newer", 0);
+    assert_int_equal(rename(path_of("new"), path_of("newer")), 0);
+    note_removed(1, 1, "newer", false);
+    assert_int_equal(unlink(path_of("newer")), 0);
+    must_apply(1, 0);
+    assert_absent("new");
+    assert_absent("newer");
+}
+
+/* It was open when it was removed, and written to then. */
+static void test_a_file_that_was_written_after_its_removal(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    int fd = open(path_of("file"), O_WRONLY | O_CLOEXEC);
+    note_removed(1, 0, "file", false);
+    struct undo_entry entry = {.kind = UNDO_DATA, .id = id_of("file"), .data_bytes = 6};
+    assert_int_equal(unlink(path_of("file")), 0);
+    log_part(1, 0, entry, "file (deleted)", "before", SIZE_MAX);
+    assert_int_equal(write(fd, "AFTER!", 6), 6);
+    close(fd);
+    must_apply(1, 0);
+    assert_file("file", "before");
+}
+
+/* ---- what others have done meanwhile ---- */
+
+static void test_another_file_is_left_alone(void **state)
+{
+    (void)state;
+    write_file("gone", "xxxx");
+    write_file("other", "xxxx");
+    write_file("fifo", "xxxx");
+    note_length(1, 0, "gone");
+    note_data(1, 0, "other", 0, 4);
+    note_data(1, 0, "other", 0, 2); /* told once */
+    note_length(1, 0, "fifo");
+    unlink(path_of("gone"));
+    write_file("third", "a new one");
+    assert_int_equal(rename(path_of("third"), path_of("other")), 0);
+    unlink(path_of("fifo"));
+    assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+    alarm(10);
+    must_apply(1, 3);
+    alarm(0);
+    assert_file("other", "a new one");
+    assert_non_null(strstr(told, "gone is left as it is: it has been removed\n"));
+    assert_non_null(strstr(told, "other is left as it is: another file is in its place\n"));
+}
+
+static void test_a_rotated_log_is_found(void **state)
+{
+    (void)state;
+    write_file("log", "line 1\n");
+    note_length(1, 0, "log");
+    write_file("log", "line 1\nline 2\n");
+    assert_int_equal(rename(path_of("log"), path_of("log.1")), 0);
+    write_file("log", "of the next one\n");
+    must_apply(1, 0);
+    assert_file("log.1", "line 1\n");
+    assert_file("log", "of the next one\n");
+}
+
+static void test_a_folder_behind_a_link_is_not_entered(void **state)
 {
     (void)state;
     struct belay_error err;
-    write_file(file, "xxxx");
-    log_entry(1, 0, entry(UNDO_DATA, 2, 0, 4), other, "gone");
-    log_entry(1, 0, entry(UNDO_DATA, 1, 0, 4), file, "back");
-    assert_int_equal(undo_apply(folder, 1, &err), -1);
-    assert_non_null(strstr(err.text, other));
-    assert_file(file, "back");
+    uint64_t left;
+    assert_int_equal(mkdir(path_of("folder"), 0700), 0);
+    assert_int_equal(mkdir(path_of("private"), 0700), 0);
+    write_file("folder/file", "xxxx");
+    write_file("private/file", "private");
+    note_length(1, 0, "folder/file");
+    assert_int_equal(rename(path_of("folder"), path_of("moved")), 0);
+    assert_int_equal(symlink("private", path_of("folder")), 0);
+    assert_int_equal(apply(1, &left, &err), -1);
+    assert_non_null(strstr(err.text, "symbolic link"));
+    assert_file("private/file", "private");
+    unlink(path_of("folder"));
+    assert_int_equal(rename(path_of("private"), path_of("folder")), 0); /* a folder, but another one */
+    assert_int_equal(apply(1, &left, &err), -1);
+    assert_file("folder/file", "private");
+    write_file("moved/file", "xxxxyyyy");
+    assert_int_equal(rename(path_of("folder"), path_of("private")), 0);
+    assert_int_equal(rename(path_of("moved"), path_of("folder")), 0);
+    must_apply(1, 0);
+    assert_file("folder/file", "xxxx");
 }
+
+static void test_the_place_of_a_removed_file_is_taken(void **state)
+{
+    (void)state;
+    write_file("file", "mine");
+    write_file("name", "mine");
+    assert_int_equal(symlink("file", path_of("link")), 0);
+    assert_int_equal(mkdir(path_of("folder"), 0700), 0);
+    note_removed(1, 0, "file", true);
+    note_link(1, 0, "link");
+    note_renamed(1, 0, "name", "name2", 0);
+    unlink(path_of("file"));
+    unlink(path_of("link"));
+    assert_int_equal(rename(path_of("name"), path_of("name2")), 0);
+    write_file("file", "another's");
+    write_file("link", "another's");
+    write_file("name", "another's");
+    must_apply(1, 3);
+    assert_file("file", "another's");
+    assert_file("link", "another's");
+    assert_file("name", "another's");
+    assert_file("name2", "mine");
+}
+
+static void test_a_made_folder_that_holds_more_stays(void **state)
+{
+    (void)state;
+    uint64_t created = note_created(1, 0, "folder");
+    assert_int_equal(mkdir(path_of("folder"), 0700), 0);
+    note_made(1, 0, "folder", created);
+    write_file("folder/child", "of a child process");
+    must_apply(1, 1);
+    assert_file("folder/child", "of a child process");
+}
+
+static void test_a_new_file_in_the_place_of_a_made_one_stays(void **state)
+{
+    (void)state;
+    uint64_t created = note_created(1, 0, "file");
+    write_file("file", "made");
+    note_made(1, 0, "file", created);
+    write_file("other", "another's");
+    assert_int_equal(rename(path_of("other"), path_of("file")), 0);
+    must_apply(1, 1);
+    assert_file("file", "another's");
+}
+
+static void test_unprotected_files_are_left_whole(void **state)
+{
+    (void)state;
+    write_file("file", "first");
+    note_length(1, 0, "file");
+    note_data(1, 1, "file", 0, 2);
+    note_unprotected(1, 1, "file");
+    write_file("file", "second and longer");
+    must_apply(1, 1);
+    assert_file("file", "second and longer");
+    assert_non_null(strstr(told, "it was not protected"));
+}
+
+static void test_names_are_escaped(void **state)
+{
+    (void)state;
+    write_file("a\nb\x1b[31m\xff", "xxxx");
+    note_length(1, 0, "a\nb\x1b[31m\xff");
+    unlink(path_of("a\nb\x1b[31m\xff"));
+    must_apply(1, 1);
+    assert_non_null(strstr(told, "a\\x0ab\\x1b[31m\\xff is left"));
+}
+
+static void test_many_files_are_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "file%d", i);
+        write_file(name, "x");
+        note_length(1, 0, name);
+        unlink(path_of(name));
+    }
+    must_apply(1, 30);
+    assert_non_null(strstr(told, "30 files in all"));
+    int lines = 0;
+    for (const char *at = told; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 11);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, undo_log_setup, undo_log_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_the_earliest_record_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lines_that_aborted_are_undone_as_well, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_entry_cut_short_is_none, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failures_name_the_file, set_up, tear_down),
+#define TEST(name) cmocka_unit_test_setup_teardown(name, undo_log_setup, undo_log_teardown)
+        TEST(test_the_earliest_record_counts),
+        TEST(test_lines_that_aborted_are_undone_as_well),
+        TEST(test_holes),
+        TEST(test_names),
+        TEST(test_a_copy_comes_back_as_the_file_was),
+        TEST(test_nothing_comes_back_with_rights_of_its_owner),
+        TEST(test_a_fifo_that_was_removed),
+        TEST(test_folders_that_were_renamed_and_removed),
+        TEST(test_links_and_exchanges),
+        TEST(test_calls_that_failed_change_nothing),
+        TEST(test_changes_whose_end_is_not_known),
+        TEST(test_files_that_are_new_since_the_line),
+        TEST(test_a_file_that_was_written_after_its_removal),
+        TEST(test_another_file_is_left_alone),
+        TEST(test_a_rotated_log_is_found),
+        TEST(test_a_folder_behind_a_link_is_not_entered),
+        TEST(test_the_place_of_a_removed_file_is_taken),
+        TEST(test_a_made_folder_that_holds_more_stays),
+        TEST(test_a_new_file_in_the_place_of_a_made_one_stays),
+        TEST(test_unprotected_files_are_left_whole),
+        TEST(test_names_are_escaped),
+        TEST(test_many_files_are_counted),
     };
     return cmocka_run_group_tests_name("undo", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* tree.c - see tree.h. */
-#include "node-agent/tree.h"
+#include "common/util/tree.h"
 
 #include <ftw.h>
 #include <unistd.h>

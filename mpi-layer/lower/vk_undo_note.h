@@ -1,0 +1,103 @@
+/*
+ * vk_undo_note.h - inside of vk_undo*.c: the files that were noted, where names are, the log. All but the
+ * first function are called with the lock held.
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_VK_UNDO_NOTE_H
+#define BELAY_MPI_LAYER_LOWER_VK_UNDO_NOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire/undo.h"
+
+/* ---- files (vk_undo.c) ---- */
+
+/* What is known of a file, or of what else has a name. */
+struct vk_undo_facts {
+    struct file_id id;
+    uint64_t bytes, disk_bytes; /* its length; what it takes */
+    uint32_t links, gid;
+};
+
+/* Of `name` in a folder, not following a link; "": of the descriptor itself. Returns 0 or -errno. */
+long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts);
+
+bool vk_undo_is_active(void);
+/* With all signals blocked, or a handler that writes to a file would wait for itself. Returns the mask. */
+uint64_t vk_undo_lock(void);
+void vk_undo_unlock(uint64_t mask);
+
+/* A file was made since the line: nothing of it has to be kept. Is it such a one? Its name is going. */
+void vk_undo_add_new(const struct vk_undo_facts *facts);
+bool vk_undo_is_new(const struct vk_undo_facts *facts);
+void vk_undo_forget(const struct vk_undo_facts *facts);
+
+/* Why a file cannot be put back. */
+enum vk_undo_reason {
+    VK_UNDO_NO_REASON = 0,
+    VK_UNDO_UNREADABLE,
+    VK_UNDO_LIMIT,
+    VK_UNDO_NOT_WRITTEN,
+    VK_UNDO_NO_PATH,
+    VK_UNDO_FOREIGN,
+    VK_UNDO_NOT_KEPT,
+    VK_UNDO_REASONS
+};
+/* Say so, once for each reason, and note it. The path may be what the application has given. */
+void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_reason reason);
+
+extern char vk_undo_buffer[UNDO_DATA_BYTES];
+
+/* ---- room (vk_undo_room.c) ---- */
+
+/* Of this rank for a line. */
+void vk_undo_room_start(uint64_t limit_bytes);
+void vk_undo_room_line(void);
+/* So much more is kept for this line; else why it must not be. */
+enum vk_undo_reason vk_undo_take_room(uint64_t bytes);
+
+/* ---- the log (vk_undo_log.c) ---- */
+
+struct vk_undo_note {
+    uint32_t kind, mode; /* see common/wire/undo.h */
+    uint64_t offset, extent;
+    struct file_id id, folder;
+    const char *path; /* absolute */
+    const void *data[2];
+    uint64_t data_bytes[2];
+};
+
+void vk_undo_log_start(long folder, uint32_t rank);
+void vk_undo_log_line(uint64_t line);
+/* Append. Returns when (time_ns of the entry) or -errno; a part that was written is taken back. */
+long vk_undo_log(const struct vk_undo_note *note);
+/* The longest file that the program may make now. */
+uint64_t vk_undo_file_limit(void);
+/* The folder of this line, made if need be: a descriptor (O_PATH), or -errno. */
+long vk_undo_log_folder(void);
+/* A name in it for one more file to be set aside, its number in *number. */
+void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number);
+
+uint64_t vk_text_length(const char *text);
+char *vk_text_put(char *at, const char *text);
+char *vk_text_put_number(char *at, uint64_t number);
+
+/* ---- places (vk_undo_place.c) ---- */
+
+struct vk_undo_place {
+    long fd; /* of the folder (O_PATH), -1: not open */
+    char name[256];
+    struct file_id folder;
+    char path[UNDO_PATH_BYTES]; /* absolute; no folder in it is a symbolic link */
+};
+
+/*
+ * Where `name`, relative to a folder, is. vk_undo_leave() it. Returns 0 or -errno: EINVAL for a name that no
+ * call can change ("..", "/"), ENAMETOOLONG: its path is longer than a log takes.
+ */
+long vk_undo_place(long folder, const char *name, struct vk_undo_place *place);
+void vk_undo_leave(struct vk_undo_place *place);
+/* Where an open descriptor's file is; the folder is not opened. Returns 0 or -errno. */
+long vk_undo_place_of_fd(long fd, struct vk_undo_place *place);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * undo.h - the files of a job as they were at its lines (common/wire/undo.h): put back at a restart,
+ * forgotten when a newer line has committed.
+ *
+ * The ranks write the logs; nobody else but the agent reads and removes them. A folder is known by its
+ * identity: whatever others put at its path is not believed. One whose path is "" is none, for which all
+ * functions do nothing.
+ */
+#ifndef BELAY_NODE_AGENT_UNDO_UNDO_H
+#define BELAY_NODE_AGENT_UNDO_UNDO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/util/file_id.h"
+
+#define UNDO_FOLDER_BYTES 1024
+#define UNDO_LIMIT_BYTES (1ull << 30) /* of each rank at each line, unless a job says otherwise */
+
+struct undo_folder {
+    char path[UNDO_FOLDER_BYTES];
+    bool is_in_rundir;
+    struct file_id id; /* inode 0: not made yet */
+};
+
+/* Name the folder of a job: in `base`, "" for the run directory. Returns 0, or -1 with err. */
+int undo_folder_of(const char *rundir, const char *base, const char *job, struct undo_folder *folder,
+                   struct belay_error *err);
+
+/*
+ * Make it. What an earlier job left in the run directory is removed, unless files are owed from it. Returns
+ * 0, or -1 with err: EEXIST, EPERM (others could put another one in its place), EBUSY (files are owed).
+ */
+int undo_create(struct undo_folder *folder, struct belay_error *err);
+
+struct undo_request {
+    uint64_t line;      /* put files back to what they were at this line; 0: at the start */
+    bool leaves_failed; /* go on where a file cannot be put back; the user wants it so */
+    void (*say)(void *context, const char *text); /* of a file that is left as it is */
+    void *context;
+    /* While it runs, for other threads: how far it is; and an order to end soon, with ECANCELED. Atomic. */
+    uint64_t done, steps;
+    bool is_cancelled;
+};
+
+/*
+ * Put files back, and forget everything. No rank may be running. Only what is still the file that was noted
+ * is touched: one that others have replaced or removed is left as it is, named and counted in *left. Returns
+ * 0, or -1 with err, which names the first file that could not be put back: nothing is forgotten then, and
+ * the next call goes on from there, as it does after a kill. Blocks for as long as copying takes.
+ */
+int undo_apply(const struct undo_folder *folder, struct undo_request *request, uint64_t *left,
+               struct belay_error *err);
+
+/* Is there anything to put back? Has that begun, and not ended? */
+bool undo_is_owing(const struct undo_folder *folder);
+bool undo_has_begun(const struct undo_folder *folder);
+
+/* A line has committed: no restart will go back further. */
+void undo_forget_before(const struct undo_folder *folder, uint64_t line);
+
+/* Remove the folder with everything in it. */
+void undo_remove(const struct undo_folder *folder);
+
+/* Remove what a job that is not known any more has left in the run directory. Returns whether it had. */
+bool undo_clean(const char *rundir, const char *job);
+
+/* The same for all jobs that the caller does not know. Returns how many there were. */
+uint32_t undo_clean_others(const char *rundir, bool (*is_known)(void *context, const char *job),
+                           void *context);
+
+/* Remove the run directory's part if no job is left in it. */
+void undo_remove_base(const char *rundir);
+
+#endif
