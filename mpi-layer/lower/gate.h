@@ -16,12 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/util/file_id.h"
 #include "common/wire/control.h"
 #include "common/wire/streams.h"
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 12
+#define LAYER_LAYOUT_VERSION 13
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -129,8 +130,16 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     int32_t stream;       /* which, if it is one of the launch's: 0 to 2 */
     int64_t offset;
     int64_t bytes; /* length of a regular file, capacity of a pipe, else -1 */
+    struct file_id id; /* which file it is ... */
+    int64_t changed_ns; /* ... when it was changed last, since 1970 ... */
+    uint64_t rdev;      /* ... and the number of a device */
     uint64_t text; /* where in struct vk's fd_text its details begin: fdinfo, or what a pipe held */
     uint64_t text_bytes;
+    char path[4096];
+};
+
+struct vk_shared_file { /* a file that the program has mapped shared, noted when its rank parks */
+    struct file_id id;
     char path[4096];
 };
 
@@ -204,8 +213,11 @@ struct vk {
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
     uint64_t has_advice; /* some was given at some time */
+    struct vk_shared_file *shared_files; /* at parking */
+    uint64_t shared_count, shared_capacity;
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
+    struct file_id cwd_id;
     char libmpi[4096];     /* our library: what a path of the real one means to the application */
     uint64_t arguments[2], variables[2]; /* where the strings of argv and environ began and ended */
     uint32_t umask;
@@ -262,6 +274,9 @@ struct gate {
     /* Files that the MPI library has open for the application: interpose_file.h. */
     void *(*watch_file)(const char *path);
     void (*unwatch_file)(void *watch);
+    /* Which file is at a path / is it still that one, or the one that took its place: reopen.h. */
+    void (*identify_file)(const char *path, struct file_id *id);
+    int (*is_same_file)(const char *path, const struct file_id *id);
     /* A restart's times: end of MPI_Init. */
     uint64_t mpi_init_done_ns;
 };

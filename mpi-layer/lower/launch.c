@@ -38,6 +38,7 @@
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
+#include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/restore.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
@@ -178,6 +179,7 @@ static void gate_note_process(void)
     limits_note();
     advice_note();
     unseen_note_transports();
+    mapped_note_identities();
     vk_undo_begin_line(rank.control->line);
 }
 
@@ -297,6 +299,8 @@ static void fill_gate(void)
     gate->wait_command = gate_wait_command;
     gate->symbol = gate_symbol;
     gate->note_process = gate_note_process;
+    gate->identify_file = reopen_identify;
+    gate->is_same_file = reopen_is_same;
     gate->undo_fd = vk_undo_fd;
     gate->undo_path = vk_undo_path;
     gate->undo_open = gate_undo_open;
@@ -414,7 +418,8 @@ static void restart_program(struct belay_error *err)
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
-    if (process_restore_fds(err) || init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
+    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
+        restore_regions(&restore, 0, VK_ADDRESS, err) ||
         restore_regions(&restore, VK_ARENA_END, UPPER_END, err))
         return;
     restore_close(&restore);

@@ -8,10 +8,26 @@
 #include <string.h>
 
 #include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/reopen.h"
+#include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_undo.h"
 
-/* The path of a shared writable mapping of the upper half that has one, in a line of maps; else NULL. */
-static const char *path_of(char *line)
+/* The kernel writes a newline in a path as \\012, and nothing else so. */
+static void unescape(char *path)
+{
+    char *to = path;
+    for (const char *from = path; *from; to++) {
+        bool is_newline = !strncmp(from, "\\012", 4);
+        *to = is_newline ? '\n' : *from;
+        from += is_newline ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+typedef void mapped_visit_f(const char *path);
+
+/* The path of a shared mapping of the upper half that has one, in a line of maps; else NULL. */
+static char *path_of(char *line, bool *is_writable)
 {
     uint64_t start, end;
     char writable, sharing;
@@ -22,20 +38,67 @@ static const char *path_of(char *line)
         return NULL;
     bool is_upper = end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
     bool is_named = path_at > 0 && line[path_at] == '/' && !strstr(line + path_at, " (deleted)");
-    return is_upper && is_named && writable == 'w' && sharing == 's' ? line + path_at : NULL;
+    *is_writable = writable == 'w';
+    return is_upper && is_named && sharing == 's' ? line + path_at : NULL;
 }
 
-void mapped_note_files(void)
+static void for_each(bool is_writable_only, mapped_visit_f *visit)
 {
     char *line = NULL;
     size_t bytes = 0;
+    bool is_writable;
     FILE *maps = VK->has_shared_files ? fopen("/proc/self/maps", "re") : NULL;
     while (maps && getline(&line, &bytes, maps) > 0) {
-        const char *path = path_of(line);
-        if (path)
-            vk_undo_path(path, 0, VK_UNDO_WHOLE);
+        char *path = path_of(line, &is_writable);
+        if (!path || (is_writable_only && !is_writable))
+            continue;
+        unescape(path);
+        visit(path);
     }
     free(line);
     if (maps)
         fclose(maps);
+}
+
+static void note_file(const char *path)
+{
+    vk_undo_path(path, 0, VK_UNDO_WHOLE);
+}
+
+void mapped_note_files(void)
+{
+    for_each(true, note_file);
+}
+
+const struct file_id *mapped_identity(const char *path)
+{
+    for (uint64_t i = 0; i < VK->shared_count; i++)
+        if (!strcmp(VK->shared_files[i].path, path))
+            return &VK->shared_files[i].id;
+    return NULL;
+}
+
+/* The table is in saved memory and only grows. */
+static void note_identity(const char *path)
+{
+    if (mapped_identity(path) || strlen(path) >= sizeof VK->shared_files->path)
+        return;
+    if (VK->shared_count == VK->shared_capacity) {
+        uint64_t capacity = VK->shared_capacity ? 2 * VK->shared_capacity : 4;
+        struct vk_shared_file *table =
+            vk_larger(VK->shared_files, VK->shared_count * sizeof *table, capacity * sizeof *table);
+        if (!table)
+            return;
+        VK->shared_files = table;
+        VK->shared_capacity = capacity;
+    }
+    struct vk_shared_file *file = &VK->shared_files[VK->shared_count++];
+    strcpy(file->path, path);
+    reopen_identify(path, &file->id);
+}
+
+void mapped_note_identities(void)
+{
+    VK->shared_count = 0;
+    for_each(false, note_identity);
 }

@@ -2,10 +2,18 @@
 #ifndef BELAY_MPI_LAYER_LOWER_MAPPED_H
 #define BELAY_MPI_LAYER_LOWER_MAPPED_H
 
+#include "common/util/file_id.h"
+
 /*
  * Note (vk_undo.h) the whole of every file that is mapped shared and writable. When the rank goes on after a
  * line, or was restored: then no rank writes to what is mapped but those that have noted it. Lower FS.
  */
 void mapped_note_files(void);
+
+/* At a line: note which files are mapped shared, in struct vk. */
+void mapped_note_identities(void);
+
+/* The file that was mapped shared by this path, as noted; NULL: none. */
+const struct file_id *mapped_identity(const char *path);
 
 #endif

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/clock.h"
+#include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
@@ -140,6 +141,10 @@ static void note_fd(int fd)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     record->same_as = same_description(fd, VK->fd_count - 1);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
+    record->rdev = st.st_rdev;
+    record->changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+    if (file_id_at(fd, "", &record->id) < 0)
+        record->id = (struct file_id){0};
     record->bytes = S_ISREG(st.st_mode) ? st.st_size : S_ISFIFO(st.st_mode) ? fcntl(fd, F_GETPIPE_SZ) : -1;
     if (record->same_as < 0)
         special_note(record);
@@ -153,19 +158,17 @@ void process_note(void)
     vk_timers_note();
     for (int which = 0; which < 3; which++)
         getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);
-    if (!getcwd(VK->cwd, sizeof VK->cwd))
+    if (!getcwd(VK->cwd, sizeof VK->cwd) || file_id_at(AT_FDCWD, ".", &VK->cwd_id) < 0)
         VK->cwd[0] = 0;
     VK->umask = umask(0);
     umask((mode_t)VK->umask);
 }
 
-static int reopen(const struct fd_record *record, struct belay_error *err)
+static int reopen(const struct fd_record *record, int messages, struct belay_error *err)
 {
-    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY);
-    int fd = open(record->path, flags | O_NOCTTY | O_CLOEXEC);
+    int fd = reopen_record(record, messages, err);
     if (fd < 0)
-        return belay_error_errno(err, "the program had %s open (descriptor %d), which cannot be opened again",
-                                 record->path, record->fd);
+        return -1;
     if (special_place(fd, record) < 0)
         return belay_error_errno(err, "cannot give %s its descriptor %d again", record->path, record->fd);
     if (record->offset > 0)
@@ -200,7 +203,7 @@ static int restore_fd(const struct fd_record *record, const int launched[], stru
     if (special_restore(record))
         return 0;
     if (record->kind == FD_FILE)
-        return reopen(record, err);
+        return reopen(record, launched[STDERR_FILENO], err);
     lose(record, launched[STDERR_FILENO]); /* at 2 there may be a file of the program's own */
     return 0;
 }
@@ -219,8 +222,8 @@ int process_restore_fds(struct belay_error *err)
 {
     int launched[STREAMS], result = 0;
     umask((mode_t)VK->umask);
-    if (VK->cwd[0] && chdir(VK->cwd))
-        return belay_error_errno(err, "the program's working directory %s", VK->cwd);
+    if (reopen_cwd(err))
+        return -1;
     note_streams();
     keep_streams(launched);
     for (uint64_t i = 0; i < VK->fd_count && result == 0; i++)

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/map.h"
+#include "mpi-layer/lower/mapped.h"
+#include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/vk.h"
 
 #define MAP_RUN_BYTES (64ull << 10)
@@ -35,14 +37,34 @@ void restore_close(struct restore *restore)
     image_unload(&restore->view);
 }
 
+/* What is shared is written to: it has to be the file that was mapped. */
+static int open_by_identity(const struct image_region *region, const char *path, int flags)
+{
+    const struct file_id *id = region->kind == IMAGE_REGION_SHARED_FILE ? mapped_identity(path) : NULL;
+    if (!id || !id->inode)
+        return open(path, flags);
+    int found = reopen_find(id, path);
+    int fd = found < 0 ? -1 : file_id_reopen(found, flags), code = errno;
+    if (found >= 0)
+        close(found);
+    errno = code;
+    return fd;
+}
+
 /* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */
 static int open_region_file(const struct image_region *region, const char *path, struct belay_error *err)
 {
     struct stat st;
     bool is_writable = region->kind == IMAGE_REGION_SHARED_FILE && (region->prot & PROT_WRITE);
-    int fd = open(path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    int fd = open_by_identity(region, path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st)) {
-        belay_error_errno(err, "the program had %s mapped, which cannot be opened any more", path);
+        if (fd < 0 && errno == ESTALE)
+            belay_error_set(err, ESTALE,
+                            "the program had %s mapped, and another file is there now; move the old one back "
+                            "there, or give the job up ('belay clean')",
+                            path);
+        else
+            belay_error_errno(err, "the program had %s mapped, which cannot be opened any more", path);
         if (fd >= 0)
             close(fd);
         return -1;

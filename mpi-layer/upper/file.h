@@ -13,6 +13,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
+#include "common/util/file_id.h"
 #include "mpi-layer/upper/comm.h"
 
 /* What a call does with the file. */
@@ -39,6 +40,7 @@ struct file {
     bool uses_shared_pointer;     /* by this rank */
     MPI_Offset position, shared_position; /* noted at a line, in etypes */
     int atomicity;                        /* noted at a line */
+    struct file_id id;                    /* which file it is, noted at a line; inode 0: not known */
     struct file *next;
 };
 

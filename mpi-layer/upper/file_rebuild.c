@@ -16,6 +16,9 @@ static void note(struct file *f)
     if (f->uses_shared_pointer)
         lower_MPI_File_get_position_shared(f->handle->real, &f->shared_position);
     lower_MPI_File_get_atomicity(f->handle->real, &f->atomicity);
+    unsigned long upper = lower_enter();
+    GATE->identify_file(f->path, &f->id);
+    lower_leave(upper);
 }
 
 void file_note_all(void)
@@ -24,12 +27,22 @@ void file_note_all(void)
         note(f);
 }
 
+/* What is at its path now must be the file that was open. */
+static bool is_same(const struct file *f)
+{
+    unsigned long upper = lower_enter();
+    bool is_it = !f->id.inode || GATE->is_same_file(f->path, &f->id);
+    lower_leave(upper);
+    return is_it;
+}
+
 /* The same again would not help: the program has ended. */
 static void give_up(const struct file *f, int code)
 {
-    char text[4096 + 100], reason[MPI_MAX_ERROR_STRING] = "";
+    char text[4096 + 100], reason[MPI_MAX_ERROR_STRING] = "another file is there now, or none";
     int length = 0;
-    lower_MPI_Error_string(code, reason, &length);
+    if (is_same(f))
+        lower_MPI_Error_string(code, reason, &length);
     snprintf(text, sizeof text, "cannot open %s again: %s", f->path, reason);
     GATE->say(text);
     GATE->announce_exit(CONTROL_EXIT_ABORT, code);
@@ -59,6 +72,7 @@ static void restore_shared_pointer(struct file *f)
 static void restore(struct file *f)
 {
     void *hints = f->hints ? f->hints->real : api_real(MPI_INFO_NULL);
+    give_up_if_failed(f, is_same(f) ? MPI_SUCCESS : MPI_ERR_NO_SUCH_FILE);
     int code = lower_MPI_File_open(f->comm->handle->real, f->path, f->amode & ~ONCE, hints, &f->handle->real);
     give_up_if_failed(f, code);
     code = lower_MPI_File_set_view(f->handle->real, f->displacement, api_real(f->etype),

@@ -1,0 +1,203 @@
+/* reopen.c - see reopen.h. */
+#include "mpi-layer/lower/reopen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/util/escape.h"
+#include "common/wire/undo_replaced.h"
+#include "mpi-layer/lower/vk.h"
+
+#define PATH_BYTES 4096
+
+static struct undo_replaced_list replaced;
+
+int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err)
+{
+    char name[24];
+    snprintf(name, sizeof name, "%" PRIu64, line);
+    int folder =
+        undo_folder < 0 ? -1 : openat(undo_folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = undo_replaced_read(folder, &replaced);
+    if (rc < 0)
+        belay_error_errno(err, "cannot read which files were made anew");
+    if (folder >= 0)
+        close(folder);
+    return rc;
+}
+
+static bool is_it(const void *context, int fd)
+{
+    return undo_replaced_is(&replaced, context, fd);
+}
+
+/* The number that the newest file made in its place has. */
+static uint64_t inode_now(const struct file_id *id)
+{
+    uint64_t inode = id->inode;
+    for (size_t i = 0; i < replaced.count; i++)
+        if (replaced.items[i].former.inode == inode)
+            inode = replaced.items[i].now.inode;
+    return inode;
+}
+
+/* At its path, whatever is a link in that by now: its identity tells. Else under another name in its folder.
+ */
+int reopen_find(const struct file_id *id, const char *path)
+{
+    char folder[PATH_BYTES];
+    int fd = open(path, O_PATH | O_CLOEXEC), code = errno;
+    if (fd >= 0 && is_it(id, fd))
+        return fd;
+    if (fd >= 0) {
+        close(fd);
+        code = ESTALE;
+    }
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 0, path);
+    int found = -1, in = S_ISDIR(id->mode) || !slash ? -1 : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (in >= 0) {
+        found = file_id_find(in, slash + 1, inode_now(id), is_it, id);
+        close(in);
+    }
+    errno = code;
+    return found;
+}
+
+void reopen_identify(const char *path, struct file_id *id)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || file_id_at(fd, "", id) < 0)
+        *id = (struct file_id){0};
+    if (fd >= 0)
+        close(fd);
+}
+
+int reopen_is_same(const char *path, const struct file_id *id)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    bool is_same = fd >= 0 && is_it(id, fd);
+    if (fd >= 0)
+        close(fd);
+    return is_same;
+}
+
+/* ---- descriptors ---- */
+
+static int flags_of(const struct fd_record *record)
+{
+    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
+    if (S_ISREG(record->id.mode))
+        flags &= ~O_TMPFILE; /* made without a name, and given one */
+    return flags | O_NOCTTY;
+}
+
+static int access_of(const struct fd_record *record)
+{
+    return record->status_flags & O_PATH ? O_PATH : record->status_flags & O_ACCMODE;
+}
+
+/* Files in which the kernel tells something: they hold nothing of their own, and have any number. */
+static bool is_of_kernel(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 &&
+           ((uint32_t)fs.f_type == 0x9fa0 /* proc */ || (uint32_t)fs.f_type == 0x62656572 /* sysfs */);
+}
+
+/* A device is the one with its numbers; of a file that is only read, one like it will do. */
+static bool is_as_good(const struct fd_record *record, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != (record->id.mode & S_IFMT))
+        return false;
+    if (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))
+        return st.st_rdev == record->rdev;
+    int64_t changed_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
+    bool is_alike = st.st_size == record->bytes && changed_ns == record->changed_ns;
+    return S_ISREG(st.st_mode) && (is_of_kernel(fd) || (access_of(record) == O_RDONLY && is_alike));
+}
+
+static int find(const struct fd_record *record)
+{
+    int fd = reopen_find(&record->id, record->path), code = errno;
+    if (fd >= 0)
+        return fd;
+    fd = open(record->path, O_PATH | O_CLOEXEC);
+    if (fd >= 0 && is_as_good(record, fd))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    errno = code;
+    return -1;
+}
+
+/* What is written to a file that has been removed is never seen: so it goes to one that nobody sees. */
+static int make_nameless(const struct fd_record *record, int messages)
+{
+    char folder[PATH_BYTES], shown[ESCAPE_PATH_BYTES];
+    const char *slash = strrchr(record->path, '/');
+    if (!S_ISREG(record->id.mode) || access_of(record) != O_WRONLY || !slash)
+        return -1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - record->path) + 1, record->path);
+    int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC | (record->status_flags & (O_APPEND | O_NONBLOCK)),
+                  0600);
+    if (fd < 0 || ftruncate(fd, record->bytes) < 0) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    dprintf(messages,
+            "belay: %s has been removed or replaced: what the program writes to it (descriptor %d) is lost\n",
+            escape_text(shown, sizeof shown, record->path), record->fd);
+    return fd;
+}
+
+static int refuse(const struct fd_record *record, int code, struct belay_error *err)
+{
+    char shown[ESCAPE_PATH_BYTES];
+    escape_text(shown, sizeof shown, record->path);
+    if (code == ESTALE)
+        return belay_error_set(
+            err, code,
+            "the program had %s open (descriptor %d), and another file is there now; move the "
+            "old one back there, or give the job up ('belay clean')",
+            shown, record->fd);
+    return belay_error_set(err, code,
+                           "the program had %s open (descriptor %d), which cannot be opened again: %s", shown,
+                           record->fd, strerror(code));
+}
+
+int reopen_record(const struct fd_record *record, int messages, struct belay_error *err)
+{
+    int found = find(record), code = errno;
+    int fd = found >= 0 ? file_id_reopen(found, flags_of(record)) : make_nameless(record, messages);
+    if (fd < 0)
+        return refuse(record, found >= 0 ? errno : code, err);
+    if (found >= 0)
+        close(found);
+    return fd;
+}
+
+int reopen_cwd(struct belay_error *err)
+{
+    char shown[ESCAPE_PATH_BYTES];
+    if (!VK->cwd[0])
+        return 0;
+    int fd = reopen_find(&VK->cwd_id, VK->cwd);
+    int rc = fd < 0 ? -1 : fchdir(fd);
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        return 0;
+    escape_text(shown, sizeof shown, VK->cwd);
+    return errno == ESTALE
+               ? belay_error_set(err, ESTALE, "the program's working directory %s is another one now", shown)
+               : belay_error_errno(err, "the program's working directory %s", shown);
+}

@@ -1,0 +1,39 @@
+/*
+ * reopen.h - the program's files are opened again by what they are, not by what is at their paths.
+ *
+ * While the program ran, or since it was lost, others may have renamed a file, put another one in its place
+ * or turned a folder of its path into a link. A file that was renamed in its folder, as by the rotation of a
+ * log, is found there; one that the agent had to make anew at the restart counts as the former one. Otherwise
+ * the restart is refused rather than let the program write to what it has not opened, with two exceptions,
+ * which do no harm: what is only read may be another file of the same length and time of change, and what is
+ * only written to, and is gone, is written to a file without a name, as it would have been.
+ *
+ * Lower FS; before the program runs.
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_REOPEN_H
+#define BELAY_MPI_LAYER_LOWER_REOPEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "mpi-layer/lower/gate.h"
+
+/* Before all others: where the agent tells which files it had to make anew (-1: nowhere). 0, or -1 with err.
+ */
+int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err);
+
+/* What was noted of a descriptor's file: a new descriptor. Lines go to `messages`. -1 with err. */
+int reopen_record(const struct fd_record *record, int messages, struct belay_error *err);
+
+/* Go to the noted working directory. Returns 0, or -1 with err. */
+int reopen_cwd(struct belay_error *err);
+
+/* The file that was at a path when it was noted: an O_PATH descriptor, or -1 with errno (ESTALE: another). */
+int reopen_find(const struct file_id *id, const char *path);
+
+/* For wrappers of the upper half: what is at a path (inode 0: nothing) / is it still that file? */
+void reopen_identify(const char *path, struct file_id *id);
+int reopen_is_same(const char *path, const struct file_id *id);
+
+#endif
