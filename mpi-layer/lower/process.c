@@ -221,7 +221,6 @@ static void keep_streams(int launched[STREAMS])
 int process_restore_fds(struct belay_error *err)
 {
     int launched[STREAMS], result = 0;
-    umask((mode_t)VK->umask);
     if (reopen_cwd(err))
         return -1;
     note_streams();
@@ -237,6 +236,7 @@ int process_restore_fds(struct belay_error *err)
 
 int process_restore_timers(struct belay_error *err)
 {
+    umask((mode_t)VK->umask);
     if (!vk_timers_restore())
         return belay_error_set(err, EAGAIN, "cannot make the program's timers again (timer_create)");
     /* Its signal was pending, and the kernel starts the next interval when that is taken: now. */

@@ -18,7 +18,10 @@ void process_note(void);
  */
 int process_restore_fds(struct belay_error *err);
 
-/* Start the noted timers with what was left of them. The threads that they signal are there. */
+/*
+ * Start the noted timers with what was left of them: the threads that they signal are there. Set the umask:
+ * not before MPI_Init, which makes files of its own.
+ */
 int process_restore_timers(struct belay_error *err);
 
 #endif
