@@ -14,13 +14,14 @@ enum {
     KEY_MEMORY,
     KEY_RETENTION,
     KEY_UNDO_LIMIT,
+    KEY_UNDO_TOTAL,
     KEY_UNDO_DIR,
     KEY_TRACKER, KEY_POLICY,
 };
 
 static char undo_dir[PATH_MAX]; /* the absolute path of the one that is given */
 
-static struct argp_option rows[11]; /* filled from the settings table; the last is the end mark */
+static struct argp_option rows[12]; /* filled from the settings table; the last is the end mark */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -53,6 +54,9 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     case KEY_UNDO_LIMIT:
         options->undo_limit = arg;
         return 0;
+    case KEY_UNDO_TOTAL:
+        options->undo_total = arg;
+        return 0;
     case KEY_UNDO_DIR:
         options->undo_dir = arg;
         return 0;
@@ -75,6 +79,7 @@ __attribute__((constructor)) static void fill_rows(void)
     rows[7] = option_of_setting(CONF_UNDO_DIR, KEY_UNDO_DIR);
     rows[8] = option_of_setting(CONF_TRACKER, KEY_TRACKER);
     rows[9] = option_of_setting(CONF_POLICY, KEY_POLICY);
+    rows[10] = option_of_setting(CONF_UNDO_TOTAL, KEY_UNDO_TOTAL);
 }
 
 int launch_options_apply(const struct launch_options *options, struct job_plan *plan, struct belay_error *err)
@@ -84,7 +89,8 @@ int launch_options_apply(const struct launch_options *options, struct job_plan *
         conf_number(CONF_MAX_RESTARTS, options->max_restarts, &max_restarts, err) ||
         conf_number(CONF_MEMORY, options->memory, &plan->memory_bytes, err) ||
         conf_number(CONF_RETENTION, options->retention, &plan->retention_ms, err) ||
-        conf_number(CONF_UNDO_LIMIT, options->undo_limit, &plan->undo_limit_bytes, err))
+        conf_number(CONF_UNDO_LIMIT, options->undo_limit, &plan->undo_limit_bytes, err) ||
+        conf_number(CONF_UNDO_TOTAL, options->undo_total, &plan->undo_total_bytes, err))
         return -1;
     plan->undo_dir = conf_text(CONF_UNDO_DIR, options->undo_dir);
     if (plan->undo_dir && !(plan->undo_dir = realpath(plan->undo_dir, undo_dir)))

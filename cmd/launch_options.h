@@ -11,8 +11,8 @@
 
 /* As given; NULL: not given. */
 struct launch_options {
-    const char *interval, *mtbf, *duty_cycle, *max_restarts, *memory, *retention, *undo_limit, *undo_dir,
-        *tracker, *policy;
+    const char *interval, *mtbf, *duty_cycle, *max_restarts, *memory, *retention, *undo_limit, *undo_total,
+        *undo_dir, *tracker, *policy;
 };
 
 /* An argp child; its input is a struct launch_options. */

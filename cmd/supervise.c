@@ -207,6 +207,7 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->memory_limit_bytes = plan->memory_bytes;
     open->retention_ms = plan->retention_ms;
     open->undo_limit_bytes = plan->undo_limit_bytes;
+    open->undo_total_bytes = plan->undo_total_bytes;
     if (plan->undo_dir)
         open->undo_dir = (char *)plan->undo_dir;
     open->policy = (char *)(uintptr_t)plan->policy;

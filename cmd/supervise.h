@@ -20,7 +20,8 @@ struct job_plan {
     const char *policy;  /* "": the default */
     const char *tracker; /* "": the best that works */
     uint64_t retention_ms;
-    uint64_t undo_limit_bytes; /* of files as they were, for each rank */
+    uint64_t undo_limit_bytes; /* of files as they were, for each rank ... */
+    uint64_t undo_total_bytes; /* ... and for all on a node together; 0: no limit */
     const char *undo_dir;      /* where these are; NULL: in the run directory */
     uint32_t max_restarts;
     bool is_restart;  /* of an ended job, from its newest line */

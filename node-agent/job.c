@@ -111,6 +111,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
     keep_if_zero(&recorded->retention_ms, config->retention_ms);
     keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
+    keep_if_zero(&recorded->undo_total_bytes, config->undo_total_bytes);
     keep_if_empty(&recorded->tracker, config->tracker);
     keep_if_empty(&recorded->policy, config->policy);
     recorded->max_restarts = config->max_restarts;
@@ -130,6 +131,7 @@ void job_launch_worked(struct job *job)
     launch->memory_limit_bytes = recorded->memory_limit_bytes;
     launch->retention_ms = recorded->retention_ms;
     launch->undo_limit_bytes = recorded->undo_limit_bytes;
+    launch->undo_total_bytes = recorded->undo_total_bytes;
     if (launch->undo_dir != protobuf_c_empty_string) /* files are where they were */
         free(launch->undo_dir);
     launch->undo_dir = (char *)protobuf_c_empty_string;

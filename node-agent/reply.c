@@ -20,6 +20,7 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_birth_ns = job->undo.id.birth_ns;
     welcome.undo_limit_bytes =
         job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;
+    welcome.undo_total_bytes = job->config->undo_total_bytes;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;
     connection_reply(connection, &reply, fds, fd_count);

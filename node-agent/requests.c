@@ -85,6 +85,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.duty_percent = hello->duty_percent;
         open.memory_limit_bytes = hello->memory_limit_bytes;
         open.undo_limit_bytes = hello->undo_limit_bytes;
+        open.undo_total_bytes = hello->undo_total_bytes;
         open.undo_dir = hello->undo_dir;
         open.tracker = hello->tracker;
         open.policy = hello->policy;

@@ -97,6 +97,17 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "How much of overwritten and removed files each rank keeps, to put them back as they "
                     "were at the last line; files beyond it are not protected (default: 1G)",
         },
+    [CONF_UNDO_TOTAL] =
+        {
+            .name = "undo-total",
+            .variable = "BELAY_UNDO_TOTAL",
+            .argument = "SIZE",
+            .unit = CONF_UNIT_SIZE,
+            .min = 4096,
+            .max = INT64_MAX,
+            .help = "How much of that all ranks on a node keep together (default: no limit but that a part "
+                    "of the file system stays free)",
+        },
     [CONF_UNDO_DIR] =
         {
             .name = "undo-dir",

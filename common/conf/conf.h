@@ -19,6 +19,7 @@ enum conf_key {
     CONF_MEMORY,
     CONF_RETENTION,
     CONF_UNDO_LIMIT,
+    CONF_UNDO_TOTAL,
     CONF_UNDO_DIR,
     CONF_TRACKER,
     CONF_POLICY,

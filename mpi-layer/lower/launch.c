@@ -484,7 +484,7 @@ int main(int argc, char **argv)
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
-    vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes);
+    vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
         restart_program(&err);

@@ -115,7 +115,8 @@ static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, 
     hello->duty_percent = pace.duty_percent;
     return conf_number(CONF_MEMORY, NULL, &hello->memory_limit_bytes, err) ||
                    conf_number(CONF_RETENTION, NULL, &hello->retention_ms, err) ||
-                   conf_number(CONF_UNDO_LIMIT, NULL, &hello->undo_limit_bytes, err)
+                   conf_number(CONF_UNDO_LIMIT, NULL, &hello->undo_limit_bytes, err) ||
+                   conf_number(CONF_UNDO_TOTAL, NULL, &hello->undo_total_bytes, err)
                ? -1
                : 0;
 }
@@ -173,6 +174,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
         rank->epoch = reply->rank_welcome->epoch;
         rank->restore_line = reply->rank_welcome->restore_line;
         rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
+        rank->undo_total_bytes = reply->rank_welcome->undo_total_bytes;
         rank->is_output_forwarded = reply->rank_welcome->is_output_forwarded;
         rank->sock = rank_move_high(sock);
         result = open_undo_folder(rank, reply->rank_welcome, err);

@@ -19,7 +19,7 @@ struct rank {
     int event_fd; /* written to wake the agent */
     int image_fd; /* -1 unless restore_line > 0; the restore closes it */
     int undo_fd; /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
-    uint64_t undo_limit_bytes;
+    uint64_t undo_limit_bytes, undo_total_bytes;
     int streams_fd; /* of the job (common/wire/streams.h) */
     int wake_fd;    /* of their reader */
     bool is_output_forwarded;

@@ -156,7 +156,7 @@ bool vk_undo_is_new(const struct vk_undo_facts *facts)
     return file && file->is_new;
 }
 
-void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes)
+void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes, uint64_t total_bytes)
 {
     if (folder < 0)
         return;
@@ -164,7 +164,7 @@ void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes)
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     undo.table = undo.table_next = at > 0 ? (char *)at : NULL;
     undo.rank = rank;
-    vk_undo_room_start(limit_bytes);
+    vk_undo_room_start(limit_bytes, total_bytes);
     undo.is_active = true;
     vk_undo_log_start(folder, rank);
 }
@@ -190,6 +190,12 @@ static const char *text_of(enum vk_undo_reason reason)
         return "it cannot be read";
     case VK_UNDO_LIMIT:
         return "more would have to be kept of it than --undo-limit allows";
+    case VK_UNDO_TOTAL:
+        return "more would have to be kept for the job than --undo-total allows";
+    case VK_UNDO_FULL:
+        return "the file system of the undo folder would get too full (--undo-dir)";
+    case VK_UNDO_MEMORY:
+        return "too little memory would be left, which the undo folder is in (--undo-dir)";
     case VK_UNDO_NOT_WRITTEN:
         return "what it was could not be written to the undo folder, which may be full (--undo-dir)";
     case VK_UNDO_NO_PATH:

@@ -21,9 +21,10 @@
 
 /*
  * Before the first note: the descriptor of the job's undo folder (-1: there is none, nothing is noted), which
- * stays open, whose log it is, how many bytes of files a rank keeps for a line.
+ * stays open, whose log it is, how many bytes of files a rank keeps for a line, and all ranks of the job on
+ * this node together (0: no limit).
  */
-void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes);
+void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes, uint64_t total_bytes);
 
 /* From now on files are noted as of this line. The rank stands still at it, or was restored from it. */
 void vk_undo_begin_line(uint64_t line);

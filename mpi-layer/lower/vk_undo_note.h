@@ -37,6 +37,9 @@ enum vk_undo_reason {
     VK_UNDO_NO_REASON = 0,
     VK_UNDO_UNREADABLE,
     VK_UNDO_LIMIT,
+    VK_UNDO_TOTAL,
+    VK_UNDO_FULL,
+    VK_UNDO_MEMORY,
     VK_UNDO_NOT_WRITTEN,
     VK_UNDO_NO_PATH,
     VK_UNDO_FOREIGN,
@@ -50,8 +53,8 @@ extern char vk_undo_buffer[UNDO_DATA_BYTES];
 
 /* ---- room (vk_undo_room.c) ---- */
 
-/* Of this rank for a line. */
-void vk_undo_room_start(uint64_t limit_bytes);
+/* Of this rank for a line; of all ranks of the job on this node together (0: no limit). */
+void vk_undo_room_start(uint64_t limit_bytes, uint64_t total_bytes);
 void vk_undo_room_line(void);
 /* So much more is kept for this line; else why it must not be. */
 enum vk_undo_reason vk_undo_take_room(uint64_t bytes);
