@@ -149,9 +149,9 @@ class Job:
     def start(self):
         self._start([*self.options, "--", *self.line])
 
-    def restart(self, line=()):
+    def restart(self, line=(), options=()):
         """`belay restart` of the same job, after its first process has ended."""
-        self._start(["restart", self.name, *(["--", *line] if line else [])])
+        self._start(["restart", *options, self.name, *(["--", *line] if line else [])])
 
     def _start(self, arguments):
         with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
