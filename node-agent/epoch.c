@@ -30,6 +30,7 @@
 #define LOOKS_UNTIL_KILLED 25
 
 static void put_files_back(struct job *job, uint64_t line);
+static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch);
 static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
@@ -168,13 +169,18 @@ void epoch_abandon(struct epoch *epoch)
     end_if_over(epoch);
 }
 
+static void note_remains(struct epoch *epoch, const struct rank *rank)
+{
+    remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher_pid);
+}
+
 static void kill_ranks(struct epoch *epoch)
 {
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         if (!epoch->table[i])
             continue;
         if (!epoch->is_ready) /* it may have come far enough to leave something */
-            remains_note(&epoch->remains, rank_pid(epoch->table[i]), epoch->launcher_pid);
+            note_remains(epoch, epoch->table[i]);
         rank_kill(epoch->table[i]);
     }
 }
@@ -256,7 +262,7 @@ static void on_rank_changed(struct rank *rank, void *context)
 {
     struct epoch *epoch = context;
     if (!epoch->is_ready && rank_report(rank)->state != CONTROL_STATE_NONE)
-        remains_note(&epoch->remains, rank_pid(rank), epoch->launcher_pid);
+        note_remains(epoch, rank);
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);

@@ -87,16 +87,17 @@ static struct memory *make(struct job *job, const struct rank *rank)
 {
     struct belay_error err;
     pid_t pid = rank_pid(rank);
+    const struct layout *layout = &rank_control(rank)->layout;
     uint64_t line = store_committed_line(job->store);
     int image = line ? store_image(job->store, rank_number(rank)) : -1;
     const struct tracker_ops *ops = tracker_choose(job->config->tracker, &err);
     struct memory *memory = NULL;
     if (ops)
-        memory = memory_create(pid, ops, rank_take_uffd(rank), image, line, &err);
+        memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, &err);
     if (!memory && ops != &tracker_full) {
         log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
                     err.text);
-        memory = memory_create(pid, &tracker_full, -1, image, line, &err);
+        memory = memory_create(pid, layout, &tracker_full, -1, image, line, &err);
     }
     if (!memory)
         log_error("job \"%s\": rank %u cannot be captured: %s", job->name, rank_number(rank), err.text);

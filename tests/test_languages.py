@@ -8,9 +8,11 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result
-from programs import TESTS, Program
+from programs import TESTS, Program, fixed
 
 PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
+
+LINKER = "/lib64/ld-linux-x86-64.so.2"
 
 FORTRAN = ["fortran77", "fortran90", "fortran08"]
 
@@ -165,6 +167,7 @@ def test_wrappers(sandbox, programs):
     wrappers = ["env -u NOTHING SOME=thing", "nice -n 1", "setarch -R", "stdbuf -oL", "taskset 1",
                 "numactl --localalloc", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
     ways = [[*shlex.split(words), ring] for words in wrappers if shutil.which(shlex.split(words)[0])]
+    ways += [[LINKER, ring], [fixed(programs.test_program("placed").argv[0], sandbox.folder)]]
     program = programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=1 + len(ways))
     run_in_ways(sandbox, program, [[script(sandbox.folder, text)], *ways], BELAY_LATE_MPI="")  # or Python itself would be made the rank
 

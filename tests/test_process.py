@@ -30,6 +30,10 @@ def test_unlimited_stack(sandbox, programs):
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "stack", "--steps", 60)))
 
 
+def test_addresses_of_the_programs_choice(sandbox, programs):
+    kill_after_two_lines(sandbox.run(programs.test_program("mem_fixed", "--steps", 60, "--seconds", 3)))
+
+
 def test_children_of_a_rank(sandbox, programs):
     """fork, system, popen and a statically linked program, before and after a restart."""
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "children", "--steps", 300,

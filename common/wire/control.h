@@ -24,8 +24,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/image/layout.h"
+
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 5u
+#define CONTROL_VERSION 6u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -127,7 +129,8 @@ struct control {
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
-    uint64_t exit_ns; /* CLOCK_MONOTONIC of the announcement */
+    uint64_t exit_ns;     /* CLOCK_MONOTONIC of the announcement */
+    struct layout layout; /* of its address space; before its first line */
 
     /* The line just parked. R>A, valid in state PARKED and until the next STOP */
     uint64_t parked_line;

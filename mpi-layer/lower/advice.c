@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/image/layout.h"
 #include "mpi-layer/lower/vk.h"
 
 #define FLAGS "VmFlags:"
@@ -28,7 +27,7 @@ static struct vk_advice *next_record(void)
 
 static void note_flags(uint64_t start, uint64_t end, const char *flags)
 {
-    bool is_upper = end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
+    bool is_upper = layout_is_upper(&GATE->layout, start, end);
     bool is_wiped = strstr(flags, " wf"), is_left_out = strstr(flags, " dc");
     struct vk_advice *record = is_upper && (is_wiped || is_left_out) ? next_record() : NULL;
     if (record)

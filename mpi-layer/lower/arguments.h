@@ -1,5 +1,6 @@
 /*
- * arguments.h - what /proc/PID/cmdline and /proc/PID/environ show: the application's, not belay-launch's.
+ * arguments.h - what /proc/PID/cmdline, environ and auxv show, and which mapping is called [stack]: the
+ * application's, not belay-launch's.
  *
  * The kernel shows a range of the process's memory. In place of its own initial stack it is told where the
  * application's is, so what a program writes over its arguments (setproctitle) is seen as well.

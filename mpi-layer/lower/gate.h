@@ -21,7 +21,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 11
+#define LAYER_LAYOUT_VERSION 12
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -176,8 +176,8 @@ struct vk {
     struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread; /* the one that initialised MPI */
     struct vk_action actions[65]; /* 64 */
-    uint64_t brk;
-    uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on */
+    uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
+    uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
@@ -207,7 +207,8 @@ struct vk {
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     char libmpi[4096];     /* our library: what a path of the real one means to the application */
-    uint64_t arguments[2], variables[2]; /* where the strings of argv and environ began and ended */
+    /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
+    uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;
 };
 
@@ -262,6 +263,7 @@ struct gate {
     void (*unwatch_file)(void *watch);
     /* A restart's times: end of MPI_Init. */
     uint64_t mpi_init_done_ns;
+    struct layout layout; /* which addresses are the lower half's; as in the control page */
 };
 
 #define GATE ((struct gate *)GATE_ADDRESS)

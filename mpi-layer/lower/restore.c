@@ -16,6 +16,7 @@
 #define MAP_RUNS_MAX 16384u
 
 static uint64_t choose_map_bytes(const struct image_view *view);
+static int check_place(const struct image_view *view, struct belay_error *err);
 
 int restore_open(struct restore *restore, int fd, struct belay_error *err)
 {
@@ -25,6 +26,10 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
         return belay_error_errno(err, "cannot look at the image");
     if (image_load(fd, &restore->view, err))
         return -1;
+    if (check_place(&restore->view, err)) {
+        image_unload(&restore->view);
+        return -1;
+    }
     restore->map_bytes = choose_map_bytes(&restore->view);
     vk_image_begin(st.st_ino);
     return 0;
@@ -33,6 +38,21 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
 void restore_close(struct restore *restore)
 {
     image_unload(&restore->view);
+}
+
+/* The kernel may have put this process's lower half elsewhere than the one's that was saved. */
+static int check_place(const struct image_view *view, struct belay_error *err)
+{
+    for (uint64_t i = 0; i < view->header->region_count; i++) {
+        const struct image_region *region = &view->regions[i];
+        if (!layout_is_upper(&GATE->layout, region->start, region->end))
+            return belay_error_set(
+                err, EADDRINUSE,
+                "the program had memory at 0x%lx, where the kernel has put Belay's own half of "
+                "this process; try again",
+                (unsigned long)region->start);
+    }
+    return 0;
 }
 
 /* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */

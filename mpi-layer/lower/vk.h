@@ -45,11 +45,18 @@ bool vk_is_own_process(void);
 /* True in the rank itself, false in its forked children. */
 bool vk_is_rank(void);
 
+/* "belay: rank N: BEFORE", the address (0: none), "BEHIND" on standard error (vk_say.c). */
+void vk_say(const char *before, uint64_t address, const char *behind);
+
 /* Address space (vk_memory.c). */
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset);
 long vk_munmap(uint64_t addr, uint64_t bytes);
 long vk_shmat(long id, uint64_t addr, long flags);
 long vk_brk(uint64_t end);
+/* The heap of brk(2) begins here, as behind a program that is not position independent. */
+void vk_brk_begin(uint64_t start);
+/* Is any of it what the application must leave alone: the lower half, the virtual kernel's own memory? */
+bool vk_is_reserved(uint64_t start, uint64_t bytes);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
 /* What is mapped (vk_maps.c): the first mapping in [from, to), clipped to it; of this inode, or of any. */

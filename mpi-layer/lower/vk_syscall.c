@@ -88,10 +88,12 @@ long vk_create(void)
     VK->magic = VK_MAGIC;
     VK->layout_version = LAYER_LAYOUT_VERSION;
     VK->pid = VK->rank_pid = (uint32_t)raw0(SYS_getpid);
-    VK->brk = UPPER_BRK;
+    VK->brk = VK->brk_start = UPPER_BRK;
+    VK->brk_end = UPPER_BRK_END;
     VK->next_anon = UPPER_ANON;
     VK->next_file = UPPER_FILES;
     VK->next_low = UPPER_LOW;
+    VK->next_wide = UPPER_WIDE;
     VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
     VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
     VK->outputs[0].digest = VK->outputs[1].digest = STREAM_DIGEST_START;

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
-#include "common/image/layout.h"
 #include "common/wire/client.h"
 #include "common/wire/control.h"
 #include "node-agent/rank.h"
+#include "node-agent/test/half.h"
 
 #define COMM 1u
 #define WAIT_MS 10000
@@ -127,6 +127,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     }
     control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     control->leader_tid = (uint32_t)getpid();
+    control->layout = upper_only;
     if (plan->expect_line)
         be_restored(plan->expect_line);
     make_memory(plan);
