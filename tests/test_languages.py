@@ -44,6 +44,15 @@ def test_fortran_as_scientists_write_it(sandbox, programs, name):
     assert_recovered(job)
 
 
+def test_fortran_with_large_commons(sandbox, programs):
+    """3 GiB of them, from below 2 GiB on, and an internal procedure as an argument."""
+    job = sandbox.run(built(programs, "integrals", "--steps", 200, "--seconds", 2))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
 def test_fortran_twice(sandbox, programs):
     """Integers of handles that were made before the first restart are still good after the second one."""
     job = sandbox.run(built(programs, "fortran77", "--steps", 400, "--seconds", 4))

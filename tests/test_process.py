@@ -30,6 +30,12 @@ def test_unlimited_stack(sandbox, programs):
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "stack", "--steps", 60)))
 
 
+@pytest.mark.parametrize("program", [["stacks_exec"], ["stacks", "--value", 8]], ids=["linked", "loaded"])
+def test_executable_and_growing_stacks(sandbox, programs, program):
+    """Code on the stacks of threads, from the start on or once a library wants it; deep and endless recursion."""
+    kill_after_two_lines(sandbox.run(programs.test_program(*program, "--steps", 60, "--seconds", 3)))
+
+
 def test_addresses_of_the_programs_choice(sandbox, programs):
     kill_after_two_lines(sandbox.run(programs.test_program("mem_fixed", "--steps", 60, "--seconds", 3)))
 

@@ -156,9 +156,9 @@ struct vk_limit { /* struct rlimit as the kernel has it */
     uint64_t soft, hard;
 };
 
-struct vk_advice { /* memory that the program has given advice on which counts for its children */
+struct vk_advice { /* memory of which the program has told the kernel something: advice.h */
     uint64_t start, end;
-    uint32_t is_wiped, is_left_out; /* MADV_WIPEONFORK, MADV_DONTFORK */
+    uint32_t is_wiped, is_left_out, is_growing; /* MADV_WIPEONFORK, MADV_DONTFORK, MAP_GROWSDOWN */
 };
 
 #define VK_MAGIC 0x6b765f79616c6562ull

@@ -124,7 +124,7 @@ static int map_all(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments,
     uint64_t bias;
     elf->interpreter[0] = 0;
     elf->phdr = 0;
-    elf->is_library = false;
+    elf->has_executable_stack = elf->is_library = false;
     if (reserve_span(fd, header, segments, path, &bias, err))
         return -1;
     for (int i = 0; i < header->e_phnum; i++) {
@@ -133,6 +133,8 @@ static int map_all(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments,
             ssize_t got = pread(fd, elf->interpreter, segment->p_filesz, (off_t)segment->p_offset);
             elf->interpreter[got > 0 ? got : 0] = 0;
         }
+        if (segment->p_type == PT_GNU_STACK) /* without one, the kernel's default is not to be */
+            elf->has_executable_stack = segment->p_flags & PF_X;
         if (segment->p_type != PT_LOAD)
             continue;
         if (map_segment(fd, segment, bias))
@@ -190,10 +192,11 @@ static size_t count_of(char *const list[])
 }
 
 /* Like the kernel's: a mapping that grows down as far as the stack limit lets it. */
-static int map_stack(uint64_t needed, struct belay_error *err)
+static int map_stack(uint64_t needed, bool is_executable, struct belay_error *err)
 {
     uint64_t bytes = VK_PAGE_UP(needed + STACK_INITIAL_BYTES);
-    void *at = mmap((void *)(UPPER_STACK_TOP - bytes), bytes, PROT_READ | PROT_WRITE,
+    int prot = PROT_READ | PROT_WRITE | (is_executable ? PROT_EXEC : 0);
+    void *at = mmap((void *)(UPPER_STACK_TOP - bytes), bytes, prot,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
     if (at == MAP_FAILED)
         return belay_error_errno(err, "cannot map a stack");
@@ -246,7 +249,8 @@ static size_t bytes_of(char *const list[])
 uint64_t loader_build_stack(const struct loader_start *start, struct belay_error *err)
 {
     char *const *argv = start->argv, *const *envp = start->envp;
-    if (map_stack(bytes_of(argv) + bytes_of(envp) + strlen(start->name), err))
+    uint64_t needed = bytes_of(argv) + bytes_of(envp) + strlen(start->name);
+    if (map_stack(needed, start->program->has_executable_stack, err))
         return 0;
     struct stack stack = {(char *)UPPER_STACK_TOP - 16};
     uint64_t auxv[2 * MAX_AUXV + 2];

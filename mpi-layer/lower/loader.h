@@ -9,6 +9,7 @@
 
 struct loaded_elf {
     uint64_t bias, entry, phdr, phnum;
+    bool has_executable_stack;
     bool is_library;        /* it has a name as one: the interpreter itself has */
     char interpreter[4096]; /* "" if it has none */
 };

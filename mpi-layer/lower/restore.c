@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/map.h"
 #include "mpi-layer/lower/vk.h"
 
@@ -17,6 +18,7 @@
 
 static uint64_t choose_map_bytes(const struct image_view *view);
 static int check_place(const struct image_view *view, struct belay_error *err);
+static uint64_t find_stack(const struct image_view *view);
 
 int restore_open(struct restore *restore, int fd, struct belay_error *err)
 {
@@ -31,6 +33,7 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
         return -1;
     }
     restore->map_bytes = choose_map_bytes(&restore->view);
+    restore->stack = find_stack(&restore->view);
     vk_image_begin(st.st_ino);
     return 0;
 }
@@ -53,6 +56,29 @@ static int check_place(const struct image_view *view, struct belay_error *err)
                 (unsigned long)region->start);
     }
     return 0;
+}
+
+/* Below UPPER_STACK_TOP, region by region: some may be executable, or guards. */
+static uint64_t find_stack(const struct image_view *view)
+{
+    uint64_t start = UPPER_STACK_TOP;
+    for (uint64_t i = view->header->region_count; i-- > 0;)
+        if (view->regions[i].end == start)
+            start = view->regions[i].start;
+    return start;
+}
+
+/* The virtual kernel's memory, which is needed by what handles the rest. */
+static bool is_own(const struct image_region *region)
+{
+    return region->start >= VK_ADDRESS && region->start < VK_ARENA_END;
+}
+
+/* All parts of a stack do, and other memory that the program has mapped so. */
+static bool grows_down(const struct restore *restore, const struct image_region *region)
+{
+    bool is_stack = region->start >= restore->stack && region->end <= UPPER_STACK_TOP;
+    return is_stack || (!is_own(region) && advice_is_growing(region->start));
 }
 
 /* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */
@@ -79,15 +105,17 @@ static int open_region_file(const struct image_region *region, const char *path,
     return fd;
 }
 
-static int map_region(const struct image_region *region, const char *path, struct belay_error *err)
+static int map_region(const struct restore *restore, const struct image_region *region,
+                      struct belay_error *err)
 {
+    const char *path = image_string(&restore->view, region->path);
     bool is_file = region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE;
     bool is_shared = region->kind == IMAGE_REGION_SHARED_ANON || region->kind == IMAGE_REGION_SHARED_FILE;
     int prot = is_shared && is_file ? (int)region->prot : PROT_READ | PROT_WRITE;
     int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd = -1;
     if (!is_file)
         flags |= MAP_ANONYMOUS;
-    if (region->end == UPPER_STACK_TOP)
+    if (region->kind == IMAGE_REGION_ANON && grows_down(restore, region))
         flags |= MAP_GROWSDOWN;
     if (is_file && (fd = open_region_file(region, path, err)) < 0)
         return -1;
@@ -116,12 +144,10 @@ static uint64_t choose_map_bytes(const struct image_view *view)
     }
 }
 
-/* The stack has to grow, and the virtual kernel's own memory is needed by what handles the rest. */
 static bool may_be_mapped(const struct restore *restore, const struct image_region *region,
                           const struct image_run *run)
 {
-    bool is_own = region->start >= VK_ADDRESS && region->start < VK_ARENA_END;
-    return region->kind == IMAGE_REGION_ANON && region->end != UPPER_STACK_TOP && !is_own &&
+    return region->kind == IMAGE_REGION_ANON && !grows_down(restore, region) && !is_own(region) &&
            run->bytes >= restore->map_bytes;
 }
 
@@ -164,8 +190,7 @@ static int fill_region(const struct restore *restore, const struct image_region 
 static int restore_region(const struct restore *restore, const struct image_region *region,
                           struct belay_error *err)
 {
-    if (map_region(region, image_string(&restore->view, region->path), err) ||
-        fill_region(restore, region, err))
+    if (map_region(restore, region, err) || fill_region(restore, region, err))
         return -1;
     if (region->kind != IMAGE_REGION_SHARED_FILE && region->prot != (PROT_READ | PROT_WRITE) &&
         mprotect((void *)region->start, region->end - region->start, (int)region->prot))

@@ -168,6 +168,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
         result = map_fixed(addr, bytes, prot, flags, fd, offset);
     else if ((result = map_hinted(addr, bytes, prot, flags, fd, offset)) == -1)
         result = map_anywhere(bytes, prot, flags, fd, offset);
+    if (flags & MAP_GROWSDOWN)
+        VK->has_advice = 1;
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
