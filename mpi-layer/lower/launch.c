@@ -60,7 +60,7 @@ extern void vk_trampoline_entry(void);
 static struct rank rank; /* this process's; the gate's functions need it */
 
 struct paths { /* what lies beside this program */
-    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX];
+    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
 };
 
 struct options {
@@ -197,6 +197,7 @@ static int find_paths(struct paths *paths, struct belay_error *err)
     snprintf(paths->vdso, sizeof paths->vdso, "%s/belay-vdso.so", self);
     snprintf(paths->stub, sizeof paths->stub, "%s/libmpi.so.40", self);
     snprintf(paths->belayd, sizeof paths->belayd, "%s/belayd", self);
+    snprintf(paths->preload, sizeof paths->preload, "%s/libbelay.so", self);
     return 0;
 }
 
@@ -360,6 +361,16 @@ static char **upper_environment(const char *stub)
     return out;
 }
 
+/* The process was another program before, which has written and read something. */
+static void take_over(const struct control_carried *carried)
+{
+    if (!carried->is_set)
+        return;
+    for (int i = 0; i < STREAMS_PER_RANK; i++)
+        VK->outputs[i] = carried->outputs[i];
+    VK->input_position = carried->input_position;
+}
+
 static void start_program(const struct paths *paths, const char *program, const struct options *options,
                           struct belay_error *err)
 {
@@ -506,8 +517,8 @@ static void start_again(int argc, char **argv, const struct options *options)
 int main(int argc, char **argv)
 {
     struct belay_error err = {0};
-    struct paths paths;
     struct options options;
+    static struct paths paths; /* the virtual kernel keeps some */
     static char program[PATH_MAX];
     if (argc == 2 && !strcmp(argv[1], "--transports"))
         return transports_print();
@@ -529,6 +540,7 @@ int main(int argc, char **argv)
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
+    vk_exec_start(environ, paths.preload, rank.variable);
     vk_undo_start(rank.undo_folder, rank.rank, rank.undo_limit_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
@@ -540,6 +552,7 @@ int main(int argc, char **argv)
     } else if (!thread_adopt_main(&err)) {
         if (options.argv0)
             options.command[0] = (char *)(uintptr_t)options.argv0;
+        take_over(&rank.control->carried);
         process_adopt_fds();
         limits_begin();
         vk_fd_drop(rank.sock);

@@ -216,6 +216,14 @@ static void serve_write(ucontext_t *uc, long nr)
             vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
 }
 
+static long serve_exec(const ucontext_t *uc, long nr)
+{
+    const greg_t *g = uc->uc_mcontext.gregs;
+    uint64_t arguments[] = {(uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX],
+                            (uint64_t)g[REG_R10], (uint64_t)g[REG_R8]};
+    return vk_exec(nr, arguments, frame_mask(uc));
+}
+
 static void on_sigsys(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -229,6 +237,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         g[REG_RAX] = serve_clone_thread(uc);
     else if (nr == SYS_clone || nr == SYS_fork)
         g[REG_RAX] = serve_fork(nr, g);
+    else if (nr == SYS_execve || nr == SYS_execveat)
+        g[REG_RAX] = serve_exec(uc, nr);
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
     else if (vk_file_is_write(nr))

@@ -79,6 +79,14 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice);
 /* Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library. */
 void vk_patch(uint8_t *code, uint64_t bytes, long prot);
 
+/*
+ * execve and execveat (vk_exec.c), in the handler of a trap whose frame has this signal mask; arguments as of
+ * the call. First, once: the variables that the process was started with, the path of libbelay.so, and which
+ * variable says which rank this is (NULL: none). They must stay.
+ */
+long vk_exec(long nr, const uint64_t *arguments, uint64_t mask);
+void vk_exec_start(char *const *variables, const char *preload, const char *launched);
+
 /* Descriptors (vk_fd.c). */
 void vk_fd_add(long fd);
 void vk_fd_drop(long fd);

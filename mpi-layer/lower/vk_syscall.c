@@ -20,7 +20,7 @@
 const int vk_trapped_calls[] = {
     SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
-    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group,
+    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
     SYS_readlink, SYS_readlinkat,
     SYS_rt_sigaction, SYS_rt_sigprocmask,
     SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,

@@ -106,6 +106,7 @@ static long open_log(void)
         raw1(SYS_close, fd);
     journal.fd = high >= 0 ? high : fd;
     journal.log_bytes = (uint64_t)raw3(SYS_lseek, journal.fd, 0, SEEK_END);
+    journal.kept = journal.log_bytes; /* an earlier program of this process has kept fewer files */
     return 0;
 }
 
