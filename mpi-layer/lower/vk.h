@@ -76,8 +76,11 @@ bool vk_image_is_used(void);
 long vk_image_leave(uint64_t start, uint64_t bytes);
 long vk_madvise(uint64_t start, uint64_t bytes, long advice);
 
-/* Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library. */
-void vk_patch(uint8_t *code, uint64_t bytes, long prot);
+/*
+ * Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library, which nobody executes
+ * yet. False: it cannot be made executable again, and has to be mapped anew.
+ */
+bool vk_patch(uint8_t *code, uint64_t bytes, long prot);
 
 /*
  * execve and execveat (vk_exec.c), in the handler of a trap whose frame has this signal mask; arguments as of

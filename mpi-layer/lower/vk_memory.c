@@ -119,7 +119,8 @@ static void patch_mapped(long at, uint64_t bytes, long prot, long fd, long offse
     if (!is_c_library(fd) || raw2(SYS_fstat, fd, &st) < 0 || st.st_size <= offset)
         return;
     uint64_t valid = (uint64_t)(st.st_size - offset);
-    vk_patch((uint8_t *)at, valid < bytes ? valid : bytes, prot);
+    if (!vk_patch((uint8_t *)at, valid < bytes ? valid : bytes, prot))
+        raw_syscall(SYS_mmap, at, (long)bytes, prot, MAP_PRIVATE | MAP_FIXED, fd, offset);
 }
 
 /* At an address of the program's choice. What is the lower half's is not given away, and the program told. */

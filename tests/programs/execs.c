@@ -123,7 +123,7 @@ static void change_files(int times)
 static void execute_again(int times, char **argv)
 {
     char text[16];
-    char *shell[64] = {(char *)(uintptr_t)"sh", (char *)(uintptr_t) "-c",
+    char *shell[64] = {(char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c",
                        (char *)(uintptr_t)"exec \"$0\" \"$@\""};
     struct rlimit limit;
     pthread_t thread;

@@ -153,11 +153,36 @@ static void take(const struct program *program)
         fail(program, "unmapped");
 }
 
+static void add_numbers(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        ((long *)inout)[i] += ((const long *)in)[i];
+}
+
+/* Nothing may be writable and executable at once, whatever code the library has made. */
+static void check_protections(const struct program *program, MPI_Op op)
+{
+    char line[512];
+    long one = 1, sum = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_LONG, op, MPI_COMM_WORLD);
+    if (sum != program->ranks)
+        fail(program, "the sum is %ld", sum);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, " rwx") || strstr(line, " -wx"))
+            fail(program, "%s", line);
+    if (maps)
+        fclose(maps);
+}
+
 int main(int argc, char **argv)
 {
     struct program program = {.steps = 20};
+    MPI_Op op;
     MPI_Init(&argc, &argv);
     program_begin(&program, "mem_fixed", argc, argv);
+    MPI_Op_create(add_numbers, 1, &op);
     if (strcmp(program.mode, "taken") == 0) {
         take(&program);
         program.steps = 0;
@@ -173,6 +198,8 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         program_step(&program, step);
     }
+    check_protections(&program, op);
+    MPI_Op_free(&op);
     program_end(&program);
     MPI_Finalize();
     return 0;
