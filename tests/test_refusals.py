@@ -82,6 +82,20 @@ def test_memory_in_the_way(sandbox, programs, belay):
     assert "wants to map memory" in only_line(done.stderr)
 
 
+@pytest.mark.parametrize("words", [["valgrind", "-q"], ["gdb", "-q", "-batch", "-ex", "run", "--args"]])
+def test_tools_that_would_lose_the_program(programs, belay, words):
+    """It would be out of their control, without a word."""
+    if not shutil.which(words[0]):
+        pytest.skip(f"{words[0]} is not installed")
+    done = belay("run", "--", "mpirun", "-n", "1", *words, *programs.test_program("exits").argv)
+    assert f"runs under {words[0]}" in done.stderr and "run it without belay" in done.stderr, done.stderr
+
+
+def test_sanitizer_without_room(programs, belay):
+    done = belay("run", "--", "mpirun", "-n", "1", *programs.test_program("ring_tsan").argv)
+    assert done.returncode == 97 and "-fsanitize=thread" in lines_of_belay(done.stderr)[0], done.stderr
+
+
 def test_agent_that_cannot_be_started(sandbox, belay):
     in_the_way = os.path.join(sandbox.folder, "file")
     with open(in_the_way, "x", encoding="utf-8"):

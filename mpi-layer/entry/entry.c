@@ -15,9 +15,11 @@
 
 #include "mpi-layer/entry/late.h"
 #include "mpi-layer/entry/tools.h"
+#include "mpi-layer/entry/unfit.h"
 #include "mpi-layer/lower/confine.h"
 
 #define LIBRARY "libbelay.so"
+#define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 
 /* Where this library lies: belay-launch lies beside it. */
 static int own_directory(char path[PATH_MAX])
@@ -101,6 +103,16 @@ static int linker_command(char ***argv)
     return count;
 }
 
+/*
+ * AddressSanitizer wants to be the first library, and asks this function for its settings before it looks: in
+ * this process we come first, but nothing of the program runs. In the rank it is the first.
+ */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}
+
 static void become_rank(const char *program, int argc, char **argv)
 {
     char launcher[PATH_MAX + 32], directory[PATH_MAX], native[CONFINE_TEXT_BYTES];
@@ -108,7 +120,7 @@ static void become_rank(const char *program, int argc, char **argv)
     char *others = other_preloads(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
     if (!*program || !arguments || !others || own_directory(directory)) {
         fprintf(stderr, "belay: cannot protect %s: its path or mine is unknown\n", argv[0]);
-        _exit(97);
+        _exit(EXIT_REFUSED);
     }
     snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
     int used = 0;
@@ -130,12 +142,12 @@ static void become_rank(const char *program, int argc, char **argv)
     confine_begin(native);
     execv(launcher, arguments);
     fprintf(stderr, "belay: cannot start %s: %m (is Belay installed whole?)\n", launcher);
-    _exit(97);
+    _exit(EXIT_REFUSED);
 }
 
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
 {
-    char program[PATH_MAX], **command;
+    char program[PATH_MAX], reason[256], **command;
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
     note_streams();
@@ -144,6 +156,10 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv)
      * has us. */
     if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv)))
         return;
+    if (unfit_reason(reason, sizeof reason)) {
+        fprintf(stderr, "belay: %s %s\n", argv[0], reason);
+        _exit(EXIT_REFUSED);
+    }
     int words = linker_command(&command);
     become_rank(program, words ? words : argc, words ? command : argv);
 }
