@@ -100,6 +100,22 @@ def test_another_programs_status(sandbox, programs, mode, value):
     assert "shell of rank 0" in job.read("out").decode()
 
 
+def test_settings_of_process_and_threads(sandbox, programs):
+    """prctl, scheduling, user and groups, files of /proc/self, registers that have to be asked for."""
+    kill_after_two_lines(sandbox.run(programs.test_program("process_settings", "--steps", 60, "--seconds", 3),
+                                     trace=False))
+
+
+def test_settings_that_no_restart_could_repeat(sandbox, programs):
+    """They fail as where they do not exist; what a program would not expect is said."""
+    job = sandbox.run(programs.test_program("process_settings", "--mode", "refused"), trace=False)
+    assert job.wait() == 0
+    assert job.read("out").decode().splitlines()[:5] == [
+        "seccomp: Invalid argument", "another seccomp: Invalid argument", "chroot: Operation not permitted",
+        "unshare: Operation not permitted", "key: No space left on device"]
+    assert job.errors.count("refused (E") == 4, job.errors
+
+
 def test_a_fatal_mpi_error_is_no_loss(sandbox, programs):
     job = sandbox.run(programs.test_program("exits", "--mode", "error", "--steps", 60, "--seconds", 1,
                                             "--rank", 1), trace=False)

@@ -8,6 +8,9 @@
 #ifndef BELAY_MPI_LAYER_LOWER_ARGUMENTS_H
 #define BELAY_MPI_LAYER_LOWER_ARGUMENTS_H
 
+/* The rank parks: the program may have told the kernel of other ranges (PR_SET_MM). */
+void arguments_note(void);
+
 /*
  * Tell the kernel of the ranges in struct vk. A kernel that refuses (without CONFIG_CHECKPOINT_RESTORE) shows
  * belay-launch's arguments, which harms nobody.

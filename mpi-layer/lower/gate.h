@@ -64,6 +64,14 @@ enum thread_pending {
 };
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
 
+/* What a thread may set for itself with the kernel (vk_settings.c). */
+struct vk_settings {
+    int64_t slack_ns, counter, death_signal, memory_faults, io_priority, memory_policy;
+    uint64_t nodes[16];
+    uint64_t processors[16];
+    uint8_t scheduling[56]; /* struct sched_attr as the kernel has it */
+};
+
 struct thread {
     struct thread *self; /* 0 */
     uint64_t lower_fs;   /* 8: this thread's FS base in the lower half (new after a restart) */
@@ -94,6 +102,7 @@ struct thread {
     struct signal_queue signals; /* pending for this thread */
     /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
     uint64_t written_at, written_bytes;
+    struct vk_settings settings;
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -161,6 +170,16 @@ struct vk_advice { /* memory of which the program has told the kernel something:
     uint32_t is_wiped, is_left_out, is_growing; /* MADV_WIPEONFORK, MADV_DONTFORK, MAP_GROWSDOWN */
 };
 
+#define VK_SETTINGS 16
+#define VK_GROUPS_MAX 1024
+
+struct vk_user {
+    uint32_t ids[8]; /* real, effective, saved user; the same of groups; user and group for files */
+    uint32_t keeps_capabilities;
+    uint32_t group_count, groups[VK_GROUPS_MAX];
+    uint32_t capabilities[6]; /* as the kernel has them */
+};
+
 #define VK_MAGIC 0x6b765f79616c6562ull
 
 struct vk {
@@ -210,6 +229,9 @@ struct vk {
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
     uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;
+    int64_t settings_at_start[VK_SETTINGS], settings[VK_SETTINGS]; /* settings.c; at parking */
+    struct vk_user user_at_start, user;
+    struct vk_settings thread_settings_at_start;
 };
 
 #define VK ((struct vk *)VK_ADDRESS)

@@ -40,6 +40,7 @@
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/restore.h"
+#include "mpi-layer/lower/settings.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
@@ -180,6 +181,8 @@ static void gate_note_process(void)
     process_note();
     limits_note();
     advice_note();
+    arguments_note();
+    settings_note();
     unseen_note_transports();
     vk_undo_begin_line(rank.control->line);
 }
@@ -445,7 +448,7 @@ static void restart_program(struct belay_error *err)
     arguments_show();
     gate_fault("rank.restore", rank.restore_line);
     rank.control->leader_tid = (uint32_t)gettid();
-    if (trap_install(err))
+    if (settings_restore(err) || trap_install(err))
         return;
     vk_signals_restore();
     if (thread_resume_all(err))
@@ -555,6 +558,7 @@ int main(int argc, char **argv)
         take_over(&rank.control->carried);
         process_adopt_fds();
         limits_begin();
+        settings_begin();
         vk_fd_drop(rank.sock);
         vk_fd_drop(rank.event_fd);
         vk_fd_drop(rank.control->tracking_fd);

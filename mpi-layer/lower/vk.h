@@ -151,6 +151,10 @@ extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
 #define VK_SYSCALL_BYTES 2
 #define VK_SYS_epoll_pwait2 441
 
+/* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
+long vk_refuse(long nr, long a, long b, long c, long d, long e);
+long vk_arch_prctl(long code, uint64_t addr);
+
 /* Clocks (vk_clock.c). Times are struct timespec. */
 long vk_clock_gettime(long clock, int64_t *time);
 long vk_getrusage(long who, int64_t *usage);
@@ -193,5 +197,11 @@ void vk_park_event(void);
 /* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
 void vk_thread_note(void);
 void vk_thread_restore(struct thread *self);
+
+/* Settings of the calling thread (vk_settings.c): read / set what the program had changed since its start. */
+void vk_settings_read(struct vk_settings *settings);
+void vk_settings_restore(const struct vk_settings *noted, const struct vk_settings *start);
+/* Before that, once, by the main thread of a restored process. */
+void vk_settings_begin(void);
 
 #endif
