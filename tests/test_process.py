@@ -38,8 +38,11 @@ def test_executable_and_growing_stacks(sandbox, programs, program):
     kill_after_two_lines(sandbox.run(programs.test_program(*program, "--steps", 60, "--seconds", 3)))
 
 
-def test_addresses_of_the_programs_choice(sandbox, programs):
-    kill_after_two_lines(sandbox.run(programs.test_program("mem_fixed", "--steps", 60, "--seconds", 3)))
+@pytest.mark.parametrize("tracker", ["pagemap_scan", "full"])
+def test_addresses_of_the_programs_choice(sandbox, programs, tracker):
+    """16 TiB of address space among them, of which little is memory."""
+    kill_after_two_lines(sandbox.run(programs.test_program("mem_fixed", "--steps", 60, "--seconds", 3),
+                                     options=["--tracker", tracker]))
 
 
 def test_random_addresses(sandbox, programs):
