@@ -45,6 +45,10 @@ def test_addresses_of_the_programs_choice(sandbox, programs, tracker):
                                      options=["--tracker", tracker]))
 
 
+def test_system_calls_of_the_programs_own(sandbox, programs):
+    kill_after_two_lines(sandbox.run(programs.test_program("mem_raw", "--steps", 60, "--seconds", 3)))
+
+
 def test_random_addresses(sandbox, programs):
     """Where randomization cannot be turned off, a restart is repeated until nothing is in its way."""
     randomized = programs.test_program("randomized").argv[0]

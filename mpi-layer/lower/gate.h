@@ -195,6 +195,7 @@ struct vk {
     struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread; /* the one that initialised MPI */
     struct vk_action actions[65]; /* 64 */
+    uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
     uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
     uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
     uint64_t trampoline_next, trampoline_end;

@@ -110,6 +110,16 @@ static int map_segment(int fd, const Elf64_Phdr *segment, uint64_t bias)
     return 0;
 }
 
+/* Go's run-time and some allocators do: of a program outside of the upper range, the filter has to know. */
+static void note_own_calls(const Elf64_Phdr *segment)
+{
+    uint64_t start = VK_PAGE_DOWN(segment->p_vaddr), end = segment->p_vaddr + segment->p_filesz;
+    if (!(segment->p_flags & PF_X) || !vk_makes_calls((const uint8_t *)segment->p_vaddr, segment->p_filesz))
+        return;
+    VK->own_calls[0] = start;
+    VK->own_calls[1] = VK_PAGE_UP(end);
+}
+
 static bool has_soname(uint64_t dynamic)
 {
     for (const Elf64_Dyn *d = (const Elf64_Dyn *)dynamic; d->d_tag != DT_NULL; d++)
@@ -141,6 +151,8 @@ static int map_all(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments,
             return belay_error_errno(err, "cannot map %s", path);
         if (header->e_phoff >= segment->p_offset && header->e_phoff < segment->p_offset + segment->p_filesz)
             elf->phdr = bias + segment->p_vaddr + header->e_phoff - segment->p_offset;
+        if (header->e_type == ET_EXEC)
+            note_own_calls(segment);
     }
     for (int i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_DYNAMIC)

@@ -135,9 +135,23 @@ static void emit_load_argument(struct program *p, int argument)
          0, 0);
 }
 
+/* Calls that a program outside of the upper range makes itself pass over the next `skipped` instructions. */
+static void emit_own_calls(struct program *p, unsigned char skipped)
+{
+    uint64_t start = VK->own_calls[0], end = VK->own_calls[1];
+    if (start == end || start >> 32 != end >> 32)
+        return;
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(start >> 32), 0, 3);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer), 0, 0);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)start, 0, 1);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)end, 0, skipped);
+}
+
 /* Go on only with calls from the upper half, their number in the accumulator. */
 static void emit_upper_only(struct program *p)
 {
+    emit_own_calls(p, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
@@ -391,9 +405,9 @@ static void emit_reads(struct program *p)
 
 /*
  * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone
- * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls
- * are the C library's; filtering low addresses would catch static programs that it executes, which keep the
- * filter but not the handler.)
+ * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere. Its system calls are
+ * the C library's, as a rule: only if it makes some itself, its addresses are filtered, too. Statically
+ * linked programs that it executes may lie there, and keep the filter but not the handler.)
  */
 static void build_filter(struct program *p)
 {

@@ -90,6 +90,9 @@ bool vk_patch(uint8_t *code, uint64_t bytes, long prot);
 long vk_exec(long nr, const uint64_t *arguments, uint64_t mask);
 void vk_exec_start(char *const *variables, const char *preload, const char *launched);
 
+/* Does code make system calls that are served, by instructions of its own? (vk_patch.c) */
+bool vk_makes_calls(const uint8_t *code, uint64_t bytes);
+
 /* Descriptors (vk_fd.c). */
 void vk_fd_add(long fd);
 void vk_fd_drop(long fd);

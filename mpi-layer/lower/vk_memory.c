@@ -135,11 +135,16 @@ static long map_fixed(uint64_t addr, uint64_t bytes, long prot, long flags, long
     return -ENOMEM;
 }
 
-/* At the address that the program would like, if it is free; -1: it is not. */
+/*
+ * At the address that the program would like, if it is free; -1: it is not. Files go elsewhere: a library
+ * that was linked for an address (prelink) has system calls, which are known by where they are.
+ */
 static long map_hinted(uint64_t hint, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     uint64_t addr = VK_PAGE_UP(hint), high = flags & MAP_32BIT ? UPPER_LOW_MAP_END : LAYOUT_END;
-    if (!addr || addr + bytes < addr || addr + bytes > high || vk_is_reserved(addr, bytes))
+    bool is_file_elsewhere = !(flags & MAP_ANONYMOUS) && (addr < UPPER_BASE || addr >= UPPER_END);
+    if (!addr || is_file_elsewhere || addr + bytes < addr || addr + bytes > high ||
+        vk_is_reserved(addr, bytes))
         return -1;
     long result =
         raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);

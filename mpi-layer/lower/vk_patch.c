@@ -52,10 +52,29 @@ static bool is_patched_call(unsigned nr)
     return false;
 }
 
+/* mov $NR, %eax; syscall */
+static bool is_call(const uint8_t *p)
+{
+    return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05;
+}
+
+static unsigned number_of(const uint8_t *p)
+{
+    return p[1] | (unsigned)p[2] << 8;
+}
+
 static bool is_site(const uint8_t *p)
 {
-    return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05 &&
-           is_patched_call(p[1] | (unsigned)p[2] << 8);
+    return is_call(p) && is_patched_call(number_of(p));
+}
+
+bool vk_makes_calls(const uint8_t *code, uint64_t bytes)
+{
+    for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++)
+        for (const int *nr = vk_trapped_calls; is_call(code + i) && *nr >= 0; nr++)
+            if (number_of(code + i) == (unsigned)*nr)
+                return true;
+    return false;
 }
 
 /* Pages for the trampolines of one mapping: from VK->trampoline_next on, writable until they are closed. */
