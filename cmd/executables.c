@@ -14,6 +14,20 @@
 
 #define PROGRAM_HEADERS_MAX 128
 
+/* Does its dynamic section give it a name as a library? So it is with the dynamic linker itself. */
+static bool has_soname(int fd, const Elf64_Phdr *dynamic)
+{
+    Elf64_Dyn entry = {.d_tag = DT_NULL};
+    for (uint64_t at = 0; at + sizeof entry <= dynamic->p_filesz; at += sizeof entry) {
+        if (pread(fd, &entry, sizeof entry, (off_t)(dynamic->p_offset + at)) != sizeof entry ||
+            entry.d_tag == DT_NULL)
+            return false;
+        if (entry.d_tag == DT_SONAME)
+            return true;
+    }
+    return false;
+}
+
 /* Is this an executable for this machine without an interpreter (a dynamic linker)? */
 static bool is_static(int fd)
 {
@@ -27,7 +41,7 @@ static bool is_static(int fd)
     if (pread(fd, parts, bytes, (off_t)header.e_phoff) != (ssize_t)bytes)
         return false;
     for (size_t i = 0; i < header.e_phnum; i++)
-        if (parts[i].p_type == PT_INTERP)
+        if (parts[i].p_type == PT_INTERP || (parts[i].p_type == PT_DYNAMIC && has_soname(fd, &parts[i])))
             return false;
     return true;
 }

@@ -29,10 +29,11 @@
 #define LOOKS_UNTIL_ASKED 5
 #define LOOKS_UNTIL_KILLED 25
 
+static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch);
 static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
-static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
+static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
                        struct belay_error *err);
 static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
                    struct belay_error *err);
@@ -107,7 +108,7 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
 {
     struct belay_error err;
     struct job *job = epoch->job;
-    if (check_hello(epoch, hello, &err) < 0) {
+    if (check_hello(epoch, connection_pid(connection), hello, &err) < 0) {
         connection_reply_error(connection, err.code, err.text);
         return;
     }
@@ -126,6 +127,21 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
     if (epoch->restore_line)
         store_freeze(job->store, hello->rank);
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 5 : 4);
+}
+
+/* What it runs now is nothing that a line could save. */
+void epoch_connection_closed(struct epoch *epoch, pid_t pid)
+{
+    char text[128];
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        const struct rank *rank = epoch->table[i];
+        if (!rank || rank_pid(rank) != pid || !rank_has_executed(rank) || !epoch->is_ready)
+            continue;
+        snprintf(text, sizeof text, "rank %u (pid %d) executes another program: no line is taken any more", i,
+                 (int)pid);
+        log_info("job \"%s\": %s", epoch->job->name, text);
+        line_rank_lost(epoch->job->line, text);
+    }
 }
 
 void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection)
@@ -155,13 +171,18 @@ void epoch_abandon(struct epoch *epoch)
     end_if_over(epoch);
 }
 
+static void note_remains(struct epoch *epoch, const struct rank *rank)
+{
+    remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher_pid);
+}
+
 static void kill_ranks(struct epoch *epoch)
 {
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         if (!epoch->table[i])
             continue;
         if (!epoch->is_ready) /* it may have come far enough to leave something */
-            remains_note(&epoch->remains, rank_pid(epoch->table[i]), epoch->launcher_pid);
+            note_remains(epoch, epoch->table[i]);
         rank_kill(epoch->table[i]);
     }
 }
@@ -183,7 +204,7 @@ static bool is_launcher_gone(const struct epoch *epoch)
     return epoch->has_launch_ended || epoch->launcher_pidfd < 0 || poll(&gone, 1, 0) > 0;
 }
 
-static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *hello,
+static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
                        struct belay_error *err)
 {
     const char *job = epoch->job->name;
@@ -197,12 +218,25 @@ static int check_hello(const struct epoch *epoch, const Belay__Wire__RankHello *
         return belay_error_set(err, EPERM, "%s", epoch->refused);
     if (epoch->ranks && epoch->ranks != hello->ranks)
         return belay_error_set(err, EINVAL, "job \"%s\" runs already, with %u ranks", job, epoch->ranks);
-    if (epoch->ranks && epoch->table[hello->rank])
+    const struct rank *rank = epoch->ranks ? epoch->table[hello->rank] : NULL;
+    if (rank && !rank_begins_again(rank, pid))
         return belay_error_set(err, EEXIST,
                                "job \"%s\": rank %u is there already; two MPI programs need two "
                                "names",
                                job, hello->rank);
     return 0;
+}
+
+/* A process that says hello again takes its own place. */
+static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
+{
+    struct rank *before = epoch->table[number];
+    if (before)
+        rank_hand_on(before, rank);
+    else
+        epoch->joined++;
+    rank_destroy(before);
+    epoch->table[number] = rank;
 }
 
 static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
@@ -224,8 +258,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         rank_destroy(rank);
         return belay_error_set(err, ENOMEM, "no memory for a rank");
     }
-    epoch->table[hello->rank] = rank;
-    epoch->joined++;
+    place_rank(epoch, hello->rank, rank);
     return 0;
 }
 
@@ -243,7 +276,7 @@ static void on_rank_changed(struct rank *rank, void *context)
 {
     struct epoch *epoch = context;
     if (!epoch->is_ready && rank_report(rank)->state != CONTROL_STATE_NONE)
-        remains_note(&epoch->remains, rank_pid(rank), epoch->launcher_pid);
+        note_remains(epoch, rank);
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);
@@ -328,6 +361,11 @@ static void note_end(struct epoch *epoch, struct rank *rank)
 {
     const struct rank_exit *end = rank_exit(rank);
     char text[128];
+    if (end->kind == CONTROL_EXIT_EXECUTED && !epoch->is_ready) {
+        snprintf(text, sizeof text, "what rank %u executed before MPI_Init was not protected",
+                 rank_number(rank));
+        job_tell_text(epoch->job, text);
+    }
     if (end->kind != CONTROL_EXIT_NONE) {
         if (epoch->is_ready)
             line_close(epoch->job->line);

@@ -45,6 +45,9 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
 void epoch_destroy(struct epoch *epoch);
 
 /* A rank said hello; answers the connection with its Welcome or an error. */
+/* The connection of a process is closed: a rank of ours may have executed another program. */
+void epoch_connection_closed(struct epoch *epoch, pid_t pid);
+
 void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello);
 
 /* The launcher has ended; the connection gets the verdict once all ranks are gone. */

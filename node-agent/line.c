@@ -37,6 +37,7 @@ static void on_copy_delay(void *context);
 static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
 
+static const char cannot_read[] = "the memory of the ranks cannot be read";
 static const struct line_capture_ops capture_ops = {.done = on_captured};
 static const struct line_apply_ops apply_ops = {.done = on_applied};
 
@@ -86,8 +87,10 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     for (uint32_t i = 0; i < count; i++)
         members[i].rank = ranks[i];
     line->memories = memories_create(line->job, ranks, count);
-    if (!line->memories) {
+    line->is_blind = !line->memories;
+    if (line->is_blind) {
         free(members);
+        requests_answer_all(&line->requests, line->job, 0, cannot_read);
         return;
     }
     line->unseen_told = 0;
@@ -139,6 +142,8 @@ void line_request(struct line *line, struct connection *connection)
     struct line_request *request = requests_add(&line->requests, connection);
     if (!request)
         connection_reply_error(connection, ENOMEM, "the agent is out of memory");
+    else if (line->is_blind)
+        requests_answer_all(&line->requests, line->job, 0, cannot_read);
     else if (line->ranks)
         ask(line, request);
 }

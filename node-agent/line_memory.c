@@ -1,5 +1,7 @@
 #include "node-agent/line_memory.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/util/log.h"
@@ -83,22 +85,34 @@ static void tell_tracker(const struct job *job, struct memory *const *memories, 
         log_info("job \"%s\": written pages are found by %s", job->name, memories[0]->ops->name);
 }
 
+/* EACCES, EPERM: a process may make itself unreadable to its own user. */
+static void tell_failure(struct job *job, const struct rank *rank, const struct belay_error *err)
+{
+    char text[512];
+    bool is_hidden = err->code == EACCES || err->code == EPERM;
+    snprintf(text, sizeof text, "no line can be taken: the memory of rank %u cannot be read: %.200s%s",
+             rank_number(rank), err->text, is_hidden ? " (it may have forbidden that: PR_SET_DUMPABLE)" : "");
+    log_error("job \"%s\": %s", job->name, text);
+    job_tell_text(job, text);
+}
+
 static struct memory *make(struct job *job, const struct rank *rank)
 {
     struct belay_error err;
     pid_t pid = rank_pid(rank);
+    const struct layout *layout = &rank_control(rank)->layout;
     uint64_t line = store_committed_line(job->store);
     int image = line ? store_image(job->store, rank_number(rank)) : -1;
     const struct tracker_ops *ops = tracker_choose(job->config->tracker, &err);
     struct memory *memory = NULL;
     if (ops)
-        memory = memory_create(pid, ops, rank_take_uffd(rank), image, line, &err);
+        memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, &err);
     if (!memory && ops != &tracker_full) {
         log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
                     err.text);
-        memory = memory_create(pid, &tracker_full, -1, image, line, &err);
+        memory = memory_create(pid, layout, &tracker_full, -1, image, line, &err);
     }
     if (!memory)
-        log_error("job \"%s\": rank %u cannot be captured: %s", job->name, rank_number(rank), err.text);
+        tell_failure(job, rank, &err);
     return memory;
 }

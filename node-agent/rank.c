@@ -91,6 +91,23 @@ void rank_destroy(struct rank *rank)
         uv_close((uv_handle_t *)&rank->exit_watch, on_handle_closed);
 }
 
+bool rank_begins_again(const struct rank *rank, pid_t pid)
+{
+    return rank->pid == pid && !rank->is_gone &&
+           __atomic_load_n(&rank->control->state, __ATOMIC_ACQUIRE) == CONTROL_STATE_NONE;
+}
+
+void rank_hand_on(const struct rank *from, struct rank *to)
+{
+    to->control->carried = from->control->carried;
+}
+
+bool rank_has_executed(const struct rank *rank)
+{
+    return !rank->is_gone &&
+           __atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE) == CONTROL_EXIT_EXECUTED;
+}
+
 struct rank *rank_ref(struct rank *rank)
 {
     rank->references++;

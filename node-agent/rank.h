@@ -48,6 +48,16 @@ struct rank_ops {
 struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t rank, uint32_t ranks, uint32_t epoch,
                          const struct rank_ops *ops, void *context, struct belay_error *err);
 
+/*
+ * Has this process executed another program before MPI_Init, and says hello again? Then it is a new rank in
+ * the place of this one, which hands on what the program carried over.
+ */
+bool rank_begins_again(const struct rank *rank, pid_t pid);
+void rank_hand_on(const struct rank *from, struct rank *to);
+
+/* Its connection is closed, but it lives: does it execute another program, and is not a rank any more? */
+bool rank_has_executed(const struct rank *rank);
+
 /* Stop watching and free, later: handles close asynchronously. Accepts NULL. */
 void rank_destroy(struct rank *rank);
 

@@ -10,7 +10,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/image/layout.h"
 #include "common/util/log.h"
 #include "common/util/tree.h"
 
@@ -23,12 +22,12 @@ struct shared {
     const char *path; /* into the line it was read from */
 };
 
-static bool parse(char *line, struct shared *shared);
+static bool parse(char *line, const struct layout *layout, struct shared *shared);
 static void note_file(struct remains *remains, const struct shared *shared);
 static void note_session(struct remains *remains, const char *path, pid_t launcher);
 static bool is_still_there(const struct remain *remain, mode_t type);
 
-void remains_note(struct remains *remains, pid_t rank, pid_t launcher)
+void remains_note(struct remains *remains, pid_t rank, const struct layout *layout, pid_t launcher)
 {
     char name[64], *line = NULL;
     size_t line_bytes = 0;
@@ -36,7 +35,7 @@ void remains_note(struct remains *remains, pid_t rank, pid_t launcher)
     snprintf(name, sizeof name, "/proc/%d/maps", (int)rank);
     FILE *file = fopen(name, "re");
     while (file && getline(&line, &line_bytes, file) > 0) {
-        if (!parse(line, &shared))
+        if (!parse(line, layout, &shared))
             continue;
         if (!strncmp(shared.path, SHARED_MEMORY, sizeof SHARED_MEMORY - 1))
             note_file(remains, &shared);
@@ -79,7 +78,7 @@ void remains_release(struct remains *remains)
     *remains = (struct remains){0};
 }
 
-static bool parse(char *line, struct shared *shared)
+static bool parse(char *line, const struct layout *layout, struct shared *shared)
 {
     uint64_t start, end, inode;
     unsigned major_number, minor_number;
@@ -89,8 +88,7 @@ static bool parse(char *line, struct shared *shared)
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*3c%c %*x %x:%x %" SCNu64 " %n", &start, &end, &sharing,
                &major_number, &minor_number, &inode, &path_at) < 6)
         return false;
-    bool is_upper = end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
-    if (sharing != 's' || is_upper || path_at == 0 || line[path_at] != '/')
+    if (sharing != 's' || !layout_is_lower(layout, start, end) || path_at == 0 || line[path_at] != '/')
         return false;
     *shared = (struct shared){
         .device = makedev(major_number, minor_number), .inode = (ino_t)inode, .path = line + path_at};

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/image/layout.h"
+
 struct remain {
     char *path;
     dev_t device;
@@ -25,10 +27,10 @@ struct remains {
 };
 
 /*
- * Note what a rank maps now; launcher 0: not known, so no session directory is looked for. What cannot be
- * noted, since the rank is gone or memory lacks, is not removed later.
+ * Note what the lower half of a rank maps now; launcher 0: not known, so no session directory is looked for.
+ * What cannot be noted, since the rank is gone or memory lacks, is not removed later.
  */
-void remains_note(struct remains *remains, pid_t rank, pid_t launcher);
+void remains_note(struct remains *remains, pid_t rank, const struct layout *layout, pid_t launcher);
 
 /* Remove the files that are still there and belong to our user. For when the ranks are gone. */
 void remains_remove_files(const struct remains *remains);

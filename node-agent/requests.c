@@ -61,7 +61,11 @@ static void on_closed(struct connection *connection, void *context)
     struct job *job, *next;
     agent->connection_count--;
     HASH_ITER(hh, agent->jobs, job, next)
-    job_forget_connection(job, connection);
+    {
+        job_forget_connection(job, connection);
+        if (job->epoch)
+            epoch_connection_closed(job->epoch, connection_pid(connection));
+    }
     agent->settle(agent);
 }
 

@@ -7,6 +7,7 @@
 static const struct verdict_rank *first_killed(const struct verdict_case *of);
 static const struct verdict_rank *first_own_end(const struct verdict_case *of);
 static const struct verdict_rank *first_refused(const struct verdict_case *of);
+static const struct verdict_rank *first_executed(const struct verdict_case *of);
 static bool was_cut_short(const struct verdict_case *of);
 static uint32_t signal_of_rank(int wait_status);
 static uint32_t signal_of_launch(int wait_status);
@@ -44,7 +45,7 @@ void verdict_judge(const struct verdict_case *of, struct verdict *verdict)
 static void judge_end(const struct verdict_case *of, struct verdict *verdict)
 {
     const struct verdict_rank *killed = first_killed(of);
-    const struct verdict_rank *ended = first_own_end(of);
+    const struct verdict_rank *ended = first_own_end(of), *executed = first_executed(of);
     if (ended && (!killed || ended->exit.announced_ns <= killed->exit.seen_ns)) {
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u ended the program with status %d",
@@ -54,6 +55,10 @@ static void judge_end(const struct verdict_case *of, struct verdict *verdict)
         verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
         snprintf(verdict->reason, sizeof verdict->reason, "the launcher was killed by signal %d",
                  WTERMSIG(of->wait_status));
+    } else if (executed && (!killed || executed->exit.seen_ns <= killed->exit.seen_ns)) {
+        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
+        snprintf(verdict->reason, sizeof verdict->reason, "rank %u executed another program, which has ended",
+                 executed->rank);
     } else if (killed) {
         judge_loss(of, killed, verdict);
     } else if (was_cut_short(of) && of->wait_status != 0) {
@@ -125,6 +130,19 @@ static const struct verdict_rank *first_refused(const struct verdict_case *of)
         if (of->ranks[i].exit.kind == CONTROL_EXIT_REFUSED)
             return &of->ranks[i];
     return NULL;
+}
+
+/* How it ended then, only the launcher knows. */
+static const struct verdict_rank *first_executed(const struct verdict_case *of)
+{
+    const struct verdict_rank *first = NULL;
+    for (uint32_t i = 0; i < of->count; i++) {
+        const struct verdict_rank *rank = &of->ranks[i];
+        bool is_executed = rank->exit.kind == CONTROL_EXIT_EXECUTED && !rank->exit.is_killed_by_us;
+        if (is_executed && (!first || rank->exit.seen_ns < first->exit.seen_ns))
+            first = rank;
+    }
+    return first;
 }
 
 static bool was_cut_short(const struct verdict_case *of)

@@ -4,8 +4,9 @@
  * A rank announces its exit in its control page; one that is gone without was killed. The first rank
  * that was killed is the lost one; those that the launcher or the agent killed afterwards are its
  * consequence. A program that aborts, or exits with a status other than 0, before that has ended by
- * itself, whatever happens to its other ranks then. Peers may learn of a loss earlier than the agent, and
- * end over it: they are asked to wait until the agent has looked (enum control_answer).
+ * itself, whatever happens to its other ranks then. What a rank executes in its place ends as it likes. Peers
+ * may learn of a loss earlier than the agent, and end over it: they are asked to wait until the agent has
+ * looked (enum control_answer).
  */
 #ifndef BELAY_NODE_AGENT_VERDICT_H
 #define BELAY_NODE_AGENT_VERDICT_H

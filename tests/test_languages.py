@@ -8,9 +8,11 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result
-from programs import TESTS, Program
+from programs import TESTS, Program, fixed
 
 PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
+
+LINKER = "/lib64/ld-linux-x86-64.so.2"
 
 FORTRAN = ["fortran77", "fortran90", "fortran08"]
 
@@ -36,6 +38,15 @@ def test_fortran(sandbox, programs, name):
 def test_fortran_as_scientists_write_it(sandbox, programs, name):
     program = built(programs, name, "--steps", 200)
     job = sandbox.run(Program(program.argv, 4, f"{name}.*"), seconds=2)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_fortran_with_large_commons(sandbox, programs):
+    """3 GiB of them, from below 2 GiB on, and an internal procedure as an argument."""
+    job = sandbox.run(built(programs, "integrals", "--steps", 200, "--seconds", 2))
     job.wait_committed(2)
     job.kill_and_recover()
     job.wait()
@@ -163,10 +174,22 @@ def test_wrappers(sandbox, programs):
     ring = programs.test_program("ring").argv[0]
     text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{shlex.quote(ring)} "$@"\n'
     wrappers = ["env -u NOTHING SOME=thing", "nice -n 1", "setarch -R", "stdbuf -oL", "taskset 1",
-                "numactl --localalloc", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
+                "numactl --localalloc", "strace -f -o /dev/null", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
     ways = [[*shlex.split(words), ring] for words in wrappers if shutil.which(shlex.split(words)[0])]
+    ways += [[LINKER, ring], [fixed(programs.test_program("placed").argv[0], sandbox.folder)]]
     program = programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=1 + len(ways))
     run_in_ways(sandbox, program, [[script(sandbox.folder, text)], *ways], BELAY_LATE_MPI="")  # or Python itself would be made the rank
+
+
+def test_sanitizers(sandbox, programs, monkeypatch):
+    """AddressSanitizer and UBSan; 16 TiB of its memory lie at fixed addresses."""
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")  # Open MPI has some; for the native run
+    sandbox.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+    job = sandbox.run(programs.test_program("ring_asan", "--steps", 200, "--seconds", 2))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
 
 
 def real_libmpi():

@@ -257,6 +257,23 @@ def test_two_ordinary_users(sandbox, other_sandbox, programs):
         assert_recovered(job)
 
 
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="needs setpriv to become another user")
+def test_process_that_hides_its_memory(sandbox, programs):
+    """From its own user: no line can be taken, which is said at once, and the job runs."""
+    program = programs.test_program("process_settings", "--mode", "hidden", "--steps", 100, "--seconds", 2, ranks=2)
+    if os.geteuid() == 0:
+        sandbox.become(NOBODY)
+        if not can_execute(sandbox.user, sandbox.command, program.argv[0]):
+            pytest.skip("other users cannot execute what was built")
+    job = sandbox.run(program, trace=False)
+    job.wait_epoch(1)
+    done = sandbox.belay("checkpoint", "job")
+    assert done.returncode != 0 and "cannot be read" in done.stderr, done.stderr
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert "no line can be taken" in job.errors and "PR_SET_DUMPABLE" in job.errors, job.errors
+
+
 # ---- one after the other ----
 
 def memory_kib(pids):

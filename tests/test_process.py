@@ -1,10 +1,12 @@
 """The process around MPI: stacks, children, fatal errors; and communicators of strangers."""
 
+import os
 import resource
 
 import pytest
 
-from belaytest import assert_recovered
+from belaytest import assert_recovered, assert_same_result
+from programs import Program
 
 
 def kill_after_two_lines(job):
@@ -30,6 +32,34 @@ def test_unlimited_stack(sandbox, programs):
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "stack", "--steps", 60)))
 
 
+@pytest.mark.parametrize("program", [["stacks_exec"], ["stacks", "--value", 8]], ids=["linked", "loaded"])
+def test_executable_and_growing_stacks(sandbox, programs, program):
+    """Code on the stacks of threads, from the start on or once a library wants it; deep and endless recursion."""
+    kill_after_two_lines(sandbox.run(programs.test_program(*program, "--steps", 60, "--seconds", 3)))
+
+
+@pytest.mark.parametrize("tracker", ["pagemap_scan", "full"])
+def test_addresses_of_the_programs_choice(sandbox, programs, tracker):
+    """16 TiB of address space among them, of which little is memory."""
+    kill_after_two_lines(sandbox.run(programs.test_program("mem_fixed", "--steps", 60, "--seconds", 3),
+                                     options=["--tracker", tracker]))
+
+
+def test_system_calls_of_the_programs_own(sandbox, programs):
+    kill_after_two_lines(sandbox.run(programs.test_program("mem_raw", "--steps", 60, "--seconds", 3)))
+
+
+def test_random_addresses(sandbox, programs):
+    """Where randomization cannot be turned off, a restart is repeated until nothing is in its way."""
+    randomized = programs.test_program("randomized").argv[0]
+    program = programs.test_program("mem_fixed", "--mode", "beyond", "--steps", 100, "--seconds", 3)
+    trace = os.path.join(sandbox.folder, "trace")
+    job = sandbox.run(program, trace=False,
+                      line=["mpirun", "-n", "4", randomized, *program.argv, "--trace", trace])
+    job.trace_path = trace
+    kill_after_two_lines(job)
+
+
 def test_children_of_a_rank(sandbox, programs):
     """fork, system, popen and a statically linked program, before and after a restart."""
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "children", "--steps", 300,
@@ -39,6 +69,58 @@ def test_children_of_a_rank(sandbox, programs):
 def test_memory_and_files_without_a_name(sandbox, programs):
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "nameless", "--steps", 300,
                                                            "--seconds", 5)))
+
+
+def test_execution_of_itself_and_others(sandbox, programs):
+    """Before MPI_Init, in children, in vain at each step, and after MPI_Finalize."""
+    program = programs.test_program("execs", "--mode", "again-failing-children-after", "--steps", 40, "--seconds", 3)
+    kill_after_two_lines(sandbox.run(Program(program.argv, 2, "exec-*")))
+
+
+def test_execution_of_itself_before_any_line(sandbox, programs):
+    """All programs of the process run once more; files and output are as if they had run once."""
+    program = programs.test_program("execs", "--mode", "again", "--steps", 100, "--seconds", 2)
+    job = sandbox.run(Program(program.argv, 2, "exec-*"), interval=None)
+    job.wait_step(10)
+    job.kill_rank()
+    job.wait()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 1
+
+
+def test_execution_without_the_launchers_variables(sandbox, programs):
+    """Two worlds of one rank each, as without Belay: not protected, which is said."""
+    job = sandbox.run(programs.test_program("execs", "--mode", "alone", "--steps", 2, ranks=2), trace=False)
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert job.errors.count("was not protected") == 2, job.errors
+
+
+@pytest.mark.parametrize("mode, value", [("after", 5), ("between", 6)])
+def test_another_programs_status(sandbox, programs, mode, value):
+    """What is executed in a rank's place is no loss, and its status is the job's."""
+    job = sandbox.run(programs.test_program("execs", "--mode", mode, "--value", value, "--steps", 40, "--seconds", 2,
+                                            ranks=2), trace=False, interval="100ms")
+    assert job.wait() == value, job.errors
+    status = job.status()
+    assert status["state"] == "failed" and len(status["history"]) == 1, status
+    assert "shell of rank 0" in job.read("out").decode()
+
+
+def test_settings_of_process_and_threads(sandbox, programs):
+    """prctl, scheduling, user and groups, files of /proc/self, registers that have to be asked for."""
+    kill_after_two_lines(sandbox.run(programs.test_program("process_settings", "--steps", 60, "--seconds", 3),
+                                     trace=False))
+
+
+def test_settings_that_no_restart_could_repeat(sandbox, programs):
+    """They fail as where they do not exist; what a program would not expect is said."""
+    job = sandbox.run(programs.test_program("process_settings", "--mode", "refused"), trace=False)
+    assert job.wait() == 0
+    assert job.read("out").decode().splitlines()[:5] == [
+        "seccomp: Invalid argument", "another seccomp: Invalid argument", "chroot: Operation not permitted",
+        "unshare: Operation not permitted", "key: No space left on device"]
+    assert job.errors.count("refused (E") == 4, job.errors
 
 
 def test_a_fatal_mpi_error_is_no_loss(sandbox, programs):

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from belaytest import Job, assert_same_result, lines_of_belay
+from programs import fixed
 
 
 def only_line(text):
@@ -62,6 +63,37 @@ def test_unknown_job(belay, command):
 def test_static_executable(sandbox, programs, belay):
     program = programs.test_program("static")
     assert_refused(belay("run", "--", "mpirun", "-n", "2", *program.argv), "static")
+
+
+def test_executable_in_the_way(sandbox, programs, belay):
+    """Linked to lie where Belay's own half of the process is."""
+    path = fixed(programs.test_program("misplaced").argv[0], sandbox.folder)
+    done = belay("run", "--", "mpirun", "-n", "1", path)
+    assert done.returncode == 77
+    lines = lines_of_belay(done.stderr)
+    assert len(lines) == 2 and path in lines[0] and "link it to lie elsewhere" in lines[0], lines
+
+
+def test_memory_in_the_way(sandbox, programs, belay):
+    """The program learns of it by ENOMEM, the user by a line; the job goes on."""
+    argv = programs.test_program("mem_fixed", "--mode", "taken").argv
+    done = belay("run", "--", "mpirun", "-n", "1", *argv)
+    assert done.returncode == 0 and "fixed: Cannot allocate memory" in done.stdout
+    assert "wants to map memory" in only_line(done.stderr)
+
+
+@pytest.mark.parametrize("words", [["valgrind", "-q"], ["gdb", "-q", "-batch", "-ex", "run", "--args"]])
+def test_tools_that_would_lose_the_program(programs, belay, words):
+    """It would be out of their control, without a word."""
+    if not shutil.which(words[0]):
+        pytest.skip(f"{words[0]} is not installed")
+    done = belay("run", "--", "mpirun", "-n", "1", *words, *programs.test_program("exits").argv)
+    assert f"runs under {words[0]}" in done.stderr and "run it without belay" in done.stderr, done.stderr
+
+
+def test_sanitizer_without_room(programs, belay):
+    done = belay("run", "--", "mpirun", "-n", "1", *programs.test_program("ring_tsan").argv)
+    assert done.returncode == 97 and "-fsanitize=thread" in lines_of_belay(done.stderr)[0], done.stderr
 
 
 def test_agent_that_cannot_be_started(sandbox, belay):

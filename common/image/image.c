@@ -44,13 +44,13 @@ static int write_tables(int fd, const struct image_header *header, const char *t
 
 uint64_t image_offset(uint64_t address)
 {
-    return IMAGE_DATA_BASE + (address < UPPER_LOW_END ? address : address - UPPER_BASE + UPPER_LOW_END);
+    return IMAGE_DATA_BASE + address;
 }
 
 int image_make_memfd(struct belay_error *err)
 {
     int fd = memfd_create(IMAGE_MEMFD_NAME, MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)image_offset(UPPER_END)) == 0)
+    if (fd >= 0 && ftruncate(fd, (off_t)image_offset(LAYOUT_END)) == 0)
         return fd;
     belay_error_errno(err, "cannot make an image");
     if (fd >= 0)
@@ -320,8 +320,8 @@ static int check_order(const struct image_run *runs, uint64_t count, struct bela
     uint64_t end = 0;
     for (uint64_t i = 0; i < count; i++) {
         const struct image_run *run = &runs[i];
-        bool is_sound = run->address >= end && run->bytes > 0 && run->bytes <= UPPER_END &&
-                        run->address <= UPPER_END && (run->address | run->bytes) % IMAGE_PAGE_BYTES == 0;
+        bool is_sound = run->address >= end && run->bytes > 0 && run->bytes <= LAYOUT_END &&
+                        run->address <= LAYOUT_END && (run->address | run->bytes) % IMAGE_PAGE_BYTES == 0;
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
         end = run->address + run->bytes;

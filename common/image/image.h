@@ -1,5 +1,5 @@
 /*
- * image.h - the memory of one rank at one line, version 2: whole images and deltas.
+ * image.h - the memory of one rank at one line, version 3: whole images and deltas.
  *
  * Both are one memfd (or file): a header, page data, and one block of tables. All integers are little
  * endian and natively aligned; file offsets are bytes from the start, offsets of tables from the start of
@@ -31,7 +31,7 @@
 #include "common/util/error.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 2u
+#define IMAGE_VERSION 3u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
 #define IMAGE_DATA_BASE (4ull << 30) /* of page data in a whole image; its tables end before */

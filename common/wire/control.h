@@ -24,8 +24,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/image/layout.h"
+#include "common/wire/streams.h"
+
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 5u
+#define CONTROL_VERSION 6u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -58,6 +61,7 @@ enum control_exit {
     CONTROL_EXIT_STATUS,   /* the program called exit(status) or returned from main */
     CONTROL_EXIT_ABORT,    /* the program called MPI_Abort(status) */
     CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
+    CONTROL_EXIT_EXECUTED, /* it executes another program: a rank only if that says hello, before MPI_Init */
 };
 
 /*
@@ -91,6 +95,13 @@ struct control_moves {
     struct {
         uint64_t start, end;
     } ranges[CONTROL_MAX_MOVES];
+};
+
+/* What a program that executes another one hands on to that. R>A, A>R in the page of its new Hello */
+struct control_carried {
+    struct stream_end outputs[STREAMS_PER_RANK];
+    uint64_t input_position;
+    uint32_t is_set;
 };
 
 struct control {
@@ -127,7 +138,8 @@ struct control {
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
-    uint64_t exit_ns; /* CLOCK_MONOTONIC of the announcement */
+    uint64_t exit_ns;     /* CLOCK_MONOTONIC of the announcement */
+    struct layout layout; /* of its address space; before its first line */
 
     /* The line just parked. R>A, valid in state PARKED and until the next STOP */
     uint64_t parked_line;
@@ -143,6 +155,7 @@ struct control {
     uint64_t restore_ns;    /* from the end of the new MPI_Init to the first application instruction */
 
     struct control_moves moves;
+    struct control_carried carried;
 
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };

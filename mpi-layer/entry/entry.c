@@ -2,19 +2,24 @@
  * entry.c - libbelay.so: preloaded into everything below the launcher, it turns MPI programs into ranks.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "mpi-layer/entry/late.h"
 #include "mpi-layer/entry/tools.h"
+#include "mpi-layer/entry/unfit.h"
+#include "mpi-layer/lower/confine.h"
 
 #define LIBRARY "libbelay.so"
+#define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 
 /* Where this library lies: belay-launch lies beside it. */
 static int own_directory(char path[PATH_MAX])
@@ -79,18 +84,51 @@ static int own_program(char path[PATH_MAX])
     return length > 0 ? 0 : -1;
 }
 
+/*
+ * The command as it was given, if the program was started by way of the dynamic linker (`ld.so ./app`): that
+ * is the executable then, and takes its own arguments from main's. Returns their number, 0: it was not.
+ */
+static int linker_command(char ***argv)
+{
+    static char text[1 << 20];
+    int fd = getauxval(AT_BASE) ? -1 : open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC), count = 0;
+    ssize_t bytes = 0, got = 1;
+    while (fd >= 0 && got > 0 && (got = read(fd, text + bytes, sizeof text - 1 - (size_t)bytes)) > 0)
+        bytes += got;
+    if (fd >= 0)
+        close(fd);
+    *argv = bytes > 0 ? calloc((size_t)bytes + 1, sizeof **argv) : NULL;
+    for (char *word = text; *argv && word < text + bytes; word += strlen(word) + 1)
+        (*argv)[count++] = word;
+    return count;
+}
+
+/*
+ * AddressSanitizer wants to be the first library, and asks this function for its settings before it looks: in
+ * this process we come first, but nothing of the program runs. In the rank it is the first.
+ */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "verify_asan_link_order=0";
+}
+
 static void become_rank(const char *program, int argc, char **argv)
 {
-    char launcher[PATH_MAX + 32], directory[PATH_MAX];
-    char **arguments = calloc((size_t)argc + 5, sizeof *arguments);
+    char launcher[PATH_MAX + 32], directory[PATH_MAX], native[CONFINE_TEXT_BYTES];
+    char **arguments = calloc((size_t)argc + 9, sizeof *arguments);
     char *others = other_preloads(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
     if (!*program || !arguments || !others || own_directory(directory)) {
         fprintf(stderr, "belay: cannot protect %s: its path or mine is unknown\n", argv[0]);
-        _exit(97);
+        _exit(EXIT_REFUSED);
     }
     snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
     int used = 0;
     arguments[used++] = launcher;
+    arguments[used++] = (char *)(uintptr_t)"--native";
+    arguments[used++] = native;
+    arguments[used++] = (char *)(uintptr_t)"--executed";
+    arguments[used++] = (char *)getauxval(AT_EXECFN);
     arguments[used++] = (char *)(uintptr_t)"--argv0";
     arguments[used++] = argv[0];
     arguments[used++] = (char *)(uintptr_t)"--";
@@ -101,20 +139,27 @@ static void become_rank(const char *program, int argc, char **argv)
     unsetenv("LD_PRELOAD");
     setenv("BELAY_UPPER_PRELOAD", others, 1);
     tools_export();
+    confine_begin(native);
     execv(launcher, arguments);
     fprintf(stderr, "belay: cannot start %s: %m (is Belay installed whole?)\n", launcher);
-    _exit(97);
+    _exit(EXIT_REFUSED);
 }
 
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
 {
-    char program[PATH_MAX];
+    char program[PATH_MAX], reason[256], **command;
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
     note_streams();
     int is_known = own_program(program) == 0;
     /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
      * has us. */
-    if (dlsym(RTLD_DEFAULT, "MPI_Init") || (is_known && late_is_rank(program, argc, argv)))
-        become_rank(program, argc, argv);
+    if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv)))
+        return;
+    if (unfit_reason(reason, sizeof reason)) {
+        fprintf(stderr, "belay: %s %s\n", argv[0], reason);
+        _exit(EXIT_REFUSED);
+    }
+    int words = linker_command(&command);
+    become_rank(program, words ? words : argc, words ? command : argv);
 }

@@ -71,22 +71,42 @@ static bool is_tool(const struct link_map *object, const void *libmpi)
     return false;
 }
 
+/* The list with a library in front of it or behind it; the old one is freed. NULL is the empty list. */
+static char *join(char *list, const char *name, bool is_first)
+{
+    char *longer = NULL;
+    if (!list)
+        return strdup(name);
+    if (asprintf(&longer, "%s %s", is_first ? name : list, is_first ? list : name) < 0)
+        return list;
+    free(list);
+    return longer;
+}
+
+/* It has to be the first of all libraries, and ends the program where it is not. */
+static bool is_sanitizer(const struct link_map *object)
+{
+    const char *slash = strrchr(object->l_name, '/'), *name = slash ? slash + 1 : object->l_name;
+    return !strncmp(name, "libasan.so", strlen("libasan.so"));
+}
+
 void tools_export(void)
 {
     const void *libmpi = base_of("PMPI_Init");
     void *program = dlopen(NULL, RTLD_LAZY);
     struct link_map *map = NULL;
     char *list = NULL;
+    bool is_before = true; /* libmpi */
     if (!libmpi || !program || dlinfo(program, RTLD_DI_LINKMAP, &map))
         return;
-    while ((map = map->l_next) && (const void *)map->l_addr != libmpi) { /* the program itself comes first */
-        char *longer = NULL;
-        if (!strchr(map->l_name, '/') /* the kernel's vdso */ || !is_tool(map, libmpi))
+    while ((map = map->l_next)) { /* the program itself comes first */
+        is_before = is_before && (const void *)map->l_addr != libmpi;
+        if (!strchr(map->l_name, '/')) /* the kernel's vdso */
             continue;
-        if (asprintf(&longer, "%s%s%s", list ? list : "", list ? " " : "", map->l_name) < 0)
-            break;
-        free(list);
-        list = longer;
+        if (is_sanitizer(map))
+            list = join(list, map->l_name, true);
+        else if (is_before && is_tool(map, libmpi))
+            list = join(list, map->l_name, false);
     }
     if (list)
         setenv("BELAY_LINKED_TOOLS", list, 1);

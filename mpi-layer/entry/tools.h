@@ -7,7 +7,8 @@
 
 /*
  * Set BELAY_LINKED_TOOLS to the program's libraries that lie before libmpi and define functions of MPI, in
- * their order, separated by spaces. belay-launch preloads them before our libmpi.
+ * their order, separated by spaces. belay-launch preloads them before our libmpi. The run-time of
+ * AddressSanitizer comes first, if the program has it.
  */
 void tools_export(void);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/image/layout.h"
 #include "mpi-layer/lower/vk.h"
 
 #define FLAGS "VmFlags:"
@@ -28,11 +27,13 @@ static struct vk_advice *next_record(void)
 
 static void note_flags(uint64_t start, uint64_t end, const char *flags)
 {
-    bool is_upper = end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
-    bool is_wiped = strstr(flags, " wf"), is_left_out = strstr(flags, " dc");
-    struct vk_advice *record = is_upper && (is_wiped || is_left_out) ? next_record() : NULL;
+    bool is_upper = layout_is_upper(&GATE->layout, start, end);
+    bool is_wiped = strstr(flags, " wf"), is_left_out = strstr(flags, " dc"),
+         is_growing = strstr(flags, " gd");
+    bool is_needed = is_upper && (is_wiped || is_left_out || is_growing);
+    struct vk_advice *record = is_needed ? next_record() : NULL;
     if (record)
-        *record = (struct vk_advice){start, end, is_wiped, is_left_out};
+        *record = (struct vk_advice){start, end, is_wiped, is_left_out, is_growing};
 }
 
 /* By /proc/self/smaps, which takes long: only once such advice has been given. */
@@ -50,6 +51,14 @@ void advice_note(void)
     }
     if (file)
         fclose(file);
+}
+
+bool advice_is_growing(uint64_t start)
+{
+    for (uint64_t i = 0; i < VK->advice_count; i++)
+        if (VK->advice[i].start == start)
+            return VK->advice[i].is_growing;
+    return false;
 }
 
 void advice_restore(void)

@@ -1,12 +1,18 @@
 /*
- * advice.h - what the program has told the kernel of its memory that its children would notice
- * (MADV_WIPEONFORK, MADV_DONTFORK): noted at a line, told again after a restart.
+ * advice.h - what the program has told the kernel of its memory that /proc/PID/maps does not show: advice
+ * that its children would notice (MADV_WIPEONFORK, MADV_DONTFORK), and that it grows (MAP_GROWSDOWN). Noted
+ * at a line, told again after a restart.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_ADVICE_H
 #define BELAY_MPI_LAYER_LOWER_ADVICE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* The rank parks. */
 void advice_note(void);
+/* Is the memory that begins there to be mapped with MAP_GROWSDOWN? */
+bool advice_is_growing(uint64_t start);
 /* The memory is back. */
 void advice_restore(void);
 

@@ -16,10 +16,13 @@ enum {
     STAT_STATE = 3,
     STAT_START_CODE = 26,
     STAT_END_CODE = 27,
-    STAT_START_STACK = 28,
     STAT_START_DATA = 45,
     STAT_END_DATA = 46,
     STAT_START_BRK = 47,
+    STAT_ARG_START = 48,
+    STAT_ARG_END = 49,
+    STAT_ENV_START = 50,
+    STAT_ENV_END = 51,
     STAT_COUNT = 52,
 };
 
@@ -41,6 +44,18 @@ static int read_stat(unsigned long fields[STAT_COUNT])
     return 0;
 }
 
+void arguments_note(void)
+{
+    unsigned long stat[STAT_COUNT];
+    if (read_stat(stat) || !layout_is_upper(&GATE->layout, stat[STAT_ARG_START], stat[STAT_ARG_END]) ||
+        !layout_is_upper(&GATE->layout, stat[STAT_ENV_START], stat[STAT_ENV_END]))
+        return;
+    VK->arguments[0] = stat[STAT_ARG_START];
+    VK->arguments[1] = stat[STAT_ARG_END];
+    VK->variables[0] = stat[STAT_ENV_START];
+    VK->variables[1] = stat[STAT_ENV_END];
+}
+
 void arguments_show(void)
 {
     unsigned long stat[STAT_COUNT];
@@ -53,11 +68,13 @@ void arguments_show(void)
         .end_data = stat[STAT_END_DATA],
         .start_brk = stat[STAT_START_BRK],
         .brk = (uint64_t)raw1(SYS_brk, 0),
-        .start_stack = stat[STAT_START_STACK],
+        .start_stack = VK->auxiliary[0],
         .arg_start = VK->arguments[0],
         .arg_end = VK->arguments[1],
         .env_start = VK->variables[0],
         .env_end = VK->variables[1],
+        .auxv = (void *)VK->auxiliary[0],
+        .auxv_size = (uint32_t)(VK->auxiliary[1] - VK->auxiliary[0]),
         .exe_fd = (uint32_t)-1,
     };
     prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);

@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 13
+#define LAYER_LAYOUT_VERSION 14
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -65,6 +65,14 @@ enum thread_pending {
 };
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
 
+/* What a thread may set for itself with the kernel (vk_settings.c). */
+struct vk_settings {
+    int64_t slack_ns, counter, death_signal, memory_faults, io_priority, memory_policy;
+    uint64_t nodes[16];
+    uint64_t processors[16];
+    uint8_t scheduling[56]; /* struct sched_attr as the kernel has it */
+};
+
 struct thread {
     struct thread *self; /* 0 */
     uint64_t lower_fs;   /* 8: this thread's FS base in the lower half (new after a restart) */
@@ -95,6 +103,7 @@ struct thread {
     struct signal_queue signals; /* pending for this thread */
     /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
     uint64_t written_at, written_bytes;
+    struct vk_settings settings;
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -165,9 +174,19 @@ struct vk_limit { /* struct rlimit as the kernel has it */
     uint64_t soft, hard;
 };
 
-struct vk_advice { /* memory that the program has given advice on which counts for its children */
+struct vk_advice { /* memory of which the program has told the kernel something: advice.h */
     uint64_t start, end;
-    uint32_t is_wiped, is_left_out; /* MADV_WIPEONFORK, MADV_DONTFORK */
+    uint32_t is_wiped, is_left_out, is_growing; /* MADV_WIPEONFORK, MADV_DONTFORK, MAP_GROWSDOWN */
+};
+
+#define VK_SETTINGS 16
+#define VK_GROUPS_MAX 1024
+
+struct vk_user {
+    uint32_t ids[8]; /* real, effective, saved user; the same of groups; user and group for files */
+    uint32_t keeps_capabilities;
+    uint32_t group_count, groups[VK_GROUPS_MAX];
+    uint32_t capabilities[6]; /* as the kernel has them */
 };
 
 #define VK_MAGIC 0x6b765f79616c6562ull
@@ -185,8 +204,9 @@ struct vk {
     struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread; /* the one that initialised MPI */
     struct vk_action actions[65]; /* 64 */
-    uint64_t brk;
-    uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on */
+    uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
+    uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
+    uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
@@ -219,8 +239,12 @@ struct vk {
     char cwd[4096];        /* at parking */
     struct file_id cwd_id;
     char libmpi[4096];     /* our library: what a path of the real one means to the application */
-    uint64_t arguments[2], variables[2]; /* where the strings of argv and environ began and ended */
+    /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
+    uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;
+    int64_t settings_at_start[VK_SETTINGS], settings[VK_SETTINGS]; /* settings.c; at parking */
+    struct vk_user user_at_start, user;
+    struct vk_settings thread_settings_at_start;
 };
 
 #define VK ((struct vk *)VK_ADDRESS)
@@ -279,6 +303,7 @@ struct gate {
     int (*is_same_file)(const char *path, const struct file_id *id);
     /* A restart's times: end of MPI_Init. */
     uint64_t mpi_init_done_ns;
+    struct layout layout; /* which addresses are the lower half's; as in the control page */
 };
 
 #define GATE ((struct gate *)GATE_ADDRESS)

@@ -1,7 +1,7 @@
 /*
  * launch.c - belay-launch: the half of a rank that is never saved.
  *
- *     belay-launch --argv0 NAME -- PROGRAM [args]
+ *     belay-launch [--native TEXT] [--executed PATH] [--argv0 NAME] -- PROGRAM [args]
  *     belay-launch --transports                      for belay doctor
  *
  * An ordinary MPI program that brings the application into its own address space (upper half), or, when
@@ -31,6 +31,7 @@
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
+#include "mpi-layer/lower/confine.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
 #include "mpi-layer/lower/limits.h"
@@ -40,6 +41,7 @@
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/restore.h"
+#include "mpi-layer/lower/settings.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
@@ -48,9 +50,11 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_undo.h"
+#include "mpi-layer/lower/windows.h"
 
 #define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 #define ANSWER_PATIENCE_MS 5000
+#define TRIES_MAX 64 /* to get out of the way of what is restored */
 
 extern char **environ;
 extern void vk_trampoline_entry(void);
@@ -58,7 +62,15 @@ extern void vk_trampoline_entry(void);
 static struct rank rank; /* this process's; the gate's functions need it */
 
 struct paths { /* what lies beside this program */
-    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX];
+    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
+};
+
+struct options {
+    const char *native;   /* of confine.h; NULL: started by hand */
+    const char *argv0;    /* NULL: the program's path */
+    const char *executed; /* the name by which the program was executed; NULL: its path */
+    int tries;            /* to start this process so far */
+    char **command;       /* the program and its arguments */
 };
 
 static void die(const struct belay_error *err) __attribute__((noreturn));
@@ -178,6 +190,8 @@ static void gate_note_process(void)
     process_note();
     limits_note();
     advice_note();
+    arguments_note();
+    settings_note();
     unseen_note_transports();
     mapped_note_identities();
     vk_undo_begin_line(rank.control->line);
@@ -196,6 +210,7 @@ static int find_paths(struct paths *paths, struct belay_error *err)
     snprintf(paths->vdso, sizeof paths->vdso, "%s/belay-vdso.so", self);
     snprintf(paths->stub, sizeof paths->stub, "%s/libmpi.so.40", self);
     snprintf(paths->belayd, sizeof paths->belayd, "%s/belayd", self);
+    snprintf(paths->preload, sizeof paths->preload, "%s/libbelay.so", self);
     return 0;
 }
 
@@ -260,10 +275,14 @@ static int map_gate(struct belay_error *err)
 {
     static const char *const names[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time",
                                         "__vdso_getcpu", "__vdso_clock_getres"};
+    struct layout layout;
+    if (windows_find(&layout, err))
+        return -1;
     void *at = mmap((void *)GATE_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != (void *)GATE_ADDRESS)
         return belay_error_errno(err, "cannot map the gate page");
+    GATE->layout = layout;
     void *vdso = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_LAZY);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         GATE->vdso[i] = vdso ? (uint64_t)dlsym(vdso, names[i]) : 0;
@@ -295,6 +314,7 @@ static void fill_gate(void)
     gate->wait_handled = vk_wait_handled;
     gate->generation = rank.epoch;
     gate->control = rank.control;
+    rank.control->layout = gate->layout;
     gate->notify = gate_notify;
     gate->wait_command = gate_wait_command;
     gate->symbol = gate_symbol;
@@ -357,12 +377,25 @@ static char **upper_environment(const char *stub)
     return out;
 }
 
-static void start_program(const struct paths *paths, const char *program, char **argv,
+/* The process was another program before, which has written and read something. */
+static void take_over(const struct control_carried *carried)
+{
+    if (!carried->is_set)
+        return;
+    for (int i = 0; i < STREAMS_PER_RANK; i++)
+        VK->outputs[i] = carried->outputs[i];
+    VK->input_position = carried->input_position;
+}
+
+static void start_program(const struct paths *paths, const char *program, const struct options *options,
                           struct belay_error *err)
 {
     struct loaded_elf elf, interpreter = {.bias = 0};
-    char **environment = upper_environment(paths->stub);
-    if (!environment) {
+    struct loader_start start = {.name = options->executed ? options->executed : program,
+                                 .program = &elf,
+                                 .argv = options->command,
+                                 .envp = upper_environment(paths->stub)};
+    if (!start.envp) {
         belay_error_set(err, ENOMEM, "no memory");
         return;
     }
@@ -371,20 +404,21 @@ static void start_program(const struct paths *paths, const char *program, char *
     VK->is_patching = !getenv("BELAY_NO_PATCH");
     if (loader_map(program, &elf, err))
         return;
-    if (!elf.interpreter[0]) {
+    if (!elf.interpreter[0] && !elf.is_library) {
         belay_error_set(err, ENOEXEC, "%s is statically linked and cannot be protected; link it dynamically",
                         program);
         return;
     }
-    if (loader_map(elf.interpreter, &interpreter, err))
+    if (elf.interpreter[0] && loader_map(elf.interpreter, &interpreter, err))
         return;
-    uint64_t stack = loader_build_stack(program, &elf, interpreter.bias, argv, environment, err);
+    start.interpreter_base = interpreter.bias;
+    uint64_t stack = loader_build_stack(&start, err);
     prctl(PR_SET_NAME, strrchr(program, '/') + 1); /* for ps and top; threads made from here on have it too */
     if (!stack)
         return;
     arguments_show();
     if (!trap_install(err))
-        loader_jump(interpreter.entry, stack);
+        loader_jump(elf.interpreter[0] ? interpreter.entry : elf.entry, stack);
 }
 
 /* ---- a restored one ---- */
@@ -420,7 +454,7 @@ static void restart_program(struct belay_error *err)
     clock_restore();
     if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
         restore_regions(&restore, 0, VK_ADDRESS, err) ||
-        restore_regions(&restore, VK_ARENA_END, UPPER_END, err))
+        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
         return;
     restore_close(&restore);
     close(rank.image_fd);
@@ -428,7 +462,7 @@ static void restart_program(struct belay_error *err)
     arguments_show();
     gate_fault("rank.restore", rank.restore_line);
     rank.control->leader_tid = (uint32_t)gettid();
-    if (trap_install(err))
+    if (settings_restore(err) || trap_install(err))
         return;
     vk_signals_restore();
     if (thread_resume_all(err))
@@ -442,36 +476,75 @@ static void restart_program(struct belay_error *err)
 
 /* ---- the program ---- */
 
-static char **parse_arguments(int argc, char **argv, const char **argv0, struct belay_error *err)
+static int parse_arguments(int argc, char **argv, struct options *options, struct belay_error *err)
 {
     int at = 1;
-    *argv0 = NULL;
-    if (at + 1 < argc && !strcmp(argv[at], "--argv0")) {
-        *argv0 = argv[at + 1];
-        at += 2;
+    *options = (struct options){.native = NULL};
+    for (; at + 1 < argc && strcmp(argv[at], "--"); at += 2) {
+        if (!strcmp(argv[at], "--argv0"))
+            options->argv0 = argv[at + 1];
+        else if (!strcmp(argv[at], "--executed"))
+            options->executed = argv[at + 1];
+        else if (!strcmp(argv[at], "--native"))
+            options->native = argv[at + 1];
+        else if (!strcmp(argv[at], "--tries"))
+            options->tries = atoi(argv[at + 1]);
+        else
+            break;
     }
-    if (at >= argc || strcmp(argv[at], "--") || at + 1 >= argc) {
-        belay_error_set(err, EINVAL,
-                        "belay-launch is started by libbelay.so; to use it by hand: "
-                        "belay-launch [--argv0 NAME] -- PROGRAM [args]");
-        return NULL;
+    if (at + 1 >= argc || strcmp(argv[at], "--"))
+        return belay_error_set(err, EINVAL,
+                               "belay-launch is started by libbelay.so; to use it by hand: "
+                               "belay-launch [--argv0 NAME] -- PROGRAM [args]");
+    options->command = argv + at + 1;
+    return 0;
+}
+
+/* The same once more, put elsewhere by the kernel. Returns if that fails. */
+static void start_again(int argc, char **argv, const struct options *options)
+{
+    char native[CONFINE_TEXT_BYTES], tries[16];
+    char **again = calloc((size_t)argc + 9, sizeof *again);
+    int used = 0;
+    if (!again)
+        return;
+    confine_begin(native);
+    snprintf(tries, sizeof tries, "%d", options->tries + 1);
+    again[used++] = argv[0];
+    again[used++] = (char *)(uintptr_t)"--native";
+    again[used++] = native;
+    again[used++] = (char *)(uintptr_t)"--tries";
+    again[used++] = tries;
+    if (options->executed) {
+        again[used++] = (char *)(uintptr_t)"--executed";
+        again[used++] = (char *)(uintptr_t)options->executed;
     }
-    return argv + at + 1;
+    if (options->argv0) {
+        again[used++] = (char *)(uintptr_t)"--argv0";
+        again[used++] = (char *)(uintptr_t)options->argv0;
+    }
+    again[used++] = (char *)(uintptr_t)"--";
+    for (char **word = options->command; *word; word++)
+        again[used++] = *word;
+    execv("/proc/self/exe", again);
+    confine_end(native);
+    free(again);
 }
 
 int main(int argc, char **argv)
 {
     struct belay_error err = {0};
-    struct paths paths;
-    const char *argv0;
+    struct options options;
+    static struct paths paths; /* the virtual kernel keeps some */
     static char program[PATH_MAX];
     if (argc == 2 && !strcmp(argv[1], "--transports"))
         return transports_print();
-    char **arguments = parse_arguments(argc, argv, &argv0, &err);
-    if (!arguments)
+    if (parse_arguments(argc, argv, &options, &err))
         die(&err);
-    if (!realpath(arguments[0], program)) {
-        belay_error_errno(&err, "cannot find %s", arguments[0]);
+    if (!options.native || !confine_end(options.native))
+        start_again(argc, argv, &options);
+    if (!realpath(options.command[0], program)) {
+        belay_error_errno(&err, "cannot find %s", options.command[0]);
         die(&err);
     }
     if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
@@ -484,23 +557,28 @@ int main(int argc, char **argv)
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
+    vk_exec_start(environ, paths.preload, rank.variable);
     vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
         restart_program(&err);
+        if (err.code == EADDRINUSE && options.tries < TRIES_MAX)
+            start_again(argc, argv, &options);
     } else if (vk_create() < 0) {
         belay_error_set(&err, ENOMEM, "the address range of the upper half is taken");
     } else if (!thread_adopt_main(&err)) {
-        if (argv0)
-            arguments[0] = (char *)(uintptr_t)argv0;
+        if (options.argv0)
+            options.command[0] = (char *)(uintptr_t)options.argv0;
+        take_over(&rank.control->carried);
         process_adopt_fds();
         limits_begin();
+        settings_begin();
         vk_fd_drop(rank.sock);
         vk_fd_drop(rank.event_fd);
         vk_fd_drop(rank.control->tracking_fd);
         vk_fd_drop(rank.wake_fd);
         vk_stream_go_on();
-        start_program(&paths, program, arguments, &err);
+        start_program(&paths, program, &options, &err);
     }
     die(&err);
 }

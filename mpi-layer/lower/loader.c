@@ -36,11 +36,18 @@ static int read_headers(int fd, const char *path, Elf64_Ehdr *header, Elf64_Phdr
     return 0;
 }
 
+/* The next file goes to a multiple of this, if there is room: data of programs rely on it. */
+static void align_next_file(uint64_t align)
+{
+    if (align > MAP_PAGE_BYTES && !(align & (align - 1)) && align <= UPPER_FILES_END - UPPER_FILES)
+        VK->next_file = (VK->next_file + align - 1) & ~(align - 1);
+}
+
 /* Reserve the whole span, so that segments keep their distances. Returns the bias, or -1. */
 static int reserve_span(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments, const char *path,
                         uint64_t *bias, struct belay_error *err)
 {
-    uint64_t low = UINT64_MAX, high = 0;
+    uint64_t low = UINT64_MAX, high = 0, align = 0;
     for (int i = 0; i < header->e_phnum; i++) {
         if (segments[i].p_type != PT_LOAD)
             continue;
@@ -48,10 +55,12 @@ static int reserve_span(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segm
         uint64_t end = VK_PAGE_UP(segments[i].p_vaddr + segments[i].p_memsz);
         low = start < low ? start : low;
         high = end > high ? end : high;
+        align = segments[i].p_align > align ? segments[i].p_align : align;
     }
     if (low >= high)
         return belay_error_set(err, ENOEXEC, "%s has nothing to load", path);
     if (header->e_type == ET_DYN) {
+        align_next_file(align);
         long at = vk_mmap(0, high - low, PROT_NONE, MAP_PRIVATE, fd, 0);
         if (at < 0)
             return belay_error_set(err, (int)-at, "no room for %s: %s", path, strerror((int)-at));
@@ -59,6 +68,13 @@ static int reserve_span(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segm
         return 0;
     }
     *bias = 0;
+    if (vk_is_reserved(low, high - low))
+        return belay_error_set(
+            err, EADDRINUSE,
+            "%s is linked to lie at 0x%lx, where Belay has its own half of the process; link it "
+            "to lie elsewhere, or as a position-independent executable (-pie)",
+            path, (unsigned long)low);
+    vk_brk_begin(high);
     void *at = mmap((void *)low, high - low, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
     if (at != (void *)low)
@@ -94,12 +110,31 @@ static int map_segment(int fd, const Elf64_Phdr *segment, uint64_t bias)
     return 0;
 }
 
+/* Go's run-time and some allocators do: of a program outside of the upper range, the filter has to know. */
+static void note_own_calls(const Elf64_Phdr *segment)
+{
+    uint64_t start = VK_PAGE_DOWN(segment->p_vaddr), end = segment->p_vaddr + segment->p_filesz;
+    if (!(segment->p_flags & PF_X) || !vk_makes_calls((const uint8_t *)segment->p_vaddr, segment->p_filesz))
+        return;
+    VK->own_calls[0] = start;
+    VK->own_calls[1] = VK_PAGE_UP(end);
+}
+
+static bool has_soname(uint64_t dynamic)
+{
+    for (const Elf64_Dyn *d = (const Elf64_Dyn *)dynamic; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_SONAME)
+            return true;
+    return false;
+}
+
 static int map_all(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments, const char *path,
                    struct loaded_elf *elf, struct belay_error *err)
 {
     uint64_t bias;
     elf->interpreter[0] = 0;
     elf->phdr = 0;
+    elf->has_executable_stack = elf->is_library = false;
     if (reserve_span(fd, header, segments, path, &bias, err))
         return -1;
     for (int i = 0; i < header->e_phnum; i++) {
@@ -108,13 +143,20 @@ static int map_all(int fd, const Elf64_Ehdr *header, const Elf64_Phdr *segments,
             ssize_t got = pread(fd, elf->interpreter, segment->p_filesz, (off_t)segment->p_offset);
             elf->interpreter[got > 0 ? got : 0] = 0;
         }
+        if (segment->p_type == PT_GNU_STACK) /* without one, the kernel's default is not to be */
+            elf->has_executable_stack = segment->p_flags & PF_X;
         if (segment->p_type != PT_LOAD)
             continue;
         if (map_segment(fd, segment, bias))
             return belay_error_errno(err, "cannot map %s", path);
         if (header->e_phoff >= segment->p_offset && header->e_phoff < segment->p_offset + segment->p_filesz)
             elf->phdr = bias + segment->p_vaddr + header->e_phoff - segment->p_offset;
+        if (header->e_type == ET_EXEC)
+            note_own_calls(segment);
     }
+    for (int i = 0; i < header->e_phnum; i++)
+        if (segments[i].p_type == PT_DYNAMIC)
+            elf->is_library = has_soname(bias + segments[i].p_vaddr);
     elf->bias = bias;
     elf->entry = bias + header->e_entry;
     elf->phnum = header->e_phnum;
@@ -162,10 +204,11 @@ static size_t count_of(char *const list[])
 }
 
 /* Like the kernel's: a mapping that grows down as far as the stack limit lets it. */
-static int map_stack(uint64_t needed, struct belay_error *err)
+static int map_stack(uint64_t needed, bool is_executable, struct belay_error *err)
 {
     uint64_t bytes = VK_PAGE_UP(needed + STACK_INITIAL_BYTES);
-    void *at = mmap((void *)(UPPER_STACK_TOP - bytes), bytes, PROT_READ | PROT_WRITE,
+    int prot = PROT_READ | PROT_WRITE | (is_executable ? PROT_EXEC : 0);
+    void *at = mmap((void *)(UPPER_STACK_TOP - bytes), bytes, prot,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
     if (at == MAP_FAILED)
         return belay_error_errno(err, "cannot map a stack");
@@ -173,9 +216,10 @@ static int map_stack(uint64_t needed, struct belay_error *err)
 }
 
 /* The kernel's vector with the upper half's values put in. Returns the number of words. */
-static size_t build_auxv(uint64_t *out, const struct loaded_elf *program, uint64_t interpreter_base,
-                         const char *exec_name, const char *platform, const void *random)
+static size_t build_auxv(uint64_t *out, const struct loader_start *start, const char *exec_name,
+                         const char *platform, const void *random)
 {
+    const struct loaded_elf *program = start->program;
     Elf64_auxv_t kernel[MAX_AUXV];
     int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, kernel, sizeof kernel);
@@ -187,7 +231,7 @@ static size_t build_auxv(uint64_t *out, const struct loaded_elf *program, uint64
         switch (type) {
         case AT_PHDR: value = program->phdr; break;
         case AT_PHNUM: value = program->phnum; break;
-        case AT_BASE: value = interpreter_base; break;
+        case AT_BASE: value = start->interpreter_base; break;
         case AT_ENTRY: value = program->entry; break;
         case AT_EXECFN: value = (uint64_t)exec_name; break;
         case AT_PLATFORM: value = (uint64_t)platform; break;
@@ -214,10 +258,11 @@ static size_t bytes_of(char *const list[])
     return bytes;
 }
 
-uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, uint64_t interpreter_base,
-                            char *const argv[], char *const envp[], struct belay_error *err)
+uint64_t loader_build_stack(const struct loader_start *start, struct belay_error *err)
 {
-    if (map_stack(bytes_of(argv) + bytes_of(envp) + strlen(path), err))
+    char *const *argv = start->argv, *const *envp = start->envp;
+    uint64_t needed = bytes_of(argv) + bytes_of(envp) + strlen(start->name);
+    if (map_stack(needed, start->program->has_executable_stack, err))
         return 0;
     struct stack stack = {(char *)UPPER_STACK_TOP - 16};
     uint64_t auxv[2 * MAX_AUXV + 2];
@@ -227,7 +272,7 @@ uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, 
         return 0;
     }
     size_t arguments = count_of(argv), variables = count_of(envp);
-    const char *exec_name = push_string(&stack, path), *platform = push_string(&stack, "x86_64");
+    const char *exec_name = push_string(&stack, start->name), *platform = push_string(&stack, "x86_64");
     VK->variables[1] = (uint64_t)stack.top;
     char **pointers = calloc(arguments + variables + 2, sizeof *pointers);
     if (!pointers) {
@@ -242,13 +287,15 @@ uint64_t loader_build_stack(const char *path, const struct loaded_elf *program, 
     VK->arguments[0] = (uint64_t)stack.top;
     stack.top = (char *)((uint64_t)stack.top & ~15ul);
     const void *random_at = push_bytes(&stack, random, sizeof random);
-    size_t words = build_auxv(auxv, program, interpreter_base, exec_name, platform, random_at);
+    size_t words = build_auxv(auxv, start, exec_name, platform, random_at);
     size_t table = (1 + arguments + 1 + variables + 1 + words) * sizeof(uint64_t);
     stack.top = (char *)(((uint64_t)stack.top - table) & ~15ul);
     uint64_t *out = (uint64_t *)stack.top;
     *out++ = arguments;
     memcpy(out, pointers, (arguments + variables + 2) * sizeof *pointers);
     memcpy(out + arguments + variables + 2, auxv, words * sizeof *auxv);
+    VK->auxiliary[0] = (uint64_t)(out + arguments + variables + 2);
+    VK->auxiliary[1] = VK->auxiliary[0] + words * sizeof *auxv;
     free(pointers);
     return (uint64_t)stack.top;
 }

@@ -1,8 +1,8 @@
 /*
  * map.h - the address map of a rank: where the upper half's parts and the fixed lower pages lie.
  *
- * Everything from UPPER_BASE to UPPER_END, and what the application maps below 2 GiB, is saved. The two
- * gate pages lie just below and are made anew by every launch, at addresses that the saved half knows.
+ * Everything is saved but the windows of the lower half (common/image/layout.h). Two fixed pages of that are
+ * made anew by every launch, at addresses that the saved half knows.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_MAP_H
 #define BELAY_MPI_LAYER_LOWER_MAP_H
@@ -11,6 +11,8 @@
 
 #define MAP_PAGE_BYTES 4096ul
 
+#define LOWER_FIXED 0x15f000000000ul
+#define LOWER_FIXED_END 0x15f100000000ul
 #define GATE_ADDRESS 0x15f000000000ul /* struct gate, not saved */
 #define VDSO_ADDRESS 0x15f000100000ul /* belay-vdso.so, not saved, same content after a restart */
 
@@ -30,7 +32,12 @@
 #define UPPER_STACK_FLOOR 0x168000000000ul
 #define UPPER_ANON 0x170000000000ul
 #define UPPER_ANON_END UPPER_END
-#define UPPER_LOW 0x20000000ul /* for MAP_32BIT */
-#define UPPER_LOW_MAP_END 0x7f000000ul
+/* For MAP_32BIT, as the kernel does. Programs that are not position independent lie below, with their heap.
+ */
+#define UPPER_LOW 0x40000000ul
+#define UPPER_LOW_MAP_END 0x80000000ul
+/* For what is larger than the areas above: reservations of address space. */
+#define UPPER_WIDE UPPER_END
+#define UPPER_WIDE_END 0x550000000000ul
 
 #endif

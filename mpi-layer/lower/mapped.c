@@ -36,7 +36,7 @@ static char *path_of(char *line, bool *is_writable)
     if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%c%*c%c %*x %*x:%*x %*u %n", &start, &end, &writable,
                &sharing, &path_at) < 4)
         return NULL;
-    bool is_upper = end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
+    bool is_upper = layout_is_upper(&GATE->layout, start, end);
     bool is_named = path_at > 0 && line[path_at] == '/' && !strstr(line + path_at, " (deleted)");
     *is_writable = writable == 'w';
     return is_upper && is_named && sharing == 's' ? line + path_at : NULL;

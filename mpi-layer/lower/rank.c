@@ -50,6 +50,7 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
         if (parse_number(names[0], number, &rank->rank, err) ||
             parse_number(names[1], count, &rank->ranks, err))
             return -1;
+        rank->variable = number - strlen(names[0]) - 1;
         break;
     }
     if (rank->rank >= rank->ranks)

@@ -12,6 +12,7 @@
 
 struct rank {
     uint32_t rank, ranks;
+    const char *variable; /* of the environment, "NAME=value", that says `rank`; NULL: there is no launcher */
     uint32_t epoch;
     uint64_t restore_line; /* 0: start from the beginning */
     struct control *control;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/map.h"
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/reopen.h"
@@ -18,6 +19,8 @@
 #define MAP_RUNS_MAX 16384u
 
 static uint64_t choose_map_bytes(const struct image_view *view);
+static int check_place(const struct image_view *view, struct belay_error *err);
+static uint64_t find_stack(const struct image_view *view);
 
 int restore_open(struct restore *restore, int fd, struct belay_error *err)
 {
@@ -27,7 +30,12 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
         return belay_error_errno(err, "cannot look at the image");
     if (image_load(fd, &restore->view, err))
         return -1;
+    if (check_place(&restore->view, err)) {
+        image_unload(&restore->view);
+        return -1;
+    }
     restore->map_bytes = choose_map_bytes(&restore->view);
+    restore->stack = find_stack(&restore->view);
     vk_image_begin(st.st_ino);
     return 0;
 }
@@ -35,6 +43,44 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
 void restore_close(struct restore *restore)
 {
     image_unload(&restore->view);
+}
+
+/* The kernel may have put this process's lower half elsewhere than the one's that was saved. */
+static int check_place(const struct image_view *view, struct belay_error *err)
+{
+    for (uint64_t i = 0; i < view->header->region_count; i++) {
+        const struct image_region *region = &view->regions[i];
+        if (!layout_is_upper(&GATE->layout, region->start, region->end))
+            return belay_error_set(
+                err, EADDRINUSE,
+                "the program had memory at 0x%lx, where the kernel has put Belay's own half of "
+                "this process; try again",
+                (unsigned long)region->start);
+    }
+    return 0;
+}
+
+/* Below UPPER_STACK_TOP, region by region: some may be executable, or guards. */
+static uint64_t find_stack(const struct image_view *view)
+{
+    uint64_t start = UPPER_STACK_TOP;
+    for (uint64_t i = view->header->region_count; i-- > 0;)
+        if (view->regions[i].end == start)
+            start = view->regions[i].start;
+    return start;
+}
+
+/* The virtual kernel's memory, which is needed by what handles the rest. */
+static bool is_own(const struct image_region *region)
+{
+    return region->start >= VK_ADDRESS && region->start < VK_ARENA_END;
+}
+
+/* All parts of a stack do, and other memory that the program has mapped so. */
+static bool grows_down(const struct restore *restore, const struct image_region *region)
+{
+    bool is_stack = region->start >= restore->stack && region->end <= UPPER_STACK_TOP;
+    return is_stack || (!is_own(region) && advice_is_growing(region->start));
 }
 
 /* What is shared is written to: it has to be the file that was mapped. */
@@ -81,15 +127,17 @@ static int open_region_file(const struct image_region *region, const char *path,
     return fd;
 }
 
-static int map_region(const struct image_region *region, const char *path, struct belay_error *err)
+static int map_region(const struct restore *restore, const struct image_region *region,
+                      struct belay_error *err)
 {
+    const char *path = image_string(&restore->view, region->path);
     bool is_file = region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE;
     bool is_shared = region->kind == IMAGE_REGION_SHARED_ANON || region->kind == IMAGE_REGION_SHARED_FILE;
     int prot = is_shared && is_file ? (int)region->prot : PROT_READ | PROT_WRITE;
     int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd = -1;
     if (!is_file)
         flags |= MAP_ANONYMOUS;
-    if (region->end == UPPER_STACK_TOP)
+    if (region->kind == IMAGE_REGION_ANON && grows_down(restore, region))
         flags |= MAP_GROWSDOWN;
     if (is_file && (fd = open_region_file(region, path, err)) < 0)
         return -1;
@@ -118,12 +166,10 @@ static uint64_t choose_map_bytes(const struct image_view *view)
     }
 }
 
-/* The stack has to grow, and the virtual kernel's own memory is needed by what handles the rest. */
 static bool may_be_mapped(const struct restore *restore, const struct image_region *region,
                           const struct image_run *run)
 {
-    bool is_own = region->start >= VK_ADDRESS && region->start < VK_ARENA_END;
-    return region->kind == IMAGE_REGION_ANON && region->end != UPPER_STACK_TOP && !is_own &&
+    return region->kind == IMAGE_REGION_ANON && !grows_down(restore, region) && !is_own(region) &&
            run->bytes >= restore->map_bytes;
 }
 
@@ -166,8 +212,7 @@ static int fill_region(const struct restore *restore, const struct image_region 
 static int restore_region(const struct restore *restore, const struct image_region *region,
                           struct belay_error *err)
 {
-    if (map_region(region, image_string(&restore->view, region->path), err) ||
-        fill_region(restore, region, err))
+    if (map_region(restore, region, err) || fill_region(restore, region, err))
         return -1;
     if (region->kind != IMAGE_REGION_SHARED_FILE && region->prot != (PROT_READ | PROT_WRITE) &&
         mprotect((void *)region->start, region->end - region->start, (int)region->prot))

@@ -9,6 +9,7 @@ struct restore {
     int fd; /* of the image, borrowed */
     struct image_view view;
     uint64_t map_bytes; /* runs of at least this size are mapped */
+    uint64_t stack;     /* the lowest address of the main thread's stack, which may be several regions */
 };
 
 /* Read and check the tables of the image in fd. Returns 0, or -1 with err. restore_close() it. */

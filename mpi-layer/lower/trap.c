@@ -135,9 +135,23 @@ static void emit_load_argument(struct program *p, int argument)
          0, 0);
 }
 
+/* Calls that a program outside of the upper range makes itself pass over the next `skipped` instructions. */
+static void emit_own_calls(struct program *p, unsigned char skipped)
+{
+    uint64_t start = VK->own_calls[0], end = VK->own_calls[1];
+    if (start == end || start >> 32 != end >> 32)
+        return;
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(start >> 32), 0, 3);
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer), 0, 0);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)start, 0, 1);
+    emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)end, 0, skipped);
+}
+
 /* Go on only with calls from the upper half, their number in the accumulator. */
 static void emit_upper_only(struct program *p)
 {
+    emit_own_calls(p, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
@@ -216,6 +230,14 @@ static void serve_write(ucontext_t *uc, long nr)
             vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
 }
 
+static long serve_exec(const ucontext_t *uc, long nr)
+{
+    const greg_t *g = uc->uc_mcontext.gregs;
+    uint64_t arguments[] = {(uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX],
+                            (uint64_t)g[REG_R10], (uint64_t)g[REG_R8]};
+    return vk_exec(nr, arguments, frame_mask(uc));
+}
+
 static void on_sigsys(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -229,6 +251,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         g[REG_RAX] = serve_clone_thread(uc);
     else if (nr == SYS_clone || nr == SYS_fork)
         g[REG_RAX] = serve_fork(nr, g);
+    else if (nr == SYS_execve || nr == SYS_execveat)
+        g[REG_RAX] = serve_exec(uc, nr);
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
     else if (vk_file_is_write(nr))
@@ -381,9 +405,9 @@ static void emit_reads(struct program *p)
 
 /*
  * Allow unless the instruction pointer lies in the upper range; then trap the numbers served, and clone
- * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere, but its system calls
- * are the C library's; filtering low addresses would catch static programs that it executes, which keep the
- * filter but not the handler.)
+ * unless it makes a vfork()ed child. (A non-PIE application's own text lies elsewhere. Its system calls are
+ * the C library's, as a rule: only if it makes some itself, its addresses are filtered, too. Statically
+ * linked programs that it executes may lie there, and keep the filter but not the handler.)
  */
 static void build_filter(struct program *p)
 {

@@ -45,11 +45,18 @@ bool vk_is_own_process(void);
 /* True in the rank itself, false in its forked children. */
 bool vk_is_rank(void);
 
+/* "belay: rank N: BEFORE", the address (0: none), "BEHIND" on standard error (vk_say.c). */
+void vk_say(const char *before, uint64_t address, const char *behind);
+
 /* Address space (vk_memory.c). */
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset);
 long vk_munmap(uint64_t addr, uint64_t bytes);
 long vk_shmat(long id, uint64_t addr, long flags);
 long vk_brk(uint64_t end);
+/* The heap of brk(2) begins here, as behind a program that is not position independent. */
+void vk_brk_begin(uint64_t start);
+/* Is any of it what the application must leave alone: the lower half, the virtual kernel's own memory? */
+bool vk_is_reserved(uint64_t start, uint64_t bytes);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
 /* What is mapped (vk_maps.c): the first mapping in [from, to), clipped to it; of this inode, or of any. */
@@ -69,8 +76,22 @@ bool vk_image_is_used(void);
 long vk_image_leave(uint64_t start, uint64_t bytes);
 long vk_madvise(uint64_t start, uint64_t bytes, long advice);
 
-/* Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library. */
-void vk_patch(uint8_t *code, uint64_t bytes, long prot);
+/*
+ * Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library, which nobody executes
+ * yet. False: it cannot be made executable again, and has to be mapped anew.
+ */
+bool vk_patch(uint8_t *code, uint64_t bytes, long prot);
+
+/*
+ * execve and execveat (vk_exec.c), in the handler of a trap whose frame has this signal mask; arguments as of
+ * the call. First, once: the variables that the process was started with, the path of libbelay.so, and which
+ * variable says which rank this is (NULL: none). They must stay.
+ */
+long vk_exec(long nr, const uint64_t *arguments, uint64_t mask);
+void vk_exec_start(char *const *variables, const char *preload, const char *launched);
+
+/* Does code make system calls that are served, by instructions of its own? (vk_patch.c) */
+bool vk_makes_calls(const uint8_t *code, uint64_t bytes);
 
 /* Descriptors (vk_fd.c). */
 void vk_fd_add(long fd);
@@ -133,6 +154,10 @@ extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
 #define VK_SYSCALL_BYTES 2
 #define VK_SYS_epoll_pwait2 441
 
+/* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
+long vk_refuse(long nr, long a, long b, long c, long d, long e);
+long vk_arch_prctl(long code, uint64_t addr);
+
 /* Clocks (vk_clock.c). Times are struct timespec. */
 long vk_clock_gettime(long clock, int64_t *time);
 long vk_getrusage(long who, int64_t *usage);
@@ -175,5 +200,11 @@ void vk_park_event(void);
 /* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
 void vk_thread_note(void);
 void vk_thread_restore(struct thread *self);
+
+/* Settings of the calling thread (vk_settings.c): read / set what the program had changed since its start. */
+void vk_settings_read(struct vk_settings *settings);
+void vk_settings_restore(const struct vk_settings *noted, const struct vk_settings *start);
+/* Before that, once, by the main thread of a restored process. */
+void vk_settings_begin(void);
 
 #endif

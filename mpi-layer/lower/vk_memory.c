@@ -49,6 +49,31 @@ static struct area area_anon(void)
     return (struct area){&VK->next_anon, UPPER_ANON, UPPER_ANON_END};
 }
 
+bool vk_is_reserved(uint64_t start, uint64_t bytes)
+{
+    uint64_t end = start + bytes < start ? UINT64_MAX : start + bytes;
+    return layout_is_lower(&GATE->layout, start, end) || (start < UPPER_TRAMPOLINES_END && end > VK_ADDRESS);
+}
+
+/* Behind the lower half's mmap area, where the kernel has that here (vm.legacy_va_layout). */
+static struct area area_wide(void)
+{
+    struct area wide = {&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END};
+    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++)
+        if (GATE->layout.lower[i].start < wide.high && GATE->layout.lower[i].end > wide.low)
+            wide.low = GATE->layout.lower[i].end;
+    if (VK->next_wide < wide.low)
+        VK->next_wide = wide.low;
+    return wide;
+}
+
+/* Anonymous memory wherever there is room. */
+static long place_anon(uint64_t bytes, long prot, long flags, long fd, long offset, uint64_t align)
+{
+    long result = place(area_anon(), bytes, prot, flags, fd, offset, align);
+    return result == -ENOMEM ? place(area_wide(), bytes, prot, flags, fd, offset, align) : result;
+}
+
 /* A large mapping starts at a huge page's boundary, as the kernel would do. */
 static uint64_t alignment(uint64_t bytes)
 {
@@ -94,7 +119,50 @@ static void patch_mapped(long at, uint64_t bytes, long prot, long fd, long offse
     if (!is_c_library(fd) || raw2(SYS_fstat, fd, &st) < 0 || st.st_size <= offset)
         return;
     uint64_t valid = (uint64_t)(st.st_size - offset);
-    vk_patch((uint8_t *)at, valid < bytes ? valid : bytes, prot);
+    if (!vk_patch((uint8_t *)at, valid < bytes ? valid : bytes, prot))
+        raw_syscall(SYS_mmap, at, (long)bytes, prot, MAP_PRIVATE | MAP_FIXED, fd, offset);
+}
+
+/* At an address of the program's choice. What is the lower half's is not given away, and the program told. */
+static long map_fixed(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    if (!vk_is_reserved(addr, bytes))
+        return raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset);
+    if (flags & MAP_FIXED_NOREPLACE)
+        return -EEXIST;
+    vk_say("the program wants to map memory at ", addr,
+           ", where Belay has its own half of the process: refused (ENOMEM)");
+    return -ENOMEM;
+}
+
+/*
+ * At the address that the program would like, if it is free; -1: it is not. Files go elsewhere: a library
+ * that was linked for an address (prelink) has system calls, which are known by where they are.
+ */
+static long map_hinted(uint64_t hint, uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    uint64_t addr = VK_PAGE_UP(hint), high = flags & MAP_32BIT ? UPPER_LOW_MAP_END : LAYOUT_END;
+    bool is_file_elsewhere = !(flags & MAP_ANONYMOUS) && (addr < UPPER_BASE || addr >= UPPER_END);
+    if (!addr || is_file_elsewhere || addr + bytes < addr || addr + bytes > high ||
+        vk_is_reserved(addr, bytes))
+        return -1;
+    long result =
+        raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+    return result < 0 ? -1 : result;
+}
+
+static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
+    struct area low = {&VK->next_low, UPPER_LOW, UPPER_LOW_MAP_END};
+    long result = -ENOMEM;
+    if (flags & MAP_32BIT)
+        return place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
+    if (!(flags & MAP_ANONYMOUS))
+        result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
+    if (result == -ENOMEM)
+        result = place_anon(bytes, prot, flags, fd, offset, alignment(bytes));
+    return result;
 }
 
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
@@ -102,24 +170,12 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
     long result = -1;
     if (!bytes)
         return -EINVAL;
-    if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
-        result = raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset);
-    } else if (flags & MAP_32BIT) {
-        struct area low = {&VK->next_low, UPPER_LOW, UPPER_LOW_MAP_END};
-        result = place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
-    } else {
-        if (addr >= UPPER_BASE && addr + bytes < UPPER_END)
-            result =
-                raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
-        if (result == -EEXIST) /* only a hint */
-            result = -1;
-        if (result < 0 && !(flags & MAP_ANONYMOUS)) {
-            struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
-            result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
-        }
-        if (result == -1 || result == -ENOMEM)
-            result = place(area_anon(), bytes, prot, flags, fd, offset, alignment(bytes));
-    }
+    if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+        result = map_fixed(addr, bytes, prot, flags, fd, offset);
+    else if ((result = map_hinted(addr, bytes, prot, flags, fd, offset)) == -1)
+        result = map_anywhere(bytes, prot, flags, fd, offset);
+    if (flags & MAP_GROWSDOWN)
+        VK->has_advice = 1;
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
@@ -134,7 +190,7 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
 /* The last mapping given back makes its place the next one again: long runs reuse addresses. */
 long vk_munmap(uint64_t addr, uint64_t bytes)
 {
-    if (addr < GATE_ADDRESS + (1ul << 32) && addr + bytes > GATE_ADDRESS)
+    if (vk_is_reserved(addr, bytes))
         return -EINVAL;
     long result = raw2(SYS_munmap, addr, bytes);
     uint64_t end = addr + VK_PAGE_UP(bytes);
@@ -147,11 +203,11 @@ long vk_munmap(uint64_t addr, uint64_t bytes)
 long vk_shmat(long id, uint64_t addr, long flags)
 {
     struct shmid_ds segment;
+    long result = raw3(SYS_shmctl, id, IPC_STAT, &segment);
+    if (result < 0 || (addr && vk_is_reserved(addr, segment.shm_segsz)))
+        return result < 0 ? result : -EINVAL;
     if (addr)
         return raw3(SYS_shmat, id, addr, flags);
-    long result = raw3(SYS_shmctl, id, IPC_STAT, &segment);
-    if (result < 0)
-        return result;
     long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0, MAP_PAGE_BYTES);
     if (at < 0)
@@ -162,14 +218,20 @@ long vk_shmat(long id, uint64_t addr, long flags)
     return result;
 }
 
+void vk_brk_begin(uint64_t start)
+{
+    VK->brk = VK->brk_start = start;
+}
+
 long vk_brk(uint64_t end)
 {
-    if (end < UPPER_BRK || end > UPPER_BRK_END)
+    if (end < VK->brk_start || end > VK->brk_end)
         return (long)VK->brk;
     uint64_t old_page = VK_PAGE_UP(VK->brk), new_page = VK_PAGE_UP(end);
     if (new_page > old_page) {
-        if (raw_syscall(SYS_mmap, (long)old_page, (long)(new_page - old_page), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) < 0)
+        if (vk_is_reserved(old_page, new_page - old_page) ||
+            raw_syscall(SYS_mmap, (long)old_page, (long)(new_page - old_page), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) < 0)
             return (long)VK->brk;
     } else if (new_page < old_page) {
         raw2(SYS_munmap, new_page, old_page - new_page);
@@ -233,6 +295,8 @@ static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, uint6
 static long move_to(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
     uint64_t length = VK_PAGE_UP(bytes);
+    if (vk_is_reserved(wanted, length))
+        return -ENOMEM;
     bool is_plain = length && length == VK_PAGE_UP(old_bytes) && !((old | wanted) & (MAP_PAGE_BYTES - 1)) &&
                     (old + length <= wanted || wanted + length <= old);
     if (is_plain)
@@ -258,8 +322,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
     if (result > 0)
         return result;
     /* It has to move: reserve a place of ours and move there. */
-    long at = place(area_anon(), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
-                    alignment(bytes));
+    long at =
+        place_anon(bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, alignment(bytes));
     if (at < 0)
         return at;
     result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);
@@ -272,6 +336,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
 
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
+    if (vk_is_reserved(old, old_bytes))
+        return -EFAULT;
     long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
     return left < 0 ? left : note_move(move(old, old_bytes, bytes, flags, wanted), old, bytes);
 }

@@ -6,15 +6,23 @@
  *
  * The trampoline lies within 2 GiB, in saved memory, and goes through the gate. Call sites of another
  * shape, and calls that need the trap's registers, are caught by the seccomp filter.
+ *
+ * Nothing is writable and executable at once: the text of a library that is being mapped is no code yet, and
+ * its trampolines are in pages of their own.
  */
 #include "mpi-layer/lower/vk.h"
 
 #include <linux/mman.h>
+#include <linux/prctl.h>
 #include <stddef.h>
 
 #define SITE_BYTES 7
 #define TRAMPOLINE_BYTES 32
-#define TRAMPOLINE_CHUNK (256ul << 10)
+#define TRAMPOLINE_CHUNK (64ul << 10)
+
+#ifndef PR_GET_MDWE
+#define PR_GET_MDWE 66
+#endif
 
 static bool is_patched_call(unsigned nr)
 {
@@ -44,19 +52,38 @@ static bool is_patched_call(unsigned nr)
     return false;
 }
 
-static bool is_site(const uint8_t *p)
+/* mov $NR, %eax; syscall */
+static bool is_call(const uint8_t *p)
 {
-    return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05 &&
-           is_patched_call(p[1] | (unsigned)p[2] << 8);
+    return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05;
 }
 
+static unsigned number_of(const uint8_t *p)
+{
+    return p[1] | (unsigned)p[2] << 8;
+}
+
+static bool is_site(const uint8_t *p)
+{
+    return is_call(p) && is_patched_call(number_of(p));
+}
+
+bool vk_makes_calls(const uint8_t *code, uint64_t bytes)
+{
+    for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++)
+        for (const int *nr = vk_trapped_calls; is_call(code + i) && *nr >= 0; nr++)
+            if (number_of(code + i) == (unsigned)*nr)
+                return true;
+    return false;
+}
+
+/* Pages for the trampolines of one mapping: from VK->trampoline_next on, writable until they are closed. */
 static uint8_t *trampoline_alloc(void)
 {
     if (VK->trampoline_next + TRAMPOLINE_BYTES > VK->trampoline_end) {
         if (VK->trampoline_end + TRAMPOLINE_CHUNK > UPPER_TRAMPOLINES_END)
             return NULL;
-        long at = raw_syscall(SYS_mmap, (long)VK->trampoline_end, TRAMPOLINE_CHUNK,
-                              PROT_READ | PROT_WRITE | PROT_EXEC,
+        long at = raw_syscall(SYS_mmap, (long)VK->trampoline_end, TRAMPOLINE_CHUNK, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (at < 0)
             return NULL;
@@ -65,6 +92,15 @@ static uint8_t *trampoline_alloc(void)
     uint8_t *trampoline = (uint8_t *)VK->trampoline_next;
     VK->trampoline_next += TRAMPOLINE_BYTES;
     return trampoline;
+}
+
+static long close_trampolines(uint64_t start)
+{
+    uint64_t end = VK_PAGE_UP(VK->trampoline_next);
+    if (end < VK->trampoline_end)
+        raw2(SYS_munmap, end, VK->trampoline_end - end);
+    VK->trampoline_next = VK->trampoline_end = end;
+    return end > start ? raw3(SYS_mprotect, start, end - start, PROT_READ | PROT_EXEC) : 0;
 }
 
 static void put32(uint8_t *p, uint32_t value)
@@ -92,24 +128,42 @@ static void write_trampoline(uint8_t *t, const uint8_t *site)
     t[25] = 0x41, t[26] = 0xff, t[27] = 0x23; /* jmp *(%r11) */
 }
 
-void vk_patch(uint8_t *code, uint64_t bytes, long prot)
+/* Sites that were given a trampoline, -1: the text cannot be made writable. */
+static long patch_sites(uint8_t *code, uint64_t bytes)
 {
-    bool is_writable = false;
+    long sites = 0;
     for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++) {
         if (!is_site(code + i))
             continue;
+        if (sites == 0 && raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE) < 0)
+            return -1;
         uint8_t *trampoline = trampoline_alloc();
         long distance = trampoline ? trampoline - (code + i + 5) : 0;
         if (!trampoline || distance != (int32_t)distance)
-            break;
+            return sites;
         write_trampoline(trampoline, code + i);
-        if (!is_writable &&
-            raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE | PROT_EXEC) < 0)
-            return;
-        is_writable = true;
         code[i] = 0xe9;
         put32(code + i + 1, (uint32_t)distance);
+        sites++;
     }
-    if (is_writable)
-        raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), prot);
+    return sites;
+}
+
+/* A process may forbid itself to make executable what was not (Linux 6.3). */
+static bool may_become_executable(void)
+{
+    return raw_syscall(SYS_prctl, PR_GET_MDWE, 0, 0, 0, 0, 0) <= 0;
+}
+
+bool vk_patch(uint8_t *code, uint64_t bytes, long prot)
+{
+    static uint32_t is_busy; /* two threads that load libraries: the traps of one are left to the filter */
+    bool is_done = true;
+    if (!may_become_executable() || __atomic_exchange_n(&is_busy, 1, __ATOMIC_ACQUIRE))
+        return true;
+    uint64_t start = VK->trampoline_next;
+    if (patch_sites(code, bytes) >= 0)
+        is_done = close_trampolines(start) == 0 && raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), prot) == 0;
+    __atomic_store_n(&is_busy, 0, __ATOMIC_RELEASE);
+    return is_done;
 }

@@ -132,6 +132,7 @@ void vk_thread_note(void)
     struct thread *self = thread_self();
     raw2(SYS_sigaltstack, 0, self->alt_stack);
     raw2(SYS_prctl, PR_GET_NAME, self->name);
+    vk_settings_read(&self->settings);
     note_pending(self);
     self->cpu_noted_ns = processor_ns(self);
 }
@@ -140,6 +141,7 @@ void vk_thread_restore(struct thread *self)
 {
     raw2(SYS_sigaltstack, self->alt_stack, 0);
     raw2(SYS_prctl, PR_SET_NAME, self->name);
+    vk_settings_restore(&self->settings, &VK->thread_settings_at_start);
     rename_sender(&self->signals);
     send_again(&self->signals, self);
     if (self == VK->threads) {

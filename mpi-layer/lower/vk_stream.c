@@ -13,6 +13,8 @@
 #define PIECE_BYTES 4096     /* a pipe that poll(2) calls ready takes that many without waiting */
 #define ROOM_WAIT_NS 1000000 /* between two looks at a full ring */
 #define SYSCALL_BYTES 2
+#define FLUSH_STEP_NS 1000000
+#define FLUSH_STEPS 2000
 
 static struct vk_streams own;
 static uint32_t lock_word;
@@ -40,6 +42,20 @@ void vk_stream_go_on(void)
     own.shared->input_from = VK->input_position;
     __atomic_store_n(&own.shared->input_epoch, own.epoch, __ATOMIC_RELEASE);
     wake_arbiter();
+}
+
+void vk_stream_flush(void)
+{
+    const struct timespec pause = {0, FLUSH_STEP_NS};
+    for (int i = 0; i < STREAMS_PER_RANK && own.shared && own.is_forwarded; i++) {
+        const struct stream *stream = &own.slot->streams[i];
+        for (int step = 0; step < FLUSH_STEPS; step++) {
+            if (__atomic_load_n(&stream->taken, __ATOMIC_ACQUIRE) >= stream_end_now(stream).bytes)
+                break;
+            wake_arbiter();
+            raw2(SYS_nanosleep, &pause, 0);
+        }
+    }
 }
 
 static bool is_same(const struct vk_stream_id *id, const struct stat *st)

@@ -36,6 +36,9 @@ void vk_stream_start(const struct vk_streams *streams);
 /* Rank 0: the application goes on with its input from the position that its image (or 0) says. */
 void vk_stream_go_on(void);
 
+/* The program is about to be replaced: give the arbiter a moment to take what has been written. */
+void vk_stream_flush(void);
+
 /* Which output stream an open file is, 0 or 1; -1: none. */
 struct stat;
 int vk_stream_of(const struct stat *st);

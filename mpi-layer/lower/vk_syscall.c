@@ -2,7 +2,6 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
 
-#include <asm/prctl.h>
 #include <errno.h>
 #include <linux/mman.h>
 #include <stddef.h>
@@ -20,7 +19,9 @@
 const int vk_trapped_calls[] = {
     SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
-    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group,
+    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
+    SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
+    SYS_ioperm, SYS_iopl,
     SYS_readlink, SYS_readlinkat,
     SYS_rt_sigaction, SYS_rt_sigprocmask,
     SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
@@ -88,10 +89,12 @@ long vk_create(void)
     VK->magic = VK_MAGIC;
     VK->layout_version = LAYER_LAYOUT_VERSION;
     VK->pid = VK->rank_pid = (uint32_t)raw0(SYS_getpid);
-    VK->brk = UPPER_BRK;
+    VK->brk = VK->brk_start = UPPER_BRK;
+    VK->brk_end = UPPER_BRK_END;
     VK->next_anon = UPPER_ANON;
     VK->next_file = UPPER_FILES;
     VK->next_low = UPPER_LOW;
+    VK->next_wide = UPPER_WIDE;
     VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
     VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
     VK->outputs[0].digest = VK->outputs[1].digest = STREAM_DIGEST_START;
@@ -133,15 +136,6 @@ static long own_exe(char *buffer, uint64_t bytes)
         used++;
     }
     return (long)used;
-}
-
-static long arch_prctl(long code, uint64_t addr)
-{
-    if (code == ARCH_SET_GS)
-        return -EPERM; /* the GS base is ours */
-    if (code == ARCH_SET_FS && vk_is_own_process())
-        thread_self()->upper_fs = addr;
-    return raw2(SYS_arch_prctl, code, addr);
 }
 
 static long set_tid_address(uint64_t addr)
@@ -199,7 +193,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_shmat:
         return vk_shmat(a, (uint64_t)b, c);
     case SYS_arch_prctl:
-        return arch_prctl(a, (uint64_t)b);
+        return vk_arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:
         return set_tid_address((uint64_t)a);
     case SYS_set_robust_list:
@@ -213,6 +207,16 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_process_vm_writev:
         vk_note_unseen(CONTROL_UNSEEN_OTHERS);
         return raw_syscall(nr, a, b, c, d, e, f);
+    case SYS_prctl:
+    case SYS_seccomp:
+    case SYS_pkey_alloc:
+    case SYS_chroot:
+    case SYS_pivot_root:
+    case SYS_unshare:
+    case SYS_setns:
+    case SYS_ioperm:
+    case SYS_iopl:
+        return vk_refuse(nr, a, b, c, d, e);
     case SYS_gettid:
         return vk_gettid();
     case SYS_tgkill:

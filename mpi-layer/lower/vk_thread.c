@@ -193,7 +193,7 @@ static uint64_t fs_base(void)
 /* Code that is at the same address after a restart: a parked frame may return to it. */
 static bool is_saved_code(uint64_t rip)
 {
-    return rip < UPPER_LOW_END || (rip >= UPPER_BASE && rip < UPPER_END) ||
+    return layout_is_upper(&GATE->layout, rip, rip + 1) ||
            (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + MAP_PAGE_BYTES);
 }
 

@@ -139,7 +139,10 @@ static long open_log(void)
     journal.fd = move_high(fd);
     journal.max_bytes = vk_undo_file_limit();
     journal.log_bytes = (uint64_t)raw3(SYS_lseek, journal.fd, 0, SEEK_END);
-    return journal.log_bytes ? 0 : write_head();
+    if (!journal.log_bytes)
+        return write_head();
+    journal.kept = journal.log_bytes; /* an earlier program of this process has kept fewer files */
+    return 0;
 }
 
 static uint64_t next_time(void)
@@ -193,6 +196,7 @@ long vk_undo_log(const struct vk_undo_note *note)
 
 void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number)
 {
+    open_log(); /* which tells what names are free; without it nothing that is kept can be noted */
     *number = journal.kept++;
     char *at = vk_text_put(vk_text_put_number(name, journal.rank), "-");
     vk_text_put(vk_text_put_number(at, *number), ".kept");

@@ -6,55 +6,76 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define CODE_BYTES 32
-#define CODE_CHUNK 4096
+#define PAGE_BYTES 4096
+#define CLOSURES (PAGE_BYTES / sizeof(union code))
 
 union code {
-    unsigned char bytes[CODE_BYTES];
-    union code *next; /* of a free one */
+    unsigned char bytes[16];
 };
 
-static unsigned char *code_next, *code_end; /* executable memory not yet used */
-static union code *code_free;               /* given back */
+/* What a closure's code reads. */
+struct cell {
+    const void *bound; /* of a free one: the next free cell */
+    closure_f *target;
+};
 
-static unsigned char *code_take(void)
+_Static_assert(sizeof(struct cell) == sizeof(union code), "a cell lies a page behind its code");
+
+static struct cell *free_cells;
+
+static union code *code_of(const struct cell *cell)
 {
-    union code *code = code_free;
-    if (code) {
-        code_free = code->next;
-        return code->bytes;
+    return (union code *)((uintptr_t)cell - PAGE_BYTES);
+}
+
+/* Distances count from the end of each instruction. */
+static void write_code(union code *code)
+{
+    const uint32_t to_bound = PAGE_BYTES - 7, to_target = PAGE_BYTES + offsetof(struct cell, target) - 13;
+    memcpy(code->bytes, "\x4c\x8b\x05", 3);
+    memcpy(code->bytes + 3, &to_bound, 4);
+    memcpy(code->bytes + 7, "\xff\x25", 2);
+    memcpy(code->bytes + 9, &to_target, 4);
+}
+
+/* A page of code, which is not writable once it is executable, and its page of cells. */
+static void add_page(void)
+{
+    unsigned char *page =
+        mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    union code *code = (union code *)page;
+    struct cell *cells = (struct cell *)(void *)(page + PAGE_BYTES);
+    for (size_t i = 0; i < CLOSURES; i++)
+        write_code(&code[i]);
+    if (mprotect(page, PAGE_BYTES, PROT_READ | PROT_EXEC)) {
+        munmap(page, 2 * PAGE_BYTES);
+        return;
     }
-    if (code_next + CODE_BYTES > code_end) {
-        void *chunk =
-            mmap(NULL, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (chunk == MAP_FAILED)
-            return NULL;
-        code_next = chunk;
-        code_end = code_next + CODE_CHUNK;
+    for (size_t i = 0; i < CLOSURES; i++) {
+        cells[i].bound = free_cells;
+        free_cells = &cells[i];
     }
-    code_next += CODE_BYTES;
-    return code_next - CODE_BYTES;
 }
 
 closure_f *closure_new(closure_f *target, const void *bound)
 {
-    uint64_t target_address = (uint64_t)(uintptr_t)target, bound_address = (uint64_t)(uintptr_t)bound;
-    unsigned char *code = code_take();
-    if (!code)
+    if (!free_cells)
+        add_page();
+    struct cell *cell = free_cells;
+    if (!cell)
         return NULL;
-    memcpy(code, "\x49\xb8", 2);
-    memcpy(code + 2, &bound_address, 8);
-    memcpy(code + 10, "\x48\xb8", 2);
-    memcpy(code + 12, &target_address, 8);
-    memcpy(code + 20, "\xff\xe0", 2);
-    return (closure_f *)(uintptr_t)code;
+    free_cells = (struct cell *)(uintptr_t)cell->bound;
+    *cell = (struct cell){bound, target};
+    return (closure_f *)(uintptr_t)code_of(cell);
 }
 
 void closure_free(closure_f *closure)
 {
-    union code *code = (union code *)(uintptr_t)closure;
-    if (!code)
+    if (!closure)
         return;
-    code->next = code_free;
-    code_free = code;
+    struct cell *cell = (struct cell *)((uintptr_t)closure + PAGE_BYTES);
+    cell->bound = free_cells;
+    free_cells = cell;
 }

@@ -2,11 +2,11 @@
  * closure.h - functions with a value bound to them.
  *
  * Some callbacks of MPI tell the callee nothing about what they were registered for. A closure is a few
- * bytes of code in saved memory that pass one more argument:
+ * bytes of code in saved memory that pass one more argument. The code is the same for all of them and never
+ * changes; what it passes, and to whom, lies a page behind:
  *
- *     49 b8 ..    movabs $bound, %r8     (the fifth argument)
- *     48 b8 ..    movabs $target, %rax
- *     ff e0       jmp *%rax
+ *     4c 8b 05 ..    mov bound(%rip), %r8    (the fifth argument)
+ *     ff 25 ..       jmp *target(%rip)
  */
 #ifndef BELAY_MPI_LAYER_UPPER_CLOSURE_H
 #define BELAY_MPI_LAYER_UPPER_CLOSURE_H

@@ -168,7 +168,8 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
 {
     struct memory *memory = capture->subject.memory;
     struct run_set known = {0}, pending = {0};
-    if (maps_read(memory->pid, memory->image_inode, &capture->maps, err) < 0)
+    struct maps_source source = {&memory->layout, memory->image_inode};
+    if (maps_read(memory->pid, &source, &capture->maps, err) < 0)
         return -1;
     if (capture->maps.count == 0)
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);

@@ -8,9 +8,12 @@
 #include "common/util/pagemap.h"
 
 #define ENTRIES_AT_ONCE 8192u
+#define SPARSE_BYTES (1ull << 30)
 
 static int add_own(int pagemap, const struct mapping *mapping, entries_is_written_f is_written,
                    struct tracker_pages *pages);
+static int add_range(int pagemap, const struct mapping *mapping, const struct image_run *range,
+                     entries_is_written_f is_written, struct tracker_pages *pages);
 static int add_image(int pagemap, const struct mapping *mapping, const struct run_set *known,
                      entries_is_written_f is_written, struct tracker_pages *pages);
 static bool has_own_content(const struct mapping *mapping, uint64_t entry);
@@ -47,12 +50,38 @@ int entries_collect(int pagemap, const struct mapping *mapping, const struct run
                                        (unsigned long long)mapping->region.start);
 }
 
+/*
+ * Where it is worth while to read entries: of address space that a program has reserved, little is memory. A
+ * kernel without PAGEMAP_SCAN gives an entry for every page of it.
+ */
+static int find_populated(int pagemap, const struct image_region *region, struct run_set *where)
+{
+    struct pagemap_query query = {
+        .start = region->start, .end = region->end, .any = PAGEMAP_PRESENT | PAGEMAP_SWAPPED};
+    uint64_t bytes = region->end - region->start;
+    if (bytes >= SPARSE_BYTES && pagemap_scan(pagemap, &query, runs_append_range, where) == 0)
+        return 0;
+    runs_release(where);
+    return runs_append(where, region->start, bytes);
+}
+
 static int add_own(int pagemap, const struct mapping *mapping, entries_is_written_f is_written,
                    struct tracker_pages *pages)
 {
-    uint64_t entries[ENTRIES_AT_ONCE], at = mapping->region.start;
-    while (at < mapping->region.end) {
-        uint64_t left = (mapping->region.end - at) / IMAGE_PAGE_BYTES;
+    struct run_set where = {0};
+    int rc = find_populated(pagemap, &mapping->region, &where);
+    for (size_t i = 0; rc == 0 && i < where.count; i++)
+        rc = add_range(pagemap, mapping, &where.runs[i], is_written, pages);
+    runs_release(&where);
+    return rc;
+}
+
+static int add_range(int pagemap, const struct mapping *mapping, const struct image_run *range,
+                     entries_is_written_f is_written, struct tracker_pages *pages)
+{
+    uint64_t entries[ENTRIES_AT_ONCE], at = range->address, end = at + range->bytes;
+    while (at < end) {
+        uint64_t left = (end - at) / IMAGE_PAGE_BYTES;
         ssize_t count =
             pagemap_entries(pagemap, at, entries, left < ENTRIES_AT_ONCE ? left : ENTRIES_AT_ONCE);
         if (count < 0)

@@ -9,12 +9,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "common/image/layout.h"
-
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
 
-static bool is_upper_half(uint64_t start, uint64_t end);
 static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
 static bool is_special(const char *path);
@@ -22,11 +19,12 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
 static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st);
 static int add(struct maps *maps, struct mapping *mapping);
 
-int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_error *err)
+int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err)
 {
     char name[64], root[64], *line = NULL;
     size_t line_bytes = 0;
     struct maps read = {0};
+    uint64_t upper_end = layout_upper_end(source->layout);
     int rc = 0;
 
     snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
@@ -36,9 +34,9 @@ int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_e
         return belay_error_errno(err, "cannot read %s", name);
     while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
         struct mapping mapping;
-        if (strtoull(line, NULL, 16) >= UPPER_END) /* they are sorted: the lower half, ten times as many */
+        if (strtoull(line, NULL, 16) >= upper_end) /* they are sorted: the lower half, ten times as many */
             break;
-        rc = maps_parse_line(line, root, image_inode, &mapping);
+        rc = maps_parse_line(line, root, source, &mapping);
         if (rc == 1 && read.count > 0 && mapping.region.start < read.mappings[read.count - 1].region.end)
             free(mapping.path); /* it was changed while it was read: the process runs */
         else if (rc == 1)
@@ -79,7 +77,7 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
     return low < maps->count && maps->mappings[low].region.start <= address ? &maps->mappings[low] : NULL;
 }
 
-int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct mapping *mapping)
+int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping)
 {
     uint64_t start, end, offset, inode;
     char perms[5];
@@ -95,9 +93,10 @@ int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct m
     }
     char *path = line + path_at;
     unescape(path);
-    if (!is_upper_half(start, end) || is_special(path))
+    if (!layout_is_upper(source->layout, start, end) || is_special(path))
         return 0;
-    bool is_image = image_inode && inode == image_inode && !strncmp(path, IMAGE_MEMFD, strlen(IMAGE_MEMFD));
+    bool is_image = source->image_inode && inode == source->image_inode &&
+                    !strncmp(path, IMAGE_MEMFD, strlen(IMAGE_MEMFD));
     bool has_file = path[0] == '/' && !is_image && find_file(root, path, inode, &st);
     /* "", "[heap]", "[stack]", "[anon:name]" and the like; huge pages have a name, but no file either. */
     bool is_nameless = path[0] != '/' || !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES));
@@ -116,11 +115,6 @@ int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct m
     if (has_file && !(mapping->path = strdup(path)))
         return -1;
     return 1;
-}
-
-static bool is_upper_half(uint64_t start, uint64_t end)
-{
-    return end <= UPPER_LOW_END || (start >= UPPER_BASE && end <= UPPER_END);
 }
 
 static uint32_t parse_prot(const char *perms)

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/image/image.h"
+#include "common/image/layout.h"
 #include "common/util/error.h"
 
 enum mapping_content {
@@ -31,11 +32,14 @@ struct maps {
     size_t count, room;
 };
 
-/*
- * Read the mappings of `pid` that lie in the upper half. image_inode is that of the image which the process
- * was restored from (0: none). Returns 0 (maps_release() it) or -1 with err.
- */
-int maps_read(pid_t pid, uint64_t image_inode, struct maps *maps, struct belay_error *err);
+/* What has to be known of a process to tell its mappings apart. */
+struct maps_source {
+    const struct layout *layout;
+    uint64_t image_inode; /* of the image that it was restored from, 0: none */
+};
+
+/* Read the mappings of `pid` that lie in the upper half. Returns 0 (maps_release() it) or -1 with err. */
+int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err);
 void maps_release(struct maps *maps);
 
 /* The mapping that holds an address, NULL: none. */
@@ -46,6 +50,6 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address);
  * image, 0 if not (another address range, [vdso], [vvar]), -1 with errno: ENOMEM, or EINVAL (malformed).
  * `root` is put before paths when files are looked at ("/proc/PID/root", "" in tests).
  */
-int maps_parse_line(char *line, const char *root, uint64_t image_inode, struct mapping *mapping);
+int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping);
 
 #endif

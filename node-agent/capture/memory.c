@@ -9,8 +9,8 @@
 static void learn_hot(struct memory *memory);
 static int take_base(struct memory *memory, int image, struct belay_error *err);
 
-struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd, int image,
-                             uint64_t base_line, struct belay_error *err)
+struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
+                             int image, uint64_t base_line, struct belay_error *err)
 {
     struct memory *memory = calloc(1, sizeof *memory);
     if (!memory) {
@@ -20,6 +20,7 @@ struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd,
         return NULL;
     }
     memory->pid = pid;
+    memory->layout = *layout;
     memory->ops = ops;
     memory->references = 1;
     memory->base_line = base_line;

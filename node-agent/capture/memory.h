@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "common/image/image.h"
+#include "common/image/layout.h"
 #include "node-agent/capture/buffer.h"
 #include "node-agent/capture/faults.h"
 #include "node-agent/capture/tracker.h"
@@ -27,6 +28,7 @@ enum memory_trust {
 
 struct memory {
     pid_t pid;
+    struct layout layout;
     uint64_t image_inode;   /* of the image that the process was restored from; 0: none */
     uint64_t base_line;     /* the committed line whose image has `base`; 0: none */
     struct run_set base;    /* its pages */
@@ -55,10 +57,11 @@ struct memory {
 
 /*
  * For a process that begins anew (image -1) or was restored from this image (borrowed) of base_line. uffd is
- * the process's userfaultfd, taken over; -1: it has none. NULL with err.
+ * the process's userfaultfd, taken over; -1: it has none. layout: where its lower half is, which is left out.
+ * NULL with err.
  */
-struct memory *memory_create(pid_t pid, const struct tracker_ops *ops, int uffd, int image,
-                             uint64_t base_line, struct belay_error *err);
+struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
+                             int image, uint64_t base_line, struct belay_error *err);
 struct memory *memory_ref(struct memory *memory);
 /* Accepts NULL. */
 void memory_unref(struct memory *memory);

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "common/image/layout.h"
 #include "common/util/uffd.h"
 #include "node-agent/capture/faults.h"
+#include "node-agent/test/half.h"
 #include "node-agent/test/steps.h"
 
 #define PAGE IMAGE_PAGE_BYTES
@@ -105,7 +105,8 @@ static void test_little_and_much(void **state)
     if (!tracker_pagemap_scan.works())
         skip();
     char *hot = map_memory();
-    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    struct memory *memory =
+        memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
     assert_non_null(memory);
     memset(hot, 1, MEMORY_BYTES);
     assert_false(memory_is_little_written(memory, 1, LITTLE_BYTES)); /* there is no image yet */

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "common/image/layout.h"
 #include "node-agent/capture/capture.h"
+#include "node-agent/test/half.h"
 
 #define PAGE IMAGE_PAGE_BYTES
 #define AT(page) ((char *)(UPPER_BASE + (page)*PAGE))
@@ -174,7 +174,7 @@ static void test_every_page(void **state)
     int fd = make_file(file_name, 3);
     close(fd);
     pid_t pid = start_child();
-    struct memory *memory = memory_create(pid, &tracker_full, -1, -1, 0, &err);
+    struct memory *memory = memory_create(pid, &upper_only, &tracker_full, -1, -1, 0, &err);
     assert_non_null(memory);
     struct capture_subject subject = {.memory = memory,
                                       .program = "/usr/bin/app",
@@ -214,7 +214,7 @@ static void test_process_is_gone(void **state)
     if (pid == 0)
         _exit(0);
     waitpid(pid, NULL, 0);
-    struct memory *memory = memory_create(getpid(), &tracker_full, -1, -1, 0, &err);
+    struct memory *memory = memory_create(getpid(), &upper_only, &tracker_full, -1, -1, 0, &err);
     memory->pid = pid;
     struct capture_subject subject = {.memory = memory, .program = "/usr/bin/app", .header = {.ranks = 1}};
     struct capture *capture = capture_create(&subject);
@@ -228,7 +228,8 @@ static int parse(const char *text, struct mapping *mapping)
 {
     char line[512];
     snprintf(line, sizeof line, "%s\n", text);
-    return maps_parse_line(line, "", 0, mapping);
+    static const struct layout layout = {{{0x7df000000000, LAYOUT_END}}};
+    return maps_parse_line(line, "", &(struct maps_source){.layout = &layout}, mapping);
 }
 
 static void test_maps_lines(void **state)
@@ -244,6 +245,10 @@ static void test_maps_lines(void **state)
     assert_int_equal(mapping.content, MAPPING_CONTENT_OWN);
     assert_int_equal(parse("00400000-00401000 rw-p 00000000 00:00 0 [heap]", &mapping), 1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);
+    assert_int_equal(parse("7defffffe000-7df000000000 rw-p 00000000 00:00 0 ", &mapping), 1);
+    assert_int_equal(parse("7defffffe000-7df000001000 rw-p 00000000 00:00 0 ", &mapping), 0);
+    assert_int_equal(parse("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]", &mapping),
+                     0);
     assert_int_equal(parse("160000000000-160000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
                      1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED_ANON);

@@ -52,6 +52,44 @@ static void test_own_exit_is_no_loss(void **state)
     close_job("finished", false);
 }
 
+/* Before MPI_Init: it takes its own place, and hands on how far it was in its input. */
+static void test_rank_executed_again(void **state)
+{
+    (void)state;
+    plan.is_executed_again = true;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    assert_int_equal(checkpoint(), 1);
+    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    open_epoch(1);
+    start_ranks('r');
+    finish_ranks();
+    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    close_job("finished", false);
+}
+
+/* After MPI_Init: no line any more, and no loss. */
+static void test_another_program_is_executed(void **state)
+{
+    (void)state;
+    Belay__Wire__Checkpoint request = BELAY__WIRE__CHECKPOINT__INIT;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    fake_rank_execute(&ranks[1]);
+    assert_int_equal(fake_rank_wait(&ranks[1]), 'e');
+    request.job = "job";
+    must_fail(tool, REQUEST(CHECKPOINT), &request, "executes another program");
+    fake_rank_exit(&ranks[1], 0);
+    fake_rank_reap(&ranks[1]);
+    fake_rank_kill(&ranks[0]); /* as a launcher does then */
+    fake_rank_reap(&ranks[0]);
+    check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "executed another program");
+    close_job("failed", false);
+}
+
 /* Its peers know of a rank's death before the agent does, and end themselves over it. */
 static void test_end_over_a_loss_is_a_loss(void **state)
 {
@@ -260,6 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_crash_loop),
         EACH(test_own_exit_is_no_loss),
+        EACH(test_rank_executed_again),
+        EACH(test_another_program_is_executed),
         EACH(test_end_over_a_loss_is_a_loss),
         EACH(test_nothing_protected),
         EACH(test_arbiter_killed),

@@ -17,20 +17,22 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
-#include "common/image/layout.h"
 #include "common/wire/client.h"
 #include "common/wire/control.h"
 #include "node-agent/rank.h"
+#include "node-agent/test/half.h"
 
 #define COMM 1u
 #define WAIT_MS 10000
+#define CARRIED 4711
 /* Instead of an exit status. */
+#define EXECUTE 252
 #define ABORT 253
 #define NO_ORDER 254
 #define FINALIZE 255
 
 static struct control *control; /* the child's */
-static int event_fd;
+static int event_fd, sock;
 
 static void be_rank(const struct fake_rank_plan *plan, int words, int orders);
 static void be_restored(uint64_t line);
@@ -91,6 +93,11 @@ void fake_rank_abort(struct fake_rank *rank)
     fake_rank_exit(rank, ABORT);
 }
 
+void fake_rank_execute(struct fake_rank *rank)
+{
+    fake_rank_exit(rank, EXECUTE);
+}
+
 void fake_rank_kill(struct fake_rank *rank)
 {
     kill(rank->pid, SIGKILL);
@@ -108,18 +115,53 @@ int fake_rank_reap(struct fake_rank *rank)
     return status;
 }
 
+static void map_control(const int fds[])
+{
+    control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    event_fd = fds[1];
+}
+
+/* As the end of a program that executes another one. */
+static void announce_execution(void)
+{
+    control->carried.input_position = CARRIED;
+    control->carried.is_set = 1;
+    __atomic_store_n(&control->exit_kind, CONTROL_EXIT_EXECUTED, __ATOMIC_SEQ_CST);
+    close(sock);
+}
+
+static int say_hello_again(const struct fake_rank_plan *plan, int fds[5], unsigned *count)
+{
+    map_control(fds);
+    announce_execution();
+    if (say_hello(plan, fds, count) < 0)
+        return -1;
+    map_control(fds);
+    return control->carried.is_set && control->carried.input_position == CARRIED ? 0 : -1;
+}
+
+/* It is no rank any more. */
+static void be_executed(int words, int orders)
+{
+    struct pollfd order = {.fd = orders, .events = POLLIN};
+    announce_execution();
+    write(words, "e", 1);
+    poll(&order, 1, -1);
+    _exit(0);
+}
+
 static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
 {
     int fds[5];
     unsigned count = 5;
     uint8_t status;
     signal(CONTROL_SIGNAL, SIG_IGN);
-    if (say_hello(plan, fds, &count) < 0) {
+    if (say_hello(plan, fds, &count) < 0 ||
+        (plan->is_executed_again && (count = 5, say_hello_again(plan, fds, &count) < 0))) {
         write(words, "x", 1);
         _exit(1);
     }
-    control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-    event_fd = fds[1];
+    map_control(fds);
     if (control == MAP_FAILED || control->magic != CONTROL_MAGIC || control->rank != plan->rank ||
         (plan->expect_line > 0) != (count == 5) || (count == 5 && !is_image_right(plan, fds[4]))) {
         write(words, "i", 1);
@@ -127,6 +169,7 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     }
     control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     control->leader_tid = (uint32_t)getpid();
+    control->layout = upper_only;
     if (plan->expect_line)
         be_restored(plan->expect_line);
     make_memory(plan);
@@ -149,6 +192,8 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
             publish(CONTROL_STATE_FINALIZED);
         else if (status == ABORT)
             call_abort(words);
+        else if (status == EXECUTE)
+            be_executed(words, orders);
         else if (status != NO_ORDER)
             leave(status);
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, &step, NULL, 0);
@@ -183,7 +228,7 @@ static int say_hello(const struct fake_rank_plan *plan, int fds[5], unsigned *co
     hello.interval_ms = plan->interval_ms;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = &hello;
-    int sock = agent_connect(plan->rundir, NULL, &err); /* stays open for life */
+    sock = agent_connect(plan->rundir, NULL, &err); /* stays open for life */
     if (sock < 0 || !agent_call(sock, &request, fds, count, NULL, NULL, &err)) {
         fprintf(stderr, "# rank %u: %s\n", plan->rank, err.text);
         return -1;

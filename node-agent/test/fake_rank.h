@@ -21,6 +21,7 @@ struct fake_rank_plan {
     const char *shared[2];    /* files that it makes, and maps as Open MPI does; NULL: none */
     bool is_inside;           /* it is in a collective that does not end: lines do not converge */
     uint32_t resume_delay_ms; /* from the order to run on until it does */
+    bool is_executed_again;   /* it executes another program, which says hello, before it runs */
     uint64_t expect_line;     /* the image it wants to be given, 0: none; its content must be `content` */
 };
 
@@ -35,7 +36,7 @@ struct fake_rank fake_rank_start(const struct fake_rank_plan *plan);
 
 /*
  * Its next word, 0 if none came within 10 s or it has ended: 'r' runs, 'x' refused, 'i' wrong image,
- * 'a' calls MPI_Abort.
+ * 'a' calls MPI_Abort, 'e' has executed another program.
  */
 char fake_rank_wait(struct fake_rank *rank);
 
@@ -43,6 +44,8 @@ char fake_rank_wait(struct fake_rank *rank);
 void fake_rank_exit(struct fake_rank *rank, int status);
 /* Let it say that all ranks are in MPI_Finalize; it then takes no orders of the agent any more. */
 void fake_rank_finalize(struct fake_rank *rank);
+/* Let it execute another program, which is no rank: it says 'e', and ends with 0 on the next order. */
+void fake_rank_execute(struct fake_rank *rank);
 /* Let it call MPI_Abort(5), which does not return. */
 void fake_rank_abort(struct fake_rank *rank);
 /* SIGKILL. */

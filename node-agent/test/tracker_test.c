@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "common/image/layout.h"
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
+#include "node-agent/test/half.h"
 #include "node-agent/test/mover.h"
 #include "node-agent/test/steps.h"
 
@@ -121,8 +121,8 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     uint64_t whole_bytes = 0, delta_bytes = 0;
     mover_start(&mover, seed);
     steps_moves = mover.moves;
-    struct memory *memory = memory_create(mover.pid, ops, mover.uffd, -1, 0, NULL);
-    struct memory *other = memory_create(mover.pid, &tracker_full, -1, -1, 0, NULL);
+    struct memory *memory = memory_create(mover.pid, &upper_only, ops, mover.uffd, -1, 0, NULL);
+    struct memory *other = memory_create(mover.pid, &upper_only, &tracker_full, -1, -1, 0, NULL);
     assert_non_null(memory);
     for (uint64_t line = 1; line <= lines; line++) {
         if (line == 2 || line % 3 == 0) /* the first image, too */
@@ -181,8 +181,8 @@ static void test_neighbours_of_a_moved_mapping(void **state)
     char *const place = (char *)(uintptr_t)UPPER_BASE, *const elsewhere = place + 1000 * PAGE;
     volatile char *word = place + 5 * PAGE;
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-    struct memory *memory = memory_create(getpid(), ops, uffd_make(), -1, 0, NULL);
-    struct memory *other = memory_create(getpid(), &tracker_full, -1, -1, 0, NULL);
+    struct memory *memory = memory_create(getpid(), &upper_only, ops, uffd_make(), -1, 0, NULL);
+    struct memory *other = memory_create(getpid(), &upper_only, &tracker_full, -1, -1, 0, NULL);
     assert_ptr_equal(mmap(place, 30 * PAGE, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                      place);
@@ -229,8 +229,9 @@ static void test_huge_pages(void **state)
     madvise(place, bytes, MADV_HUGEPAGE);
     memset(place, 1, bytes);
     bool is_huge = huge_bytes(place, bytes) == bytes;
-    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
-    struct memory *other = memory_create(getpid(), &tracker_full, -1, -1, 0, NULL);
+    struct memory *memory =
+        memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    struct memory *other = memory_create(getpid(), &upper_only, &tracker_full, -1, -1, 0, NULL);
     int image = -1;
     for (uint64_t line = 1; is_huge && line <= 4; line++) {
         image = check_line(memory, other, image, line);

@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "common/image/layout.h"
 #include "common/util/uffd.h"
+#include "node-agent/test/half.h"
 #include "node-agent/test/steps.h"
 
 #define PAGE IMAGE_PAGE_BYTES
@@ -96,7 +96,8 @@ static char letter_in(int image, const char *page)
 /* Memory is followed, and a ring has a page of it, which holds the letter a. Skips without io_uring. */
 static struct memory *follow(struct ring *ring, char *page)
 {
-    struct memory *memory = memory_create(getpid(), &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    struct memory *memory =
+        memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
     assert_non_null(memory);
     if (ring_open(ring, page) < 0) {
         memory_unref(memory);

@@ -91,6 +91,22 @@ static void test_launcher(void **state)
     assert_int_equal(verdict.kind, KIND(FINISHED));
 }
 
+/* What it has become ends as it likes, and the others are ended with it. */
+static void test_another_program(void **state)
+{
+    (void)state;
+    struct verdict verdict = judge(ended(0, CONTROL_EXIT_EXECUTED, 0, 5), killed(1, 10, false), EXITED(3));
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    assert_string_equal(verdict.reason, "rank 0 executed another program, which has ended");
+    verdict = judge(ended(0, CONTROL_EXIT_EXECUTED, 0, 5), killed(1, 4, false), EXITED(137));
+    assert_int_equal(verdict.kind, KIND(LOST)); /* the other one was first */
+    verdict = judge(ended(0, CONTROL_EXIT_EXECUTED, 0, 5), ended(1, CONTROL_EXIT_STATUS, 4, 20), EXITED(4));
+    assert_int_equal(verdict.kind, KIND(FINISHED));
+    verdict = judge(ended(0, CONTROL_EXIT_EXECUTED, 0, 5), killed(1, 10, false), SIGKILL);
+    assert_int_equal(verdict.kind, KIND(LOST));
+    assert_string_equal(verdict.reason, "the launcher was killed by signal 9");
+}
+
 static void test_crash_loop(void **state)
 {
     (void)state;
@@ -157,13 +173,10 @@ static void test_killed_at_the_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_end),
-        cmocka_unit_test(test_own_status),
-        cmocka_unit_test(test_first_loss_counts),
-        cmocka_unit_test(test_launcher),
-        cmocka_unit_test(test_crash_loop),
-        cmocka_unit_test(test_special_ends),
-        cmocka_unit_test(test_killed_at_the_start),
+        cmocka_unit_test(test_good_end),          cmocka_unit_test(test_own_status),
+        cmocka_unit_test(test_first_loss_counts), cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_another_program),   cmocka_unit_test(test_crash_loop),
+        cmocka_unit_test(test_special_ends),      cmocka_unit_test(test_killed_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

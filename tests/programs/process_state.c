@@ -1,17 +1,22 @@
 /*
  * process_state - what a process inherits, as it finds it at its start and at its end: limits, settings of
- * prctl, masks, dispositions, scheduling. Rank 0 tells.
+ * prctl, masks, dispositions, scheduling, what /proc/self tells of its layout. Rank 0 tells.
  */
 #define _GNU_SOURCE
+#include <elf.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/programs/program.h"
 
@@ -40,6 +45,38 @@ static void tell_signals(void)
     }
 }
 
+/* Is an address in a mapping that the kernel calls so? */
+static int is_called(uint64_t address, const char *name)
+{
+    char line[512];
+    uint64_t start, end;
+    int is_found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &start, &end) == 2 && address >= start && address < end)
+            is_found = strstr(line, name) != NULL;
+    if (maps)
+        fclose(maps);
+    return is_found;
+}
+
+/* The vector that the program was given, and the one that /proc/self/auxv shows. */
+static void tell_layout(void)
+{
+    static const unsigned long types[] = {AT_PHDR,   AT_PHNUM,  AT_ENTRY,   AT_BASE,
+                                          AT_RANDOM, AT_EXECFN, AT_PLATFORM};
+    Elf64_auxv_t shown[64] = {{0, {0}}};
+    int fd = open("/proc/self/auxv", O_RDONLY), differ = 0;
+    ssize_t bytes = read(fd, shown, sizeof shown);
+    close(fd);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (size_t k = 0; k < (size_t)bytes / sizeof shown[0]; k++)
+            differ += shown[k].a_type == types[i] && shown[k].a_un.a_val != getauxval(types[i]);
+    printf("auxv: %d differ, executed as %s, stack %d, program %d\n", differ,
+           (const char *)getauxval(AT_EXECFN), is_called((uint64_t)&differ, "[stack]"),
+           is_called(getauxval(AT_ENTRY), "process_state"));
+}
+
 static void tell(const char *when)
 {
     char name[16] = "";
@@ -57,6 +94,7 @@ static void tell(const char *when)
     printf("preload %s\n", getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "none");
     tell_limits();
     tell_signals();
+    tell_layout();
 }
 
 int main(int argc, char **argv)

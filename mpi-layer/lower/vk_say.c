@@ -1,0 +1,43 @@
+/* vk_say.c - a line of the virtual kernel on standard error. */
+#include "mpi-layer/lower/vk.h"
+
+#define LINE_BYTES 512
+
+struct line {
+    char text[LINE_BYTES];
+    uint64_t used;
+};
+
+static void put(struct line *line, const char *text)
+{
+    while (*text && line->used < LINE_BYTES - 1)
+        line->text[line->used++] = *text++;
+}
+
+static void put_number(struct line *line, uint64_t number, unsigned base)
+{
+    char digits[24];
+    int at = sizeof digits - 1;
+    digits[at] = 0;
+    do
+        digits[--at] = "0123456789abcdef"[number % base];
+    while (number /= base);
+    put(line, digits + at);
+}
+
+void vk_say(const char *before, uint64_t address, const char *behind)
+{
+    struct line line;
+    line.used = 0;
+    put(&line, "belay: rank ");
+    put_number(&line, GATE->control->rank, 10);
+    put(&line, ": ");
+    put(&line, before);
+    if (address) {
+        put(&line, "0x");
+        put_number(&line, address, 16);
+    }
+    put(&line, behind);
+    line.text[line.used++] = '\n';
+    raw3(SYS_write, 2, line.text, line.used);
+}
