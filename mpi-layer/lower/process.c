@@ -63,9 +63,12 @@ static int stream_of(int fd, const struct stat *st)
     return found;
 }
 
+/* All of ours are closed by exec; what has come through it is the program's. */
 static void adopt_fd(int fd)
 {
-    vk_fd_add(fd);
+    int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && !(flags & FD_CLOEXEC))
+        vk_fd_add(fd);
 }
 
 void process_adopt_fds(void)
