@@ -7,6 +7,7 @@
 #include "cmd/options.h"
 #include "cmd/probes.h"
 #include "cmd/render.h"
+#include "common/util/escape.h"
 
 struct check {
     const char *name;
@@ -93,10 +94,11 @@ static json_t *render_json(const struct finding findings[CHECK_COUNT], bool is_c
 {
     json_t *items = json_array();
     for (size_t i = 0; i < CHECK_COUNT; i++)
-        json_array_append_new(items, json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", checks[i].name, "state",
-                                               word_for(&checks[i], &findings[i]), "required",
-                                               checks[i].is_required, "found", findings[i].text, "advice",
-                                               findings[i].is_good ? "" : checks[i].advice));
+        json_array_append_new(items,
+                              json_pack("{s:s, s:s, s:b, s:o, s:s}", "name", checks[i].name, "state",
+                                        word_for(&checks[i], &findings[i]), "required", checks[i].is_required,
+                                        "found", render_text_json(findings[i].text), "advice",
+                                        findings[i].is_good ? "" : checks[i].advice));
     json_t *rules = json_object();
     for (size_t i = 0; i < POLICY_COUNT; i++)
         json_object_set_new(rules, policies[i].thing, json_string(policies[i].text));
@@ -106,7 +108,9 @@ static json_t *render_json(const struct finding findings[CHECK_COUNT], bool is_c
 static int print_text(const struct finding findings[CHECK_COUNT], bool is_complete)
 {
     for (size_t i = 0; i < CHECK_COUNT; i++) {
-        printf("%-8s %-14s %s\n", word_for(&checks[i], &findings[i]), checks[i].name, findings[i].text);
+        printf("%-8s %-14s ", word_for(&checks[i], &findings[i]), checks[i].name);
+        escape_print(stdout, findings[i].text);
+        putchar('\n');
         if (!findings[i].is_good)
             printf("%-8s %-14s -> %s\n", "", "", checks[i].advice);
     }

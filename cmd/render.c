@@ -1,26 +1,25 @@
 #include "cmd/render.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/util/duration.h"
+#include "common/util/escape.h"
 
 #define MIB (1024.0 * 1024.0)
 
 /* ---- JSON ---- */
 
-/* A JSON string; bytes of a text that is not UTF-8 (a path may be) are shown as '?'. */
-static json_t *render_text_json(const char *text)
+json_t *render_text_json(const char *text)
 {
-    json_t *value = json_string(text);
-    char *ascii = value ? NULL : strdup(text);
-    for (char *at = ascii; at && *at; at++)
-        if (*at & 0x80)
-            *at = '?';
-    if (ascii)
-        value = json_string(ascii);
-    free(ascii);
+    char *valid = strdup(text);
+    if (valid)
+        escape_make_valid(valid);
+    json_t *value = valid ? json_string(valid) : NULL;
+    free(valid);
     return value;
 }
 
@@ -29,9 +28,10 @@ static void put_number(json_t *object, const char *key, uint64_t value)
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
+/* A number that JSON does not know, as a damaged record may have it, is 0. */
 static void put_ms(json_t *object, const char *key, double value)
 {
-    json_object_set_new(object, key, json_real(value));
+    json_object_set_new(object, key, json_real(isfinite(value) ? value : 0));
 }
 
 static void put_text(json_t *object, const char *key, const char *value)
@@ -125,11 +125,23 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     return object;
 }
 
+/* Jansson writes the last control character of ASCII as it is. */
+static int print_ascii(const char *json)
+{
+    for (; *json; json++)
+        if (*json == 0x7f ? fputs("\\u007f", stdout) == EOF : putchar(*json) == EOF)
+            return -1;
+    return putchar('\n') == EOF || fflush(stdout) ? -1 : 0;
+}
+
 int render_print_json(json_t *value)
 {
-    int rc = value ? json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : -1;
+    char *text =
+        value ? json_dumps(value, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) : NULL;
+    int rc = text ? print_ascii(text) : -1;
+    free(text);
     json_decref(value);
-    return rc || putchar('\n') == EOF || fflush(stdout) ? -1 : 0;
+    return rc;
 }
 
 /* ---- text ---- */
@@ -139,28 +151,46 @@ static double mib(uint64_t bytes)
     return (double)bytes / MIB;
 }
 
+/* One line, of which a terminal obeys nothing: names, paths and reasons in it are others'. */
+static void __attribute__((format(printf, 2, 3))) print_line(FILE *stream, const char *format, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, format);
+    int length = vasprintf(&text, format, ap);
+    va_end(ap);
+    if (length >= 0)
+        escape_print(stream, text);
+    fputc('\n', stream);
+    free(length >= 0 ? text : NULL);
+}
+
 static void print_argv(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     fputs("  command   ", stream);
-    for (size_t i = 0; i < status->n_argv; i++)
-        fprintf(stream, "%s%s", i ? " " : "", status->argv[i]);
+    for (size_t i = 0; i < status->n_argv; i++) {
+        fputs(i ? " " : "", stream);
+        escape_print(stream, status->argv[i]);
+    }
     fputc('\n', stream);
 }
 
 static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     char interval[DURATION_TEXT_BYTES];
-    fprintf(stream, "%s: %s\n", status->job, status->state);
+    print_line(stream, "%s: %s", status->job, status->state);
     if (status->message[0])
-        fprintf(stream, "  message   %s\n", status->message);
+        print_line(stream, "  message   %s", status->message);
     print_argv(stream, status);
-    fprintf(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32 "\n", status->ranks, status->epoch);
-    fprintf(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB\n",
-            status->interval_ms ? "every " : status->mtbf_ms ? "as worth their cost" : "on demand",
-            status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
-            mib(status->held_bytes));
-    fprintf(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start\n", status->restarts,
-            status->restarts_from_start);
+    print_line(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32, status->ranks, status->epoch);
+    print_line(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB",
+               status->interval_ms ? "every "
+               : status->mtbf_ms   ? "as worth their cost"
+                                   : "on demand",
+               status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
+               mib(status->held_bytes));
+    print_line(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start", status->restarts,
+               status->restarts_from_start);
     if (status->files_left)
         fprintf(stream, "  files     %" PRIu64 " not put back by restarts\n", status->files_left);
 }
@@ -169,7 +199,9 @@ static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     for (size_t i = 0; i < status->n_nodes; i++) {
         const Belay__Wire__NodeStatus *node = status->nodes[i];
-        fprintf(stream, "  node      %s, agent %" PRIu32 ", rank:pid", node->node, node->agent_pid);
+        fputs("  node      ", stream);
+        escape_print(stream, node->node);
+        fprintf(stream, ", agent %" PRIu32 ", rank:pid", node->agent_pid);
         for (size_t k = 0; k < node->n_ranks; k++)
             fprintf(stream, " %" PRIu32 ":%" PRIu32, node->ranks[k]->rank, node->ranks[k]->pid);
         fputc('\n', stream);
@@ -182,8 +214,8 @@ static void print_history(FILE *stream, const Belay__Wire__JobStatus *status)
         fprintf(stream, "\n  %5s %9s %11s  %s\n", "epoch", "from line", "restore ms", "reason");
     for (size_t i = 0; i < status->n_history; i++) {
         const Belay__Wire__EpochStatus *epoch = status->history[i];
-        fprintf(stream, "  %5" PRIu32 " %9" PRIu64 " %11.1f  %s\n", epoch->epoch, epoch->restored_line,
-                epoch->restore_ms, epoch->reason);
+        print_line(stream, "  %5" PRIu32 " %9" PRIu64 " %11.1f  %s", epoch->epoch, epoch->restored_line,
+                   epoch->restore_ms, epoch->reason);
     }
 }
 
@@ -194,9 +226,9 @@ static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
                 "dirty MiB", "taken MiB", "converge ms", "drain ms", "pause ms", "total ms", "reason");
     for (size_t i = 0; i < status->n_lines; i++) {
         const Belay__Wire__LineStatus *line = status->lines[i];
-        fprintf(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f  %s\n", line->line,
-                line->state, mib(line->image_bytes), mib(line->dirty_bytes), mib(line->captured_bytes),
-                line->converge_ms, line->drain_ms, line->pause_ms, line->total_ms, line->reason);
+        print_line(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f  %s", line->line,
+                   line->state, mib(line->image_bytes), mib(line->dirty_bytes), mib(line->captured_bytes),
+                   line->converge_ms, line->drain_ms, line->pause_ms, line->total_ms, line->reason);
     }
 }
 
@@ -210,11 +242,11 @@ void render_job_text(FILE *stream, const Belay__Wire__JobStatus *status)
 
 void render_line_text(FILE *stream, const Belay__Wire__LineStatus *line)
 {
-    fprintf(stream,
-            "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms, "
-            "total %.1f ms\n",
-            line->line, line->state, mib(line->image_bytes), line->converge_ms, line->drain_ms,
-            line->pause_ms, line->total_ms);
+    print_line(stream,
+               "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms, "
+               "total %.1f ms",
+               line->line, line->state, mib(line->image_bytes), line->converge_ms, line->drain_ms,
+               line->pause_ms, line->total_ms);
 }
 
 void render_list_header(FILE *stream)
@@ -225,7 +257,7 @@ void render_list_header(FILE *stream)
 
 void render_list_row(FILE *stream, const Belay__Wire__JobStatus *status)
 {
-    fprintf(stream, "%-24s %-10s %5" PRIu32 " %5" PRIu64 " %8" PRIu32 " %10.1f\n", status->job, status->state,
-            status->ranks, status->newest_line, status->restarts + status->restarts_from_start,
-            mib(status->held_bytes));
+    print_line(stream, "%-24s %-10s %5" PRIu32 " %5" PRIu64 " %8" PRIu32 " %10.1f", status->job,
+               status->state, status->ranks, status->newest_line,
+               status->restarts + status->restarts_from_start, mib(status->held_bytes));
 }

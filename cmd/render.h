@@ -11,10 +11,13 @@
 
 #include "common/wire/belay.pb-c.h"
 
+/* A JSON string. Of a text that is not UTF-8 (a path may be) each byte that is of no character is a '?'. */
+json_t *render_text_json(const char *text);
+
 json_t *render_line_json(const Belay__Wire__LineStatus *line);
 json_t *render_job_json(const Belay__Wire__JobStatus *status);
 
-/* Print a value (and release it) on stdout. Returns 0, or -1 if it is NULL or cannot be written. */
+/* Print a value (and release it) on stdout, in ASCII. Returns 0, or -1 if it is NULL or cannot be written. */
 int render_print_json(json_t *value);
 
 void render_job_text(FILE *stream, const Belay__Wire__JobStatus *status);

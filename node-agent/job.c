@@ -160,8 +160,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
-    if (job->config &&
-        undo_folder_of(agent->rundir, job->config->undo_dir, name, &job->undo, err) < 0) {
+    if (job->config && undo_folder_of(agent->rundir, job->config->undo_dir, name, &job->undo, err) < 0) {
         job_forget(job);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* JSON and tables of a job: exactly the documented keys, values as they came, odd bytes survive. */
 #include "cmd/render.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -127,6 +128,50 @@ static void test_text(void **state)
     free(text);
 }
 
+/* Wherever a text of others goes. */
+static void test_terminals_obey_nothing(void **state)
+{
+    (void)state;
+    char *text = NULL,
+         evil[] = "\033]0;title\007\xc2\x9b"
+                  "31m\x7f\xe9\nnext",
+         *words[] = {evil, evil};
+    size_t bytes = 0;
+    Belay__Wire__NodeStatus own_node = node, *own_nodes[] = {&own_node};
+    Belay__Wire__EpochStatus own_epoch = epoch, *own_history[] = {&own_epoch};
+    Belay__Wire__LineStatus own_line = line, *own_lines[] = {&own_line};
+    Belay__Wire__JobStatus own = job;
+    own.job = own.state = own.cwd = own.message = own_node.node = evil;
+    own_epoch.reason = own_line.reason = own_line.state = evil;
+    own_line.pause_ms = NAN;
+    own.nodes = own_nodes;
+    own.history = own_history;
+    own.lines = own_lines;
+    own.argv = words;
+    own.n_argv = 2;
+    FILE *stream = open_memstream(&text, &bytes);
+    render_job_text(stream, &own);
+    render_list_row(stream, &own);
+    render_line_text(stream, &own_line);
+    fclose(stream);
+    for (const char *at = text; *at; at++)
+        assert_true((*at >= ' ' && *at <= '~') || *at == '\n');
+    assert_null(strstr(text, "\nnext"));
+    assert_non_null(strstr(text, "\\x1b]0;title\\x07\\xc2\\x9b31m\\x7f\\xe9\\x0anext"));
+    free(text);
+    json_t *value = render_job_json(&own), *read;
+    char *json = json_dumps(value, JSON_ENSURE_ASCII);
+    for (const char *at = json; *at; at++)
+        assert_true(*at >= ' ' && *at <= 0x7f);
+    read = json_loads(json, 0, NULL);
+    assert_true(json_equal(read, value));
+    assert_string_equal(json_string_value(json_object_get(read, "message")), "\033]0;title\007\xc2\x9b"
+                                                                             "31m\x7f?\nnext");
+    free(json);
+    json_decref(read);
+    json_decref(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_line_json),
         cmocka_unit_test(test_empty_job),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_terminals_obey_nothing),
     };
     return cmocka_run_group_tests_name("render", tests, fill_job, NULL);
 }

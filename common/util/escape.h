@@ -1,9 +1,10 @@
 /*
- * escape.h - a name from outside in a message: one line, and nothing that a terminal obeys.
+ * escape.h - texts of others (names, paths, words of command lines, what ranks say) in a message: nothing
+ * that a terminal obeys.
  *
- * Control characters, bytes that are not UTF-8 and characters that turn the direction of text become \xNN, a
- * backslash becomes two. Of a text that is too long the middle is left out ("..."). Allocates nothing and
- * needs no C library: it serves the virtual kernel, too.
+ * Control characters, bytes that are not UTF-8 and characters that turn the direction of text become \xNN.
+ * escape_text() is for a name within a message. escape_line() and escape_print() are for a whole message, in
+ * which names may be escaped already. No state, nothing allocated.
  */
 #ifndef BELAY_COMMON_UTIL_ESCAPE_H
 #define BELAY_COMMON_UTIL_ESCAPE_H
@@ -11,62 +12,89 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define ESCAPE_PATH_BYTES 320 /* room that shows most paths in full and leaves some for the message */
 
-/* Bytes of the UTF-8 character at `text` if it may be shown, else 0. */
-static inline size_t escape_character(const unsigned char *text)
+/*
+ * Copy `text` to `out` as one line. Returns its length. What does not fit into `room` bytes, NUL included,
+ * is left out, by whole units. room > 0.
+ */
+size_t escape_line(char *out, size_t room, const char *text);
+
+/* The same, to a stream. */
+void escape_print(FILE *stream, const char *text);
+
+/* Make it valid UTF-8: a byte that belongs to no character becomes '?'. Control characters stay. */
+void escape_make_valid(char *text);
+
+/* Bytes of the well-formed UTF-8 character (RFC 3629) at `text`, which goes to *character; else 0. */
+static inline size_t escape_decode(const char *text, uint32_t *character)
 {
-    static const uint32_t least[] = {0, 0x20, 0xa0, 0x800,
-                                     0x10000}; /* below are controls or too long forms */
-    size_t bytes = text[0] < 0x80       ? 1
-                   : text[0] >> 5 == 6  ? 2
-                   : text[0] >> 4 == 14 ? 3
-                   : text[0] >> 3 == 30 ? 4
-                                        : 0;
-    uint32_t character = bytes == 1 ? text[0] : text[0] & (0xffu >> (bytes + 1));
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* below are too long forms */
+    const unsigned char *at = (const unsigned char *)text;
+    size_t bytes = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
+    uint32_t value = bytes == 1 ? at[0] : at[0] & (0xffu >> (bytes + 1));
     for (size_t i = 1; i < bytes; i++) {
-        if (text[i] >> 6 != 2)
+        if (at[i] >> 6 != 2) /* the text's end, too */
             return 0;
-        character = character << 6 | (text[i] & 0x3f);
+        value = value << 6 | (at[i] & 0x3f);
     }
-    bool is_surrogate = character >= 0xd800 && character < 0xe000;
-    bool is_direction = (character >= 0x200e && character <= 0x200f) ||
-                        (character >= 0x2028 && character <= 0x202e) ||
-                        (character >= 0x2066 && character <= 0x2069);
-    if (bytes == 0 || character < least[bytes] || character > 0x10ffff || character == 0x7f || is_surrogate ||
-        is_direction)
-        return 0;
-    return bytes;
+    bool is_surrogate = value >= 0xd800 && value < 0xe000;
+    *character = value;
+    return bytes && value >= least[bytes] && value <= 0x10ffff && !is_surrogate ? bytes : 0;
 }
 
-/* How many bytes the unit at `text` has, and in *shown how many its escaped form. */
+/* Bytes of the UTF-8 character at `text` if it may be shown, else 0. */
+static inline size_t escape_character(const char *text)
+{
+    uint32_t character = 0;
+    size_t bytes = escape_decode(text, &character);
+    bool is_control = character < 0x20 || (character >= 0x7f && character < 0xa0);
+    bool is_direction = character == 0x61c || (character >= 0x200e && character <= 0x200f) ||
+                        (character >= 0x2028 && character <= 0x202e) ||
+                        (character >= 0x2066 && character <= 0x2069);
+    return is_control || is_direction ? 0 : bytes;
+}
+
+/* How many bytes the unit at `text` has, and in *shown how many its escaped form in a name. */
 static inline size_t escape_unit(const char *text, size_t *shown)
 {
-    size_t bytes = escape_character((const unsigned char *)text);
+    size_t bytes = escape_character(text);
     *shown = bytes == 0 ? 4 : *text == '\\' ? 2 : bytes;
     return bytes ? bytes : 1;
 }
 
+/* Put what shows the unit at `text`, which has `bytes`: 4 at most. Returns its end. */
 static inline char *escape_put(char *at, const char *text, size_t bytes)
 {
     static const char digits[] = "0123456789abcdef";
     unsigned char byte = (unsigned char)*text;
-    if (!escape_character((const unsigned char *)text)) {
+    if (!escape_character(text)) {
         *at++ = '\\';
         *at++ = 'x';
         *at++ = digits[byte >> 4];
         *at++ = digits[byte & 15];
         return at;
     }
-    if (*text == '\\')
-        *at++ = '\\';
     for (size_t i = 0; i < bytes; i++)
         *at++ = text[i];
     return at;
 }
 
-/* Returns `out`, which holds `room` bytes, 32 at least, and the escaped text with its NUL. */
+/* The same in a name. */
+static inline char *escape_put_name(char *at, const char *text, size_t bytes)
+{
+    if (*text == '\\')
+        *at++ = '\\';
+    return escape_put(at, text, bytes);
+}
+
+/*
+ * A name: a backslash becomes two, so that no two names look alike, and of one that is too long the middle is
+ * left out ("..."). Returns `out`, which holds `room` bytes, 32 at least, and the escaped text with its NUL.
+ * It needs no C library: it serves the virtual kernel, too.
+ */
 static inline char *escape_text(char *out, size_t room, const char *text)
 {
     size_t all = 0, shown, put = 0, bytes;
@@ -76,7 +104,7 @@ static inline char *escape_text(char *out, size_t room, const char *text)
     bool is_long = all >= room;
     for (; *text && !(is_long && put > room / 2 - 12); text += bytes, put += shown) {
         bytes = escape_unit(text, &shown);
-        at = escape_put(at, text, bytes);
+        at = escape_put_name(at, text, bytes);
     }
     for (; *text && all - put > room / 2 - 12; text += bytes, put += shown)
         bytes = escape_unit(text, &shown);
@@ -84,7 +112,7 @@ static inline char *escape_text(char *out, size_t room, const char *text)
         *at++ = '.';
     for (; *text; text += bytes) {
         bytes = escape_unit(text, &shown);
-        at = escape_put(at, text, bytes);
+        at = escape_put_name(at, text, bytes);
     }
     *at = '\0';
     return out;

@@ -9,7 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static int log_fd = STDERR_FILENO;       /* where lines go */
+#include "common/util/escape.h"
+
+static int log_fd = STDERR_FILENO;                /* where lines go */
 static enum log_level max_level = LOG_LEVEL_NONE; /* NONE: not yet read from the environment */
 
 static enum log_level level_from_environment(void)
@@ -56,16 +58,12 @@ void log_write(enum log_level level, const char *format, ...)
         used += (size_t)snprintf(line + used, sizeof line - used, ".%03ld %-7s ", now.tv_nsec / 1000000,
                                  tags[level]);
     }
+    char text[1024];
     va_list ap;
     va_start(ap, format);
-    int more = vsnprintf(line + used, sizeof line - used - 1, format, ap);
+    vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    used += more > 0 ? (size_t)more : 0;
-    if (used > sizeof line - 2)
-        used = sizeof line - 2;
-    for (size_t i = 0; i < used; i++) /* one line, whatever is quoted in it */
-        if ((unsigned char)line[i] < ' ')
-            line[i] = '?';
+    used += escape_line(line + used, sizeof line - used - 1, text); /* one line, whatever is quoted in it */
     line[used++] = '\n';
     ssize_t ignored = write(log_fd, line, used);
     (void)ignored;

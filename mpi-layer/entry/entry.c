@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/escape.h"
 #include "mpi-layer/entry/late.h"
 #include "mpi-layer/entry/tools.h"
 #include "mpi-layer/entry/unfit.h"
@@ -77,6 +78,16 @@ static void note_streams(void)
     setenv("BELAY_STREAMS", text, 1);
 }
 
+static void refuse(const char *what, const char *name, const char *why) __attribute__((noreturn));
+
+static void refuse(const char *what, const char *name, const char *why)
+{
+    fprintf(stderr, "belay: %s", what);
+    escape_print(stderr, name);
+    fprintf(stderr, "%s\n", why);
+    _exit(EXIT_REFUSED);
+}
+
 static int own_program(char path[PATH_MAX])
 {
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -118,10 +129,8 @@ static void become_rank(const char *program, int argc, char **argv)
     char launcher[PATH_MAX + 32], directory[PATH_MAX], native[CONFINE_TEXT_BYTES];
     char **arguments = calloc((size_t)argc + 9, sizeof *arguments);
     char *others = other_preloads(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "");
-    if (!*program || !arguments || !others || own_directory(directory)) {
-        fprintf(stderr, "belay: cannot protect %s: its path or mine is unknown\n", argv[0]);
-        _exit(EXIT_REFUSED);
-    }
+    if (!*program || !arguments || !others || own_directory(directory))
+        refuse("cannot protect ", argv[0], ": its path or mine is unknown");
     snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
     int used = 0;
     arguments[used++] = launcher;
@@ -141,13 +150,14 @@ static void become_rank(const char *program, int argc, char **argv)
     tools_export();
     confine_begin(native);
     execv(launcher, arguments);
-    fprintf(stderr, "belay: cannot start %s: %m (is Belay installed whole?)\n", launcher);
-    _exit(EXIT_REFUSED);
+    char why[256];
+    snprintf(why, sizeof why, ": %m (is Belay installed whole?)");
+    refuse("cannot start ", launcher, why);
 }
 
 __attribute__((constructor)) static void belay_entry(int argc, char **argv)
 {
-    char program[PATH_MAX], reason[256], **command;
+    char program[PATH_MAX], reason[256] = " ", **command;
     if (argc < 1 || getenv("BELAY_DISABLE"))
         return;
     note_streams();
@@ -156,10 +166,8 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv)
      * has us. */
     if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv)))
         return;
-    if (unfit_reason(reason, sizeof reason)) {
-        fprintf(stderr, "belay: %s %s\n", argv[0], reason);
-        _exit(EXIT_REFUSED);
-    }
+    if (unfit_reason(reason + 1, sizeof reason - 1))
+        refuse("", argv[0], reason);
     int words = linker_command(&command);
     become_rank(program, words ? words : argc, words ? command : argv);
 }

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "common/util/escape.h"
 #include "common/util/uffd.h"
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
@@ -75,9 +76,19 @@ struct options {
 
 static void die(const struct belay_error *err) __attribute__((noreturn));
 
+/* One line on standard error, of which a terminal obeys nothing. */
+static void gate_say(const char *text)
+{
+    char line[1024];
+    int used = snprintf(line, sizeof line, "belay: rank %u: ", rank.rank);
+    used += (int)escape_line(line + used, sizeof line - (size_t)used - 1, text);
+    line[used++] = '\n';
+    raw3(SYS_write, STDERR_FILENO, line, used);
+}
+
 static void die(const struct belay_error *err)
 {
-    fprintf(stderr, "belay: rank %u: %s\n", rank.rank, err->text);
+    gate_say(err->text);
     if (rank.control) {
         rank.control->exit_status = EXIT_REFUSED;
         rank.control->exit_kind = CONTROL_EXIT_REFUSED;
@@ -146,13 +157,6 @@ static void gate_announce_exit(uint32_t kind, int status)
 static void gate_fault(const char *point, uint64_t line)
 {
     fault_hit(point, (int)rank.rank, line);
-}
-
-static void gate_say(const char *text)
-{
-    char line[512];
-    int used = snprintf(line, sizeof line, "belay: rank %u: %s\n", rank.rank, text);
-    raw3(SYS_write, STDERR_FILENO, line, used < (int)sizeof line ? used : (int)sizeof line - 1);
 }
 
 /* What a wrapper is about to do; one thread at a time is in a wrapper. */

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "common/util/escape.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/special.h"
@@ -185,7 +186,9 @@ static int reopen(const struct fd_record *record, int messages, struct belay_err
  */
 static void lose(const struct fd_record *record, int messages)
 {
-    dprintf(messages, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, record->path);
+    char path[ESCAPE_PATH_BYTES];
+    escape_text(path, sizeof path, record->path);
+    dprintf(messages, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, path);
     int fd = open("/", O_PATH | O_CLOEXEC);
     if (fd < 0 || special_place(fd, record) < 0)
         vk_fd_drop(record->fd);
