@@ -15,6 +15,7 @@
 #include "cmd/calls.h"
 #include "cmd/layout.h"
 #include "common/wire/client.h"
+#include "common/wire/rundir.h"
 
 /* Everything that belongs in the same directory as the agent. */
 static const char *const parts[] = {
@@ -56,8 +57,8 @@ void probe_transports(struct finding *finding)
         return;
     }
     setenv("BELAY_LAUNCH", layout.launch, 1); /* the shell does not look into it */
-    FILE *pipe = popen("mpirun --oversubscribe --timeout 20 -n 2 \"$BELAY_LAUNCH\" --transports 2>/dev/null",
-                       "re");
+    FILE *pipe =
+        popen("mpirun --oversubscribe --timeout 20 -n 2 \"$BELAY_LAUNCH\" --transports 2>/dev/null", "re");
     if (pipe && !fgets(line, sizeof line, pipe))
         line[0] = '\0';
     finding->is_good = pipe && pclose(pipe) == 0 && line[0];

@@ -25,6 +25,7 @@
 #include "cmd/watch.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/rundir.h"
 
 /* What is known of the job that this process supervises. */
 struct supervisor {

@@ -13,6 +13,7 @@
 #include "cmd/records.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/rundir.h"
 
 /* Does a keeper hold what an agent left behind when it died? Then only a new agent knows what that is. */
 static bool has_keeper(const char *rundir)

@@ -11,6 +11,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/message.h"
+#include "common/wire/peer.h"
 
 /* A frame on its way out. */
 struct output {
@@ -40,7 +41,6 @@ struct connection {
 static uint64_t last_id; /* of any connection so far */
 
 static void connection_close(struct connection *connection);
-static bool is_welcome(const struct connection *connection);
 static void send_reply(struct connection *connection, const Belay__Wire__Reply *reply, const int *fds,
                        unsigned fd_count);
 static void update_watch(struct connection *connection);
@@ -58,12 +58,13 @@ struct connection *connection_create(uv_loop_t *loop, int sock, const struct con
                                      void *context)
 {
     struct connection *connection = calloc(1, sizeof *connection);
-    socklen_t bytes = sizeof connection->peer;
     if (!connection)
         goto fail;
     *connection = (struct connection){.sock = sock, .ops = ops, .context = context, .id = ++last_id};
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &connection->peer, &bytes) < 0 || !is_welcome(connection))
+    if (peer_check_client(sock, &connection->peer) < 0) {
+        log_warning("refused a client of user %u", (unsigned)connection->peer.uid);
         goto fail;
+    }
     if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0 || uv_poll_init(loop, &connection->watch, sock) != 0)
         goto fail;
     connection->watch.data = connection;
@@ -121,15 +122,6 @@ static void connection_close(struct connection *connection)
     connection->is_closed = true;
     connection->ops->closed(connection, connection->context);
     uv_close((uv_handle_t *)&connection->watch, on_watch_closed);
-}
-
-static bool is_welcome(const struct connection *connection)
-{
-    if (connection->peer.uid == geteuid() || connection->peer.uid == 0)
-        return true;
-    log_warning("refused a client of user %u", (unsigned)connection->peer.uid);
-    errno = EPERM;
-    return false;
 }
 
 static void send_reply(struct connection *connection, const Belay__Wire__Reply *reply, const int *fds,

@@ -17,6 +17,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/rundir.h"
 #include "node-agent/agent.h"
 #include "node-agent/job.h"
 #include "node-agent/record.h"
@@ -62,7 +63,10 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
     daemon->lock = daemon->listener = -1;
     daemon->agent.loop = &daemon->loop;
     daemon->agent.settle = on_settle;
-    snprintf(daemon->agent.rundir, sizeof daemon->agent.rundir, "%s", rundir);
+    if (snprintf(daemon->agent.rundir, AGENT_PATH_BYTES, "%s", rundir) >= AGENT_PATH_BYTES) {
+        belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);
+        goto fail;
+    }
     gethostname(daemon->agent.node, sizeof daemon->agent.node - 1);
     if (take_lock(daemon, err) < 0)
         goto fail;
@@ -127,8 +131,8 @@ void daemon_destroy(struct daemon *daemon)
 static int take_lock(struct daemon *daemon, struct belay_error *err)
 {
     for (int waited_ms = 0; waited_ms < LOCK_WAIT_MS; waited_ms += LOCK_STEP_MS) {
-        if (mkdir(daemon->agent.rundir, 0700) < 0 && errno != EEXIST)
-            return belay_error_errno(err, "cannot make the run directory %s", daemon->agent.rundir);
+        if (rundir_make(daemon->agent.rundir, err) < 0)
+            return -1;
         if (try_lock(daemon) == 0)
             return 0;
         if (errno != EWOULDBLOCK && errno != ENOENT)
@@ -147,7 +151,7 @@ static int try_lock(struct daemon *daemon)
     char path[AGENT_PATH_BYTES + 32];
     struct stat held, named;
     path_of(daemon, "agent.lock", path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &held) < 0 || stat(path, &named) < 0) {

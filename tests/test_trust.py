@@ -4,9 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
-from belaytest import newest_line
+import pytest
+
+from belaytest import lines_of_belay, newest_line
 from programs import Program
+
+NOBODY = 65534
 
 # What a terminal obeys: of ASCII, of eight bits, in UTF-8; and bytes that are no text.
 PLANTED = b"\x1b]0;title\x07\x1b[2J\x7f\xc2\x9b31m\x9b7m\xe9"
@@ -96,3 +101,75 @@ def test_terminals_obey_no_refusal(sandbox, programs):
     done, _ = planter.belay("doctor", "--json", BELAY_RUNDIR=folder)
     assert any(check["name"] == "run directory" and check["state"] == "missing"
                for check in json.loads(done.stdout)["checks"])
+
+
+# ---- the run directory ----
+
+# Listens as whoever runs it, where everybody may connect, and tells how much it has heard when its input ends.
+IMPOSTOR = """
+import os, select, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+listener.listen(16)
+print("ready", flush=True)
+heard, clients = 0, []
+while True:
+    ready = select.select([0, listener, *clients], [], [])[0]
+    if 0 in ready:
+        break
+    for sock in ready:
+        if sock is listener:
+            clients.append(listener.accept()[0])
+        else:
+            heard += len(sock.recv(4096)) or clients.remove(sock) or 0
+print(heard, flush=True)
+"""
+
+
+def each_client(sandbox, programs, rundir):
+    """What the belay command, a preloaded rank and an agent say that are to use this run directory."""
+    program = programs.test_program("exits").argv[0]
+    environment = {**sandbox.environment, "BELAY_RUNDIR": rundir, "SECRET": "only for the agent"}
+    lib = os.path.join(sandbox.prefix, "lib", "belay")
+    for command in ([sandbox.command, "run", "--", "mpirun", "-n", "1", program],
+                    [sandbox.command, "list"], [sandbox.command, "restart", "job"],
+                    ["mpirun", "-x", f"LD_PRELOAD={lib}/libbelay.so", "-n", "1", program],
+                    [os.path.join(lib, "belayd"), "--rundir", rundir]):
+        yield subprocess.run([*sandbox.user, *command], env=environment, text=True, stdin=subprocess.DEVNULL,
+                             capture_output=True, timeout=60, cwd=sandbox.folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become other users")
+def test_directory_that_another_user_was_first_to_make(sandbox, programs):
+    """As /tmp/belay-UID may be: nobody says anything to what listens there, and nobody changes or removes it."""
+    sandbox.become(NOBODY)
+    place = os.path.join(sandbox.base, "all")
+    os.mkdir(place)
+    os.chmod(place, 0o1777)
+    os.chmod(sandbox.base, 0o755)
+    rundir = os.path.join(place, "run")
+    other = ["setpriv", "--reuid", str(NOBODY - 1), "--regid", str(NOBODY - 1), "--clear-groups", "--"]
+    subprocess.run([*other, "mkdir", "-m", "777", rundir], check=True)
+    with subprocess.Popen([*other, sys.executable, "-c", IMPOSTOR, os.path.join(rundir, "agent.sock")], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout.readline() == "ready\n"
+        for done in each_client(sandbox, programs, rundir):
+            lines = lines_of_belay(done.stderr)
+            assert done.returncode != 0 and len(lines) == 1, (done.args, done.stderr)
+            assert rundir in lines[0] and "another user" in lines[0]
+        heard = impostor.communicate("", timeout=20)[0]
+    assert heard == "0\n" and os.listdir(rundir) == ["agent.sock"]
+
+
+def test_directory_that_others_may_replace(sandbox, programs):
+    """Though it is ours: somebody could put another one in its place between two looks."""
+    place = os.path.join(sandbox.base, "all")
+    rundir = os.path.join(place, "run")
+    os.mkdir(place)
+    os.mkdir(rundir, 0o700)
+    os.chmod(place, 0o777)
+    for done in each_client(sandbox, programs, rundir):
+        lines = lines_of_belay(done.stderr)
+        assert done.returncode != 0 and len(lines) == 1 and "may rename" in lines[0], (done.args, done.stderr)
+    assert os.listdir(rundir) == []

@@ -9,35 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/wire/message.h"
+#include "common/wire/peer.h"
+#include "common/wire/rundir.h"
 
 #define CONNECT_DEADLINE_S 15
 
 extern char **environ;
 
-static int rundir_name(char *path, size_t path_bytes, struct belay_error *err);
-static int rundir_check(const char *path, struct belay_error *err);
 static int connect_once(const char *rundir, struct belay_error *err);
 static int is_alive(int sock, struct belay_error *err);
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
 static void read_complaint(int fd, char *text, size_t text_bytes);
 static char **environment_without_preload(void);
 static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, struct belay_error *err);
-
-int rundir_resolve(char *path, size_t path_bytes, bool create, struct belay_error *err)
-{
-    if (rundir_name(path, path_bytes, err) < 0)
-        return -1;
-    if (create && mkdir(path, 0700) < 0 && errno != EEXIST)
-        return belay_error_errno(err, "cannot make the run directory %s (see BELAY_RUNDIR)", path);
-    return rundir_check(path, err);
-}
 
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err)
 {
@@ -90,46 +80,15 @@ Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, in
     }
 }
 
-static int rundir_name(char *path, size_t path_bytes, struct belay_error *err)
-{
-    const char *own = getenv("BELAY_RUNDIR");
-    const char *session = getenv("XDG_RUNTIME_DIR");
-    int used;
-    if (own && own[0])
-        used = snprintf(path, path_bytes, "%s", own);
-    else if (geteuid() == 0)
-        used = snprintf(path, path_bytes, "/run/belay");
-    else if (session && session[0])
-        used = snprintf(path, path_bytes, "%s/belay", session);
-    else
-        used = snprintf(path, path_bytes, "/tmp/belay-%u", (unsigned)geteuid());
-    size_t room = sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof "/keeper.sock";
-    if (used < 0 || (size_t)used >= path_bytes || (size_t)used > room)
-        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
-    return 0;
-}
-
-/* A directory that is not there yet holds no danger: connecting says ENOENT. */
-static int rundir_check(const char *path, struct belay_error *err)
-{
-    struct stat st;
-    if (lstat(path, &st) < 0)
-        return errno == ENOENT ? 0 : belay_error_errno(err, "cannot look at the run directory %s", path);
-    if (!S_ISDIR(st.st_mode))
-        return belay_error_set(err, ENOTDIR, "the run directory %s is not a directory", path);
-    if (st.st_uid != geteuid())
-        return belay_error_set(err, EPERM, "the run directory %s belongs to another user", path);
-    if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return belay_error_set(err, EPERM, "others may write to the run directory %s: chmod 700 it", path);
-    return 0;
-}
-
+/* Only to a process of ours, in a directory that is ours alone. */
 static int connect_once(const char *rundir, struct belay_error *err)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int used = snprintf(name.sun_path, sizeof name.sun_path, "%s/agent.sock", rundir);
     if (used < 0 || (size_t)used >= sizeof name.sun_path)
         return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
+    if (rundir_check(rundir, err) < 0)
+        return -1;
     int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (sock < 0)
         return belay_error_errno(err, "cannot make a socket");
@@ -137,10 +96,12 @@ static int connect_once(const char *rundir, struct belay_error *err)
     do {
         rc = connect(sock, (struct sockaddr *)&name, sizeof name);
     } while (rc < 0 && errno == EINTR);
-    if (rc == 0)
+    if (rc == 0 && peer_check_server(sock, err) == 0)
         return sock;
     int code = errno;
-    if (code == ENOENT || code == ECONNREFUSED)
+    if (rc == 0)
+        ; /* err says it */
+    else if (code == ENOENT || code == ECONNREFUSED)
         belay_error_set(err, code, "no agent is running in %s", rundir);
     else
         belay_error_errno(err, "cannot reach the agent in %s", rundir);
@@ -261,6 +222,8 @@ static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, st
     }
     Belay__Wire__Reply *reply = belay__wire__reply__unpack(NULL, (size_t)length, bytes);
     free(bytes);
+    if (reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT)
+        room = 0; /* nobody takes them */
     for (unsigned i = 0; i < came_count; i++) {
         if (reply && i < room)
             fds[i] = came[i];

@@ -11,14 +11,8 @@
 #include "common/wire/belay.pb-c.h"
 
 /*
- * The run directory: BELAY_RUNDIR, else /run/belay for root, else $XDG_RUNTIME_DIR/belay, else
- * /tmp/belay-UID. With create it is made with mode 0700. It is refused when it belongs to another user
- * or others may write to it. Returns 0 and fills path, or -1 with err.
- */
-int rundir_resolve(char *path, size_t path_bytes, bool create, struct belay_error *err);
-
-/*
- * Connect to rundir/agent.sock. If nobody listens and belayd is not NULL, start that program
+ * Connect to rundir/agent.sock, once rundir.h and peer.h have nothing against it. If nobody listens and
+ * belayd is not NULL, start that program
  * ("belayd --rundir DIR"; it returns once it listens, and only one of several starters wins) and connect
  * again. Returns a close-on-exec descriptor (the caller closes it), or -1 with err: ENOENT or
  * ECONNREFUSED if there is no agent and none was to be started.

@@ -17,6 +17,7 @@
 #include "common/util/escape.h"
 #include "common/util/file_id.h"
 #include "common/wire/client.h"
+#include "common/wire/rundir.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
 

@@ -21,6 +21,7 @@
 
 #include "common/util/error.h"
 #include "common/util/log.h"
+#include "common/wire/peer.h"
 #include "node-agent/store/keeper.h"
 
 #define MAX_CLIENTS 8
@@ -118,11 +119,9 @@ static void accept_client(void)
 {
     int sock = accept4(KEEPER_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
     struct ucred peer;
-    socklen_t bytes = sizeof peer;
     if (sock < 0)
         return;
-    bool is_ours = getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-                   (peer.uid == geteuid() || peer.uid == 0);
+    bool is_ours = peer_check_client(sock, &peer) == 0;
     for (int i = 0; is_ours && i < MAX_CLIENTS; i++) {
         if (clients[i] < 0) {
             clients[i] = sock;

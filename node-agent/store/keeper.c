@@ -15,8 +15,10 @@
 #include <uthash.h>
 
 #include "common/util/log.h"
+#include "common/wire/peer.h"
 
 #define ANSWER_SECONDS 5
+#define RUNDIR_BYTES ((int)(sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof "/" KEEPER_SOCKET + 1))
 
 extern char **environ;
 
@@ -28,13 +30,14 @@ struct item {
 };
 
 struct keeper {
-    char rundir[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    char rundir[RUNDIR_BYTES];
     char *program;
     int sock;    /* -1: detached */
     int process; /* pidfd of the keeper that we have started, -1: none */
     struct item *items;
 };
 
+static int find_or_start(struct keeper *keeper, struct belay_error *err);
 static int keeper_connect(struct keeper *keeper, struct belay_error *err);
 static int start_and_connect(struct keeper *keeper, struct belay_error *err);
 static int ask(struct keeper *keeper, const char *text, int fd, struct belay_error *err);
@@ -43,7 +46,12 @@ static int revive(struct keeper *keeper, struct belay_error *err);
 
 struct keeper *keeper_open(const char *rundir, const char *program, struct belay_error *err)
 {
-    struct keeper *keeper = calloc(1, sizeof *keeper);
+    struct keeper *keeper = NULL;
+    if (strlen(rundir) >= sizeof keeper->rundir) {
+        belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);
+        return NULL;
+    }
+    keeper = calloc(1, sizeof *keeper);
     if (!keeper || !(keeper->program = strdup(program))) {
         belay_error_errno(err, "cannot start the keeper");
         free(keeper);
@@ -51,11 +59,12 @@ struct keeper *keeper_open(const char *rundir, const char *program, struct belay
     }
     keeper->sock = keeper->process = -1;
     snprintf(keeper->rundir, sizeof keeper->rundir, "%s", rundir);
-    if (keeper_connect(keeper, NULL) < 0 && start_and_connect(keeper, err) < 0) {
-        keeper_close(keeper);
-        return NULL;
-    }
-    return keeper;
+    if (find_or_start(keeper, err) == 0)
+        return keeper;
+    int code = errno;
+    keeper_close(keeper);
+    errno = code;
+    return NULL;
 }
 
 void keeper_close(struct keeper *keeper)
@@ -151,10 +160,19 @@ int keeper_list(struct keeper *keeper, void (*each)(void *context, const char *n
     return belay_error_errno(err, "the keeper does not answer");
 }
 
+/* One that is there and cannot be reached holds what another would not know of: it is not replaced. */
+static int find_or_start(struct keeper *keeper, struct belay_error *err)
+{
+    if (keeper_connect(keeper, err) == 0)
+        return 0;
+    return errno == ENOENT || errno == ECONNREFUSED ? start_and_connect(keeper, err) : -1;
+}
+
+/* keeper_open() has seen to the length. */
 static struct sockaddr_un socket_name(const struct keeper *keeper)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    snprintf(name.sun_path, sizeof name.sun_path, "%.80s/" KEEPER_SOCKET, keeper->rundir);
+    snprintf(name.sun_path, sizeof name.sun_path, "%.*s/" KEEPER_SOCKET, RUNDIR_BYTES - 1, keeper->rundir);
     return name;
 }
 
@@ -167,9 +185,13 @@ static int keeper_connect(struct keeper *keeper, struct belay_error *err)
         return belay_error_errno(err, "cannot make a socket for the keeper");
     setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (connect(sock, (struct sockaddr *)&name, sizeof name) < 0) {
+    int rc = connect(sock, (struct sockaddr *)&name, sizeof name);
+    if (rc < 0)
         belay_error_errno(err, "cannot reach the keeper");
+    if (rc < 0 || peer_check_server(sock, err) < 0) {
+        int code = errno;
         close(sock);
+        errno = code;
         return -1;
     }
     keeper->sock = sock;

@@ -1,0 +1,25 @@
+/*
+ * peer.h - who is at the other end of a connected Unix socket, as the kernel knows it.
+ */
+#ifndef BELAY_COMMON_WIRE_PEER_H
+#define BELAY_COMMON_WIRE_PEER_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "common/util/error.h"
+
+/*
+ * For a client, before it says anything: is the process that listens this user's? Another one would learn
+ * what a request holds (the environment of a launch), and choose what its answer makes us do. Returns 0, or
+ * -1 with err (EPERM).
+ */
+int peer_check_server(int sock, struct belay_error *err);
+
+/*
+ * For a server: may this client be served? This user's own processes and root's may. Returns 0 and fills
+ * peer, or -1 with errno (EPERM).
+ */
+int peer_check_client(int sock, struct ucred *peer);
+
+#endif
