@@ -59,7 +59,8 @@ static void open_epoch(struct job *job, pid_t launcher_pid)
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
-    if (epoch_open(job, launcher_pid, job->last_reason, &err) < 0) {
+    struct epoch_launcher launcher = {.pid = launcher_pid, .arbiter_pid = connection_pid(job->arbiter)};
+    if (epoch_open(job, &launcher, job->last_reason, &err) < 0) {
         connection_reply_error(job->arbiter, err.code, err.text);
         return;
     }

@@ -110,6 +110,11 @@ pid_t connection_pid(const struct connection *connection)
     return connection->peer.pid;
 }
 
+int connection_open_peer(const struct connection *connection)
+{
+    return peer_open(connection->sock, &connection->peer);
+}
+
 uint64_t connection_id(const struct connection *connection)
 {
     return connection->id;

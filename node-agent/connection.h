@@ -38,6 +38,8 @@ void connection_reply_error(struct connection *connection, int code, const char 
 void connection_send_event(struct connection *connection, const Belay__Wire__Event *event);
 
 pid_t connection_pid(const struct connection *connection);
+/* A pidfd of the peer, which the caller owns; -1 with errno (ESRCH: it is gone). */
+int connection_open_peer(const struct connection *connection);
 /* Unlike the pointer, it is never used again. */
 uint64_t connection_id(const struct connection *connection);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "common/util/process_stat.h"
 #include "node-agent/line.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
@@ -54,7 +55,29 @@ static void judge(const struct epoch *epoch, struct verdict *verdict);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
-int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct belay_error *err)
+/*
+ * The launcher may be ended by us, so it must be what the arbiter says: a child of its own. The number may be
+ * another process's by now, or of another pid namespace. -1: there is none, or it is not.
+ */
+static int open_launcher(pid_t launcher_pid, pid_t arbiter_pid)
+{
+    static const enum process_field field = PROCESS_PARENT;
+    uint64_t parent = 0;
+    int pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
+    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
+    if (pidfd < 0)
+        return -1;
+    if (process_stat(launcher_pid, &field, 1, &parent) == 0 && (pid_t)parent == arbiter_pid &&
+        poll(&gone, 1, 0) == 0)
+        return pidfd;
+    log_warning("process %d is not the launcher that process %d has started: it is not watched",
+                (int)launcher_pid, (int)arbiter_pid);
+    close(pidfd);
+    return -1;
+}
+
+int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+               struct belay_error *err)
 {
     struct epoch *epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch))) {
@@ -64,8 +87,8 @@ int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct b
     epoch->job = job;
     epoch->number = ++job->epoch_number;
     epoch->restore_line = store_committed_line(job->store);
-    epoch->launcher_pid = launcher_pid;
-    epoch->launcher_pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
+    epoch->launcher_pidfd = open_launcher(launcher->pid, launcher->arbiter_pid);
+    epoch->launcher_pid = epoch->launcher_pidfd >= 0 ? launcher->pid : 0;
     bool is_restart = epoch->number > 1;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
     if (entry) {
@@ -250,7 +273,11 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
             return -1;
     }
-    struct rank *rank = rank_create(epoch->job->agent->loop, connection_pid(connection), hello->rank,
+    int pidfd = connection_open_peer(connection);
+    if (pidfd < 0)
+        return belay_error_errno(err, "cannot watch rank %u, which must be in the agent's pid namespace",
+                                 hello->rank);
+    struct rank *rank = rank_create(epoch->job->agent->loop, connection_pid(connection), pidfd, hello->rank,
                                     hello->ranks, epoch->number, &rank_ops, epoch, err);
     if (!rank)
         return -1;
@@ -280,9 +307,9 @@ static void on_rank_changed(struct rank *rank, void *context)
     if (!epoch->is_ready && is_every_rank_up(epoch))
         become_ready(epoch);
     line_rank_changed(epoch->job->line, rank);
-    if (control_is_end_of_all(rank_control(rank)))
+    if (rank_ends_all(rank))
         answer_end(epoch, rank);
-    if (!epoch->has_abort && rank_control(rank)->exit_kind == CONTROL_EXIT_ABORT) {
+    if (!epoch->has_abort && rank_exit_kind(rank) == CONTROL_EXIT_ABORT) {
         epoch->has_abort = true;
         timer_start(epoch->patience, ABORT_PATIENCE_MS, 0);
     }
@@ -318,10 +345,8 @@ static bool is_every_rank_up(const struct epoch *epoch)
 /* One that is being restored may say where it is before the application runs again. */
 static bool is_up(const struct epoch *epoch, const struct rank *rank)
 {
-    const struct control *control = rank_control(rank);
-    return __atomic_load_n(&control->state, __ATOMIC_ACQUIRE) != CONTROL_STATE_NONE &&
-           (epoch->restore_line == 0 ||
-            __atomic_load_n(&control->restored_line, __ATOMIC_ACQUIRE) == epoch->restore_line);
+    return RANK_FIELD(rank, state) != CONTROL_STATE_NONE &&
+           (epoch->restore_line == 0 || RANK_FIELD(rank, restored_line) == epoch->restore_line);
 }
 
 static void become_ready(struct epoch *epoch)
@@ -331,9 +356,10 @@ static void become_ready(struct epoch *epoch)
     epoch->is_ready = true;
     job->state = JOB_STATE_RUNNING;
     job_launch_worked(job);
-    for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (rank_control(epoch->table[i])->restore_ns > restore_ns)
-            restore_ns = rank_control(epoch->table[i])->restore_ns;
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
+        restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
+    }
     if (epoch->restore_line) {
         char text[64];
         Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;

@@ -36,11 +36,17 @@ struct epoch {
     struct remains remains;        /* what its processes may leave behind */
 };
 
+struct epoch_launcher {
+    pid_t pid; /* 0: not known */
+    pid_t arbiter_pid;
+};
+
 /*
  * Open the next epoch of a job, which has none, and whose files are as they were at the line that it is
- * restored from. launcher_pid 0: not known. Returns 0 or -1 with err.
+ * restored from. Returns 0 or -1 with err.
  */
-int epoch_open(struct job *job, pid_t launcher_pid, const char *reason, struct belay_error *err);
+int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+               struct belay_error *err);
 /* Accepts NULL. */
 void epoch_destroy(struct epoch *epoch);
 

@@ -121,7 +121,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
                    .ranks = whole->request.count,
-                   .resume_context = rank_control(rank)->resume_context,
+                   .resume_context = RANK_FIELD(rank, resume_context),
                    .layout_version = rank_layout_version(rank)},
     };
     memcpy(subject.header.identity, rank_identity(rank), sizeof subject.header.identity);
@@ -258,9 +258,15 @@ static void after_copy(uv_work_t *work, int status)
         finish(whole);
 }
 
+/* If the rank has ended meanwhile, another process may have got its number: nothing of it gets into an image.
+ */
 static void stage(struct part *part)
 {
     struct line_capture *whole = part->whole;
+    if (!rank_is_alive(part->rank)) {
+        part->rc = belay_error_set(&part->err, ESRCH, "its process has ended");
+        return;
+    }
     whole->captured_bytes += capture_copied_bytes(part->capture);
     struct store_item item = {.rank = part->number,
                               .ranks = whole->request.count,

@@ -15,15 +15,23 @@ void measure_release(struct line_measure *measure)
     *measure = (struct line_measure){0};
 }
 
+/* What a rank says of a moment of this line, 0 if it cannot be: the pace of the next lines depends on it. */
+static uint64_t within(const struct line_measure *measure, uint64_t moment_ns)
+{
+    return moment_ns >= measure->strobe_ns && moment_ns <= monotonic_ns() ? moment_ns : 0;
+}
+
 void measure_parked(struct line_measure *measure, struct rank *const *ranks, uint32_t count)
 {
     measure->stopped_ns = calloc(count, sizeof *measure->stopped_ns);
     for (uint32_t i = 0; i < count; i++) {
-        const struct control *control = rank_control(ranks[i]);
-        if (control->drain_ns > measure->drain_ns)
-            measure->drain_ns = control->drain_ns;
+        uint64_t parked_ns = within(measure, RANK_FIELD(ranks[i], parked_ns));
+        uint64_t drain_ns = RANK_FIELD(ranks[i], drain_ns);
+        if (parked_ns == 0 || drain_ns > parked_ns - measure->strobe_ns)
+            continue;
+        measure->drain_ns = drain_ns > measure->drain_ns ? drain_ns : measure->drain_ns;
         if (measure->stopped_ns)
-            measure->stopped_ns[i] = control->parked_ns - control->drain_ns;
+            measure->stopped_ns[i] = parked_ns - drain_ns;
     }
 }
 
@@ -49,7 +57,7 @@ void measure_end(struct line_measure *measure, struct commit_entry *record)
 
 static bool has_resumed(const struct line_measure *measure, struct rank *rank)
 {
-    return __atomic_load_n(&rank_control(rank)->resumed_line, __ATOMIC_ACQUIRE) >= measure->line;
+    return RANK_FIELD(rank, resumed_line) >= measure->line;
 }
 
 bool measure_is_complete(const struct line_measure *measure, struct rank *const *ranks, uint32_t count)
@@ -63,7 +71,7 @@ bool measure_is_complete(const struct line_measure *measure, struct rank *const 
 /* When a rank ran again after the line, 0: it has not. */
 static uint64_t resumed_ns(const struct line_measure *measure, struct rank *rank)
 {
-    return has_resumed(measure, rank) ? rank_control(rank)->resumed_ns : 0;
+    return has_resumed(measure, rank) ? within(measure, RANK_FIELD(rank, resumed_ns)) : 0;
 }
 
 void measure_fill(const struct line_measure *measure, struct rank *const *ranks, uint32_t count,

@@ -6,7 +6,6 @@
 
 #include "common/util/log.h"
 
-static uint32_t unseen_of(const struct rank *rank);
 static void tell(struct job *job, uint32_t seen);
 static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count);
 static struct memory *make(struct job *job, const struct rank *rank);
@@ -44,9 +43,9 @@ void memories_look(struct job *job, struct memory **memories, struct rank *const
 {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < count; i++)
-        seen |= unseen_of(ranks[i]);
+        seen |= RANK_FIELD(ranks[i], unseen_writes);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t unseen = (seen & CONTROL_UNSEEN_OTHERS) | unseen_of(ranks[i]);
+        uint32_t unseen = (seen & CONTROL_UNSEEN_OTHERS) | RANK_FIELD(ranks[i], unseen_writes);
         if (unseen & CONTROL_UNSEEN_REGISTERED)
             memory_distrust(memories[i], MEMORY_TRUST_NOTHING);
         else if (unseen)
@@ -55,11 +54,6 @@ void memories_look(struct job *job, struct memory **memories, struct rank *const
     if ((seen & ~*told) && !(*told & CONTROL_UNSEEN_REGISTERED)) /* beyond which nothing follows */
         tell(job, seen & ~*told);
     *told |= seen;
-}
-
-static uint32_t unseen_of(const struct rank *rank)
-{
-    return __atomic_load_n(&rank_control(rank)->unseen_writes, __ATOMIC_ACQUIRE);
 }
 
 /* What follows from it. */

@@ -85,7 +85,7 @@ static void send_report(struct line *line, struct member *member)
 static void note_parked(struct line *line, struct member *member)
 {
     if (member->is_parked || rank_report(member->rank)->state != CONTROL_STATE_PARKED ||
-        __atomic_load_n(&rank_control(member->rank)->parked_line, __ATOMIC_ACQUIRE) != line->number)
+        RANK_FIELD(member->rank, parked_line) != line->number)
         return;
     member->is_parked = true;
     if (++line->parked == line->count)

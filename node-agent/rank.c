@@ -1,6 +1,7 @@
 #include "node-agent/rank.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <limits.h>
@@ -16,9 +17,11 @@
 #include <unistd.h>
 
 #include "common/util/process_stat.h"
+#include "common/wire/descriptor.h"
 #include "coord/targets.h"
 
-#define PF_EXITING 0x04u /* of a process's flags (the kernel's sched.h): it dies */
+#define PF_EXITING 0x04u          /* of a process's flags (the kernel's sched.h): it dies */
+#define MAX_SLOTS_READ (4u << 20) /* before the rank is left alone: it will say when it is done */
 #define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
 struct rank {
@@ -30,6 +33,7 @@ struct rank {
     uint32_t clock_room;
     struct rank_exit exit;
     bool is_gone;
+    enum control_answer answer; /* that we gave to its end */
     char *program;
     uint8_t identity[32];
     uint64_t layout_version;
@@ -50,17 +54,18 @@ static bool read_once(struct rank *rank, struct rank_report *report);
 static int make_clock_room(struct rank *rank, uint32_t count);
 static void bump(struct rank *rank);
 
-struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t number, uint32_t ranks, uint32_t epoch,
-                         const struct rank_ops *ops, void *context, struct belay_error *err)
+struct rank *rank_create(uv_loop_t *loop, pid_t pid, int pidfd, uint32_t number, uint32_t ranks,
+                         uint32_t epoch, const struct rank_ops *ops, void *context, struct belay_error *err)
 {
     struct rank *rank = calloc(1, sizeof *rank);
     if (!rank) {
         belay_error_errno(err, "cannot take in a rank");
+        close(pidfd);
         return NULL;
     }
     *rank = (struct rank){.number = number,
                           .pid = pid,
-                          .pidfd = -1,
+                          .pidfd = pidfd,
                           .event_fd = -1,
                           .control_fd = -1,
                           .control = MAP_FAILED,
@@ -170,11 +175,18 @@ int rank_event_fd(const struct rank *rank)
     return rank->event_fd;
 }
 
+/* The number is what the rank says: it may be anything that it has. And a read of ours must not wait. */
 int rank_take_uffd(const struct rank *rank)
 {
-    int number = __atomic_load_n(&rank->control->tracking_fd, __ATOMIC_ACQUIRE);
+    int number = RANK_FIELD(rank, tracking_fd), flags;
+    int fd = number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;
+    if (fd >= 0 && descriptor_check_kind(fd, DESCRIPTOR_UFFD, "", NULL) == 0 &&
+        (flags = fcntl(fd, F_GETFL)) >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
     errno = ENOTSUP;
-    return number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;
+    return -1;
 }
 
 const struct control *rank_control(const struct rank *rank)
@@ -184,12 +196,12 @@ const struct control *rank_control(const struct rank *rank)
 
 bool rank_read(struct rank *rank)
 {
-    uint32_t slots = __atomic_load_n(&rank->control->slots, __ATOMIC_ACQUIRE);
+    uint32_t slots = RANK_FIELD(rank, slots);
     if (slots > MAX_SLOTS)
         slots = MAX_SLOTS;
     if (make_clock_room(rank, slots) < 0)
         return false;
-    for (int attempt = 0; attempt < 64; attempt++)
+    for (uint32_t attempt = 0; attempt < 64 && attempt * slots < MAX_SLOTS_READ; attempt++)
         if (read_once(rank, &rank->report))
             return true;
     return false;
@@ -215,7 +227,7 @@ void rank_order_drain(struct rank *rank, uint64_t line)
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets)
 {
     struct control *control = rank->control;
-    uint32_t slots = __atomic_load_n(&control->slots, __ATOMIC_ACQUIRE);
+    uint32_t slots = RANK_FIELD(rank, slots);
     for (uint32_t i = 0; i < slots && i < MAX_SLOTS; i++) {
         struct control_clock *clock = &control->clocks[i];
         uint64_t comm = __atomic_load_n(&clock->comm, __ATOMIC_RELAXED);
@@ -234,11 +246,19 @@ void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, cons
     bump(rank);
 }
 
+/* The kernel sees to it that the thread is one of the process; the process is not another one of its number.
+ */
 void rank_signal(struct rank *rank)
 {
-    uint32_t tid = __atomic_load_n(&rank->control->leader_tid, __ATOMIC_ACQUIRE);
-    if (tid && !rank->is_gone)
-        syscall(SYS_tgkill, rank->pid, (pid_t)tid, CONTROL_SIGNAL);
+    pid_t tid = (pid_t)RANK_FIELD(rank, leader_tid);
+    if (tid > 0 && rank_is_alive(rank))
+        syscall(SYS_tgkill, rank->pid, tid, CONTROL_SIGNAL);
+}
+
+bool rank_is_alive(const struct rank *rank)
+{
+    struct pollfd gone = {.fd = rank->pidfd, .events = POLLIN};
+    return !rank->is_gone && poll(&gone, 1, 0) == 0;
 }
 
 void order_fence(void)
@@ -250,8 +270,7 @@ void order_fence(void)
 
 void rank_kill(struct rank *rank)
 {
-    struct pollfd gone = {.fd = rank->pidfd, .events = POLLIN};
-    if (rank->is_gone || poll(&gone, 1, 0) > 0) /* dead already, though the loop has not seen it yet */
+    if (!rank_is_alive(rank)) /* also if the loop has not seen it yet */
         return;
     rank->exit.is_killed_by_us = true;
     pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
@@ -261,15 +280,27 @@ bool rank_is_lost(const struct rank *rank)
 {
     static const enum process_field field = PROCESS_FLAGS;
     uint64_t flags = PF_EXITING;
-    if (rank->exit.is_killed_by_us ||
-        __atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE) != CONTROL_EXIT_NONE)
+    if (rank->exit.is_killed_by_us || rank_exit_kind(rank) != CONTROL_EXIT_NONE)
         return false;
-    return rank->is_gone || process_stat(rank->pid, &field, 1, &flags) < 0 || (flags & PF_EXITING);
+    return process_stat(rank->pid, &field, 1, &flags) < 0 || (flags & PF_EXITING) || !rank_is_alive(rank);
+}
+
+enum control_exit rank_exit_kind(const struct rank *rank)
+{
+    uint32_t kind = RANK_FIELD(rank, exit_kind);
+    return kind <= CONTROL_EXIT_EXECUTED ? (enum control_exit)kind : CONTROL_EXIT_NONE;
+}
+
+bool rank_ends_all(const struct rank *rank)
+{
+    uint32_t kind = rank_exit_kind(rank); /* written after the status */
+    return control_ends_all(kind, RANK_FIELD(rank, exit_status));
 }
 
 void rank_answer_exit(struct rank *rank, enum control_answer answer)
 {
     control_answer_exit(rank->control, answer);
+    rank->answer = answer;
     bump(rank);
 }
 
@@ -292,13 +323,12 @@ uint64_t monotonic_ns(void)
 
 static int open_channels(struct rank *rank, uint32_t ranks, uint32_t epoch, struct belay_error *err)
 {
-    rank->pidfd = pidfd_open(rank->pid, 0);
-    if (rank->pidfd < 0)
-        return belay_error_errno(err, "cannot watch process %d", (int)rank->pid);
     rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    rank->control_fd = memfd_create("belay-control", MFD_CLOEXEC);
-    if (rank->event_fd < 0 || rank->control_fd < 0 || ftruncate(rank->control_fd, CONTROL_BYTES) < 0)
+    if (rank->event_fd < 0)
         return belay_error_errno(err, "cannot make a control page");
+    rank->control_fd = descriptor_make_memory("belay-control", CONTROL_BYTES, err);
+    if (rank->control_fd < 0)
+        return -1;
     rank->control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rank->control_fd, 0);
     if (rank->control == MAP_FAILED)
         return belay_error_errno(err, "cannot map a control page");
@@ -347,10 +377,12 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
     uv_poll_stop(&rank->exit_watch);
     rank->is_gone = true;
     rank->exit.seen_ns = monotonic_ns();
-    rank->exit.kind = (enum control_exit)__atomic_load_n(&rank->control->exit_kind, __ATOMIC_ACQUIRE);
-    rank->exit.status = rank->control->exit_status;
-    rank->exit.announced_ns = rank->control->exit_ns;
-    rank->exit.is_over_loss = rank->control->exit_answer == CONTROL_ANSWER_LOST;
+    rank->exit.kind = rank_exit_kind(rank);
+    rank->exit.status = RANK_FIELD(rank, exit_status);
+    uint64_t announced_ns = RANK_FIELD(rank, exit_ns);
+    rank->exit.announced_ns = announced_ns < rank->exit.seen_ns ? announced_ns : rank->exit.seen_ns;
+    rank->exit.is_over_loss =
+        rank->answer == CONTROL_ANSWER_LOST && RANK_FIELD(rank, exit_answer) == CONTROL_ANSWER_LOST;
     if (rank->ops)
         rank->ops->ended(rank, rank->context);
 }
@@ -407,14 +439,13 @@ static bool read_once(struct rank *rank, struct rank_report *report)
     if (version & 1)
         return false;
     uint32_t slots = control->slots, clocks = 0;
-    if (slots > rank->clock_room)
+    if (slots > rank->clock_room || slots > MAX_SLOTS)
         return false;
     report->state = (enum control_state)control->state;
     report->comm = control->comm;
     report->seq = control->seq;
-    report->peer_count = control->peer_count;
-    if (report->peer_count > CONTROL_MAX_PEERS)
-        report->peer_count = 0; /* too many to name: anybody */
+    uint32_t peer_count = control->peer_count;
+    report->peer_count = peer_count <= CONTROL_MAX_PEERS ? peer_count : 0; /* too many to name: anybody */
     for (uint32_t i = 0; i < report->peer_count; i++)
         report->peers[i] = control->peers[i];
     for (uint32_t i = 0; i < slots; i++) {

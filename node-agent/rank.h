@@ -42,10 +42,11 @@ struct rank_ops {
 };
 
 /*
- * Watch the process `pid` as world rank `rank` of `ranks`; makes the control page. The program, identity
- * and so on are copied. NULL with err. Callbacks come from the loop, never from within these functions.
+ * Watch the process `pid` (which pidfd is of, and which is taken over, also if this fails) as world rank
+ * `rank` of `ranks`; makes the control page. The program, identity and so on are copied. NULL with err.
+ * Callbacks come from the loop, never from within these functions.
  */
-struct rank *rank_create(uv_loop_t *loop, pid_t pid, uint32_t rank, uint32_t ranks, uint32_t epoch,
+struct rank *rank_create(uv_loop_t *loop, pid_t pid, int pidfd, uint32_t rank, uint32_t ranks, uint32_t epoch,
                          const struct rank_ops *ops, void *context, struct belay_error *err);
 
 /*
@@ -79,7 +80,18 @@ int rank_control_fd(const struct rank *rank); /* borrowed */
 int rank_event_fd(const struct rank *rank);   /* borrowed */
 /* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
 int rank_take_uffd(const struct rank *rank);
+
+/*
+ * The page, which the rank may write to at any moment: what is in it is what it says, and may be another
+ * thing at the next look. So a field is read once, by RANK_FIELD(), and the value is judged before it is
+ * used.
+ */
 const struct control *rank_control(const struct rank *rank);
+#define RANK_FIELD(rank, field) __atomic_load_n(&rank_control(rank)->field, __ATOMIC_ACQUIRE)
+
+/* The end that it has announced, NONE: not yet. Would that end the other ranks, too? */
+enum control_exit rank_exit_kind(const struct rank *rank);
+bool rank_ends_all(const struct rank *rank);
 
 /*
  * Read what the rank has published. Returns true, or false if it was changing it just now: the next
@@ -114,7 +126,13 @@ void order_fence(void);
 /* SIGKILL; its end is then not counted as a loss. */
 void rank_kill(struct rank *rank);
 
-bool rank_is_gone(const struct rank *rank);
+/*
+ * Is its process there at this moment? What has been read of the process id before is then of this rank, and
+ * not of another process that has got its number.
+ */
+bool rank_is_alive(const struct rank *rank);
+
+bool rank_is_gone(const struct rank *rank);                 /* as the loop has seen it */
 const struct rank_exit *rank_exit(const struct rank *rank); /* valid once it is gone */
 
 uint64_t monotonic_ns(void);

@@ -9,6 +9,7 @@
 
 /* By their numbers in proc(5). */
 enum process_field {
+    PROCESS_PARENT = 4,
     PROCESS_FLAGS = 9, /* the kernel's PF_... */
     PROCESS_MINOR_FAULTS = 10,
     PROCESS_RESIDENT_PAGES = 24,

@@ -1,9 +1,11 @@
 /*
  * control.h - the control page: memory that a rank and the agent of its node share.
  *
- * One per rank, a sparse memfd that the agent creates and hands over with the Welcome message. Beside
- * it the rank gets an eventfd: it writes 1 there whenever it has published something the agent may be
- * waiting for. The agent never waits in the rank's memory; the rank waits on `command_seq` (a futex).
+ * One per rank, a sparse memfd whose size is sealed, which the agent creates and hands over with the Welcome
+ * message. The rank may write anything to it, at any time: the agent reads a field once and judges it before
+ * it uses it; what it has itself written there it does not read again. Beside it the rank gets an eventfd: it
+ * writes 1 there whenever it has published something the agent may be waiting for. The agent never waits in
+ * the rank's memory; the rank waits on `command_seq` (a futex).
  *
  * Direction of every field: A>R is written by the agent only, R>A by the rank only.
  *

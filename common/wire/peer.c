@@ -1,7 +1,13 @@
 #include "common/wire/peer.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
 
 static int ask_kernel(int sock, struct ucred *peer)
 {
@@ -31,4 +37,25 @@ int peer_check_client(int sock, struct ucred *peer)
         return 0;
     errno = EPERM;
     return -1;
+}
+
+/* Of older kernels: as long as its end of the socket is open, its number is nobody else's. */
+static int open_by_number(int sock, const struct ucred *peer)
+{
+    struct pollfd end = {.fd = sock, .events = POLLRDHUP};
+    int pidfd = pidfd_open(peer->pid, 0);
+    if (pidfd < 0 || poll(&end, 1, 0) == 0)
+        return pidfd;
+    close(pidfd);
+    errno = ESRCH;
+    return -1;
+}
+
+int peer_open(int sock, const struct ucred *peer)
+{
+    int pidfd;
+    socklen_t bytes = sizeof pidfd;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) == 0)
+        return pidfd;
+    return errno == ENOPROTOOPT ? open_by_number(sock, peer) : -1;
 }

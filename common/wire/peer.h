@@ -22,4 +22,11 @@ int peer_check_server(int sock, struct belay_error *err);
  */
 int peer_check_client(int sock, struct ucred *peer);
 
+/*
+ * A pidfd of the client that peer_check_client() has named: of that process, and not of one that has its
+ * number by now. The caller owns it. -1 with errno (ESRCH: it is gone; EINVAL: it is in another pid
+ * namespace).
+ */
+int peer_open(int sock, const struct ucred *peer);
+
 #endif

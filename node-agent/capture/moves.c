@@ -1,7 +1,12 @@
 #include "node-agent/capture/moves.h"
 
+#include <stdbool.h>
+
+#include "common/image/image.h"
+
 static int add(const struct run_set *pages, struct run_set *to);
 
+/* What the rank says is no range of pages tells nothing: every page may have moved. */
 int moves_add(const struct control_moves *moves, uint32_t *seen, const struct run_set *present,
               struct run_set *dirty)
 {
@@ -12,8 +17,10 @@ int moves_add(const struct control_moves *moves, uint32_t *seen, const struct ru
     }
     for (; rc == 0 && *seen != moves->count; ++*seen) {
         uint32_t slot = *seen % CONTROL_MAX_MOVES;
+        uint64_t start = moves->ranges[slot].start, end = moves->ranges[slot].end;
         struct run_set moved = {0};
-        rc = runs_slice(present, moves->ranges[slot].start, moves->ranges[slot].end, &moved);
+        bool is_range = start < end && (start | end) % IMAGE_PAGE_BYTES == 0;
+        rc = is_range ? runs_slice(present, start, end, &moved) : runs_copy(present, &moved);
         if (rc == 0)
             rc = add(&moved, dirty);
         runs_release(&moved);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static int setup(void **state)
     struct belay_error err;
     (void)state;
     assert_int_equal(uv_loop_init(&loop), 0);
-    rank = rank_create(&loop, getpid(), 0, 1, 1, &ops, NULL, &err);
+    rank = rank_create(&loop, getpid(), pidfd_open(getpid(), 0), 0, 1, 1, &ops, NULL, &err);
     assert_non_null(rank);
     control = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rank_control_fd(rank), 0);
     assert_true(control != MAP_FAILED);

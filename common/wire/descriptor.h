@@ -1,0 +1,27 @@
+/*
+ * descriptor.h - descriptors that go from process to process: memory that both sides map, and what else
+ * comes.
+ *
+ * Memory that the other side could make shorter would end an access to it in SIGBUS. So its size is sealed by
+ * whoever makes it, and whoever gets it looks.
+ */
+#ifndef BELAY_COMMON_WIRE_DESCRIPTOR_H
+#define BELAY_COMMON_WIRE_DESCRIPTOR_H
+
+#include <stdint.h>
+
+#include "common/util/error.h"
+
+#define DESCRIPTOR_EVENT "[eventfd]"
+#define DESCRIPTOR_UFFD "[userfaultfd]"
+
+/* A memfd of this size, sparse, which nobody can change the size of. The caller owns it. -1 with err. */
+int descriptor_make_memory(const char *name, uint64_t bytes, struct belay_error *err);
+
+/* Is it such memory, of this size? `what` names it for the message. Returns 0, or -1 with err (EPROTO). */
+int descriptor_check_memory(int fd, uint64_t bytes, const char *what, struct belay_error *err);
+
+/* Is it of this kind of the kernel's (DESCRIPTOR_...)? Returns 0, or -1 with err (EPROTO). */
+int descriptor_check_kind(int fd, const char *kind, const char *what, struct belay_error *err);
+
+#endif
