@@ -1,8 +1,13 @@
 #include "cmd/calls.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "cmd/options.h"
 #include "common/wire/client.h"
+#include "common/wire/descriptor.h"
+#include "common/wire/streams.h"
 
 /* protobuf-c wants its strings writable but only reads those of a message that is sent. */
 static char *borrow(const char *text)
@@ -32,6 +37,25 @@ static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__
     return call_for_fds(caller, request, expected, NULL, NULL, err);
 }
 
+/* What it says is run: a launch line as a person types it, in a folder that can be changed to. */
+static bool is_launch(const Belay__Wire__JobOpened *opened)
+{
+    bool is_line = opened->n_argv == 0 || opened->argv[0][0];
+    return is_line && (!opened->cwd[0] || opened->cwd[0] == '/');
+}
+
+static int check_opened(const Belay__Wire__JobOpen *open, const Belay__Wire__JobOpened *opened,
+                        const int fds[2], unsigned fd_count, struct belay_error *err)
+{
+    bool is_named = open->job[0] ? !strcmp(open->job, opened->job) : !job_name_check(opened->job, NULL);
+    if (fd_count != 2 || !is_named || !is_launch(opened))
+        return belay_error_set(err, EPROTO, "the agent's answer makes no sense; is it another version?");
+    return descriptor_check_memory(fds[0], STREAMS_BYTES, "the memory of standard streams", err) ||
+                   descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes their reader", err)
+               ? -1
+               : 0;
+}
+
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err)
 {
@@ -42,12 +66,15 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
     fds[0] = fds[1] = -1;
     Belay__Wire__Reply *reply =
         call_for_fds(caller, &request, BELAY__WIRE__REPLY__BODY_JOB_OPENED, fds, &count, err);
-    if (reply && count != 2) {
-        calls_free(reply);
-        reply = NULL;
-        belay_error_set(err, EPROTO, "the agent's answer makes no sense; is it another version?");
+    if (reply && check_opened(open, reply->job_opened, fds, count, err) == 0)
+        return reply;
+    calls_free(reply);
+    for (unsigned i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
     }
-    return reply;
+    return NULL;
 }
 
 Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/log.h"
+#include "common/wire/descriptor.h"
 #include "common/wire/streams.h"
 
 #define PIECE_BYTES 65536
@@ -22,11 +25,12 @@ struct inlet {
     int stop_fd; /* eventfd */
     int streams_fd;
     struct streams *head;
+    struct outlet_input *input; /* what we have stored; the ranks may write to the head */
     uint32_t epoch;
     bool is_restored;
     uint64_t position; /* handed on so far */
     pthread_t thread;
-    bool is_started;
+    bool is_started, has_failed;
     char piece[PIECE_BYTES];
 };
 
@@ -72,28 +76,40 @@ static bool find_position(struct inlet *inlet)
     while (inlet->is_restored && __atomic_load_n(&inlet->head->input_epoch, __ATOMIC_ACQUIRE) != inlet->epoch)
         if (is_stopped(inlet, LOOK_MS))
             return false;
-    if (inlet->is_restored)
-        inlet->position = inlet->head->input_from;
+    uint64_t from = inlet->is_restored ? __atomic_load_n(&inlet->head->input_from, __ATOMIC_RELAXED) : 0;
+    inlet->position = from < inlet->input->bytes ? from : inlet->input->bytes;
     return true;
+}
+
+/* The program would get less than it was given, and not know it. */
+static void give_up(struct inlet *inlet, const char *why)
+{
+    log_error("standard input cannot be kept for a restart: %s; the job is ended", why);
+    inlet->has_failed = true;
+    kill(getpid(), SIGTERM); /* as if somebody had asked for it */
 }
 
 static void take_in(struct inlet *inlet)
 {
-    struct streams *head = inlet->head;
+    struct outlet_input *input = inlet->input;
     ssize_t got = read(STDIN_FILENO, inlet->piece, PIECE_BYTES);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return;
-    off_t at = (off_t)(STREAMS_INPUT_OFFSET + head->input_bytes);
-    if (got > 0 && pwrite(inlet->streams_fd, inlet->piece, (size_t)got, at) == got)
-        head->input_bytes += (uint64_t)got;
+    if (got <= 0)
+        inlet->head->input_has_ended = input->has_ended = true;
+    else if ((uint64_t)got > STREAMS_INPUT_MAX - input->bytes)
+        give_up(inlet, "there is too much of it");
+    else if (descriptor_put(inlet->streams_fd, STREAMS_INPUT_OFFSET + input->bytes, inlet->piece,
+                            (size_t)got) < 0)
+        give_up(inlet, strerror(errno));
     else
-        head->input_has_ended = 1;
+        inlet->head->input_bytes = input->bytes += (uint64_t)got;
 }
 
 /* False: the launcher does not read any more. */
 static bool hand_on(struct inlet *inlet)
 {
-    uint64_t left = inlet->head->input_bytes - inlet->position;
+    uint64_t left = inlet->input->bytes - inlet->position;
     ssize_t got = pread(inlet->streams_fd, inlet->piece, left < PIECE_BYTES ? left : PIECE_BYTES,
                         (off_t)(STREAMS_INPUT_OFFSET + inlet->position));
     ssize_t put = got > 0 ? write(inlet->pipe_fd, inlet->piece, (size_t)got) : -1;
@@ -105,14 +121,14 @@ static bool hand_on(struct inlet *inlet)
 static void *run(void *argument)
 {
     struct inlet *inlet = argument;
-    const struct streams *head = inlet->head;
+    const struct outlet_input *input = inlet->input;
     bool is_open = find_position(inlet);
-    while (is_open && !(head->input_has_ended && inlet->position >= head->input_bytes)) {
-        bool is_behind = inlet->position < head->input_bytes;
-        bool has_room = head->input_bytes < inlet->position + MOST_AHEAD_BYTES;
+    while (is_open && !(input->has_ended && inlet->position >= input->bytes)) {
+        bool is_behind = inlet->position < input->bytes;
+        bool has_room = input->bytes < inlet->position + MOST_AHEAD_BYTES;
         struct pollfd fds[] = {
             {.fd = inlet->stop_fd, .events = POLLIN},
-            {.fd = has_room && !head->input_has_ended ? STDIN_FILENO : -1, .events = POLLIN},
+            {.fd = has_room && !input->has_ended ? STDIN_FILENO : -1, .events = POLLIN},
             {.fd = inlet->pipe_fd, .events = is_behind ? POLLOUT : 0},
         };
         if (poll(fds, 3, -1) < 0)
@@ -121,6 +137,8 @@ static void *run(void *argument)
             break;
         if (fds[1].revents)
             take_in(inlet);
+        if (inlet->has_failed)
+            return NULL; /* with the pipe open: this is not the end of the input */
         if (fds[2].revents)
             is_open = hand_on(inlet);
     }
@@ -129,14 +147,15 @@ static void *run(void *argument)
     return NULL;
 }
 
-int inlet_start(struct inlet *inlet, int streams_fd, uint32_t epoch, bool is_restored,
-                struct belay_error *err)
+int inlet_start(struct inlet *inlet, int streams_fd, struct outlet_input *input, uint32_t epoch,
+                bool is_restored, struct belay_error *err)
 {
     void *head = mmap(NULL, STREAMS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, streams_fd, 0);
     if (head == MAP_FAILED)
         return belay_error_errno(err, "cannot map the memory of standard streams");
     inlet->head = head;
     inlet->streams_fd = streams_fd;
+    inlet->input = input;
     inlet->epoch = epoch;
     inlet->is_restored = is_restored;
     int code = pthread_create(&inlet->thread, NULL, run, inlet);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/outlet.h"
 #include "common/util/error.h"
 
 struct inlet;
@@ -26,11 +27,12 @@ bool inlet_is_wanted(void);
 struct inlet *inlet_create(int *launcher_fd, struct belay_error *err);
 
 /*
- * Start to hand on what the streams in the memfd streams_fd (borrowed) hold and STDIN_FILENO still brings.
- * With is_restored from where rank 0 goes on in this epoch, as soon as it says so. Once; 0 or -1 with err.
+ * Start to hand on what the streams in the memfd streams_fd hold and STDIN_FILENO still brings, which is
+ * added to `input` (both are borrowed). With is_restored from where rank 0 goes on in this epoch, as soon as
+ * it says so. Once; 0 or -1 with err.
  */
-int inlet_start(struct inlet *inlet, int streams_fd, uint32_t epoch, bool is_restored,
-                struct belay_error *err);
+int inlet_start(struct inlet *inlet, int streams_fd, struct outlet_input *input, uint32_t epoch,
+                bool is_restored, struct belay_error *err);
 
 /* The launcher has ended, or never began. Accepts NULL. */
 void inlet_destroy(struct inlet *inlet);

@@ -105,13 +105,13 @@ struct argp_option option_of_setting(enum conf_key key, int letter)
 int job_name_check(const char *name, struct belay_error *err)
 {
     size_t length = strlen(name);
-    bool is_good = length > 0 && length <= JOB_NAME_MAX && isalnum((unsigned char)name[0]);
+    bool is_good = length > 0 && length <= JOB_NAME_MAX && name[0] != '.' && name[0] != '-';
     for (size_t i = 0; is_good && i < length; i++)
         is_good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
     if (!is_good)
         return belay_error_set(err, EINVAL,
                                "'%s' cannot be a job's name: at most %d letters, digits, '.', "
-                               "'_' and '-', the first a letter or digit",
+                               "'_' and '-', the first neither '.' nor '-'",
                                name, JOB_NAME_MAX);
     return 0;
 }

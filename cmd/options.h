@@ -41,7 +41,7 @@ int tool_options_parse(const struct argp *argp, int argc, char **argv, bool need
 /* An argp row made from the settings table. `letter` is the short option's, or a number above 127. */
 struct argp_option option_of_setting(enum conf_key key, int letter);
 
-/* A job's name is a file name: letters, digits, '.', '_', '-', starting with none of the signs. */
+/* A job's name is a file name: letters, digits, '.', '_', '-', starting with neither '.' nor '-'. */
 int job_name_check(const char *name, struct belay_error *err);
 
 #endif

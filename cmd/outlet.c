@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,13 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/util/log.h"
+#include "common/wire/descriptor.h"
+
 #define HURRY_S 1
 #define LINE_PATIENCE_MS 100 /* how long the beginning of a line waits for its end */
 
-/* The beginning of a line that is being held back. */
-struct held {
-    uint64_t end; /* of the stream */
-    int64_t since_ms;
+/* What is known of a stream here. */
+struct reader {
+    uint64_t taken;        /* of the stream, so far: out */
+    uint64_t held_end;     /* of the stream, when the beginning of a line was held back */
+    int64_t held_since_ms; /* ... since then */
 };
 
 struct outlet {
@@ -26,18 +31,20 @@ struct outlet {
     struct streams *head;
     char *slots; /* all ranks', NULL: their number is not known yet */
     size_t slots_bytes;
-    struct held *held; /* STREAMS_PER_RANK for each slot */
+    struct reader *readers; /* STREAMS_PER_RANK for each slot */
+    struct outlet_input input;
     pthread_t thread;
     bool is_started, is_closed[STREAMS_PER_RANK]; /* nobody reads any more: the rest is dropped */
     bool has_held;                                /* some line's beginning waits */
     bool is_ending;                               /* the thread is to leave when all is out */
+    bool is_damaged, is_hopeless;                 /* a rank's counts; the memory cannot be mapped: was told */
 };
 
 static void close_streams(struct outlet *outlet)
 {
     if (outlet->slots)
         munmap(outlet->slots, outlet->slots_bytes);
-    free(outlet->held);
+    free(outlet->readers);
     if (outlet->head)
         munmap(outlet->head, STREAMS_PAGE_BYTES);
     if (outlet->fd >= 0)
@@ -45,7 +52,7 @@ static void close_streams(struct outlet *outlet)
     if (outlet->wake_fd >= 0)
         close(outlet->wake_fd);
     outlet->slots = NULL;
-    outlet->held = NULL;
+    outlet->readers = NULL;
     outlet->head = NULL;
     outlet->fd = outlet->wake_fd = -1;
 }
@@ -61,6 +68,9 @@ static int open_streams(struct outlet *outlet, int streams_fd, int wake_fd, stru
     if (outlet->head->magic != STREAMS_MAGIC || outlet->head->version != STREAMS_VERSION)
         return belay_error_set(err, EPROTO,
                                "the agent is of another version; end its jobs and start it anew");
+    uint64_t input_bytes = __atomic_load_n(&outlet->head->input_bytes, __ATOMIC_RELAXED);
+    outlet->input.bytes = input_bytes < STREAMS_INPUT_MAX ? input_bytes : STREAMS_INPUT_MAX;
+    outlet->input.has_ended = outlet->head->input_has_ended;
     return 0;
 }
 
@@ -98,23 +108,47 @@ static struct stream *stream_at(const struct outlet *outlet, uint32_t rank, int 
     return &slot->streams[which];
 }
 
+static struct reader *reader_at(const struct outlet *outlet, uint32_t rank, int which)
+{
+    return &outlet->readers[rank * STREAMS_PER_RANK + (unsigned)which];
+}
+
 static const char *ring_at(const struct outlet *outlet, uint32_t rank, int which)
 {
     return outlet->slots + (STREAMS_RING(rank, (uint64_t)which) - STREAMS_SLOT(0));
 }
 
-/* Map the ranks' slots once there are ranks. */
+static void map_slots(struct outlet *outlet, uint32_t ranks)
+{
+    outlet->slots_bytes = STREAMS_SLOT_BYTES * ranks;
+    outlet->readers = calloc((size_t)ranks * STREAMS_PER_RANK, sizeof *outlet->readers);
+    void *slots = mmap(NULL, outlet->slots_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, outlet->fd,
+                       (off_t)STREAMS_SLOT(0));
+    if (slots == MAP_FAILED || !outlet->readers) {
+        free(outlet->readers);
+        outlet->readers = NULL;
+        return;
+    }
+    outlet->slots = slots;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (int which = 0; which < STREAMS_PER_RANK; which++)
+            reader_at(outlet, rank, which)->taken =
+                stream_at(outlet, rank, which)->taken; /* a former arbiter's */
+}
+
+/* Map the ranks' slots once there are ranks. Without them the ranks would wait for ever for a full ring. */
 static bool has_slots(struct outlet *outlet)
 {
     uint32_t ranks = __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE);
-    if (outlet->slots || !ranks)
+    if (outlet->slots || !ranks || outlet->is_hopeless)
         return outlet->slots;
-    outlet->slots_bytes = STREAMS_SLOT_BYTES * ranks;
-    void *slots = mmap(NULL, outlet->slots_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, outlet->fd,
-                       (off_t)STREAMS_SLOT(0));
-    outlet->held = calloc((size_t)ranks * STREAMS_PER_RANK, sizeof *outlet->held);
-    if (slots != MAP_FAILED && outlet->held)
-        outlet->slots = slots;
+    if (ranks <= STREAMS_MAX_RANKS)
+        map_slots(outlet, ranks);
+    outlet->is_hopeless = !outlet->slots;
+    if (outlet->is_hopeless) {
+        log_error("the output of %u ranks cannot be mapped: %m (ulimit -v); the job is ended", ranks);
+        kill(getpid(), SIGTERM); /* as if somebody had asked for it */
+    }
     return outlet->slots;
 }
 
@@ -145,26 +179,43 @@ static int64_t now_ms(void)
 static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, uint64_t taken, uint64_t end)
 {
     const char *ring = ring_at(outlet, rank, which);
-    struct held *held = &outlet->held[rank * STREAMS_PER_RANK + (unsigned)which];
+    struct reader *reader = reader_at(outlet, rank, which);
     uint64_t at = end;
     while (at > taken && ring[(at - 1) % STREAMS_RING_BYTES] != '\n')
         at--;
     bool is_whole = at == end || outlet->is_ending || end - taken > STREAMS_RING_BYTES / 2;
-    if (!is_whole && held->end != end)
-        *held = (struct held){end, now_ms()};
-    if (is_whole || now_ms() - held->since_ms >= LINE_PATIENCE_MS)
+    if (!is_whole && reader->held_end != end) {
+        reader->held_end = end;
+        reader->held_since_ms = now_ms();
+    }
+    if (is_whole || now_ms() - reader->held_since_ms >= LINE_PATIENCE_MS)
         return end;
     outlet->has_held = true;
     return at;
 }
 
+/* No rank is further ahead than its ring is large. What it has there now is not known. */
+static void skip_damage(struct outlet *outlet, uint32_t rank, int which, uint64_t end)
+{
+    if (!outlet->is_damaged)
+        log_error("rank %u says that it has written what cannot be: some of its output is lost", rank);
+    outlet->is_damaged = true;
+    reader_at(outlet, rank, which)->taken = end;
+    __atomic_store_n(&stream_at(outlet, rank, which)->taken, end, __ATOMIC_RELEASE);
+}
+
 static bool forward_stream(struct outlet *outlet, uint32_t rank, int which)
 {
     struct stream *stream = stream_at(outlet, rank, which);
+    struct reader *reader = reader_at(outlet, rank, which);
     const char *ring = ring_at(outlet, rank, which);
-    uint64_t taken = stream->taken, end = stream_end_now(stream).bytes;
-    if (taken >= end)
+    uint64_t taken = reader->taken, end = stream_end_now(stream).bytes;
+    if (taken == end)
         return false;
+    if (end - taken > STREAMS_RING_BYTES) {
+        skip_damage(outlet, rank, which, end);
+        return false;
+    }
     end = end_of_lines(outlet, rank, which, taken, end);
     bool has_found = taken < end;
     while (taken < end) {
@@ -173,7 +224,7 @@ static bool forward_stream(struct outlet *outlet, uint32_t rank, int which)
         if (put < 0)
             outlet->is_closed[which] = true;
         else
-            __atomic_store_n(&stream->taken, taken += (uint64_t)put, __ATOMIC_RELEASE);
+            __atomic_store_n(&stream->taken, reader->taken = taken += (uint64_t)put, __ATOMIC_RELEASE);
     }
     return has_found;
 }
@@ -220,9 +271,20 @@ int outlet_streams(const struct outlet *outlet)
     return outlet->fd;
 }
 
-int outlet_start(struct outlet *outlet, struct belay_error *err)
+struct outlet_input *outlet_input(struct outlet *outlet)
+{
+    return &outlet->input;
+}
+
+int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err)
 {
     if (outlet->is_started)
+        return 0;
+    outlet->is_ending = !is_forwarded;
+    while (!is_forwarded && forward_all(outlet))
+        ;
+    outlet->is_ending = false;
+    if (!is_forwarded)
         return 0;
     int code = pthread_create(&outlet->thread, NULL, run, outlet);
     if (code)
@@ -261,31 +323,34 @@ static bool is_same_file(int one, int other)
 static int carry_input(const struct outlet *from, struct outlet *to)
 {
     char piece[65536];
-    for (uint64_t at = 0; at < from->head->input_bytes;) {
-        off_t offset = (off_t)(STREAMS_INPUT_OFFSET + at);
-        uint64_t left = from->head->input_bytes - at;
-        ssize_t got = pread(from->fd, piece, left < sizeof piece ? left : sizeof piece, offset);
-        if (got <= 0 || pwrite(to->fd, piece, (size_t)got, offset) != got)
+    for (uint64_t at = 0; at < from->input.bytes;) {
+        uint64_t left = from->input.bytes - at;
+        ssize_t got = pread(from->fd, piece, left < sizeof piece ? left : sizeof piece,
+                            (off_t)(STREAMS_INPUT_OFFSET + at));
+        if (got <= 0 || descriptor_put(to->fd, STREAMS_INPUT_OFFSET + at, piece, (size_t)got) < 0)
             return -1;
         at += (uint64_t)got;
     }
-    to->head->input_bytes = from->head->input_bytes;
-    to->head->input_has_ended = from->head->input_has_ended;
+    to->input = from->input;
+    to->head->input_bytes = from->input.bytes;
+    to->head->input_has_ended = from->input.has_ended;
     return 0;
 }
 
 /* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
 static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
 {
-    uint32_t ranks = from->head->ranks;
     if (carry_input(from, to) < 0)
         return belay_error_errno(err, "cannot write to the memory of standard streams");
-    if (!ranks || !from->slots)
-        return 0;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        if (pwrite(to->fd, from->slots + STREAMS_SLOT_BYTES * rank, sizeof(struct streams_rank),
-                   (off_t)STREAMS_SLOT(rank)) != sizeof(struct streams_rank))
+    for (uint32_t rank = 0; from->slots && rank < from->slots_bytes / STREAMS_SLOT_BYTES; rank++) {
+        struct streams_rank slot;
+        for (int which = 0; which < STREAMS_PER_RANK; which++) {
+            slot.streams[which] = *stream_at(from, rank, which);
+            slot.streams[which].taken = reader_at(from, rank, which)->taken;
+        }
+        if (descriptor_put(to->fd, STREAMS_SLOT(rank), &slot, sizeof slot) < 0)
             return belay_error_errno(err, "cannot write to the memory of standard streams");
+    }
     return 0;
 }
 
@@ -295,7 +360,7 @@ int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct bel
     struct outlet old = *outlet;
     outlet_finish(outlet, false);
     outlet->slots = NULL;
-    outlet->held = NULL;
+    outlet->readers = NULL;
     outlet->head = NULL;
     int rc = open_streams(outlet, streams_fd, wake_fd, err);
     if (rc == 0 && !is_same)

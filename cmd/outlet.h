@@ -15,6 +15,12 @@
 
 struct outlet;
 
+/* The job's standard input so far, as the arbiter knows it; an inlet adds to it. */
+struct outlet_input {
+    uint64_t bytes; /* kept */
+    bool has_ended;
+};
+
 /*
  * For the streams in the memfd streams_fd, woken by wake_fd; both become the outlet's, also if it fails.
  * NULL with err.
@@ -27,11 +33,15 @@ struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *er
  */
 int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err);
 
-/* The memfd of the streams; it stays the outlet's. */
+/* The memfd of the streams, and what is known of the input in it; both stay the outlet's. */
 int outlet_streams(const struct outlet *outlet);
+struct outlet_input *outlet_input(struct outlet *outlet);
 
-/* Start to forward, to STDOUT_FILENO and STDERR_FILENO. Once. Returns 0 or -1 with err. */
-int outlet_start(struct outlet *outlet, struct belay_error *err);
+/*
+ * Start to forward, to STDOUT_FILENO and STDERR_FILENO. If the ranks of this launch give their output to the
+ * launcher, only what is left of an earlier one is forwarded, at once. Once. Returns 0 or -1 with err.
+ */
+int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err);
 
 /*
  * All that the ranks have written is out when this returns; they have ended. With is_hurried it is given up

@@ -314,8 +314,9 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
     }
     detach_report_success(&s->detach, s->name);
-    if (outlet_start(s->outlet, err) ||
-        (s->inlet && inlet_start(s->inlet, outlet_streams(s->outlet), s->epoch, is_restored, err))) {
+    if (outlet_start(s->outlet, launch_line_leaves_output(s->argv), err) ||
+        (s->inlet && inlet_start(s->inlet, outlet_streams(s->outlet), outlet_input(s->outlet), s->epoch,
+                                 is_restored, err))) {
         launch_cancel(&s->launch);
         return EXIT_INTERNAL;
     }

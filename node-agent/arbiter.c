@@ -179,7 +179,8 @@ static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, cha
     size_t used = 0;
     for (const char *at = program_of(open); *at && used + 1 < sizeof base; at++) {
         char letter[] = {*at, '\0'};
-        bool is_fine = job_name_is_valid(letter) || (*at == '.' && used > 0);
+        bool is_fine = used > 0 ? *at == '.' || job_name_is_valid(letter)
+                                : *at != '-' && job_name_is_valid(letter); /* a tool's option begins so */
         base[used++] = is_fine ? *at : '_';
     }
     base[used] = '\0';

@@ -11,12 +11,12 @@
 
 #include "common/util/log.h"
 #include "common/util/process_stat.h"
+#include "common/wire/streams.h"
 #include "node-agent/line.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
 #include "node-agent/restore.h"
 
-#define MAX_RANKS (1u << 20)
 /* How long a launcher may take to end by itself after a rank was lost. */
 #define PATIENCE_MS 2000
 /* The same after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there at times. */
@@ -231,7 +231,7 @@ static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__
                        struct belay_error *err)
 {
     const char *job = epoch->job->name;
-    if (hello->ranks == 0 || hello->ranks > MAX_RANKS || hello->rank >= hello->ranks)
+    if (hello->ranks == 0 || hello->ranks > STREAMS_MAX_RANKS || hello->rank >= hello->ranks)
         return belay_error_set(err, EINVAL, "rank %u of %u is out of range", hello->rank, hello->ranks);
     if (hello->identity.len != 32)
         return belay_error_set(err, EINVAL, "a rank's identity has 32 bytes");

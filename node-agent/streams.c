@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/wire/descriptor.h"
 #include "common/wire/streams.h"
 
 static void name_of(const char *job, char name[KEEPER_NAME_BYTES])
@@ -21,9 +21,10 @@ int streams_create(struct streams_holder *streams, struct keeper *keeper, const 
     const struct streams head = {.magic = STREAMS_MAGIC, .version = STREAMS_VERSION};
     name_of(job, name);
     streams->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    streams->fd = memfd_create("belay-streams", MFD_CLOEXEC);
-    if (streams->wake_fd < 0 || streams->fd < 0 || ftruncate(streams->fd, (off_t)STREAMS_INPUT_OFFSET) < 0 ||
-        pwrite(streams->fd, &head, sizeof head, 0) != sizeof head)
+    streams->fd = descriptor_make_memory("belay-streams", STREAMS_BYTES, err);
+    if (streams->fd < 0)
+        return -1;
+    if (streams->wake_fd < 0 || pwrite(streams->fd, &head, sizeof head, 0) != sizeof head)
         return belay_error_errno(err, "cannot make memory for standard streams");
     return keeper_put(keeper, name, streams->fd, err);
 }
@@ -34,6 +35,8 @@ int streams_adopt(struct streams_holder *streams, int fd, struct belay_error *er
     streams->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0)
         return belay_error_set(err, ENOENT, "it has no record of its standard streams");
+    if (descriptor_check_memory(fd, STREAMS_BYTES, "the record of its standard streams", err) < 0)
+        return -1;
     return streams->wake_fd < 0 ? belay_error_errno(err, "cannot make an eventfd") : 0;
 }
 

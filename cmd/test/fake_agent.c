@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/descriptor.h"
 #include "common/wire/message.h"
 #include "common/wire/streams.h"
 
@@ -77,20 +78,56 @@ static void reply(int sock, Belay__Wire__Reply *message)
     message_send(sock, &message->base, NULL, 0, NULL);
 }
 
+/* Does the file "lie" in the run directory say that it is to answer in this odd way? */
+static bool lies(const char *how)
+{
+    char said[32] = "";
+    FILE *file = fopen(path_of("lie"), "r");
+    bool is_said = file && fscanf(file, "%31s", said) == 1 && !strcmp(said, how);
+    if (file)
+        fclose(file);
+    return is_said;
+}
+
+/* Of a rank that has written more than there can be, and to the arbiter's counts as well. */
+static void damage_streams(int fd)
+{
+    struct streams head = {.magic = STREAMS_MAGIC, .version = STREAMS_VERSION, .ranks = 1};
+    struct streams_rank slot = {0};
+    head.input_bytes = head.input_from = UINT64_MAX;
+    head.input_epoch = 1;
+    slot.streams[0].ends[0].bytes = 1ull << 40;
+    slot.streams[1].ends[0].bytes = 5;
+    slot.streams[1].taken = UINT64_MAX - 7;
+    if (pwrite(fd, &head, sizeof head, 0) != sizeof head ||
+        pwrite(fd, &slot, sizeof slot, (off_t)STREAMS_SLOT(0)) != sizeof slot)
+        abort();
+}
+
+static int make_streams(void)
+{
+    const struct streams head = {.magic = STREAMS_MAGIC, .version = STREAMS_VERSION};
+    int fd = lies("open-streams") ? memfd_create("streams", MFD_CLOEXEC)
+                                  : descriptor_make_memory("streams", STREAMS_BYTES, NULL);
+    if (pwrite(fd, &head, sizeof head, 0) != sizeof head)
+        abort();
+    if (lies("damaged-streams"))
+        damage_streams(fd);
+    return fd;
+}
+
 /* Streams without ranks. */
 static void send_opened(int sock, Belay__Wire__Reply *message)
 {
-    const struct streams head = {.magic = STREAMS_MAGIC, .version = STREAMS_VERSION};
-    int fds[2] = {memfd_create("streams", MFD_CLOEXEC), eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (pwrite(fds[0], &head, sizeof head, 0) != sizeof head)
-        abort();
-    message_send(sock, &message->base, fds, 2, NULL);
+    int fds[2] = {make_streams(), lies("no-eventfd") ? dup(sock) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    message_send(sock, &message->base, fds, lies("no-eventfd-at-all") ? 1 : 2, NULL);
     close(fds[0]);
     close(fds[1]);
 }
 
 static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
 {
+    char *empty[] = {""};
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
     note("open %s%s", open->job[0] ? open->job : "-", open->restart ? " restart" : "");
@@ -99,6 +136,13 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
         message.error_code = ENODATA;
     } else {
         opened.job = open->job[0] ? open->job : "sh-1";
+        if (lies("other-name"))
+            opened.job = "other";
+        if (lies("bad-name"))
+            opened.job = "../../job";
+        opened.cwd = lies("relative-folder") ? "here" : "";
+        opened.argv = empty;
+        opened.n_argv = lies("empty-word") ? 1 : 0;
         opened.newest_line = open->restart ? 7 : 0;
         opened.max_restarts = open->max_restarts;
         message.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;

@@ -412,6 +412,43 @@ static int shell(const char *format, ...)
     return system(command);
 }
 
+/* What it says would be launched, mapped, waited for, or be the name of a file. */
+static void test_answers_that_make_no_sense(void **state)
+{
+    (void)state;
+    static const char *const lies[] = {"open-streams", "no-eventfd",      "no-eventfd-at-all",
+                                       "other-name",   "relative-folder", "empty-word"};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        write_text("run/lie", lies[i]);
+        assert_int_equal(run("finished", RUN("sh", "-c", "touch launched")), 70);
+        expect_said("another version?");
+        assert_string_equal(journal, "open j\n");
+    }
+    write_text("run/lie", "bad-name");
+    char *unnamed[] = {"belay", "run", "--detach", "sh", "-c", "touch launched", NULL};
+    assert_int_equal(run("finished", unnamed), 70);
+    expect_said("another version?");
+    unlink(path_of("run/lie"));
+    assert_int_equal(access(path_of("launched"), F_OK), -1);
+}
+
+/* The ranks may write anything there: their output is lost, and nothing else is. */
+static void test_damaged_streams(void **state)
+{
+    (void)state;
+    static char *const launchers[] = {"./mpirun", "sh"}; /* whose output is forwarded, and whose is not */
+    write_text("mpirun", "#!/bin/sh\necho launched\n");
+    assert_int_equal(chmod(path_of("mpirun"), 0700), 0);
+    write_text("run/lie", "damaged-streams");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run("finished", RUN(launchers[i], "-c", "echo launched")), 0);
+        assert_string_equal(printed, "launched\n");
+        assert_string_equal(
+            said, "belay: rank 0 says that it has written what cannot be: some of its output is lost\n");
+    }
+    unlink(path_of("run/lie"));
+}
+
 /* Some shared object that does no harm when it is preloaded. */
 static const char *harmless_library(void)
 {
@@ -468,6 +505,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_restart_keeps_images_of_a_bad_launch),
         cmocka_unit_test(test_detached),
         cmocka_unit_test(test_detached_failure_is_told),
+        cmocka_unit_test(test_answers_that_make_no_sense),
+        cmocka_unit_test(test_damaged_streams),
     };
     return cmocka_run_group_tests_name("supervise", tests, set_up, tear_down);
 }

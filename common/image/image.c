@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/image/layout.h"
+#include "common/wire/descriptor.h"
 
 #define TABLES_MAX (IMAGE_DATA_BASE - IMAGE_PAGE_BYTES)
 
@@ -49,13 +50,13 @@ uint64_t image_offset(uint64_t address)
 
 int image_make_memfd(struct belay_error *err)
 {
-    int fd = memfd_create(IMAGE_MEMFD_NAME, MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)image_offset(LAYOUT_END)) == 0)
-        return fd;
-    belay_error_errno(err, "cannot make an image");
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    int fd = descriptor_make_memory(IMAGE_MEMFD_NAME, image_offset(LAYOUT_END), err);
+    return fd < 0 ? belay_error_prefix(err, "cannot make an image") : fd;
+}
+
+int image_check_memfd(int fd, struct belay_error *err)
+{
+    return descriptor_check_memory(fd, image_offset(LAYOUT_END), "the image", err);
 }
 
 int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err)

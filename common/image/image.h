@@ -89,8 +89,11 @@ struct image_view {
 /* Where a whole image holds the page at an address of the upper half. */
 uint64_t image_offset(uint64_t address);
 
-/* An empty memfd that can take a whole image, or -1 with err. The caller owns it. */
+/* An empty memfd of sealed size that can take a whole image, or -1 with err. The caller owns it. */
 int image_make_memfd(struct belay_error *err);
+
+/* Can it be one, whatever is in it? Processes map images: nobody may cut one. Returns 0, or -1 with err. */
+int image_check_memfd(int fd, struct belay_error *err);
 
 /* Put pages into a whole image. Returns 0 or -1 with err. */
 int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err);

@@ -10,6 +10,7 @@
 
 #define FIXED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define ANONYMOUS "anon_inode:"
+#define PAGE_BYTES 4096ull
 
 int descriptor_make_memory(const char *name, uint64_t bytes, struct belay_error *err)
 {
@@ -45,4 +46,19 @@ int descriptor_check_kind(int fd, const char *kind, const char *what, struct bel
         return 0;
     return belay_error_set(err, EPROTO, "%s is not what it should be; is the agent of another version?",
                            what);
+}
+
+/* Populated first: without memory, that fails; a touch would end in SIGBUS. */
+int descriptor_put(int fd, uint64_t offset, const void *from, size_t bytes)
+{
+    uint64_t start = offset & ~(PAGE_BYTES - 1), skipped = offset - start;
+    char *at = mmap(NULL, skipped + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
+    if (at == MAP_FAILED)
+        return -1;
+    int rc = madvise(at, skipped + bytes, MADV_POPULATE_WRITE), code = errno;
+    if (rc == 0)
+        memcpy(at + skipped, from, bytes);
+    munmap(at, skipped + bytes);
+    errno = code;
+    return rc;
 }

@@ -8,6 +8,7 @@
 #ifndef BELAY_COMMON_WIRE_DESCRIPTOR_H
 #define BELAY_COMMON_WIRE_DESCRIPTOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -23,5 +24,11 @@ int descriptor_check_memory(int fd, uint64_t bytes, const char *what, struct bel
 
 /* Is it of this kind of the kernel's (DESCRIPTOR_...)? Returns 0, or -1 with err (EPROTO). */
 int descriptor_check_kind(int fd, const char *kind, const char *what, struct belay_error *err);
+
+/*
+ * Write into such memory through a mapping: write(2) obeys the limit of file sizes (ulimit -f), which is
+ * meant for files, and ends the process beyond it. Returns 0, or -1 with errno (ENOMEM).
+ */
+int descriptor_put(int fd, uint64_t offset, const void *from, size_t bytes);
 
 #endif

@@ -18,6 +18,10 @@
  * Input. The arbiter stores its standard input here and hands it to the launcher. After a restart it does so
  * again, from the position that rank 0 had reached.
  *
+ * The memfd's size is sealed. All of the ranks may write to all of it, at any time: the arbiter keeps its own
+ * counts for itself, writes them here only for the arbiter that may follow it, and looks whether what a rank
+ * says can be.
+ *
  * A descriptor wakes the arbiter: an eventfd that is written to by whoever finds `is_reader_asleep`.
  */
 #ifndef BELAY_COMMON_WIRE_STREAMS_H
@@ -27,12 +31,15 @@
 #include <stdint.h>
 
 #define STREAMS_MAGIC 0x736d616572747362ull /* "bstreams" */
-#define STREAMS_VERSION 2u
+#define STREAMS_VERSION 3u
 #define STREAMS_PAGE_BYTES 4096ul
 #define STREAMS_SLOT_BYTES (4ul << 20)
 #define STREAMS_RING_BYTES (1ul << 20) /* the most that a rank is ahead of the arbiter */
 #define STREAMS_INPUT_OFFSET (1ul << 44)
+#define STREAMS_BYTES (1ul << 46) /* of the memfd; sparse */
+#define STREAMS_INPUT_MAX (STREAMS_BYTES - STREAMS_INPUT_OFFSET)
 #define STREAMS_PER_RANK 2 /* standard output, standard error */
+#define STREAMS_MAX_RANKS (1u << 20)
 
 struct stream_end {
     uint64_t bytes;  /* written so far */
@@ -86,8 +93,7 @@ static inline struct stream_end stream_end_after(struct stream_end end, const ch
 
 static inline bool stream_is_behind(const struct stream_end *position, const struct stream_end *end)
 {
-    return position->lines < end->lines ||
-           (position->lines == end->lines && position->begun < end->begun);
+    return position->lines < end->lines || (position->lines == end->lines && position->begun < end->begun);
 }
 
 static inline struct stream_end stream_end_now(const struct stream *stream)

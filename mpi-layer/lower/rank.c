@@ -16,8 +16,11 @@
 #include "common/conf/conf.h"
 #include "common/util/escape.h"
 #include "common/util/file_id.h"
+#include "common/image/image.h"
 #include "common/wire/client.h"
+#include "common/wire/descriptor.h"
 #include "common/wire/rundir.h"
+#include "common/wire/streams.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
 
@@ -149,10 +152,56 @@ static int open_undo_folder(struct rank *rank, const Belay__Wire__RankWelcome *w
     return 0;
 }
 
-static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd, int fds[5],
+/* It may be of another version, or confused; what it brings is mapped, waited for and restored. */
+static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire__RankWelcome *welcome,
+                         const int fds[5], unsigned fd_count, struct belay_error *err)
+{
+    const char *folder = welcome->undo_folder;
+    bool is_folder = !folder[0] || (folder[0] == '/' && strlen(folder) < PATH_MAX);
+    if (fd_count != (welcome->restore_line ? 5u : 4u) || !is_folder || welcome->epoch == 0 ||
+        (hello->epoch && welcome->epoch != hello->epoch))
+        return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
+    if (descriptor_check_memory(fds[0], CONTROL_BYTES, "the control page", err) ||
+        descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes the agent", err) ||
+        descriptor_check_memory(fds[2], STREAMS_BYTES, "the memory of standard streams", err) ||
+        descriptor_check_kind(fds[3], DESCRIPTOR_EVENT, "what wakes the reader of streams", err))
+        return -1;
+    return welcome->restore_line ? image_check_memfd(fds[4], err) : 0;
+}
+
+static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[5])
+{
+    rank->epoch = welcome->epoch;
+    rank->restore_line = welcome->restore_line;
+    rank->undo_limit_bytes = welcome->undo_limit_bytes;
+    rank->undo_total_bytes = welcome->undo_total_bytes;
+    rank->is_output_forwarded = welcome->is_output_forwarded;
+    rank->event_fd = rank_move_high(fds[1]);
+    rank->streams_fd = rank_move_high(fds[2]);
+    rank->wake_fd = rank_move_high(fds[3]);
+    rank->image_fd = welcome->restore_line ? rank_move_high(fds[4]) : -1;
+}
+
+static int map_control(struct rank *rank, int fd, struct belay_error *err)
+{
+    const struct control *control;
+    void *at = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the control page");
+    control = rank->control = at;
+    if (control->magic != CONTROL_MAGIC || control->version_of_layout != CONTROL_VERSION ||
+        control->rank != rank->rank || control->ranks != rank->ranks || control->epoch != rank->epoch)
+        return belay_error_set(err, EPROTO,
+                               "the agent is of another version; end its jobs and start it anew");
+    return 0;
+}
+
+static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd,
                       struct belay_error *err)
 {
     char rundir[PATH_MAX];
+    int fds[5] = {-1, -1, -1, -1, -1}, result = -1;
     unsigned fd_count = 5;
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
@@ -163,46 +212,25 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     if (sock < 0)
         return -1;
     Belay__Wire__Reply *reply = agent_call(sock, &request, fds, &fd_count, NULL, NULL, err);
-    if (!reply) {
-        close(sock);
-        return -1;
+    if (reply && reply->body_case != BELAY__WIRE__REPLY__BODY_RANK_WELCOME)
+        belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
+    else if (reply && !check_welcome(hello, reply->rank_welcome, fds, fd_count, err)) {
+        take_welcome(rank, reply->rank_welcome, fds);
+        result = map_control(rank, fds[0], err);
+        if (result == 0)
+            result = open_undo_folder(rank, reply->rank_welcome, err);
     }
-    int result = 0;
-    if (reply->body_case != BELAY__WIRE__REPLY__BODY_RANK_WELCOME ||
-        fd_count != (reply->rank_welcome->restore_line ? 5u : 4u)) {
-        result = belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
-        close(sock);
-    } else {
-        rank->epoch = reply->rank_welcome->epoch;
-        rank->restore_line = reply->rank_welcome->restore_line;
-        rank->undo_limit_bytes = reply->rank_welcome->undo_limit_bytes;
-        rank->undo_total_bytes = reply->rank_welcome->undo_total_bytes;
-        rank->is_output_forwarded = reply->rank_welcome->is_output_forwarded;
+    if (reply)
+        belay__wire__reply__free_unpacked(reply, NULL);
+    if (result == 0)
         rank->sock = rank_move_high(sock);
-        result = open_undo_folder(rank, reply->rank_welcome, err);
-    }
-    belay__wire__reply__free_unpacked(reply, NULL);
-    return result;
-}
-
-static int map_control(struct rank *rank, int fd, struct belay_error *err)
-{
-    void *at = mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (at == MAP_FAILED)
-        return belay_error_errno(err, "cannot map the control page");
-    rank->control = at;
-    if (rank->control->magic != CONTROL_MAGIC || rank->control->version_of_layout != CONTROL_VERSION)
-        return belay_error_set(err, EPROTO,
-                               "the agent is of another version; end its jobs and start it anew");
-    return 0;
+    return result; /* if it has failed, this process ends */
 }
 
 int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err)
 {
     uint8_t digest[IDENTITY_BYTES];
     char text[2 * PATH_MAX + 256], name[64];
-    int fds[5] = {-1, -1, -1, -1, -1};
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     rank->image_fd = -1;
     make_name(program, name, sizeof name);
@@ -216,12 +244,5 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     hello.identity.len = sizeof digest;
     hello.identity_text = text;
     hello.layout_version = LAYER_LAYOUT_VERSION;
-    if (call_hello(rank, &hello, belayd, fds, err))
-        return -1;
-    rank->event_fd = rank_move_high(fds[1]);
-    rank->streams_fd = rank_move_high(fds[2]);
-    rank->wake_fd = rank_move_high(fds[3]);
-    if (rank->restore_line)
-        rank->image_fd = rank_move_high(fds[4]);
-    return map_control(rank, fds[0], err);
+    return call_hello(rank, &hello, belayd, err);
 }
