@@ -24,12 +24,14 @@ struct connection_ops {
 
 /*
  * Serve a connected socket (taken over, also when it fails). Peers of other users than our own and root
- * are refused. NULL with errno.
+ * are refused; one that has connected, or begun a request, and then sends no whole one within the patience is
+ * dropped, and so is one that sends nonsense. NULL with errno.
  */
-struct connection *connection_create(uv_loop_t *loop, int sock, const struct connection_ops *ops,
-                                     void *context);
+struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patience_ms,
+                                     const struct connection_ops *ops, void *context);
 
-/* Answer the request in hand. fds are duplicated. A peer that is gone is no error. */
+/* Answer the request in hand. fds are duplicated. A peer that is gone is no error, nor one that does not
+ * read. */
 void connection_reply(struct connection *connection, const Belay__Wire__Reply *reply, const int *fds,
                       unsigned fd_count);
 /* Answer it with an error. */

@@ -17,6 +17,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/message.h"
 #include "common/wire/rundir.h"
 #include "node-agent/agent.h"
 #include "node-agent/job.h"
@@ -26,6 +27,8 @@
 #define GRACE_MS 1000      /* how long an idle agent waits for more work */
 #define LOCK_WAIT_MS 10000 /* for another agent that is starting or leaving */
 #define LOCK_STEP_MS 5
+#define PATIENCE_MS 60000 /* with a client that has not said what it wants; starved ones take seconds */
+#define REST_MS 100
 
 struct daemon {
     struct agent agent; /* first: agent callbacks find the daemon by it */
@@ -35,6 +38,8 @@ struct daemon {
     uv_poll_t listen_watch;
     uv_signal_t terminate, interrupt;
     struct timer *grace;
+    struct timer *rest; /* while no client can be accepted */
+    int spare;          /* descriptor, given up for a moment when there is none left; -1: none */
     bool has_loop;
     bool is_told_to_end; /* by a signal: what is held is left to the next agent */
 };
@@ -46,6 +51,8 @@ static int find_keeper(struct daemon *daemon, struct belay_error *err);
 static int start_listening(struct daemon *daemon, struct belay_error *err);
 static int watch(struct daemon *daemon, struct belay_error *err);
 static void on_client(uv_poll_t *handle, int status, int events);
+static void turn_away(struct daemon *daemon);
+static void listen_again(void *context);
 static void on_signal(uv_signal_t *handle, int number);
 static void on_settle(struct agent *agent);
 static void on_grace_over(void *context);
@@ -61,6 +68,7 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         return NULL;
     }
     daemon->lock = daemon->listener = -1;
+    daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     daemon->agent.loop = &daemon->loop;
     daemon->agent.settle = on_settle;
     if (snprintf(daemon->agent.rundir, AGENT_PATH_BYTES, "%s", rundir) >= AGENT_PATH_BYTES) {
@@ -75,7 +83,8 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         goto fail;
     }
     daemon->has_loop = true;
-    if (!(daemon->grace = timer_new(&daemon->loop, on_grace_over, daemon))) {
+    if (!(daemon->grace = timer_new(&daemon->loop, on_grace_over, daemon)) ||
+        !(daemon->rest = timer_new(&daemon->loop, listen_again, daemon))) {
         belay_error_set(err, ENOMEM, "cannot make a timer");
         goto fail;
     }
@@ -111,6 +120,9 @@ void daemon_destroy(struct daemon *daemon)
     job_forget(job);
     keeper_close(daemon->agent.keeper);
     timer_destroy(daemon->grace);
+    timer_destroy(daemon->rest);
+    if (daemon->spare >= 0)
+        close(daemon->spare);
     if (daemon->has_loop) {
         uv_walk(&daemon->loop, close_handle, NULL);
         uv_run(&daemon->loop, UV_RUN_DEFAULT);
@@ -243,8 +255,42 @@ static void on_client(uv_poll_t *handle, int status, int events)
     struct daemon *daemon = handle->data;
     (void)status, (void)events;
     int sock = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (sock >= 0 && connection_create(&daemon->loop, sock, &agent_connection_ops, &daemon->agent))
+    if (sock < 0 && (errno == EMFILE || errno == ENFILE))
+        turn_away(daemon);
+    if (sock >= 0 &&
+        connection_create(&daemon->loop, sock, PATIENCE_MS, &agent_connection_ops, &daemon->agent))
         daemon->agent.connection_count++;
+}
+
+/* With the spare descriptor a client learns why it is not served. Left waiting, it would keep the loop busy.
+ */
+static void turn_away(struct daemon *daemon)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    int code = errno;
+    if (daemon->spare >= 0)
+        close(daemon->spare);
+    int sock = accept4(daemon->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    reply.error =
+        "the agent has no descriptor left for another client: raise the hard limit (ulimit -Hn) before "
+        "it is started, or end some jobs";
+    reply.error_code = (uint32_t)code;
+    log_warning("a client is turned away: %s", strerror(code));
+    if (sock >= 0) {
+        message_send(sock, &reply.base, NULL, 0, NULL);
+        close(sock);
+    }
+    daemon->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (sock < 0) {
+        uv_poll_stop(&daemon->listen_watch);
+        timer_start(daemon->rest, REST_MS, 0);
+    }
+}
+
+static void listen_again(void *context)
+{
+    struct daemon *daemon = context;
+    uv_poll_start(&daemon->listen_watch, UV_READABLE, on_client);
 }
 
 static void on_signal(uv_signal_t *handle, int number)

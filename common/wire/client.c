@@ -55,11 +55,8 @@ Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, in
                                void (*on_event)(const Belay__Wire__Event *event, void *context),
                                void *context, struct belay_error *err)
 {
-    if (message_send(sock, &request->base, NULL, 0, err) < 0) {
-        if (errno == EPIPE)
-            belay_error_set(err, ECONNRESET, "the agent has gone");
-        return NULL;
-    }
+    if (message_send(sock, &request->base, NULL, 0, err) < 0 && errno != EPIPE)
+        return NULL; /* an agent that has closed the connection may have said why */
     for (;;) {
         Belay__Wire__Reply *reply = take_reply(sock, fds, fd_count, err);
         if (!reply)

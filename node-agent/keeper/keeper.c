@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 
 #define MAX_CLIENTS 8
 #define FIRST_CLIENT_MS 10000
+#define LONGEST_MS (100ull * 365 * 86400 * 1000)
 
 struct held {
     struct held *next;
@@ -33,7 +35,8 @@ struct held {
     char name[KEEPER_NAME_BYTES];
 };
 
-static struct held *all;             /* everything held */
+static const struct timeval send_time = {.tv_sec = 5}; /* to a client that does not read: others wait */
+static struct held *all;                               /* everything held */
 static int clients[MAX_CLIENTS];     /* connected agents (one, two for a moment), -1: free */
 static uint64_t retain_ms = 3600000; /* how long things are held without an agent */
 static uint64_t deadline_ms;         /* leave then, unless a client comes; valid without clients */
@@ -122,6 +125,7 @@ static void accept_client(void)
     if (sock < 0)
         return;
     bool is_ours = peer_check_client(sock, &peer) == 0;
+    setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &send_time, sizeof send_time);
     for (int i = 0; is_ours && i < MAX_CLIENTS; i++) {
         if (clients[i] < 0) {
             clients[i] = sock;
@@ -191,6 +195,7 @@ static void answer(int sock, char *text, int fd)
         drop(name);
     } else if (!strcmp(text, "RETAIN") && is_name) {
         retain_ms = strtoull(name, NULL, 10);
+        retain_ms = retain_ms < LONGEST_MS ? retain_ms : LONGEST_MS;
     } else if (!strcmp(text, "LIST")) {
         list(sock);
         reply = NULL;
