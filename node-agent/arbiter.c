@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node-agent/epoch.h"
+#include "node-agent/inherited.h"
 #include "node-agent/job.h"
 #include "node-agent/put_back.h"
 #include "node-agent/record.h"
@@ -51,6 +52,10 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     reply.job_opened = &opened;
     int fds[] = {job->streams.fd, job->streams.wake_fd};
     connection_reply(connection, &reply, fds, 2);
+    char warning[256];
+    inherited_warning(warning, sizeof warning);
+    if (warning[0])
+        job_tell_text(job, warning);
 }
 
 /* Its files are as they were; the arbiter waits for the answer. */

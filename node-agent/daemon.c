@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,6 +19,7 @@
 #include "common/wire/message.h"
 #include "common/wire/rundir.h"
 #include "node-agent/agent.h"
+#include "node-agent/inherited.h"
 #include "node-agent/job.h"
 #include "node-agent/record.h"
 #include "node-agent/timer.h"
@@ -29,6 +29,7 @@
 #define LOCK_STEP_MS 5
 #define PATIENCE_MS 60000 /* with a client that has not said what it wants; starved ones take seconds */
 #define REST_MS 100
+#define THREADS 4u /* that copy memory */
 
 struct daemon {
     struct agent agent; /* first: agent callbacks find the daemon by it */
@@ -47,6 +48,7 @@ struct daemon {
 static int take_lock(struct daemon *daemon, struct belay_error *err);
 static int try_lock(struct daemon *daemon);
 static bool is_served(const struct daemon *daemon);
+static int start_threads(struct daemon *daemon, struct belay_error *err);
 static int find_keeper(struct daemon *daemon, struct belay_error *err);
 static int start_listening(struct daemon *daemon, struct belay_error *err);
 static int watch(struct daemon *daemon, struct belay_error *err);
@@ -88,8 +90,8 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         belay_error_set(err, ENOMEM, "cannot make a timer");
         goto fail;
     }
-    if (find_keeper(daemon, err) < 0 || record_adopt(&daemon->agent, err) < 0 ||
-        start_listening(daemon, err) < 0 || watch(daemon, err) < 0)
+    if (start_threads(daemon, err) < 0 || find_keeper(daemon, err) < 0 ||
+        record_adopt(&daemon->agent, err) < 0 || start_listening(daemon, err) < 0 || watch(daemon, err) < 0)
         goto fail;
     return daemon;
 fail:
@@ -190,6 +192,38 @@ static bool is_served(const struct daemon *daemon)
     return true;
 }
 
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+static void free_work(uv_work_t *work, int status)
+{
+    (void)status;
+    free(work);
+}
+
+/*
+ * The pool's threads are there before anything depends on them: libuv makes them with the first work, and
+ * aborts the process if it cannot. As many as we say, not as the environment does.
+ */
+static int start_threads(struct daemon *daemon, struct belay_error *err)
+{
+    char text[16];
+    uv_work_t *first = malloc(sizeof *first);
+    snprintf(text, sizeof text, "%u", THREADS);
+    if (!first || setenv("UV_THREADPOOL_SIZE", text, 1) < 0) {
+        free(first);
+        return belay_error_set(err, ENOMEM, "no memory to start threads");
+    }
+    if (inherited_try_threads(THREADS, err) < 0) {
+        free(first);
+        return -1;
+    }
+    uv_queue_work(&daemon->loop, first, do_nothing, free_work); /* cannot fail */
+    return 0;
+}
+
 static int find_keeper(struct daemon *daemon, struct belay_error *err)
 {
     char program[PATH_MAX];
@@ -228,11 +262,6 @@ static int start_listening(struct daemon *daemon, struct belay_error *err)
 
 static int watch(struct daemon *daemon, struct belay_error *err)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) { /* several descriptors for each rank */
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
     daemon->listen_watch.data = daemon;
     daemon->terminate.data = daemon;
     daemon->interrupt.data = daemon;

@@ -17,6 +17,7 @@
 
 #include "common/util/log.h"
 #include "node-agent/daemon.h"
+#include "node-agent/inherited.h"
 #include "node-agent/processor.h"
 
 #define KEPT_BYTES (16 << 20) /* of freed memory: fresh pages would come in the pause of each line */
@@ -30,14 +31,16 @@ int main(int argc, char **argv)
 {
     const char *rundir;
     bool is_foreground;
+    struct belay_error err;
     if (parse_arguments(argc, argv, &rundir, &is_foreground) < 0)
         return 2;
-    close_range(3, ~0u, 0); /* a launcher's pipes among them: it would wait for us */
+    if (inherited_shed(&err) < 0) {
+        log_error("%s", err.text);
+        return 1;
+    }
     mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
     mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     processor_shorten_slices();
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* the keeper is our child; nobody waits for it */
     return is_foreground ? serve(rundir, -1) : serve_in_background(rundir);
 }
 
@@ -83,7 +86,6 @@ static int serve(const char *rundir, int ready)
     return 0;
 }
 
-/* The child says what goes wrong itself; all that the parent needs is whether it serves. */
 /*
  * No signal of the terminal reaches us, and its end does not either. Not by a session of our own: kernels
  * that share the processors among sessions (autogroup) let ranks that yield starve another one for seconds.
@@ -94,6 +96,7 @@ static void leave_terminal(void)
     signal(SIGHUP, SIG_IGN);
 }
 
+/* The child says what goes wrong itself; all that the parent needs is whether it serves. */
 static int serve_in_background(const char *rundir)
 {
     int ends[2];
@@ -120,7 +123,7 @@ static int serve_in_background(const char *rundir)
     return got == 1 ? 0 : 1;
 }
 
-/* From now on nothing of whoever started us is held: no pipe, no terminal, no directory. */
+/* From now on nothing of whoever started us is held: no pipe, no terminal. */
 static void detach(const char *rundir)
 {
     char path[256];
@@ -132,6 +135,4 @@ static void detach(const char *rundir)
         dup2(null, fd);
     if (null > 2)
         close(null);
-    if (chdir("/") < 0)
-        log_warning("cannot leave the directory: %s", strerror(errno));
 }

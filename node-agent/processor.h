@@ -14,6 +14,12 @@
 void processor_shorten_slices(void);
 
 /*
+ * Let this process, and what it starts, run where any of its ancestors of the same user may: a launcher binds
+ * its ranks, and a rank may be who starts the agent.
+ */
+void processor_take_all(void);
+
+/*
  * Move this thread to the processor that a process, which stands still now, has run on last: it is idle, and
  * near the memory. It need not stay there. Where that is not possible, nothing happens.
  */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static int connect_once(const char *rundir, struct belay_error *err);
 static int is_alive(int sock, struct belay_error *err);
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
 static void read_complaint(int fd, char *text, size_t text_bytes);
-static char **environment_without_preload(void);
+static char **agent_environment(void);
 static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, struct belay_error *err);
 
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err)
@@ -145,7 +146,7 @@ static int start_agent(const char *rundir, const char *belayd, struct belay_erro
 
     if (make_absolute(rundir, absolute) < 0)
         return belay_error_errno(err, "cannot use the run directory %s", rundir);
-    char **env = environment_without_preload();
+    char **env = agent_environment();
     if (!env || pipe2(ends, O_CLOEXEC) < 0) {
         free(env);
         return belay_error_errno(err, "cannot start the agent");
@@ -190,8 +191,23 @@ static void read_complaint(int fd, char *text, size_t text_bytes)
         memmove(text, text + sizeof prefix - 1, strlen(text) - sizeof prefix + 2);
 }
 
-/* The agent is no MPI program and outlives this one: nothing may be preloaded into it. */
-static char **environment_without_preload(void)
+/* Is a variable for the agent? A name that ends in '*' stands for all that begin so. */
+static bool is_for_agent(const char *variable)
+{
+    static const char *const names[] = {"BELAY_*",         "PATH=", "HOME=", "USER=",   "LOGNAME=",
+                                        "LANG=",           "LC_*",  "TZ=",   "TMPDIR=", "XDG_RUNTIME_DIR=",
+                                        "LD_LIBRARY_PATH="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(variable, names[i], strcspn(names[i], "*")))
+            return true;
+    return strstr(variable, "SAN_OPTIONS=") != NULL; /* of a build with sanitizers */
+}
+
+/*
+ * The agent is no MPI program and outlives this one, whose environment is not meant for it: libraries
+ * preloaded, settings of allocators and thread pools, and whatever is secret.
+ */
+static char **agent_environment(void)
 {
     size_t count = 0, kept = 0;
     while (environ && environ[count])
@@ -200,7 +216,7 @@ static char **environment_without_preload(void)
     if (!env)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "LD_PRELOAD=", 11))
+        if (is_for_agent(environ[i]))
             env[kept++] = environ[i];
     env[kept] = NULL;
     return env;

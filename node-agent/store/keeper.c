@@ -232,7 +232,8 @@ static int start_and_connect(struct keeper *keeper, struct belay_error *err)
     posix_spawnattr_destroy(&attributes);
     if (code == 0)
         keeper->process = pidfd_open(pid, 0);
-    int rc = code ? belay_error_set(err, code, "cannot start %s: %s", keeper->program, strerror(code))
+    int rc = code ? belay_error_set(err, code, "cannot start %s: %s%s", keeper->program, strerror(code),
+                                    code == EAGAIN ? " (ulimit -u, TasksMax of the cgroup)" : "")
                   : keeper_connect(keeper, err);
     close(listener);
     return rc;

@@ -1,0 +1,138 @@
+"""What the shell sets for a job: it is the job's, never the agent's, and where the agent cannot do with it, it says so."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import traces
+from belaytest import assert_recovered, assert_same_result, lines_of_belay, run_and_recover
+from waiting import wait_for
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def ring(programs, *options):
+    return programs.test_program("ring", "--steps", 400, *options, ranks=2)
+
+
+def limits_of(pid):
+    """{name of /proc/PID/limits: (soft, hard)}"""
+    with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+        rows = [line for line in file.read().splitlines()[1:]]
+    return {row[:26].strip(): tuple(row[26:].split()[:2]) for row in rows}
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def signals_of(mask):
+    return {number for number in range(1, 65) if int(mask, 16) >> (number - 1) & 1}
+
+
+def in_shell(*words, commands=""):
+    """Words before a command that set limits and the like for it."""
+    return [*words, "sh", "-c", f'{commands} exec "$@"', "sh"]
+
+
+# ---- nothing of the shell is the agent's ----
+
+SOFT = {"Max open files": 256, "Max file size": 64 * MIB, "Max cpu time": 600, "Max address space": 1 << 40,
+        "Max data size": 1 << 40}
+
+
+def test_agent_has_nothing_from_the_shell_that_started_it(sandbox, programs):
+    """Nor has its keeper. The ranks have it all, as without Belay."""
+    folder = os.path.join(sandbox.folder, "here")
+    os.mkdir(folder)
+    one = min(os.sched_getaffinity(0))
+    sandbox.user = in_shell("prlimit", "--nofile=256:", f"--fsize={64 * MIB}:", "--cpu=600:", f"--as={1 << 40}:",
+                            f"--data={1 << 40}:", "nice", "-n", "3", "taskset", "-c", str(one), "env",
+                            "UV_THREADPOOL_SIZE=1", "MALLOC_ARENA_MAX=1", "SECRET=of the job",
+                            commands=f"umask 0037; trap '' TERM USR1; cd {folder};")
+    job = sandbox.run(ring(programs), seconds=4)
+    job.wait_committed(1)
+    for pid in sandbox.agent():
+        limits, status = limits_of(pid), status_of(pid)
+        assert all(limits[name][0] == limits[name][1] for name in SOFT), limits
+        assert limits["Max core file size"] == ("0", "0")
+        assert not {signal.SIGTERM, signal.SIGUSR1} & signals_of(status["SigIgn"])
+        assert {signal.SIGPIPE, signal.SIGXFSZ} <= signals_of(status["SigIgn"])
+        assert not signals_of(status["SigBlk"]) and status["Umask"] == "0077"
+        assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
+        if os.geteuid() == 0:
+            assert os.readlink(f"/proc/{pid}/cwd") == "/"
+            assert os.getpriority(os.PRIO_PROCESS, pid) == 0
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if entry)
+            assert not {b"MALLOC_ARENA_MAX", b"SECRET", b"LD_PRELOAD"} & set(environment)
+            assert environment.get(b"UV_THREADPOOL_SIZE") != b"1"
+    rank = job.pids[1][0]
+    limits, status = limits_of(rank), status_of(rank)
+    assert {name: int(limits[name][0]) for name in SOFT} == SOFT and status["Umask"] == "0037"
+    assert os.getpriority(os.PRIO_PROCESS, rank) == 3 and {one} == os.sched_getaffinity(rank)
+    job.kill_and_recover()
+    assert job.wait() == 0
+    assert_recovered(job)
+
+
+def test_agent_that_a_bound_rank_has_started(sandbox, programs):
+    """With the preload, a rank starts it, which mpirun has bound to a core: the agent is not."""
+    lib = os.path.join(sandbox.prefix, "lib", "belay")
+    program = programs.test_program("ring", "--steps", 100, "--seconds", 2, ranks=2)
+    process = subprocess.Popen(["mpirun", "--bind-to", "core", "-x", f"LD_PRELOAD={lib}/libbelay.so", "-x",
+                                "BELAY_NAME=alone", "-x", "BELAY_INTERVAL=200ms", "-n", "2", *program.argv],
+                               env={**sandbox.environment, "OMPI_MCA_rmaps_base_oversubscribe": ""},
+                               cwd=sandbox.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    wait_for(lambda: any(line["state"] == "committed" for line in (sandbox.status("alone") or {"lines": []})["lines"]),
+             30, "a line")
+    for pid in sandbox.agent():
+        assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
+    assert process.communicate(timeout=60)[0] == programs.reference(program).stdout
+    sandbox.wait_quiet()
+
+
+# ---- limits that the agent cannot do with ----
+
+def test_hard_limit_of_file_sizes_is_refused(sandbox, programs, belay):
+    """Images are files in memory. A soft limit is no matter: it is raised for the agent alone."""
+    sandbox.user = ["prlimit", f"--fsize={8 * MIB}:{8 * MIB}"]
+    done = belay("run", "--", "mpirun", "-n", "2", *ring(programs).argv)
+    lines = lines_of_belay(done.stderr)
+    assert done.returncode == 69 and len(lines) == 1 and "ulimit -f unlimited" in lines[0], done.stderr
+    assert traces.files_under(sandbox.rundir) == []
+
+
+def test_job_with_a_limit_of_file_sizes(sandbox, programs, belay):
+    """With an agent that has none: the job goes on from its lines, and gets all of its standard input."""
+    sandbox.start_agent()
+    sandbox.user = ["prlimit", f"--fsize={64 * MIB}:{64 * MIB}"]
+    run_and_recover(sandbox, ring(programs), seconds=4)
+    sandbox.start_agent()  # the first has left after the job, or is the one
+    text = "".join(f"line {number} of the input\n" for number in range(20000))
+    done = subprocess.run([*sandbox.user, sandbox.command, "run", "--", "mpirun", "-n", "1", "cat"], input=text,
+                          text=True, capture_output=True, timeout=60, env=sandbox.environment)
+    assert done.returncode == 0 and done.stdout == text, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
+def test_no_threads_for_the_agent(sandbox):
+    """Processes and threads of a user are limited together. libuv would abort the agent in its first line."""
+    user = 61000 + os.getpid() % 4000  # who has no other process
+    sandbox.become(user)
+    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
+    if subprocess.run([*sandbox.user, "test", "-x", agent], check=False).returncode:
+        pytest.skip("other users cannot execute what was built")
+    for most in (1, 2, 3, 4, 5):
+        done = subprocess.run(["prlimit", f"--nproc={most}:{most}", *sandbox.user, agent, "--rundir", sandbox.rundir],
+                              env=sandbox.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60)
+        lines = lines_of_belay(done.stderr)
+        assert done.returncode == 1 and len(lines) == 1, (most, done.stderr)
+        assert "ulimit -u" in lines[0] or most == 1, lines
+        sandbox.wait_quiet()
+    assert traces.files_under(sandbox.rundir) == []
