@@ -79,7 +79,12 @@ static int open_launcher(pid_t launcher_pid, pid_t arbiter_pid)
 int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
                struct belay_error *err)
 {
-    struct epoch *epoch = calloc(1, sizeof *epoch);
+    struct epoch *epoch;
+    if (store_apply_rest(job->store, err) <
+        0) /* could not be done before; without it the line is not to be had */
+        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
+                                  (unsigned long long)store_committed_line(job->store));
+    epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch))) {
         free(epoch);
         return belay_error_set(err, ENOMEM, "no memory for another epoch");

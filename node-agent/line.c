@@ -13,6 +13,7 @@
 #include "node-agent/line_state.h"
 
 #define SETTLE_MS 1000
+#define APPLY_AGAIN_MS 1000
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
 static void emit(void *context, const struct coord_action *action);
@@ -33,6 +34,8 @@ static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
 static void start_apply(struct line *line);
+static void tell_of_apply(struct line *line, const char *reason);
+static void on_apply_again(void *context);
 static void on_copy_delay(void *context);
 static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
@@ -52,8 +55,9 @@ struct line *line_create(struct job *job, struct belay_error *err)
     line->coord = coord_create(emit, line);
     line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
     line->copy_delay = timer_new(job->agent->loop, on_copy_delay, line);
+    line->apply_again = timer_new(job->agent->loop, on_apply_again, line);
     if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit ||
-        !line->copy_delay) {
+        !line->copy_delay || !line->apply_again) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
         return NULL;
@@ -70,6 +74,7 @@ void line_destroy(struct line *line)
     pace_destroy(&line->pace);
     timer_destroy(line->settle_limit);
     timer_destroy(line->copy_delay);
+    timer_destroy(line->apply_again);
     measure_release(&line->measure);
     coord_destroy(line->coord);
     targets_destroy(&line->clocks);
@@ -126,7 +131,8 @@ void line_close_epoch(struct line *line)
     timer_stop(line->copy_delay);
     line_copy_cancel(line->copy);
     line->copy = NULL;
-    line->is_apply_due = false;
+    line->is_apply_due = line->is_apply_told = false;
+    timer_stop(line->apply_again);
     line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
     line->apply = NULL;
     memories_destroy(line->memories, line->count);
@@ -322,7 +328,10 @@ static void do_commit(struct line *line)
         entry->state = "protected";
     measure_end(&line->measure, &record);
     if (store_commit(line->job->store, &record, &err) < 0) {
-        log_error("job \"%s\": line %llu: %s", line->job->name, (unsigned long long)line->number, err.text);
+        belay_error_prefix(&err, "line %llu cannot be committed, and no other is taken of this launch",
+                           (unsigned long long)line->number);
+        log_error("job \"%s\": %s", line->job->name, err.text);
+        job_tell_text(line->job, err.text);
         line_rank_lost(line, err.text);
         requests_answer_all(&line->requests, line->job, record.line, err.text);
         return;
@@ -341,6 +350,28 @@ static void do_commit(struct line *line)
     timer_start(line->settle_limit, SETTLE_MS, 0);
     line->is_apply_due = true;
     if (!line->copy)
+        start_apply(line);
+}
+
+static void tell_of_apply(struct line *line, const char *reason)
+{
+    char text[BELAY_ERROR_TEXT_BYTES + 160];
+    snprintf(
+        text, sizeof text,
+        "line %llu is committed, but cannot be brought into the images (%s): no other line is taken until "
+        "that works",
+        (unsigned long long)store_committed_line(line->job->store), reason);
+    if (line->is_apply_told)
+        return;
+    line->is_apply_told = true;
+    log_error("job \"%s\": %s", line->job->name, text);
+    job_tell_text(line->job, text);
+}
+
+static void on_apply_again(void *context)
+{
+    struct line *line = context;
+    if (line->ranks && !line->apply)
         start_apply(line);
 }
 
@@ -369,16 +400,21 @@ static void on_copied(void *context)
         start_apply(line);
 }
 
-/* COMMITTED is said only now: the next line's deltas are made against the new images. */
+/*
+ * COMMITTED is said only now: the next line's deltas are made against the new images. Without it the line is
+ * committed all the same, and those who wait for it need not wait; the next one begins when this has worked.
+ */
 static void on_applied(const char *reason, void *context)
 {
     struct line *line = context;
     line->apply = NULL;
     if (reason) {
-        log_error("job \"%s\": %s", line->job->name, reason);
-        line_rank_lost(line, reason);
+        tell_of_apply(line, reason);
+        requests_answer_all(&line->requests, line->job, store_committed_line(line->job->store), NULL);
+        timer_start(line->apply_again, APPLY_AGAIN_MS, 0);
         return;
     }
+    line->is_apply_told = false;
     line_step(line, (struct coord_event){.type = COORD_EVENT_COMMITTED,
                                          .epoch = line->epoch,
                                          .agent = OWN_AGENT,

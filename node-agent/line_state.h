@@ -51,6 +51,8 @@ struct line {
     struct line_copy *copy;       /* after a restart: the images are being copied; deltas wait for it */
     struct timer *copy_delay;     /* until that begins */
     bool is_apply_due;            /* a line has committed, and its deltas wait for the copies */
+    bool is_apply_told;           /* that deltas could not be applied */
+    struct timer *apply_again;    /* until that is tried again */
     struct line_actions actions;
     bool is_acting; /* the actions are being carried out */
     struct line_requests requests;

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import traces
-from belaytest import assert_recovered, assert_same_result, lines_of_belay, run_and_recover
+from belaytest import assert_recovered, lines_of_belay, run_and_recover
 from waiting import wait_for
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -117,6 +117,40 @@ def test_job_with_a_limit_of_file_sizes(sandbox, programs, belay):
     done = subprocess.run([*sandbox.user, sandbox.command, "run", "--", "mpirun", "-n", "1", "cat"], input=text,
                           text=True, capture_output=True, timeout=60, env=sandbox.environment)
     assert done.returncode == 0 and done.stdout == text, done.stderr
+
+
+def test_limit_that_an_agent_meets_while_it_serves(sandbox, programs, belay):
+    """A line that cannot be stored is aborted with the reason; one that is committed stays so, and is finished later."""
+    job = sandbox.run(ring(programs), interval=None, seconds=12)
+    job.wait_epoch(1)
+    pid = sandbox.agent()[0]
+
+    def limit(size):
+        subprocess.run(["prlimit", "--pid", str(pid), f"--fsize={size}:"], check=True)
+
+    def take(state):
+        done = belay("checkpoint", "job", timeout=20)
+        line = job.status()["lines"][-1]
+        assert (line["state"], done.returncode == 0) == (state, state == "committed"), (line, done.stderr)
+        assert state == "committed" or "File too large" in line["reason"] and "File too large" in done.stderr
+        return line["line"]
+
+    for _ in range(2):  # a whole image, then a delta
+        limit(4 * KIB)
+        take("aborted")
+        limit("unlimited")
+        take("committed")
+    limit(64 * MIB)
+    line = take("committed")  # the delta is written, but the image is larger, though hardly any of it is there
+    wait_for(lambda: f"line {line} is committed, but cannot be brought into the images" in job.errors, 20, "the reason")
+    with subprocess.Popen([sandbox.command, "checkpoint", "job"], env=sandbox.environment,
+                          stdout=subprocess.PIPE) as waiting:
+        limit("unlimited")
+        assert waiting.wait(20) == 0
+    assert job.status()["newest_line"] == line + 1 and sandbox.agent()[0] == pid
+    job.kill_and_recover()
+    assert job.wait() == 0
+    assert_recovered(job)
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")

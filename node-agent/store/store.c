@@ -46,7 +46,7 @@ static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct
 static void set_drop(struct store *store, struct held_set *set, bool in_keeper);
 static bool set_is_whole(const struct held_set *set);
 static uint64_t set_bytes(const struct held_set *set);
-static int take_staging(struct store *store, struct belay_error *err);
+static void take_staging(struct store *store, struct held_set images, struct held_set deltas);
 static int check_adopted(const struct store *store, uint32_t rank, struct belay_error *err);
 
 struct store *store_create(struct keeper *keeper, const char *job, struct belay_error *err)
@@ -215,11 +215,17 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
     for (uint32_t i = 0; i < store->staging.ranks; i++)
         entry->image_bytes += store->staging.items[i].image_bytes;
     fault_hit("agent.commit.before", -1, entry->line);
-    if (commits_append(store->commits, entry, err) < 0)
+    struct held_set images = {0}, deltas = {0};
+    if (set_begin(&deltas, entry->line, store->staging.ranks, err) < 0)
         return -1;
+    if (set_begin(&images, entry->line, store->staging.ranks, err) < 0 ||
+        commits_append(store->commits, entry, err) < 0) {
+        free(images.items);
+        free(deltas.items);
+        return -1;
+    }
     fault_hit("agent.commit.recorded", -1, entry->line);
-    if (take_staging(store, err) < 0)
-        return -1;
+    take_staging(store, images, deltas);
     fault_hit("agent.commit.after", -1, entry->line);
     return 0;
 }
@@ -409,17 +415,20 @@ static uint64_t set_bytes(const struct held_set *set)
     return sum;
 }
 
-/* The record says that the staged line is committed: images are, deltas are to be applied. */
-static int take_staging(struct store *store, struct belay_error *err)
+/*
+ * The record says that the staged line is committed: images are, deltas are to be applied. Nothing here can
+ * fail; the sets are empty ones.
+ */
+static void take_staging(struct store *store, struct held_set images, struct held_set deltas)
 {
     struct held_set *from = &store->staging;
     set_drop(store, &store->deltas, true); /* empty: all were applied */
-    if (set_begin(&store->deltas, from->line, from->ranks, err) < 0)
-        return -1;
+    store->deltas = deltas;
     if (store->images.ranks != from->ranks) {
         set_drop(store, &store->images, true);
-        if (set_begin(&store->images, from->line, from->ranks, err) < 0)
-            return -1;
+        store->images = images;
+    } else {
+        free(images.items);
     }
     store->images.line = from->line;
     for (uint32_t i = 0; i < from->ranks; i++) {
@@ -429,7 +438,6 @@ static int take_staging(struct store *store, struct belay_error *err)
     }
     free(from->items);
     *from = (struct held_set){0};
-    return 0;
 }
 
 /* A committed image was whole when it was recorded; this guards against a mixed-up keeper. */
