@@ -1,6 +1,7 @@
 /* adopt.c - takes up the jobs that an agent left with the keeper when it was killed. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,10 @@ struct leftover {
 struct leftovers {
     struct leftover *items;
     size_t count, room;
+    bool is_short; /* something could not be noted */
 };
 
+static bool is_lack(int code);
 static void collect(void *context, const char *name, int fd);
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err);
@@ -35,23 +38,40 @@ int record_adopt(struct agent *agent, struct belay_error *err)
 {
     struct leftovers all = {0};
     struct belay_error why;
-    if (keeper_list(agent->keeper, collect, &all, err) < 0)
-        return -1;
-    for (size_t i = 0; i < all.count; i++) {
+    int rc = keeper_list(agent->keeper, collect, &all, err);
+    if (rc == 0 && all.is_short)
+        rc = belay_error_set(err, ENOMEM, "no memory to take up what the keeper holds; nothing is lost");
+    for (size_t i = 0; rc == 0 && i < all.count; i++) {
         size_t length = strlen(all.items[i].name);
         bool is_record = length > 4 && !strcmp(all.items[i].name + length - 4, "/job");
-        if (is_record && take_job(agent, &all, &all.items[i], &why) < 0)
+        if (!is_record || take_job(agent, &all, &all.items[i], &why) == 0)
+            continue;
+        if (is_lack(why.code))
+            rc = belay_error_set(err, why.code, "job %.*s cannot be taken up now: %.400s; nothing is lost",
+                                 (int)(length - 4), all.items[i].name, why.text);
+        else
             log_warning("nothing of %.*s could be taken up: %s", (int)(length - 4), all.items[i].name,
                         why.text);
     }
     for (size_t i = 0; i < all.count; i++) {
         if (all.items[i].fd < 0)
             continue;
-        keeper_drop(agent->keeper, all.items[i].name, NULL);
+        if (rc == 0)
+            keeper_drop(agent->keeper, all.items[i].name, NULL);
         close(all.items[i].fd);
     }
     free(all.items);
-    return 0;
+    return rc;
+}
+
+/* Of what there may be more tomorrow, or for an agent with other limits. */
+static bool is_lack(int code)
+{
+    static const int lacks[] = {EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC, ETIMEDOUT};
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (code == lacks[i])
+            return true;
+    return false;
 }
 
 static void collect(void *context, const char *name, int fd)
@@ -61,6 +81,7 @@ static void collect(void *context, const char *name, int fd)
         size_t room = all->room ? all->room * 2 : 64;
         struct leftover *larger = realloc(all->items, room * sizeof *larger);
         if (!larger) {
+            all->is_short = true;
             close(fd);
             return;
         }
@@ -99,14 +120,22 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     if (streams_adopt(&job->streams, fd, err) < 0)
         goto fail;
     take_lines(job);
+    if (job->ranks == 0) /* recorded before any had come */
+        job->ranks = store_ranks(job->store);
     snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
     job_add(job);
+    close(record->fd); /* of its name the keeper gets a new one below; what is still here is dropped there */
+    record->fd = -1;
     log_info("job \"%s\" is taken up with line %llu", name,
              (unsigned long long)store_committed_line(job->store));
     job_end(job, JOB_STATE_LOST, true);
     return 0;
 fail:
     job->owes_files = undo_has_begun(&job->undo); /* only the user gives them up */
+    if (is_lack(err->code)) { /* the keeper goes on holding it, and its files stay as they are */
+        keeper_detach(agent->keeper);
+        agent->leaves_jobs = true;
+    }
     job_forget(job);
     return -1;
 }
@@ -117,9 +146,12 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
     struct job *job = NULL;
     uint8_t *bytes = NULL;
     Belay__Agent__JobRecord *record = NULL;
-    if (!job_name_is_valid(name) || fstat(fd, &st) < 0 || st.st_size > (16 << 20))
+    belay_error_set(err, EBADMSG, "its record is damaged");
+    if (!job_name_is_valid(name) || fstat(fd, &st) < 0 || st.st_size > RECORD_MAX_BYTES)
         goto done;
     bytes = malloc((size_t)st.st_size + 1);
+    if (!bytes)
+        belay_error_set(err, ENOMEM, "no memory for its record");
     if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size)
         goto done;
     record = belay__agent__job_record__unpack(NULL, (size_t)st.st_size, bytes);
@@ -133,12 +165,11 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
                                         .uid = geteuid(),
                                         .mode = S_IFDIR};
     if (job && status_take(job, record->status) < 0) {
+        belay_error_set(err, ENOMEM, "no memory for its record");
         job_forget(job);
         job = NULL;
     }
 done:
-    if (!job)
-        belay_error_set(err, EBADMSG, "its record is damaged");
     belay__agent__job_record__free_unpacked(record, NULL);
     free(bytes);
     return job;

@@ -19,6 +19,7 @@
 #include "common/wire/message.h"
 #include "common/wire/rundir.h"
 #include "node-agent/agent.h"
+#include "node-agent/capacity.h"
 #include "node-agent/inherited.h"
 #include "node-agent/job.h"
 #include "node-agent/record.h"
@@ -80,8 +81,9 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
     gethostname(daemon->agent.node, sizeof daemon->agent.node - 1);
     if (take_lock(daemon, err) < 0)
         goto fail;
-    if (uv_loop_init(&daemon->loop) != 0) {
-        belay_error_set(err, ENOMEM, "cannot make an event loop");
+    int rc = uv_loop_init(&daemon->loop);
+    if (rc != 0) {
+        belay_error_set(err, -rc, "cannot make an event loop: %s", uv_strerror(rc));
         goto fail;
     }
     daemon->has_loop = true;
@@ -90,11 +92,14 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         belay_error_set(err, ENOMEM, "cannot make a timer");
         goto fail;
     }
-    if (start_threads(daemon, err) < 0 || find_keeper(daemon, err) < 0 ||
-        record_adopt(&daemon->agent, err) < 0 || start_listening(daemon, err) < 0 || watch(daemon, err) < 0)
+    if (capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_threads(daemon, err) < 0 ||
+        find_keeper(daemon, err) < 0 || record_adopt(&daemon->agent, err) < 0 ||
+        capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_listening(daemon, err) < 0 ||
+        watch(daemon, err) < 0)
         goto fail;
     return daemon;
 fail:
+    daemon->is_told_to_end = true; /* what the keeper holds is for an agent that can do with it */
     daemon_destroy(daemon);
     return NULL;
 }

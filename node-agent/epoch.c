@@ -12,6 +12,7 @@
 #include "common/util/log.h"
 #include "common/util/process_stat.h"
 #include "common/wire/streams.h"
+#include "node-agent/capacity.h"
 #include "node-agent/line.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
@@ -140,7 +141,9 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         connection_reply_error(connection, err.code, err.text);
         return;
     }
-    if (restore_check(job, epoch->restore_line, hello, &err) < 0) {
+    bool is_first = !epoch->table;
+    if ((is_first && capacity_check(job->agent, job, hello->ranks, &err) < 0) ||
+        restore_check(job, epoch->restore_line, hello, &err) < 0) {
         refuse(epoch, err.text);
         connection_reply_error(connection, err.code, err.text);
         return;
@@ -155,6 +158,7 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
     if (epoch->restore_line)
         store_freeze(job->store, hello->rank);
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 5 : 4);
+    rank_close_control_fd(rank); /* the page stays mapped */
 }
 
 /* What it runs now is nothing that a line could save. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/capacity.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/epoch.h"
 #include "node-agent/line.h"
@@ -74,6 +75,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
                         name, name, name);
         return NULL;
     }
+    if (capacity_check(agent, old, 0, err) < 0)
+        return NULL;
     job_forget(old);
     record_remove_status(agent, name);
     struct job *job = job_new(agent, name, config, err);

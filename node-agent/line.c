@@ -40,7 +40,6 @@ static void on_copy_delay(void *context);
 static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
 
-static const char cannot_read[] = "the memory of the ranks cannot be read";
 static const struct line_capture_ops capture_ops = {.done = on_captured};
 static const struct line_apply_ops apply_ops = {.done = on_applied};
 
@@ -82,22 +81,29 @@ void line_destroy(struct line *line)
     free(line);
 }
 
+/* The ranks of this launch run without, unless one has just been lost: then another launch comes. */
+static void give_up_lines(struct line *line, const struct belay_error *err)
+{
+    if (err->code == ESRCH || err->code == ENOENT)
+        return;
+    snprintf(line->refusal, sizeof line->refusal, "no line can be taken of this launch: %.400s", err->text);
+    log_error("job \"%s\": %s", line->job->name, line->refusal);
+    job_tell_text(line->job, line->refusal);
+    requests_answer_all(&line->requests, line->job, 0, line->refusal);
+}
+
 void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count)
 {
+    struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
     struct member *members = calloc(count, sizeof *members);
-    if (!members) {
-        log_error("job \"%s\": no memory for its lines", line->job->name);
+    line->memories = members ? memories_create(line->job, ranks, count, &err) : NULL;
+    if (!line->memories) {
+        free(members);
+        give_up_lines(line, &err);
         return;
     }
     for (uint32_t i = 0; i < count; i++)
         members[i].rank = ranks[i];
-    line->memories = memories_create(line->job, ranks, count);
-    line->is_blind = !line->memories;
-    if (line->is_blind) {
-        free(members);
-        requests_answer_all(&line->requests, line->job, 0, cannot_read);
-        return;
-    }
     line->unseen_told = 0;
     line->members = members;
     line->ranks = ranks;
@@ -119,6 +125,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
 
 void line_close_epoch(struct line *line)
 {
+    line->refusal[0] = '\0';
     if (!line->ranks)
         return;
     line_rank_lost(line, "the epoch has ended");
@@ -145,11 +152,11 @@ void line_close_epoch(struct line *line)
 
 void line_request(struct line *line, struct connection *connection)
 {
-    struct line_request *request = requests_add(&line->requests, connection);
-    if (!request)
+    struct line_request *request = line->refusal[0] ? NULL : requests_add(&line->requests, connection);
+    if (line->refusal[0])
+        connection_reply_error(connection, ECANCELED, line->refusal);
+    else if (!request)
         connection_reply_error(connection, ENOMEM, "the agent is out of memory");
-    else if (line->is_blind)
-        requests_answer_all(&line->requests, line->job, 0, cannot_read);
     else if (line->ranks)
         ask(line, request);
 }

@@ -1,27 +1,27 @@
 #include "node-agent/line_memory.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/util/log.h"
 
 static void tell(struct job *job, uint32_t seen);
 static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count);
-static struct memory *make(struct job *job, const struct rank *rank);
+static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err);
 
-struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count)
+struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count,
+                                struct belay_error *err)
 {
-    struct belay_error err;
+    struct belay_error warning;
     struct memory **memories = calloc(count, sizeof *memories);
     if (!memories)
-        log_error("job \"%s\": no memory for its lines", job->name);
-    if (store_check_start(job->store, job->config->memory_limit_bytes, &err) < 0) {
-        log_warning("job \"%s\": %s", job->name, err.text);
-        job_tell_text(job, err.text);
+        belay_error_set(err, ENOMEM, "out of memory");
+    if (store_check_start(job->store, job->config->memory_limit_bytes, &warning) < 0) {
+        log_warning("job \"%s\": %s", job->name, warning.text);
+        job_tell_text(job, warning.text);
     }
     for (uint32_t i = 0; memories && i < count; i++) {
-        memories[i] = make(job, ranks[i]);
+        memories[i] = make(job, ranks[i], err);
         if (!memories[i]) {
             memories_destroy(memories, count);
             return NULL;
@@ -79,34 +79,24 @@ static void tell_tracker(const struct job *job, struct memory *const *memories, 
         log_info("job \"%s\": written pages are found by %s", job->name, memories[0]->ops->name);
 }
 
-/* EACCES, EPERM: a process may make itself unreadable to its own user. */
-static void tell_failure(struct job *job, const struct rank *rank, const struct belay_error *err)
+static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err)
 {
-    char text[512];
-    bool is_hidden = err->code == EACCES || err->code == EPERM;
-    snprintf(text, sizeof text, "no line can be taken: the memory of rank %u cannot be read: %.200s%s",
-             rank_number(rank), err->text, is_hidden ? " (it may have forbidden that: PR_SET_DUMPABLE)" : "");
-    log_error("job \"%s\": %s", job->name, text);
-    job_tell_text(job, text);
-}
-
-static struct memory *make(struct job *job, const struct rank *rank)
-{
-    struct belay_error err;
     pid_t pid = rank_pid(rank);
     const struct layout *layout = &rank_control(rank)->layout;
     uint64_t line = store_committed_line(job->store);
     int image = line ? store_image(job->store, rank_number(rank)) : -1;
-    const struct tracker_ops *ops = tracker_choose(job->config->tracker, &err);
+    const struct tracker_ops *ops = tracker_choose(job->config->tracker, err);
     struct memory *memory = NULL;
     if (ops)
-        memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, &err);
+        memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, err);
     if (!memory && ops != &tracker_full) {
         log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
-                    err.text);
-        memory = memory_create(pid, layout, &tracker_full, -1, image, line, &err);
+                    err->text);
+        memory = memory_create(pid, layout, &tracker_full, -1, image, line, err);
     }
+    bool is_hidden = !memory && (err->code == EACCES || err->code == EPERM); /* from its own user, too */
     if (!memory)
-        tell_failure(job, rank, &err);
+        belay_error_prefix(err, "the memory of rank %u cannot be read%s", rank_number(rank),
+                           is_hidden ? " (it may have forbidden that: PR_SET_DUMPABLE)" : "");
     return memory;
 }

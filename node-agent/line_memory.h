@@ -12,10 +12,11 @@
 
 /*
  * For ranks that have been started, or restored from the job's committed line. With the job's tracker;
- * where that cannot follow a rank, everything is captured at each line. NULL: a rank has gone, or there is no
- * memory; the log tells.
+ * where that cannot follow a rank, everything is captured at each line. NULL with err: a rank has gone
+ * (ESRCH, ENOENT), or something lacks.
  */
-struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count);
+struct memory **memories_create(struct job *job, struct rank *const *ranks, uint32_t count,
+                                struct belay_error *err);
 
 /*
  * Look how the ranks say that their memory is written to unseen. Before pages are copied ahead, and again

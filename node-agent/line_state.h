@@ -38,7 +38,7 @@ struct line {
     struct member *members;
     struct memory **memories; /* of the ranks */
     uint32_t unseen_told;     /* see memories_look() */
-    bool is_blind;            /* the memory of this epoch's ranks cannot be read: no line */
+    char refusal[512];        /* why no line is taken of this launch; "": lines are */
     uint32_t count;
     uint64_t number;          /* of the line in progress, 0: none */
     uint32_t targets_version; /* newest, 0: none yet */

@@ -25,7 +25,7 @@
 static int parse_arguments(int argc, char **argv, const char **rundir, bool *is_foreground);
 static int serve(const char *rundir, int ready);
 static int serve_in_background(const char *rundir);
-static void detach(const char *rundir);
+static void detach(const char *rundir, int null);
 
 int main(int argc, char **argv)
 {
@@ -66,13 +66,17 @@ static int parse_arguments(int argc, char **argv, const char **rundir, bool *is_
 static int serve(const char *rundir, int ready)
 {
     struct belay_error err;
-    struct daemon *daemon = daemon_create(rundir, &err);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC); /* later there may be no descriptor for it */
+    if (null < 0)
+        belay_error_errno(&err, "cannot open /dev/null");
+    struct daemon *daemon = null >= 0 ? daemon_create(rundir, &err) : NULL;
     if (!daemon && err.code != EBUSY) {
         log_error("%s", err.text);
         return 1;
     }
     if (daemon && ready >= 0)
-        detach(rundir);
+        detach(rundir, null);
+    close(null);
     if (ready >= 0) {
         ssize_t ignored = write(ready, "", 1);
         (void)ignored;
@@ -124,15 +128,12 @@ static int serve_in_background(const char *rundir)
 }
 
 /* From now on nothing of whoever started us is held: no pipe, no terminal. */
-static void detach(const char *rundir)
+static void detach(const char *rundir, int null)
 {
     char path[256];
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     snprintf(path, sizeof path, "%s/agent.log", rundir);
     if (log_open(path) < 0)
         log_warning("cannot write %s: %s", path, strerror(errno));
-    for (int fd = 0; null >= 0 && fd < 3; fd++)
+    for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
-    if (null > 2)
-        close(null);
 }

@@ -170,6 +170,13 @@ int rank_control_fd(const struct rank *rank)
     return rank->control_fd;
 }
 
+void rank_close_control_fd(struct rank *rank)
+{
+    if (rank->control_fd >= 0)
+        close(rank->control_fd);
+    rank->control_fd = -1;
+}
+
 int rank_event_fd(const struct rank *rank)
 {
     return rank->event_fd;
@@ -406,8 +413,7 @@ static void rank_free(struct rank *rank)
     int code = errno;
     if (rank->control != MAP_FAILED)
         munmap(rank->control, CONTROL_BYTES);
-    if (rank->control_fd >= 0)
-        close(rank->control_fd);
+    rank_close_control_fd(rank);
     if (rank->event_fd >= 0)
         close(rank->event_fd);
     if (rank->pidfd >= 0)

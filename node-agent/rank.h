@@ -76,8 +76,9 @@ uint64_t rank_layout_version(const struct rank *rank);
 
 uint32_t rank_number(const struct rank *rank);
 pid_t rank_pid(const struct rank *rank);
-int rank_control_fd(const struct rank *rank); /* borrowed */
-int rank_event_fd(const struct rank *rank);   /* borrowed */
+int rank_control_fd(const struct rank *rank); /* borrowed; -1: closed */
+void rank_close_control_fd(struct rank *rank);
+int rank_event_fd(const struct rank *rank); /* borrowed */
 /* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
 int rank_take_uffd(const struct rank *rank);
 

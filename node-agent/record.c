@@ -15,7 +15,6 @@
 #include "node-agent/record.pb-c.h"
 #include "node-agent/status.h"
 
-#define RECORD_MAX_BYTES MESSAGE_MAX_BYTES
 #define PATH_BYTES 256
 
 static uint8_t *pack_record(const struct job *job, size_t *bytes);

@@ -13,6 +13,8 @@
 #include "node-agent/agent.h"
 #include "node-agent/job.h"
 
+#define RECORD_MAX_BYTES (16 << 20)
+
 /* Have the job's record held by the keeper. Failure is logged: the job then cannot outlive the agent. */
 void record_save(struct job *job);
 void record_drop(struct job *job);

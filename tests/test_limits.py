@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import traces
-from belaytest import assert_recovered, lines_of_belay, run_and_recover
+from belaytest import assert_recovered, assert_same_result, lines_of_belay, run_and_recover
 from waiting import wait_for
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -170,3 +170,96 @@ def test_no_threads_for_the_agent(sandbox):
         assert "ulimit -u" in lines[0] or most == 1, lines
         sandbox.wait_quiet()
     assert traces.files_under(sandbox.rundir) == []
+
+
+# ---- descriptors ----
+
+def start_agent(sandbox, most):
+    """An agent with this hard limit of descriptors."""
+    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
+    return subprocess.run(["prlimit", f"--nofile={most}:{most}", agent, "--rundir", sandbox.rundir],
+                          env=sandbox.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60)
+
+
+def descriptors_of(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def test_more_ranks_than_descriptors(sandbox, programs, belay):
+    """Refused before anything begins; as many as fit are protected as ever, through a restart."""
+    assert start_agent(sandbox, 72).returncode == 0
+    done = belay("run", "--", "mpirun", "-n", "4", *ring(programs).argv)
+    reasons = [line for line in lines_of_belay(done.stderr) if "ulimit -Hn" in line]
+    assert done.returncode == 77 and "4 ranks may need 88 descriptors" in reasons[-1], done.stderr
+    start_agent(sandbox, 72)
+    job = sandbox.run(ring(programs), seconds=4)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
+    assert job.wait() == 0
+    assert_recovered(job)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the agent's descriptors are counted")
+def test_descriptors_of_a_rank(sandbox, programs):
+    """Not more than docs/security.md and the refusal say, in the agent and in the keeper; more ranks need more."""
+    counts = {}
+    for ranks in (2, 6):
+        program = programs.test_program("ring", "--steps", 400, ranks=ranks)
+        job = sandbox.run(program, name=f"job{ranks}", interval="100ms", seconds=4)
+        job.wait_committed(3)
+        job.kill_and_recover()
+        job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
+        counts[ranks] = [max(descriptors_of(pid) for _ in range(200)) for pid in sandbox.agent()]
+        assert sandbox.belay("stop", job.name).returncode == 0
+        job.wait()
+        sandbox.belay("clean", job.name)
+        sandbox.wait_quiet()
+    for most, two, six in zip((12, 3), counts[2], counts[6]):
+        assert 0 < (six - two) / 4 <= most, counts
+        assert six <= 32 + 8 + 6 * most, counts
+
+
+@pytest.mark.parametrize("who", ["agent", "keeper"])
+def test_descriptors_that_run_out(sandbox, programs, belay, who):
+    """The line is aborted with the reason; the next one is taken when there are some again."""
+    job = sandbox.run(ring(programs), interval=None, seconds=8)
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode == 0
+    pid = sandbox.agent()[("agent", "keeper").index(who)]
+    before = limits_of(pid)["Max open files"][0]
+    subprocess.run(["prlimit", "--pid", str(pid), "--nofile=10:"], check=True)
+    done = belay("checkpoint", "job", timeout=20)
+    subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={before}:"], check=True)
+    if who == "keeper":
+        assert done.returncode != 0 and "ulimit -Hn" in done.stderr, done.stderr
+        assert job.status()["lines"][-1]["state"] == "aborted"
+    else:  # not even a client is served, and hears why
+        assert done.returncode != 0 and "no descriptor left" in done.stderr, done.stderr
+    assert belay("checkpoint", "job").returncode == 0
+    line = job.status()["newest_line"]
+    assert job.kill_and_recover()["history"][-1]["restored_line"] == line
+    assert job.wait() == 0
+    assert_recovered(job)
+
+
+def test_adoption_that_lacks_descriptors(sandbox, programs, belay):
+    """An agent that cannot take up what a killed one has left leaves it where it is."""
+    job = sandbox.run(ring(programs), options=["--max-restarts", "0"], seconds=4)
+    line = job.wait_committed(2)
+    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    assert job.wait() != 0
+    for most in (16, 39, 40, 45):  # too few at once, then as it takes up what there is
+        done = start_agent(sandbox, most)
+        refusals = [text for text in lines_of_belay(done.stderr) if "ulimit -Hn" in text or "oo many open" in text]
+        assert done.returncode == 1 and refusals, (most, done.stderr)
+    for _ in range(2):  # one that has taken it up and is killed leaves it to the next
+        assert start_agent(sandbox, 200).returncode == 0
+        status = job.status()
+        assert (status["state"], status["ranks"]) == ("lost", 2) and status["newest_line"] >= line
+        os.kill(sandbox.agent()[0], signal.SIGKILL)
+    job.restart()
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert job.status()["history"][-1]["restored_line"] >= line

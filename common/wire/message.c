@@ -191,8 +191,8 @@ static ssize_t receive_header(int sock, uint8_t *header, int *fds, unsigned *fd_
     if (got <= 0)
         return got;
     *fd_count = message_take_fds(&msg, fds);
-    if (msg.msg_flags & MSG_CTRUNC) {
-        errno = EBADMSG;
+    if (msg.msg_flags & MSG_CTRUNC) { /* not all of them could be taken */
+        errno = EMFILE;
         return -1;
     }
     if (receive_all(sock, header + got, MESSAGE_HEADER_BYTES - (size_t)got) < 0)

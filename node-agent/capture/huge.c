@@ -25,8 +25,7 @@ static void forget_split(struct huge *huge, const struct run_set *split);
 
 void huge_init(struct huge *huge, pid_t pid, int pagemap, int uffd)
 {
-    *huge = (struct huge){.pagemap = pagemap, .uffd = uffd, .period = PERIOD_MIN};
-    huge->process = pidfd_open(pid, 0);
+    *huge = (struct huge){.pid = pid, .pagemap = pagemap, .uffd = uffd, .process = -1, .period = PERIOD_MIN};
 }
 
 void huge_release(struct huge *huge)
@@ -47,6 +46,8 @@ int huge_note(struct huge *huge, const struct run_set *pages)
         rc = runs_union(&huge->blocks, &found, &all);
     if (rc == 0 && found.count > 0)
         runs_move(&all, &huge->blocks);
+    if (found.count > 0 && huge->process < 0) /* most programs have none */
+        huge->process = pidfd_open(huge->pid, 0);
     runs_release(&found);
     runs_release(&all);
     return rc;

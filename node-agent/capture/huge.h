@@ -15,8 +15,9 @@
 #include "common/image/runs.h"
 
 struct huge {
+    pid_t pid;
     int pagemap, uffd;      /* of the process; borrowed */
-    int process;            /* pidfd; -1: split pages stay split */
+    int process;            /* pidfd; -1: split pages, if there are any, stay split */
     struct run_set blocks;  /* of 2 MiB: huge pages when they were noted */
     struct run_set written; /* of these, split since all were protected */
     unsigned lines, period; /* since then; after so many all are protected again */

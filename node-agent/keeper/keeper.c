@@ -85,16 +85,20 @@ static void serve(void)
 {
     deadline_ms = now_ms() + FIRST_CLIENT_MS;
     while (client_count() > 0 || now_ms() < deadline_ms) {
-        struct pollfd wait[MAX_CLIENTS + 1];
-        wait[MAX_CLIENTS] = (struct pollfd){.fd = KEEPER_LISTEN_FD, .events = POLLIN};
-        for (int i = 0; i < MAX_CLIENTS; i++)
-            wait[i] = (struct pollfd){.fd = clients[i], .events = POLLIN};
-        if (poll(wait, MAX_CLIENTS + 1, wait_ms()) < 0 && errno != EINTR)
+        struct pollfd wait[MAX_CLIENTS + 1] = {{.fd = KEEPER_LISTEN_FD, .events = POLLIN}};
+        int *who[MAX_CLIENTS + 1], count = 1; /* no more than there are: poll(2) fails beyond ulimit -n */
+        for (int i = 0; i < MAX_CLIENTS; i++) {
+            if (clients[i] < 0)
+                continue;
+            wait[count] = (struct pollfd){.fd = clients[i], .events = POLLIN};
+            who[count++] = &clients[i];
+        }
+        if (poll(wait, (nfds_t)count, wait_ms()) < 0 && errno != EINTR)
             return;
-        for (int i = 0; i < MAX_CLIENTS; i++)
-            if (clients[i] >= 0 && wait[i].revents)
-                serve_client(&clients[i]);
-        if (wait[MAX_CLIENTS].revents)
+        for (int i = 1; i < count; i++)
+            if (wait[i].revents)
+                serve_client(who[i]);
+        if (wait[0].revents)
             accept_client();
     }
 }
@@ -186,7 +190,9 @@ static void answer(int sock, char *text, int fd)
         *name++ = '\0';
     bool is_name = name && name[0] && strlen(name) < KEEPER_NAME_BYTES;
     const char *reply = "OK";
-    if (!strcmp(text, "PUT") && is_name && fd >= 0) {
+    if (fd == KEEPER_FD_LOST) {
+        reply = "FULL";
+    } else if (!strcmp(text, "PUT") && is_name && fd >= 0) {
         if (put(name, fd) == 0)
             fd = -1;
         else

@@ -152,6 +152,11 @@ int keeper_list(struct keeper *keeper, void (*each)(void *context, const char *n
     while (keeper_receive(keeper->sock, text, &fd) > 0) {
         if (!strcmp(text, "END"))
             return 0;
+        if (fd == KEEPER_FD_LOST)
+            return belay_error_set(
+                err, EMFILE,
+                "the keeper holds more than this agent may take up: raise the hard limit of "
+                "descriptors (ulimit -Hn) and start it again; nothing is lost");
         if (!strncmp(text, "ITEM ", 5) && fd >= 0)
             each(context, text + 5, fd);
         else if (fd >= 0)
@@ -241,10 +246,10 @@ static int start_and_connect(struct keeper *keeper, struct belay_error *err)
 
 static int ask(struct keeper *keeper, const char *text, int fd, struct belay_error *err)
 {
-    if (keeper->sock < 0 || ask_once(keeper, text, fd, NULL) == 0)
+    if (keeper->sock < 0 || ask_once(keeper, text, fd, err) == 0)
         return 0;
-    if (errno == EPROTO)
-        return belay_error_set(err, EPROTO, "the keeper refused: %s", text);
+    if (errno == EPROTO || errno == EMFILE) /* it has answered */
+        return -1;
     return revive(keeper, err) < 0 ? -1 : ask_once(keeper, text, fd, err);
 }
 
@@ -259,6 +264,8 @@ static int ask_once(struct keeper *keeper, const char *text, int fd, struct bela
         close(came);
     if (got <= 0)
         return belay_error_set(err, got ? errno : ECONNRESET, "the keeper does not answer");
+    if (!strcmp(reply, "FULL"))
+        return belay_error_set(err, EMFILE, "the keeper may hold no more descriptors (ulimit -Hn)");
     return strcmp(reply, "OK") ? belay_error_set(err, EPROTO, "the keeper refused: %s", text) : 0;
 }
 

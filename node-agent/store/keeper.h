@@ -7,6 +7,7 @@
  *     RETAIN MS      -> OK      how long things are held when no agent is connected
  *     LIST           -> ITEM NAME (+fd) ..., END
  *     anything else  -> ERROR
+ *     a descriptor that did not arrive, since the keeper may not have more -> FULL
  * The functions here block; the keeper answers at once, and after 5 s it is taken for dead.
  */
 #ifndef BELAY_NODE_AGENT_STORE_KEEPER_H
@@ -53,6 +54,8 @@ int keeper_list(struct keeper *keeper, void (*each)(void *context, const char *n
 
 /* One datagram, fd -1: without a descriptor. Returns 0 or -1 with errno. */
 int keeper_send(int sock, const char *text, int fd);
+
+#define KEEPER_FD_LOST (-2) /* one came, and this process may not have another (ulimit -n) */
 
 /* One datagram into text[KEEPER_MESSAGE_BYTES], *fd -1: none came. Returns its length, 0: end, or -1. */
 ssize_t keeper_receive(int sock, char *text, int *fd);

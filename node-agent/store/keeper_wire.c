@@ -37,6 +37,8 @@ ssize_t keeper_receive(int sock, char *text, int *fd)
         close(fds[i]);
     if (count)
         *fd = fds[0];
+    else if (msg.msg_flags & MSG_CTRUNC)
+        *fd = KEEPER_FD_LOST;
     text[got] = '\0';
     return got;
 }

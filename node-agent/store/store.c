@@ -121,8 +121,6 @@ int store_adopt_done(struct store *store, struct belay_error *err)
     int rc = store_apply_rest(store, err);
     for (uint32_t i = 0; rc == 0 && i < store->images.ranks; i++)
         rc = check_adopted(store, i, err);
-    if (rc < 0)
-        store_drop_images(store);
     return rc;
 }
 
