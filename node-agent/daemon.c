@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "common/util/private_memory.h"
 #include "common/wire/client.h"
 #include "common/wire/message.h"
 #include "common/wire/rundir.h"
 #include "node-agent/agent.h"
 #include "node-agent/capacity.h"
+#include "node-agent/capture/tracker.h"
 #include "node-agent/inherited.h"
 #include "node-agent/job.h"
 #include "node-agent/record.h"
@@ -50,6 +52,7 @@ static int take_lock(struct daemon *daemon, struct belay_error *err);
 static int try_lock(struct daemon *daemon);
 static bool is_served(const struct daemon *daemon);
 static int start_threads(struct daemon *daemon, struct belay_error *err);
+static void hide(void);
 static int find_keeper(struct daemon *daemon, struct belay_error *err);
 static int start_listening(struct daemon *daemon, struct belay_error *err);
 static int watch(struct daemon *daemon, struct belay_error *err);
@@ -92,8 +95,10 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         belay_error_set(err, ENOMEM, "cannot make a timer");
         goto fail;
     }
-    if (capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_threads(daemon, err) < 0 ||
-        find_keeper(daemon, err) < 0 || record_adopt(&daemon->agent, err) < 0 ||
+    if (capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_threads(daemon, err) < 0)
+        goto fail;
+    hide();
+    if (find_keeper(daemon, err) < 0 || record_adopt(&daemon->agent, err) < 0 ||
         capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_listening(daemon, err) < 0 ||
         watch(daemon, err) < 0)
         goto fail;
@@ -227,6 +232,13 @@ static int start_threads(struct daemon *daemon, struct belay_error *err)
     }
     uv_queue_work(&daemon->loop, first, do_nothing, free_work); /* cannot fail */
     return 0;
+}
+
+/* Images are not for core files, nor for other processes of this user. What reads /proc/self comes before. */
+static void hide(void)
+{
+    tracker_try_all();
+    private_memory_begin();
 }
 
 static int find_keeper(struct daemon *daemon, struct belay_error *err)

@@ -295,7 +295,7 @@ def test_jobs_one_after_another(sandbox, programs, jobs):
                 os.listdir(sandbox.shared_memory), [len(os.listdir(f"/proc/{pid}/fd")) for pid in sandbox.agent()])
 
     other = sandbox.run(programs.test_program("ring", "--steps", 60000, "--seconds", 6000, ranks=2), name="other",
-                        interval=None)  # no lines, which come with descriptors
+                        interval=None, BELAY_DUMPABLE="1")  # no lines, which come with descriptors
     other.wait_step(2)
     before, memory = held(), None
     for number in range(jobs):

@@ -201,13 +201,12 @@ def test_more_ranks_than_descriptors(sandbox, programs, belay):
     assert_recovered(job)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the agent's descriptors are counted")
 def test_descriptors_of_a_rank(sandbox, programs):
     """Not more than docs/security.md and the refusal say, in the agent and in the keeper; more ranks need more."""
     counts = {}
     for ranks in (2, 6):
         program = programs.test_program("ring", "--steps", 400, ranks=ranks)
-        job = sandbox.run(program, name=f"job{ranks}", interval="100ms", seconds=4)
+        job = sandbox.run(program, name=f"job{ranks}", interval="100ms", seconds=4, BELAY_DUMPABLE="1")
         job.wait_committed(3)
         job.kill_and_recover()
         job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from belaytest import lines_of_belay, newest_line
+from belaytest import assert_recovered, lines_of_belay, newest_line
 from programs import Program
 
 NOBODY = 65534
@@ -173,3 +173,30 @@ def test_directory_that_others_may_replace(sandbox, programs):
         lines = lines_of_belay(done.stderr)
         assert done.returncode != 0 and len(lines) == 1 and "may rename" in lines[0], (done.args, done.stderr)
     assert os.listdir(rundir) == []
+
+
+# ---- memory ----
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
+def test_images_are_for_nobody_else(sandbox, programs):
+    """No core file of the agent and its keeper, and no look into them, not even for their user's other processes."""
+    sandbox.become(NOBODY)
+    if subprocess.run([*sandbox.user, "test", "-x", sandbox.command], check=False).returncode:
+        pytest.skip("other users cannot execute what was built")
+    job = sandbox.run(programs.test_program("ring", "--steps", 400, ranks=2), seconds=4)
+    job.wait_committed(2)
+    rank, (agent, keeper) = job.pids[1][0], sandbox.agent()
+    assert os.stat(f"/proc/{rank}/environ").st_uid == NOBODY
+    for pid in (agent, keeper):
+        assert os.stat(f"/proc/{pid}/environ").st_uid == 0  # so the kernel shows a process that leaves no core
+        for look in ("ls -l /proc/{}/fd/", "cat /proc/{}/environ", "head -c 1 /proc/{}/maps"):
+            done = subprocess.run([*sandbox.user, *look.format(pid).split()], capture_output=True, text=True, check=False)
+            assert done.returncode != 0 and "ermission denied" in done.stderr, done
+    with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8") as log:
+        assert "captured whole" not in log.read()  # what the agent may not read of itself it need not
+    for folder, _, names in os.walk(sandbox.rundir):
+        for path in [folder, *(os.path.join(folder, name) for name in names)]:
+            assert os.lstat(path).st_mode & 0o077 == 0, path
+    job.kill_and_recover()
+    assert job.wait() == 0
+    assert_recovered(job)

@@ -1,11 +1,30 @@
 #include "node-agent/capture/tracker.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* The best first. */
 static const struct tracker_ops *const trackers[] = {&tracker_pagemap_scan, &tracker_soft_dirty,
                                                      &tracker_bookkeeping, &tracker_full};
+
+#define TRACKERS (sizeof trackers / sizeof trackers[0])
+
+/* Whether each works here, once it has been tried. */
+static enum { UNKNOWN = 0, WORKS, FAILS } found[TRACKERS];
+
+static bool does_work(size_t which)
+{
+    if (found[which] == UNKNOWN)
+        found[which] = trackers[which]->works() ? WORKS : FAILS;
+    return found[which] == WORKS;
+}
+
+void tracker_try_all(void)
+{
+    for (size_t i = 0; i < TRACKERS; i++)
+        does_work(i);
+}
 
 int tracker_pages_add(struct tracker_pages *pages, const struct mapping *mapping)
 {
@@ -25,10 +44,10 @@ int tracker_begin_uffd(pid_t pid, int uffd, enum uffd_mode mode, struct belay_er
 const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err)
 {
     bool is_auto = !name || !*name || !strcmp(name, "auto");
-    for (size_t i = 0; i < sizeof trackers / sizeof trackers[0]; i++) {
+    for (size_t i = 0; i < TRACKERS; i++) {
         if (!is_auto && strcmp(name, trackers[i]->name))
             continue;
-        if (trackers[i]->works())
+        if (does_work(i))
             return trackers[i];
         if (!is_auto) {
             belay_error_set(err, ENOTSUP,

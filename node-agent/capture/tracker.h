@@ -64,6 +64,9 @@ extern const struct tracker_ops tracker_soft_dirty;
 /* For create() of those that need it: begin to use the process's userfaultfd. Returns 0, or -1 with err. */
 int tracker_begin_uffd(pid_t pid, int uffd, enum uffd_mode mode, struct belay_error *err);
 
+/* Try which trackers work, once: by and by the agent may not read its own /proc/self/pagemap any more. */
+void tracker_try_all(void);
+
 /* The tracker of a name; NULL or "" or "auto": the best that works here. NULL with err: unknown, or not here.
  */
 const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err);

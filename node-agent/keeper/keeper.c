@@ -22,6 +22,7 @@
 
 #include "common/util/error.h"
 #include "common/util/log.h"
+#include "common/util/private_memory.h"
 #include "common/wire/peer.h"
 #include "node-agent/store/keeper.h"
 
@@ -54,6 +55,7 @@ int main(int argc, char **argv)
     const char *rundir;
     if (parse_arguments(argc, argv, &rundir) < 0)
         return 2;
+    private_memory_begin();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);

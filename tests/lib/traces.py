@@ -17,12 +17,17 @@ def _pids():
 
 
 def processes_of(rundir):
-    """{pid: command line} of all live processes that carry this run directory in their environment."""
+    """{pid: command line} of all live processes that carry this run directory in their environment, or as an argument.
+
+    The agent and its keeper show their environment to nobody.
+    """
     mark = b"BELAY_RUNDIR=" + os.fsencode(rundir)
+    argument = b"\0--rundir\0" + os.fsencode(rundir) + b"\0"
     found = {}
     for pid in _pids():
-        if pid != os.getpid() and mark in _read(f"/proc/{pid}/environ").split(b"\0"):
-            found[pid] = _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+        command = _read(f"/proc/{pid}/cmdline")
+        if pid != os.getpid() and (argument in command or mark in _read(f"/proc/{pid}/environ").split(b"\0")):
+            found[pid] = command.replace(b"\0", b" ").decode(errors="replace").strip()
     return found
 
 
