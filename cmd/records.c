@@ -80,6 +80,10 @@ Belay__Wire__JobStatus *record_read(const char *rundir, const char *job, struct 
     }
     Belay__Wire__JobStatus *status = belay__wire__job_status__unpack(NULL, bytes, data);
     free(data);
+    if (status && strcmp(status->job, job)) { /* another's, put in its place */
+        belay__wire__job_status__free_unpacked(status, NULL);
+        status = NULL;
+    }
     if (!status) {
         belay_error_set(err, EBADMSG, "%s is damaged", path);
     } else if (!has_ended(status->state)) {

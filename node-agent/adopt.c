@@ -123,7 +123,8 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     if (job->ranks == 0) /* recorded before any had come */
         job->ranks = store_ranks(job->store);
     snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
-    job_add(job);
+    if (job_add(job, err) < 0)
+        goto fail;
     close(record->fd); /* of its name the keeper gets a new one below; what is still here is dropped there */
     record->fd = -1;
     log_info("job \"%s\" is taken up with line %llu", name,
@@ -165,7 +166,8 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
                                         .uid = geteuid(),
                                         .mode = S_IFDIR};
     if (job && status_take(job, record->status) < 0) {
-        belay_error_set(err, ENOMEM, "no memory for its record");
+        if (errno != EBADMSG)
+            belay_error_set(err, ENOMEM, "no memory for its record");
         job_forget(job);
         job = NULL;
     }
@@ -185,7 +187,8 @@ static int take_images(struct job *job, struct leftovers *all, struct belay_erro
         char kind[8];
         struct leftover *item = &all->items[i];
         if (item->fd < 0 || strncmp(item->name, job->name, length) ||
-            sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3)
+            sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3 ||
+            (strcmp(kind, "delta") && strcmp(kind, "image")))
             continue;
         int fd = item->fd;
         item->fd = -1;

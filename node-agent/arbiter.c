@@ -11,6 +11,8 @@
 #include "node-agent/reply.h"
 #include "node-agent/requests.h"
 
+#define EPOCH_MAX (1u << 30)
+
 static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name);
@@ -28,6 +30,10 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
+    if (open->epoch > EPOCH_MAX) {
+        connection_reply_error(connection, EINVAL, "there cannot have been so many epochs");
+        return;
+    }
     uint64_t dropped_line = open->restart ? 0 : line_held_of(job_find(agent, open->job));
     struct job *job = open->restart ? open_again(agent, open, &err) : open_new(agent, open, &err);
     if (!job) {
@@ -36,7 +42,6 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     }
     job->arbiter = connection;
     job->has_arbiter = true;
-    record_save(job);
     opened.job = job->name;
     opened.argv = job->config->argv;
     opened.n_argv = job->config->n_argv;

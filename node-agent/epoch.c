@@ -85,6 +85,8 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
         0) /* could not be done before; without it the line is not to be had */
         return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
                                   (unsigned long long)store_committed_line(job->store));
+    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
     epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch))) {
         free(epoch);
@@ -107,7 +109,7 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
         job->restarts_from_start++;
     job->epoch = epoch;
     job->state = is_restart ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
-    record_save(job);
+    record_save_again(job);
     log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
              (unsigned long long)epoch->restore_line, reason);
     return 0;

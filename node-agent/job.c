@@ -88,11 +88,11 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0) {
+    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0 ||
+        job_add(job, err) < 0) {
         job_forget(job);
         return NULL;
     }
-    job_add(job);
     retain_in_keeper(agent);
     return job;
 }
@@ -144,7 +144,7 @@ void job_launch_worked(struct job *job)
     job->config = launch;
     job->launch = NULL;
     belay__wire__job_open__free_unpacked(recorded, NULL);
-    record_save(job);
+    record_save_again(job);
 }
 
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
@@ -175,9 +175,10 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     return job;
 }
 
-void job_add(struct job *job)
+int job_add(struct job *job, struct belay_error *err)
 {
     HASH_ADD_STR(job->agent->jobs, name, job);
+    return job->hh.tbl ? 0 : belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
 }
 
 void job_forget(struct job *job)
@@ -215,7 +216,6 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     job->line = NULL;
     drop_launch(job);
     job->state = state;
-    job->arbiter = NULL;
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
     bool is_kept =
@@ -224,9 +224,11 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
         store_drop_images(job->store);
     if (!job->is_unwanted)
         record_write_status(job);
+    if (is_kept)
+        record_save_again(job);
+    job->arbiter = NULL;
     answer_waiters(job);
     if (is_kept) {
-        record_save(job);
         if (!undo_has_begun(&job->undo)) /* else only the user gives it up */
             timer_start(job->retention, retention_ms(job), 0);
     } else {

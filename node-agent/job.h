@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#define HASH_NONFATAL_OOM 1 /* uthash would end the process */
 #include <uthash.h>
 
 #include "common/util/error.h"
@@ -67,18 +68,18 @@ struct job {
     struct verdict_loss last_loss;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     uint32_t restarts, restarts_from_start;
-    uint64_t last_line;   /* largest number used */
-    double line_cost_ms;  /* of a line to the program, as far as this agent has seen; 0: not known */
+    uint64_t last_line;  /* largest number used */
+    double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
-    bool is_output_forwarded;            /* the arbiter takes output from the streams */
-    struct undo_folder undo; /* files as they were at its lines */
+    bool is_output_forwarded;  /* the arbiter takes output from the streams */
+    struct undo_folder undo;   /* files as they were at its lines */
     struct put_back *put_back; /* is at work; NULL: it is not */
-    bool owes_files;         /* they have to be put back before anything else, or given up by the user */
-    bool leaves_files;       /* this restart goes on where that fails */
-    uint64_t files_left;     /* as they are, by its restarts */
-    int record_fd;                   /* its record in the keeper, -1: none */
+    bool owes_files;           /* they have to be put back before anything else, or given up by the user */
+    bool leaves_files;         /* this restart goes on where that fails */
+    uint64_t files_left;       /* as they are, by its restarts */
+    int record_fd;             /* its record in the keeper, -1: none */
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */
 };
@@ -105,7 +106,8 @@ void job_launch_worked(struct job *job);
 /* A bare job for adoption from a record, not in the table yet. NULL with err. */
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                     struct belay_error *err);
-void job_add(struct job *job);
+/* Put it there. Returns 0 or -1 with err (ENOMEM). */
+int job_add(struct job *job, struct belay_error *err);
 
 /* Forget a job and its images, not its record file. Files that it owes stay in its undo folder. */
 void job_forget(struct job *job);

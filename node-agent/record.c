@@ -21,24 +21,35 @@ static uint8_t *pack_record(const struct job *job, size_t *bytes);
 static int make_memfd(const uint8_t *bytes, size_t count);
 static uint8_t *read_all(int fd, size_t *count);
 
-void record_save(struct job *job)
+int record_save(struct job *job, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    struct belay_error err = {.text = "out of memory"};
     size_t count = 0;
     uint8_t *bytes = pack_record(job, &count);
     int fd = bytes ? make_memfd(bytes, count) : -1;
+    belay_error_errno(err, "cannot make the record of job \"%s\"", job->name);
     free(bytes);
     snprintf(name, sizeof name, "%s/job", job->name);
-    if (fd < 0 || keeper_put(job->agent->keeper, name, fd, &err) < 0) {
-        log_warning("job \"%s\": its record cannot be kept: %s", job->name, err.text);
-        if (fd >= 0)
-            close(fd);
-        return;
+    if (fd < 0)
+        return -1;
+    if (keeper_put(job->agent->keeper, name, fd, err) < 0) {
+        close(fd);
+        return -1;
     }
     if (job->record_fd >= 0)
         close(job->record_fd);
     job->record_fd = fd;
+    return 0;
+}
+
+void record_save_again(struct job *job)
+{
+    struct belay_error err;
+    if (record_save(job, &err) == 0)
+        return;
+    belay_error_prefix(&err, "if the agent is lost, job \"%s\" goes on as it was recorded before", job->name);
+    log_warning("%s", err.text);
+    job_tell_text(job, err.text);
 }
 
 void record_drop(struct job *job)
@@ -115,32 +126,54 @@ static void remove_folder(const struct agent *agent)
     rmdir(path); /* fails while others are there */
 }
 
-/* Under a temporary name first, so that a reader sees a whole file or none. */
-void record_write_status(const struct job *job)
+/* All of it, or nothing. */
+static int write_file(const char *path, const uint8_t *bytes, size_t count)
 {
-    char path[PATH_BYTES], partial[PATH_BYTES];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    ssize_t put = write(fd, bytes, count);
+    if (put >= 0 && put < (ssize_t)count)
+        errno = ENOSPC;
+    int code = errno, closed = close(fd); /* some file systems tell only now that there is no room */
+    if (put != (ssize_t)count)
+        errno = code;
+    return put == (ssize_t)count && closed == 0 ? 0 : -1;
+}
+
+/* Under a temporary name first, so that a reader sees a whole file or none. */
+static int write_status(const struct job *job, const char *path)
+{
+    char folder[PATH_BYTES], partial[PATH_BYTES];
     Belay__Wire__JobStatus *status = status_make(job);
     size_t count = status ? belay__wire__job_status__get_packed_size(status) : 0;
     uint8_t *bytes = status ? malloc(count + 1) : NULL;
-    int fd = -1;
     if (bytes)
         belay__wire__job_status__pack(status, bytes);
     belay__wire__job_status__free_unpacked(status, NULL);
-    snprintf(path, sizeof path, "%s/jobs", job->agent->rundir);
-    mkdir(path, 0700);
+    snprintf(folder, sizeof folder, "%s/jobs", job->agent->rundir);
+    mkdir(folder, 0700);
     status_path(job->agent, job->name, ".partial", partial, sizeof partial);
-    status_path(job->agent, job->name, "", path, sizeof path);
-    if (bytes)
-        fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool is_written = fd >= 0 && write(fd, bytes, count) == (ssize_t)count;
-    if (fd >= 0)
-        close(fd);
-    if (!is_written || rename(partial, path) < 0) {
-        log_warning("job \"%s\": its status cannot be written to %s: %s", job->name, path, strerror(errno));
+    int rc = bytes && write_file(partial, bytes, count) == 0 ? rename(partial, path) : -1, code = errno;
+    free(bytes);
+    if (rc < 0) {
         unlink(partial);
         remove_folder(job->agent);
     }
-    free(bytes);
+    errno = code;
+    return rc;
+}
+
+void record_write_status(struct job *job)
+{
+    char path[PATH_BYTES], text[PATH_BYTES + 200];
+    status_path(job->agent, job->name, "", path, sizeof path);
+    if (write_status(job, path) == 0)
+        return;
+    snprintf(text, sizeof text, "what became of job \"%s\" cannot be written to %s: %s", job->name, path,
+             strerror(errno));
+    log_warning("%s", text);
+    job_tell_text(job, text);
 }
 
 Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char *job)
@@ -152,7 +185,7 @@ Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char
         return NULL;
     }
     status_path(agent, job, "", path, sizeof path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return NULL;
     uint8_t *bytes = read_all(fd, &count);
@@ -161,9 +194,11 @@ Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char
         return NULL;
     Belay__Wire__JobStatus *status = belay__wire__job_status__unpack(NULL, count, bytes);
     free(bytes);
-    if (!status)
-        errno = EBADMSG;
-    return status;
+    if (status && !strcmp(status->job, job))
+        return status;
+    belay__wire__job_status__free_unpacked(status, NULL);
+    errno = EBADMSG;
+    return NULL;
 }
 
 bool record_remove_status(const struct agent *agent, const char *job)

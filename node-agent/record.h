@@ -15,8 +15,13 @@
 
 #define RECORD_MAX_BYTES (16 << 20)
 
-/* Have the job's record held by the keeper. Failure is logged: the job then cannot outlive the agent. */
-void record_save(struct job *job);
+/*
+ * Have the job's record held by the keeper: without one, the job cannot outlive the agent. If this fails, an
+ * older one stays. Returns 0, or -1 with err.
+ */
+int record_save(struct job *job, struct belay_error *err);
+/* The same, of a job that has one; a failure is logged, and told to the arbiter. */
+void record_save_again(struct job *job);
 void record_drop(struct job *job);
 
 /*
@@ -25,8 +30,8 @@ void record_drop(struct job *job);
  */
 int record_adopt(struct agent *agent, struct belay_error *err);
 
-/* Write the status file of an ended job. Failure is logged. */
-void record_write_status(const struct job *job);
+/* Write the status file of an ended job. A failure is logged, and told to the arbiter. */
+void record_write_status(struct job *job);
 
 /* The status file's content; belay__wire__job_status__free_unpacked() it. NULL with errno (ENOENT). */
 Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char *job);

@@ -1,6 +1,8 @@
 #include "node-agent/requests.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <string.h>
 
 #include "node-agent/epoch.h"
 #include "node-agent/job.h"
@@ -75,6 +77,10 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
     struct belay_error err;
     struct job *job = job_find(agent, hello->job);
     bool is_running = job && job_is_running(job);
+    if (strlen(hello->program) >= PATH_MAX || strlen(hello->identity_text) >= 4 * PATH_MAX) {
+        connection_reply_error(connection, EINVAL, "a rank's program has too long a name");
+        return;
+    }
     if (hello->epoch && !is_running) {
         belay_error_set(&err, ESTALE, "job \"%.64s\" is not known to the agent", hello->job);
         connection_reply_error(connection, err.code, err.text);

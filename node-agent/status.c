@@ -8,6 +8,8 @@
 
 #include "node-agent/epoch.h"
 
+#define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
+
 static int fill_text(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
@@ -44,6 +46,10 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
 
 int status_take(struct job *job, const Belay__Wire__JobStatus *status)
 {
+    if (status->n_history > HISTORY_MAX || status->n_lines > HISTORY_MAX) {
+        errno = EBADMSG;
+        return -1;
+    }
     job->epoch_number = status->epoch;
     job->ranks = status->ranks;
     job->restarts = status->restarts;

@@ -24,7 +24,6 @@ struct listing {
 static struct job *running_job(struct agent *agent, const char *name, struct belay_error *err);
 static void set_unknown(const char *name, struct belay_error *err);
 static void list_one(struct listing *listing, Belay__Wire__JobStatus *status);
-static void list_recorded(void *context, const char *name);
 static bool clean_one(struct agent *agent, const char *name);
 static void clean_recorded(void *context, const char *name);
 
@@ -62,6 +61,7 @@ void take_status(struct agent *agent, struct connection *connection, const Belay
     belay__wire__job_status__free_unpacked(reply.status, NULL);
 }
 
+/* Jobs of which there are only records, thousands in time, are read by who asks: they need no agent. */
 void take_list(struct agent *agent, struct connection *connection)
 {
     struct listing listing = {.agent = agent};
@@ -69,7 +69,6 @@ void take_list(struct agent *agent, struct connection *connection)
     Belay__Wire__JobList list = BELAY__WIRE__JOB_LIST__INIT;
     for (struct job *job = agent->jobs; job; job = job->hh.next)
         list_one(&listing, status_make(job));
-    record_each_status(agent, list_recorded, &listing);
     list.jobs = listing.statuses;
     list.n_jobs = listing.count;
     reply.body_case = BELAY__WIRE__REPLY__BODY_LIST;
@@ -187,13 +186,6 @@ static void list_one(struct listing *listing, Belay__Wire__JobStatus *status)
         listing->room = room;
     }
     listing->statuses[listing->count++] = status;
-}
-
-static void list_recorded(void *context, const char *name)
-{
-    struct listing *listing = context;
-    if (!job_find(listing->agent, name))
-        list_one(listing, record_read_status(listing->agent, name));
 }
 
 /* Of a job that has ended, or is about to since its arbiter has gone. Returns whether there was anything. */

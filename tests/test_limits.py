@@ -262,3 +262,70 @@ def test_adoption_that_lacks_descriptors(sandbox, programs, belay):
     assert job.wait() == 0
     assert_same_result(job)
     assert job.status()["history"][-1]["restored_line"] >= line
+
+
+# ---- room in the run directory ----
+
+@pytest.fixture
+def small_rundir(sandbox):
+    """The run directory on a file system of its own with hardly any room."""
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k,mode=0700", "none", sandbox.rundir],
+                                           capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount")
+    yield sandbox.rundir
+    sandbox.belay("clean")
+    sandbox.wait_quiet()
+    subprocess.run(["umount", "--lazy", sandbox.rundir], check=True)
+
+
+def fill(folder):
+    with pytest.raises(OSError), open(os.path.join(folder, "full"), "wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+
+
+def test_run_directory_that_is_full(sandbox, programs, small_rundir):
+    """Lines are in memory: the job is protected all the same, and told what could not be written."""
+    sandbox.start_agent()
+    fill(small_rundir)
+    job = sandbox.run(ring(programs), seconds=4)
+    job.wait_committed(2)
+    job.kill_and_recover()
+    assert job.wait() == 0
+    assert_same_result(job)
+    told = [line for line in lines_of_belay(job.errors) if "cannot be written" in line]
+    assert len(told) == 1 and "No space left on device" in told[0], job.errors
+    os.unlink(os.path.join(small_rundir, "full"))
+
+
+def test_record_that_cannot_be_written(sandbox, programs):
+    """As anybody meets it: the job's end is its own all the same."""
+    in_the_way = os.path.join(sandbox.rundir, "jobs")
+    with open(in_the_way, "x", encoding="ascii"):
+        pass
+    job = sandbox.run(ring(programs), seconds=1)
+    assert job.wait() == 0
+    assert_same_result(job)
+    assert any("what became of job" in line for line in lines_of_belay(job.errors)), job.errors
+    os.unlink(in_the_way)
+
+
+def test_list_of_very_many_jobs(sandbox, programs, belay):
+    """More records than a message can hold, beside a job that runs."""
+    first = sandbox.run(programs.test_program("exits", "--steps", 1), name="first", line=[
+        "mpirun", "-n", "1", *programs.test_program("exits", "--steps", 1).argv], trace=False, interval=None)
+    assert first.wait() == 0
+    path = os.path.join(sandbox.rundir, "jobs", "{}.status")
+    with open(path.format("first"), "rb") as file:
+        record = file.read()
+    record += b"\x82\x01" + b"\xff\xff\x03" + b"x" * 65535  # message: another text of that field
+    for number in range(300):
+        name = f"job{number}".encode()
+        with open(path.format(name.decode()), "wb") as file:
+            file.write(record.replace(b"\x0a\x05first", b"\x0a" + bytes([len(name)]) + name, 1))
+    job = sandbox.run(ring(programs), seconds=2)
+    job.wait_epoch(1)
+    done = belay("list")
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 300 + 2, done.stderr
+    assert job.wait() == 0
+    assert_same_result(job)

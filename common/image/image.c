@@ -269,9 +269,14 @@ static int check_tables(struct image_view *view, uint64_t file_bytes, struct bel
     if (view->strings[0] != '\0' || view->strings[header->strings_bytes - 1] != '\0')
         return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
     if (check_regions(view, err) < 0 || check_runs(view, file_bytes, err) < 0 ||
-        check_order(view->drops, header->drop_count, err) < 0)
+        check_order(view->drops, header->drop_count, err) < 0 ||
+        check_order(view->present, header->present_count, err) < 0)
         return -1;
-    return check_order(view->present, header->present_count, err);
+    for (uint64_t i = 0; i < header->present_count; i++) /* they are to be the runs of an image */
+        if (view->present[i].data_offset != image_offset(view->present[i].address))
+            return belay_error_set(err, EINVAL, "damaged image: page %llu of the next",
+                                   (unsigned long long)i);
+    return 0;
 }
 
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit)
@@ -280,12 +285,18 @@ static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t li
     return is_aligned && offset <= limit && count <= (limit - offset) / size;
 }
 
+/* Whether the half that is not saved lies there in a restarted process, that process knows. */
+static bool is_mappable(uint64_t start, uint64_t end)
+{
+    return start < end && end <= LAYOUT_END;
+}
+
 static int check_regions(const struct image_view *view, struct belay_error *err)
 {
     uint64_t end = 0;
     for (uint64_t i = 0; i < view->header->region_count; i++) {
         const struct image_region *region = &view->regions[i];
-        bool is_sound = region->start >= end && region->start < region->end &&
+        bool is_sound = region->start >= end && is_mappable(region->start, region->end) &&
                         (region->start | region->end) % IMAGE_PAGE_BYTES == 0 &&
                         region->kind > IMAGE_REGION_NONE && region->kind <= IMAGE_REGION_SHARED_FILE &&
                         region->path < view->header->strings_bytes;
@@ -306,7 +317,8 @@ static int check_runs(const struct image_view *view, uint64_t file_bytes, struct
         const struct image_run *run = &view->runs[i];
         while (region < last && region->end <= run->address)
             region++;
-        bool is_sound = region < last && run->address >= region->start &&
+        bool is_placed = header->base_line || run->data_offset == image_offset(run->address);
+        bool is_sound = is_placed && region < last && run->address >= region->start &&
                         run->bytes <= region->end - run->address &&
                         run->data_offset % IMAGE_PAGE_BYTES == 0 && run->data_offset >= IMAGE_PAGE_BYTES &&
                         run->data_offset <= file_bytes && run->bytes <= file_bytes - run->data_offset;
@@ -321,8 +333,9 @@ static int check_order(const struct image_run *runs, uint64_t count, struct bela
     uint64_t end = 0;
     for (uint64_t i = 0; i < count; i++) {
         const struct image_run *run = &runs[i];
-        bool is_sound = run->address >= end && run->bytes > 0 && run->bytes <= LAYOUT_END &&
-                        run->address <= LAYOUT_END && (run->address | run->bytes) % IMAGE_PAGE_BYTES == 0;
+        bool is_sound = run->address >= end && run->bytes <= LAYOUT_END &&
+                        is_mappable(run->address, run->address + run->bytes) &&
+                        (run->address | run->bytes) % IMAGE_PAGE_BYTES == 0;
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
         end = run->address + run->bytes;

@@ -12,6 +12,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+#define HASH_NONFATAL_OOM 1 /* uthash would end the process */
 #include <uthash.h>
 
 #include "common/util/log.h"
@@ -117,6 +118,10 @@ int keeper_put(struct keeper *keeper, const char *name, int fd, struct belay_err
             return belay_error_errno(err, "cannot note what the keeper holds");
         snprintf(item->name, sizeof item->name, "%s", name);
         HASH_ADD_STR(keeper->items, name, item);
+        if (!item->hh.tbl) {
+            free(item);
+            return belay_error_set(err, ENOMEM, "cannot note what the keeper holds");
+        }
     }
     item->fd = fd;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "common/wire/streams.h"
 #include "node-agent/store/room.h"
 
 #define JOB_NAME_BYTES 65
@@ -75,7 +76,9 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
     snprintf(name, sizeof name, "%s/commits", store->job);
     store->commits = commits_adopt(keeper, name, commits_fd, err);
     const struct commit_entry *newest = store->commits ? commits_newest(store->commits) : NULL;
-    bool is_sound = store->commits && (!newest || newest->ranks <= UINT32_MAX);
+    bool is_sound = store->commits && (!newest || newest->ranks <= STREAMS_MAX_RANKS);
+    if (store->commits && !is_sound)
+        belay_error_set(err, EBADMSG, "its commit record is damaged");
     if (!is_sound ||
         (newest && (set_begin(&store->images, newest->line, (uint32_t)newest->ranks, err) < 0 ||
                     set_begin(&store->deltas, newest->line, (uint32_t)newest->ranks, err) < 0))) {

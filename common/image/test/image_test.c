@@ -162,6 +162,10 @@ static void test_damage_is_refused(void **state)
     refuse(run + offsetof(struct image_run, address), BASE + 9 * PAGE, 8);
     refuse(run + offsetof(struct image_run, bytes), 100 * PAGE, 8);
     refuse(run + offsetof(struct image_run, data_offset), 0, 8);
+    refuse(run + offsetof(struct image_run, data_offset), image_offset(BASE + 6 * PAGE), 8);
+    size_t last = region + 2 * sizeof(struct image_region);
+    refuse(last + offsetof(struct image_region, end), LAYOUT_END + PAGE, 8);
+    refuse(last + offsetof(struct image_region, end), UINT64_MAX - PAGE + 1, 8);
     refuse(run + offsetof(struct image_run, data_offset), UINT64_MAX - 4095, 8);
 }
 
