@@ -30,7 +30,9 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
 static int check_tables(struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit);
 static int check_regions(const struct image_view *view, struct belay_error *err);
-static int check_runs(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
+static int check_runs(const struct image_view *view, const struct image_run *runs, uint64_t count,
+                      bool is_whole, struct belay_error *err);
+static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
 static void *grow(void *array, size_t count, size_t *room, size_t size);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
@@ -268,15 +270,11 @@ static int check_tables(struct image_view *view, uint64_t file_bytes, struct bel
     view->strings = tables + header->strings_offset;
     if (view->strings[0] != '\0' || view->strings[header->strings_bytes - 1] != '\0')
         return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
-    if (check_regions(view, err) < 0 || check_runs(view, file_bytes, err) < 0 ||
-        check_order(view->drops, header->drop_count, err) < 0 ||
-        check_order(view->present, header->present_count, err) < 0)
+    if (check_regions(view, err) < 0 ||
+        check_runs(view, view->runs, header->run_count, header->base_line == 0, err) < 0 ||
+        check_data(view, file_bytes, err) < 0 || check_order(view->drops, header->drop_count, err) < 0)
         return -1;
-    for (uint64_t i = 0; i < header->present_count; i++) /* they are to be the runs of an image */
-        if (view->present[i].data_offset != image_offset(view->present[i].address))
-            return belay_error_set(err, EINVAL, "damaged image: page %llu of the next",
-                                   (unsigned long long)i);
-    return 0;
+    return check_runs(view, view->present, header->present_count, true, err); /* an image is made of it */
 }
 
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit)
@@ -307,24 +305,34 @@ static int check_regions(const struct image_view *view, struct belay_error *err)
     return 0;
 }
 
-static int check_runs(const struct image_view *view, uint64_t file_bytes, struct belay_error *err)
+/* Runs are in order and each in a region; those of a whole image have their places by their addresses. */
+static int check_runs(const struct image_view *view, const struct image_run *runs, uint64_t count,
+                      bool is_whole, struct belay_error *err)
 {
-    const struct image_header *header = view->header;
-    const struct image_region *region = view->regions, *last = view->regions + header->region_count;
-    if (check_order(view->runs, header->run_count, err) < 0)
+    const struct image_region *region = view->regions, *last = view->regions + view->header->region_count;
+    if (check_order(runs, count, err) < 0)
         return -1;
-    for (uint64_t i = 0; i < header->run_count; i++) {
-        const struct image_run *run = &view->runs[i];
+    for (uint64_t i = 0; i < count; i++) {
+        const struct image_run *run = &runs[i];
         while (region < last && region->end <= run->address)
             region++;
-        bool is_placed = header->base_line || run->data_offset == image_offset(run->address);
-        bool is_sound = is_placed && region < last && run->address >= region->start &&
+        bool is_sound = region < last && run->address >= region->start &&
                         run->bytes <= region->end - run->address &&
                         run->data_offset % IMAGE_PAGE_BYTES == 0 && run->data_offset >= IMAGE_PAGE_BYTES &&
-                        run->data_offset <= file_bytes && run->bytes <= file_bytes - run->data_offset;
+                        (!is_whole || run->data_offset == image_offset(run->address));
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
     }
+    return 0;
+}
+
+/* ... and the file holds them. */
+static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err)
+{
+    for (uint64_t i = 0; i < view->header->run_count; i++)
+        if (view->runs[i].data_offset > file_bytes ||
+            view->runs[i].bytes > file_bytes - view->runs[i].data_offset)
+            return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
     return 0;
 }
 

@@ -95,7 +95,11 @@ ssize_t message_receive(int sock, uint8_t **bytes, int *fds, unsigned *fd_count,
         return 0;
     if (got < 0 || message_body_bytes(header, &body) < 0)
         goto fail;
-    buffer = malloc(body ? body : 1);
+    if (body == 0) { /* an empty message says nothing, and 0 means the end here */
+        errno = EBADMSG;
+        goto fail;
+    }
+    buffer = malloc(body);
     if (!buffer || receive_all(sock, buffer, body) < 0)
         goto fail;
     for (unsigned i = 0; !fds && i < came_count; i++)
@@ -106,13 +110,8 @@ ssize_t message_receive(int sock, uint8_t **bytes, int *fds, unsigned *fd_count,
     } else if (fd_count) {
         *fd_count = 0;
     }
-    if (body == 0) /* an empty message says nothing, and 0 means the end here */
-        belay_error_set(err, EBADMSG, "the peer sent an empty message");
-    else
-        return *bytes = buffer, (ssize_t)body;
-    free(buffer);
-    errno = EBADMSG;
-    return -1;
+    *bytes = buffer;
+    return (ssize_t)body;
 fail:
     belay_error_errno(err,
                       errno == EBADMSG ? "the peer sent a malformed message" : "cannot receive a message");
