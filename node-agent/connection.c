@@ -23,6 +23,10 @@
                             */
 #define REQUESTS_A_TURN 16 /* of one client, before the others have theirs */
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16: may descriptors be sent to us? */
+#endif
+
 /* A frame on its way out. */
 struct output {
     struct output *next;
@@ -77,6 +81,7 @@ static void on_watch_closed(uv_handle_t *handle);
 struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patience_ms,
                                      const struct connection_ops *ops, void *context)
 {
+    const int none = 0;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         goto fail;
@@ -86,6 +91,8 @@ struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patienc
         log_warning("refused a client of user %u", (unsigned)connection->peer.uid);
         goto fail;
     }
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none,
+               sizeof none); /* its own end, sent to us, would keep it open */
     connection->patience = timer_new(loop, on_patience_over, connection);
     if (!connection->patience || fcntl(sock, F_SETFL, O_NONBLOCK) < 0 ||
         uv_poll_init(loop, &connection->watch, sock) != 0)

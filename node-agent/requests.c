@@ -119,4 +119,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         return;
     }
     epoch_join(job->epoch, connection, hello);
+    if (!is_running &&
+        job->epoch->joined == 0) /* opened for a rank that could not be taken in: nobody would end it */
+        job_forget(job);
 }

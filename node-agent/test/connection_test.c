@@ -270,7 +270,12 @@ static void descriptors_that_nobody_wants(void **state)
     for (int i = 0; i < MESSAGE_MAX_FDS; i++)
         fds[i] = client;
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(message_sendmsg(client, ping, count, fds, MESSAGE_MAX_FDS), (ssize_t)count);
+        ssize_t sent = message_sendmsg(client, ping, count, fds, MESSAGE_MAX_FDS);
+        if (sent < 0) { /* since Linux 6.16 they do not even leave */
+            assert_int_equal(errno, EPERM);
+            skip();
+        }
+        assert_int_equal(sent, count);
         turn();
         assert_true(read(client, ping, 0) == 0);
     }

@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
+#include "common/test/fuzz.h"
 #include "common/wire/client.h"
 #include "common/wire/control.h"
+#include "common/wire/streams.h"
 #include "node-agent/rank.h"
 #include "node-agent/test/half.h"
 
@@ -41,6 +43,7 @@ static bool is_image_right(const struct fake_rank_plan *plan, int fd);
 static enum control_state state_of(const struct fake_rank_plan *plan);
 static void make_memory(const struct fake_rank_plan *plan);
 static void map_shared(const char *path);
+static void be_hostile(uint64_t seed, int streams, int words) __attribute__((noreturn));
 static void obey(const struct fake_rank_plan *plan);
 static void publish(enum control_state state);
 static void announce(enum control_exit kind, int status);
@@ -167,6 +170,8 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
         write(words, "i", 1);
         _exit(1);
     }
+    if (plan->hostile_seed)
+        be_hostile(plan->hostile_seed, fds[2], words);
     control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     control->leader_tid = (uint32_t)getpid();
     control->layout = upper_only;
@@ -271,6 +276,36 @@ static void make_memory(const struct fake_rank_plan *plan)
     for (uint64_t i = 0; i < pages; i++) {
         memory[i * IMAGE_PAGE_BYTES] = (char)plan->content;
         memory[i * IMAGE_PAGE_BYTES + 1] = (char)i;
+    }
+}
+
+/* All that a rank may write to: both pages, clocks, counts of streams; and the agent is woken. */
+static void be_hostile(uint64_t seed, int streams, int words)
+{
+    struct fuzz fuzz = {.state = seed};
+    uint64_t one = 1;
+    struct streams *head = mmap(NULL, STREAMS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, streams, 0);
+    alarm(60);
+    control->clocks[0].comm = COMM;
+    publish(CONTROL_STATE_RUNNING);
+    write(words, "r", 1);
+    for (uint64_t i = 0;; i++) {
+        uint64_t *page = i % 3 ? (uint64_t *)(void *)control : (uint64_t *)(void *)control->clocks;
+        uint64_t value = fuzz_below(&fuzz, 2) ? fuzz_edge(&fuzz) : fuzz_below(&fuzz, 9);
+        size_t at = fuzz_below(&fuzz, i % 64 ? 256 : 4096 / sizeof value);
+        ((uint32_t *)page)[at] = (uint32_t)value;
+        if (i % 5 == 0)
+            page[at / 2] = value;
+        if (i % 7 == 0) /* what makes it be looked at */
+            control->version &= ~1u;
+        if (i % 11 == 0)
+            control->state = (uint32_t)fuzz_below(&fuzz, 9);
+        if (i % 13 == 0)
+            control->parked_line = control->resumed_line = control->line;
+        if (i % 101 == 0)
+            ((uint32_t *)(void *)head)[fuzz_below(&fuzz, sizeof *head / 4)] = (uint32_t)value;
+        if (i % 17 == 0)
+            write(event_fd, &one, sizeof one);
     }
 }
 

@@ -21,7 +21,7 @@
 
 #include "common/wire/client.h"
 
-static char base[64], belayd[PATH_MAX];
+static char base[64], program[PATH_MAX];
 char rundir[80], events[4096];
 int arbiter = -1, tool = -1;
 pid_t agent_pid, launcher_pid;
@@ -70,7 +70,7 @@ void must_fail(int sock, Belay__Wire__Request__BodyCase kind, void *body, const 
 void connect_agent(void)
 {
     struct belay_error err = {0};
-    arbiter = agent_connect(rundir, belayd, &err);
+    arbiter = agent_connect(rundir, program, &err);
     if (arbiter < 0)
         fail_msg("%s", err.text);
     tool = agent_connect(rundir, NULL, NULL);
@@ -101,14 +101,19 @@ void wait_gone(pid_t pid)
     close(pidfd);
 }
 
-int setup(void **state)
+void agent_program(char *belayd)
 {
-    (void)state;
-    ssize_t length = readlink("/proc/self/exe", belayd, sizeof belayd - 32);
+    ssize_t length = readlink("/proc/self/exe", belayd, PATH_MAX - 32);
     assert_true(length > 0);
     belayd[length] = '\0';
     *strrchr(belayd, '/') = '\0';            /* .../node-agent/test */
     strcpy(strrchr(belayd, '/'), "/belayd"); /* .../node-agent/belayd */
+}
+
+int setup(void **state)
+{
+    (void)state;
+    agent_program(program);
     strcpy(base, "/tmp/belay-agent-XXXXXX");
     assert_non_null(mkdtemp(base));
     snprintf(rundir, sizeof rundir, "%s/run", base);

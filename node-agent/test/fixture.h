@@ -35,6 +35,8 @@ Belay__Wire__Reply *must(int sock, Belay__Wire__Request__BodyCase kind, void *bo
 void must_fail(int sock, Belay__Wire__Request__BodyCase kind, void *body, const char *words);
 void done_with(Belay__Wire__Reply *reply);
 
+/* The path of the belayd that was built, in belayd[PATH_MAX]. */
+void agent_program(char *belayd);
 void connect_agent(void);
 void disconnect(void);
 /* Wait for the end of a process that need not be ours. */
