@@ -69,6 +69,7 @@ void line_destroy(struct line *line)
     if (!line)
         return;
     line_close_epoch(line);
+    memories_destroy(line->former, line->former_count);
     requests_answer_all(&line->requests, line->job, 0, "the job has ended");
     pace_destroy(&line->pace);
     timer_destroy(line->settle_limit);
@@ -92,6 +93,14 @@ static void give_up_lines(struct line *line, const struct belay_error *err)
     requests_answer_all(&line->requests, line->job, 0, line->refusal);
 }
 
+static void inherit(struct line *line, uint32_t count)
+{
+    if (!store_has_deltas(line->job->store)) /* which lie in staging areas */
+        memories_inherit(line->memories, count, line->former, line->former_count);
+    memories_destroy(line->former, line->former_count);
+    line->former = NULL;
+}
+
 void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count)
 {
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
@@ -102,6 +111,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
         give_up_lines(line, &err);
         return;
     }
+    inherit(line, count);
     for (uint32_t i = 0; i < count; i++)
         members[i].rank = ranks[i];
     line->unseen_told = 0;
@@ -142,7 +152,9 @@ void line_close_epoch(struct line *line)
     timer_stop(line->apply_again);
     line_apply_finish(line->apply, line->job->store); /* what was committed is what a restart gets */
     line->apply = NULL;
-    memories_destroy(line->memories, line->count);
+    memories_destroy(line->former, line->former_count);
+    line->former = line->memories;
+    line->former_count = line->count;
     line->memories = NULL;
     line->ranks = NULL;
     line->count = 0;

@@ -31,6 +31,12 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
     return memories;
 }
 
+void memories_inherit(struct memory **memories, uint32_t count, struct memory **former, uint32_t former_count)
+{
+    for (uint32_t i = 0; memories && former && i < count && i < former_count; i++)
+        memory_inherit(memories[i], former[i]);
+}
+
 void memories_destroy(struct memory **memories, uint32_t count)
 {
     for (uint32_t i = 0; memories && i < count; i++)

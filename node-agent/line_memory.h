@@ -25,6 +25,10 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
 void memories_look(struct job *job, struct memory **memories, struct rank *const *ranks, uint32_t count,
                    uint32_t *told);
 
+/* The epoch of `former` (NULL: none) is over: memory_inherit() for each rank. */
+void memories_inherit(struct memory **memories, uint32_t count, struct memory **former,
+                      uint32_t former_count);
+
 /* Accepts NULL. */
 void memories_destroy(struct memory **memories, uint32_t count);
 

@@ -37,6 +37,8 @@ struct line {
     struct rank *const *ranks; /* of the epoch; NULL: no epoch is open */
     struct member *members;
     struct memory **memories; /* of the ranks */
+    struct memory **former;   /* of the ranks of the epoch before, until the next one is open; NULL: none */
+    uint32_t former_count;
     uint32_t unseen_told;     /* see memories_look() */
     char refusal[512];        /* why no line is taken of this launch; "": lines are */
     uint32_t count;

@@ -114,6 +114,16 @@ uint64_t runs_bytes(const struct run_set *set)
     return sum;
 }
 
+uint64_t runs_address(const struct run_set *set, uint64_t bytes)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (bytes <= set->runs[i].bytes)
+            return set->runs[i].address + bytes;
+        bytes -= set->runs[i].bytes;
+    }
+    return set->count > 0 ? set->runs[set->count - 1].address + set->runs[set->count - 1].bytes : 0;
+}
+
 size_t runs_find(const struct run_set *set, uint64_t address)
 {
     size_t low = 0, high = set->count;

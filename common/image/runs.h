@@ -50,6 +50,10 @@ int runs_slice(const struct run_set *from, uint64_t start, uint64_t end, struct 
 
 uint64_t runs_bytes(const struct run_set *set);
 
+/* Where the first so many bytes of a set end, an address; 0: in an empty set. More than all: the set's end.
+ */
+uint64_t runs_address(const struct run_set *set, uint64_t bytes);
+
 /* The first run that ends behind an address; count if there is none. */
 size_t runs_find(const struct run_set *set, uint64_t address);
 

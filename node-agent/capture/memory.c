@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #define HOT_LINES 8u
+#define HOT_PARTS 4u                   /* so many times HOT_LINES, and all hot pages were tried again */
+#define HOT_LITTLE_BYTES (32ull << 20) /* of these, all are tried at once */
 
 static void learn_hot(struct memory *memory);
+static void try_again(struct memory *memory);
 static int take_base(struct memory *memory, int image, struct belay_error *err);
 
 struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
@@ -34,6 +37,19 @@ struct memory *memory_create(pid_t pid, const struct layout *layout, const struc
         return NULL;
     }
     return memory;
+}
+
+/* A capture that was cancelled may still be at work with the former one. It finds an empty buffer then. */
+void memory_inherit(struct memory *memory, struct memory *former)
+{
+    if (pthread_mutex_trylock(&former->lock) != 0)
+        return;
+    memory->buffer = former->buffer;
+    memory->last_bytes = former->last_bytes;
+    buffer_init(&former->buffer);
+    runs_move(&former->hot, &memory->hot);
+    memory_forget_staged(former);
+    pthread_mutex_unlock(&former->lock);
 }
 
 struct memory *memory_ref(struct memory *memory)
@@ -155,20 +171,39 @@ bool memory_has_base(const struct memory *memory)
 }
 
 /*
- * A hot page is not copied ahead, so nothing shows that it has cooled: from time to time all are tried again.
- * Without memory they are, too.
+ * A hot page is not copied ahead, so nothing shows that it has cooled: from time to time some are tried
+ * again. Without memory all are.
  */
 static void learn_hot(struct memory *memory)
 {
     struct run_set hot = {0};
-    if (memory->hot_lines++ == HOT_LINES) {
-        runs_release(&memory->hot);
-        memory->hot_lines = 1;
-    }
     if (runs_union(&memory->hot, &memory->again, &hot) < 0)
         runs_release(&hot);
     runs_release(&memory->again);
     runs_move(&hot, &memory->hot);
+    if (memory->hot_lines++ == HOT_LINES) {
+        try_again(memory);
+        memory->hot_lines = 1;
+    }
+}
+
+/* A part of the hot pages counts as cool: all at once would be copied twice, by a line that takes as much
+ * longer. */
+static void try_again(struct memory *memory)
+{
+    struct run_set past = {0}, tried = {0}, rest = {0};
+    uint64_t all_bytes = runs_bytes(&memory->hot), bytes = all_bytes / HOT_PARTS;
+    bytes = bytes > HOT_LITTLE_BYTES ? bytes : HOT_LITTLE_BYTES;
+    int rc = runs_slice(&memory->hot, 0, memory->hot_tried, &past);
+    uint64_t past_bytes = runs_bytes(&past) < all_bytes ? runs_bytes(&past) : 0;
+    uint64_t start = runs_address(&memory->hot, past_bytes);
+    memory->hot_tried = runs_address(&memory->hot, past_bytes + bytes);
+    if (rc < 0 || runs_slice(&memory->hot, start, memory->hot_tried, &tried) < 0 ||
+        runs_subtract(&memory->hot, &tried, &rest) < 0)
+        runs_release(&rest);
+    runs_move(&rest, &memory->hot);
+    runs_release(&past);
+    runs_release(&tried);
 }
 
 static int take_base(struct memory *memory, int image, struct belay_error *err)

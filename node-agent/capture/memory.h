@@ -46,7 +46,8 @@ struct memory {
     struct run_set told;    /* pages told by the tracker at staged_line */
     struct run_set again;   /* of these, pages told at least twice: they were written while it was taken */
     struct run_set hot;     /* the same of lines before: copying them ahead would be in vain */
-    unsigned hot_lines;     /* that `hot` has gathered */
+    unsigned hot_lines;     /* that `hot` has gathered since some of it was tried again */
+    uint64_t hot_tried;     /* up to here, an address */
     struct faults faults;   /* of the process, when it was captured last */
     int trust;              /* enum memory_trust; atomic, it only falls */
     bool is_lost;           /* the tracker has failed: what it told is not all */
@@ -62,6 +63,11 @@ struct memory {
  */
 struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
                              int image, uint64_t base_line, struct belay_error *err);
+/*
+ * The same rank had `former` in an epoch that is over, and no delta of it is in use any more: take over its
+ * staging area, since new memory is dear, and which of its pages are hot. From the loop.
+ */
+void memory_inherit(struct memory *memory, struct memory *former);
 struct memory *memory_ref(struct memory *memory);
 /* Accepts NULL. */
 void memory_unref(struct memory *memory);

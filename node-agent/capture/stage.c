@@ -91,13 +91,16 @@ done:
 int stage_ahead(struct memory *memory, const struct maps *maps, const struct tracker_pages *pages,
                 const struct stage_limits *limits, uint64_t *copied_bytes, struct belay_error *err)
 {
-    struct run_set stale = {0}, chosen = {0};
+    struct run_set stale = {0}, chosen = {0}, fresh = {0};
     int rc = choose_ahead(memory, maps, pages, &stale, &chosen);
-    uint64_t bytes = runs_bytes(&chosen), need = memory->staged_bytes + runs_bytes(&stale);
+    if (rc == 0)
+        rc = runs_subtract(&stale, &memory->staged, &fresh); /* what was written again has its place */
+    uint64_t bytes = runs_bytes(&chosen), more_bytes = runs_bytes(&fresh);
+    uint64_t need = memory->staged_bytes + more_bytes;
     if (rc < 0)
         belay_error_errno(err, "cannot note pages");
     if (rc == 0 && need <= limits->room_bytes) /* for the pause, too: making memory takes long */
-        rc = stage_reserve(memory, runs_bytes(&stale), err);
+        rc = stage_reserve(memory, more_bytes, err);
     if (rc == 0 && bytes <= limits->most_bytes && need <= limits->room_bytes &&
         !(limits->is_repeated && is_in_vain(memory, bytes))) {
         rc = stage_place(memory, &chosen);
@@ -106,6 +109,7 @@ int stage_ahead(struct memory *memory, const struct maps *maps, const struct tra
     }
     runs_release(&stale);
     runs_release(&chosen);
+    runs_release(&fresh);
     return rc;
 }
 

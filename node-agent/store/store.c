@@ -250,6 +250,14 @@ void store_copy_end(struct store *store, uint32_t rank, int copy)
         close(copy);
 }
 
+bool store_has_deltas(const struct store *store)
+{
+    for (uint32_t i = 0; i < store->deltas.ranks; i++)
+        if (store->deltas.items[i].fd >= 0)
+            return true;
+    return false;
+}
+
 bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply)
 {
     if (rank >= store->deltas.ranks || store->deltas.items[rank].fd < 0)

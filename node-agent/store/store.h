@@ -83,6 +83,9 @@ bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_b
 /* It was made by apply_copy(). Takes it over. */
 void store_copy_end(struct store *store, uint32_t rank, int copy);
 
+/* Whether deltas of the committed line have not been applied yet. */
+bool store_has_deltas(const struct store *store);
+
 /* What there is to be applied of a rank. Returns false if nothing is. The descriptors stay the store's. */
 bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply);
 /* It was applied. Takes over apply->made. Returns 0 or -1 with err. */

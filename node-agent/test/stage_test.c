@@ -1,0 +1,124 @@
+/*
+ * stage_test.c - what is staged from line to line: a page that is written again keeps its place, hot pages are
+ * tried again part by part, and the next epoch's memory takes over the staging area.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/image/image.h"
+#include "common/image/layout.h"
+#include "common/util/uffd.h"
+#include "node-agent/capture/capture.h"
+#include "node-agent/test/half.h"
+#include "node-agent/test/steps.h"
+
+#define MEMORY_BYTES (64ull << 20)
+#define SLACK_BYTES (4ull << 20) /* tables, and what else the process writes to */
+#define LINES 9u                 /* after so many some hot pages are tried again */
+
+static struct memory *memory;
+static char *at;
+static int image;
+
+/* A first line, of everything. */
+static int set_up(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        return 0;
+    at = mmap((char *)(uintptr_t)UPPER_BASE, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    assert_ptr_equal(at, (char *)(uintptr_t)UPPER_BASE);
+    madvise(at, MEMORY_BYTES, MADV_NOHUGEPAGE);
+    memory = memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);
+    assert_non_null(memory);
+    memset(at, 1, MEMORY_BYTES);
+    image = steps_image(steps_capture(memory, 1), -1, 1, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        return 0;
+    close(image);
+    memory_unref(memory);
+    return munmap(at, MEMORY_BYTES);
+}
+
+/* Everything is written before it is copied ahead, and again afterwards. Returns what was copied ahead. */
+static uint64_t take_in_vain(uint64_t line)
+{
+    memset(at, (int)line, MEMORY_BYTES);
+    uint64_t bytes = steps_ahead(memory, line);
+    memset(at, (int)line + 1, MEMORY_BYTES);
+    image = steps_image(steps_capture(memory, line), image, line, false);
+    return bytes;
+}
+
+static void test_places_are_kept(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    memset(at, 2, MEMORY_BYTES);
+    assert_true(steps_ahead(memory, 2) >= MEMORY_BYTES);
+    memset(at, 3, MEMORY_BYTES);
+    steps_ahead(memory, 2);
+    assert_in_range(memory->staged_bytes, MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
+    assert_in_range(memory->buffer.bytes, MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
+}
+
+static void test_hot_pages_are_tried_in_parts(void **state)
+{
+    (void)state;
+    uint64_t tried = 0;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    assert_true(take_in_vain(2) >= MEMORY_BYTES);
+    for (uint64_t line = 3; line < 3 + 2 * LINES; line++) {
+        uint64_t bytes = take_in_vain(line);
+        assert_in_range(bytes, 0, MEMORY_BYTES / 2 + SLACK_BYTES);
+        tried += bytes;
+    }
+    assert_in_range(tried, MEMORY_BYTES, MEMORY_BYTES + 2 * LINES * SLACK_BYTES); /* all of them by now */
+}
+
+static void test_inheritance(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    take_in_vain(2);
+    take_in_vain(3); /* of what line 2 found to be hot */
+    char *staging = memory->buffer.memory;
+    struct memory *next =
+        memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), image, 3, NULL);
+    assert_non_null(next);
+    memory_inherit(next, memory);
+    assert_ptr_equal(next->buffer.memory, staging);
+    assert_null(memory->buffer.memory);
+    assert_true(runs_bytes(&next->hot) >= MEMORY_BYTES);
+    memory_unref(memory);
+    memory = next;
+    assert_in_range(take_in_vain(4), 0, SLACK_BYTES);
+    assert_ptr_equal(memory->buffer.memory, staging);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_places_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hot_pages_are_tried_in_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_inheritance, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
