@@ -1,12 +1,10 @@
 #include "node-agent/epoch.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
@@ -30,6 +28,7 @@
 #define KILL_STEP_MS 200
 #define LOOKS_UNTIL_ASKED 5
 #define LOOKS_UNTIL_KILLED 25
+#define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
 
 static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch);
@@ -49,33 +48,14 @@ static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
 static void note_end(struct epoch *epoch, struct rank *rank);
 static void on_patience(void *context);
+static void on_nudge(void *context);
+static void end_soon(struct epoch *epoch);
 static void end_if_over(struct epoch *epoch);
 static void end_with_verdict(struct epoch *epoch);
 static void end_without_arbiter(struct epoch *epoch);
 static void judge(const struct epoch *epoch, struct verdict *verdict);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
-
-/*
- * The launcher may be ended by us, so it must be what the arbiter says: a child of its own. The number may be
- * another process's by now, or of another pid namespace. -1: there is none, or it is not.
- */
-static int open_launcher(pid_t launcher_pid, pid_t arbiter_pid)
-{
-    static const enum process_field field = PROCESS_PARENT;
-    uint64_t parent = 0;
-    int pidfd = launcher_pid > 0 ? pidfd_open(launcher_pid, 0) : -1;
-    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0)
-        return -1;
-    if (process_stat(launcher_pid, &field, 1, &parent) == 0 && (pid_t)parent == arbiter_pid &&
-        poll(&gone, 1, 0) == 0)
-        return pidfd;
-    log_warning("process %d is not the launcher that process %d has started: it is not watched",
-                (int)launcher_pid, (int)arbiter_pid);
-    close(pidfd);
-    return -1;
-}
 
 int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
                struct belay_error *err)
@@ -88,15 +68,16 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
     if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
         return -1;
     epoch = calloc(1, sizeof *epoch);
-    if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch))) {
+    if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
+        !(epoch->nudge = timer_new(job->agent->loop, on_nudge, epoch))) {
+        timer_destroy(epoch ? epoch->patience : NULL);
         free(epoch);
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     epoch->job = job;
     epoch->number = ++job->epoch_number;
     epoch->restore_line = store_committed_line(job->store);
-    epoch->launcher_pidfd = open_launcher(launcher->pid, launcher->arbiter_pid);
-    epoch->launcher_pid = epoch->launcher_pidfd >= 0 ? launcher->pid : 0;
+    launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);
     bool is_restart = epoch->number > 1;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
     if (entry) {
@@ -130,8 +111,8 @@ void epoch_destroy(struct epoch *epoch)
         rank_destroy(epoch->table[i]);
     free(epoch->table);
     timer_destroy(epoch->patience);
-    if (epoch->launcher_pidfd >= 0)
-        close(epoch->launcher_pidfd);
+    timer_destroy(epoch->nudge);
+    launcher_close(&epoch->launcher);
     free(epoch);
 }
 
@@ -207,7 +188,7 @@ void epoch_abandon(struct epoch *epoch)
 
 static void note_remains(struct epoch *epoch, const struct rank *rank)
 {
-    remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher_pid);
+    remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher.pid);
 }
 
 static void kill_ranks(struct epoch *epoch)
@@ -227,15 +208,14 @@ static void hurry_launcher(struct epoch *epoch)
     const struct job *job = epoch->job;
     bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
     if (epoch->kills == LOOKS_UNTIL_ASKED && !is_asked)
-        pidfd_send_signal(epoch->launcher_pidfd, SIGTERM, NULL, 0);
+        launcher_signal(&epoch->launcher, SIGTERM);
     else if (epoch->kills == LOOKS_UNTIL_KILLED)
-        pidfd_send_signal(epoch->launcher_pidfd, SIGKILL, NULL, 0);
+        launcher_signal(&epoch->launcher, SIGKILL);
 }
 
 static bool is_launcher_gone(const struct epoch *epoch)
 {
-    struct pollfd gone = {.fd = epoch->launcher_pidfd, .events = POLLIN};
-    return epoch->has_launch_ended || epoch->launcher_pidfd < 0 || poll(&gone, 1, 0) > 0;
+    return epoch->has_launch_ended || launcher_is_gone(&epoch->launcher);
 }
 
 static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
@@ -297,6 +277,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         return belay_error_set(err, ENOMEM, "no memory for a rank");
     }
     place_rank(epoch, hello->rank, rank);
+    launcher_note(&epoch->launcher, rank_pid(rank));
     return 0;
 }
 
@@ -418,7 +399,37 @@ static void note_end(struct epoch *epoch, struct rank *rank)
     if (!epoch->has_launch_ended) {
         job_tell_text(epoch->job, text);
         timer_start(epoch->patience, PATIENCE_MS, 0);
+        end_soon(epoch);
     }
+}
+
+/* Some rank has said that it ends, or ends the program: what its peers do now is their own. */
+static bool has_announced_end(const struct epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_control(epoch->table[i])->exit_kind != CONTROL_EXIT_NONE)
+            return true;
+    return false;
+}
+
+/* The launch is lost, and what its other ranks do now will be done again: neither they nor the launcher wait.
+ */
+static void end_soon(struct epoch *epoch)
+{
+    const struct job *job = epoch->job;
+    if (!job->has_arbiter || job->is_abandoned || job->is_stopping || has_announced_end(epoch))
+        return;
+    kill_ranks(epoch);
+    timer_start(epoch->nudge, 1, NUDGE_MS);
+}
+
+static void on_nudge(void *context)
+{
+    struct epoch *epoch = context;
+    if (epoch->has_launch_ended)
+        timer_stop(epoch->nudge);
+    else
+        launcher_nudge(&epoch->launcher);
 }
 
 /* Somebody has had time enough: ranks that wait for a lost one would wait for ever. */

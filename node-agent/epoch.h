@@ -10,6 +10,7 @@
 
 #include "common/util/error.h"
 #include "node-agent/job.h"
+#include "node-agent/launcher.h"
 #include "node-agent/rank.h"
 #include "node-agent/remains.h"
 
@@ -26,12 +27,12 @@ struct epoch {
     bool has_abort;             /* a rank has called MPI_Abort */
     enum control_answer answer; /* to ranks that have announced an end of all */
     char refused[VERDICT_REASON_BYTES];
-    pid_t launcher_pid; /* 0: not known */
-    int launcher_pidfd; /* -1: not known */
+    struct launcher launcher;
     bool has_launch_ended;
     int wait_status;               /* of the launcher */
     struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
     struct timer *patience;        /* for a launcher that does not end after a loss, and the like */
+    struct timer *nudge;           /* for one that sleeps after a loss */
     unsigned kills;                /* how often patience has run out */
     struct remains remains;        /* what its processes may leave behind */
 };

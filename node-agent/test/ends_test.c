@@ -139,14 +139,28 @@ static void test_arbiter_killed(void **state)
     close_job("finished", false);
 }
 
+/* A launcher that waits for a signal. */
+static pid_t start_launcher(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        close_range(3, ~0u, 0);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
 static void test_hanging_launch_is_ended(void **state)
 {
     (void)state;
+    launcher_pid = start_launcher();
     open_job(0, false);
     open_epoch(0);
     start_ranks('r');
     fake_rank_kill(&ranks[0]);
-    reap_ranks(); /* the other one is killed by the agent after its patience */
+    reap_ranks(); /* the other one is killed by the agent at once, the launcher after its patience */
+    assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
     check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
     assert_non_null(strstr(events, "does not end by itself"));
     close_job("lost", false);
@@ -218,18 +232,6 @@ static void test_stop(void **state)
     must_fail(tool, REQUEST(STOP), &stop, "has ended");
 }
 
-/* A launcher that waits for a signal. */
-static pid_t start_launcher(void)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        close_range(3, ~0u, 0);
-        for (;;)
-            pause();
-    }
-    return pid;
-}
-
 /* It has been told already (cmd/guard.h); a second word would keep mpirun from cleaning up. */
 static void test_launcher_without_arbiter_is_not_asked_again(void **state)
 {
@@ -261,6 +263,42 @@ static void test_launcher_that_hangs_in_an_abort_is_ended(void **state)
     check_verdict(SIGTERM, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
                   "rank 1 ended the program with status 5");
     close_job("failed", false);
+}
+
+/* One that ends with the signal of a lost rank as soon as it is made to look for ended children. */
+static pid_t start_sleeping_launcher(void)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL); /* inherited */
+    pid_t pid = fork();
+    if (pid == 0) {
+        int signal;
+        close_range(3, ~0u, 0);
+        sigwait(&child, &signal);
+        _exit(128 + SIGKILL);
+    }
+    sigprocmask(SIG_UNBLOCK, &child, NULL);
+    return pid;
+}
+
+static void test_launch_that_is_lost_ends_at_once(void **state)
+{
+    (void)state;
+    int how;
+    launcher_pid = start_sleeping_launcher();
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    fake_rank_kill(&ranks[0]);
+    fake_rank_reap(&ranks[0]);
+    wait_dead(ranks[1].pid); /* by the agent */
+    fake_rank_reap(&ranks[1]);
+    assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
+    assert_true(WIFEXITED(how));
+    check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
+    close_job("lost", false);
 }
 
 static void test_remains_are_removed(void **state)
@@ -305,6 +343,7 @@ int main(void)
         EACH(test_arbiter_killed),
         EACH(test_launcher_without_arbiter_is_not_asked_again),
         EACH(test_launcher_that_hangs_in_an_abort_is_ended),
+        EACH(test_launch_that_is_lost_ends_at_once),
         EACH(test_remains_are_removed),
         EACH(test_hanging_launch_is_ended),
         EACH(test_agent_killed),
