@@ -1,8 +1,8 @@
 /*
  * launcher.h - the launcher of an epoch, from outside: whether it is gone, and what makes it go.
  *
- * It may be a script that has started mpirun, and each rank may have a shell around it: all these wait for one
- * another.
+ * It may be a script that has started mpirun, and each rank may have a shell around it: all these wait for
+ * one another.
  */
 #ifndef BELAY_NODE_AGENT_LAUNCHER_H
 #define BELAY_NODE_AGENT_LAUNCHER_H
@@ -38,9 +38,9 @@ void launcher_signal(const struct launcher *launcher, int signal);
 void launcher_note(struct launcher *launcher, pid_t rank);
 
 /*
- * Have all of these look again whether a child has ended, by a SIGCHLD. Open MPI's mpirun sleeps for a second
- * (odls_base_sigkill_timeout) after each signal that it sends to the ranks of a launch that has failed, also if
- * they are gone by then; a signal ends its sleep.
+ * Have all of these look again whether a child has ended, by a SIGCHLD. Open MPI's mpirun sleeps for a
+ * second (odls_base_sigkill_timeout) after each signal that it sends to the ranks of a launch that has
+ * failed, also if they are gone by then; a signal ends its sleep.
  */
 void launcher_nudge(const struct launcher *launcher);
 

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "node-agent/capture/capture.h"
+#include "node-agent/capture/crew.h"
 #include "node-agent/processor.h"
 
 /* One rank's part, which a pool thread works on. */
@@ -32,7 +34,8 @@ struct line_capture {
     const struct line_capture_ops *ops;
     void *context;
     struct part *parts;
-    uint32_t busy; /* parts in the thread pool */
+    cpu_set_t *processors; /* that the main thread of each rank may use */
+    uint32_t busy;         /* parts in the thread pool */
     bool is_cancelled, is_failed;
     uint64_t captured_bytes;
     struct belay_error err; /* the first failure */
@@ -58,8 +61,10 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
                                         struct belay_error *err)
 {
     struct line_capture *whole = calloc(1, sizeof *whole);
-    if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts))) {
+    if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts)) ||
+        !(whole->processors = calloc(request->count, sizeof *whole->processors))) {
         belay_error_set(err, ENOMEM, "no memory to begin a capture");
+        free(whole ? whole->parts : NULL);
         free(whole);
         return NULL;
     }
@@ -132,6 +137,8 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     part->may_order = true;
     part->number = rank_number(rank);
     part->pid = rank_pid(rank);
+    if (sched_getaffinity(part->pid, sizeof *whole->processors, &whole->processors[index]) < 0)
+        CPU_ZERO(&whole->processors[index]);
     part->image_room = store_image_room(whole->request.store, part->number);
     part->capture = capture_create(&subject);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
@@ -221,7 +228,10 @@ static void do_copy(uv_work_t *work)
 
 static void copy(struct part *part)
 {
-    part->rc = capture_copy(part->capture, &part->err);
+    const struct line_capture *whole = part->whole;
+    unsigned threads =
+        crew_size(part->pid, capture_data_bytes(part->capture), whole->processors, whole->request.count);
+    part->rc = capture_copy(part->capture, threads, &part->err);
     part->is_copied = part->rc == 0;
     if (part->is_copied)
         release_rank(part);
@@ -299,6 +309,7 @@ static void destroy(struct line_capture *whole)
         rank_unref(whole->parts[i].rank);
         pthread_mutex_destroy(&whole->parts[i].order_lock);
     }
+    free(whole->processors);
     free(whole->parts);
     free(whole);
 }

@@ -30,8 +30,8 @@ static int find_in_mapping(struct capture *capture, const struct mapping *mappin
 static int decide(struct capture *capture, struct belay_error *err);
 static int place(const struct maps *maps, const struct run_set *from, const struct run_set *staged,
                  struct run_set *to);
-static int copy_delta(struct capture *capture, struct belay_error *err);
-static int copy_image(struct capture *capture, struct belay_error *err);
+static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err);
+static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err);
 static struct image_pages pages_of(const struct capture *capture);
 
 struct capture *capture_create(const struct capture_subject *subject)
@@ -142,11 +142,11 @@ int capture_ahead(struct capture *capture, const struct stage_limits *limits, st
     return rc;
 }
 
-int capture_copy(struct capture *capture, struct belay_error *err)
+int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     pthread_mutex_lock(&memory->lock);
-    int rc = capture->base_line ? copy_delta(capture, err) : copy_image(capture, err);
+    int rc = capture->base_line ? copy_delta(capture, threads, err) : copy_image(capture, threads, err);
     pthread_mutex_unlock(&memory->lock);
     return rc;
 }
@@ -293,13 +293,13 @@ static int place(const struct maps *maps, const struct run_set *from, const stru
     return 0;
 }
 
-static int copy_delta(struct capture *capture, struct belay_error *err)
+static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct image_pages pages = pages_of(capture);
     memory->last_bytes = capture_bytes(capture);
     if (stage_reserve(memory, memory->last_bytes - capture->staged_bytes, err) < 0 ||
-        stage_copy(memory, &capture->maps, &capture->runs, &capture->copied_bytes, err) < 0)
+        stage_copy(memory, &capture->maps, &capture->runs, threads, &capture->copied_bytes, err) < 0)
         return -1;
     capture->subject.header.base_line = capture->base_line;
     if (image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->buffer.fd,
@@ -309,12 +309,12 @@ static int copy_delta(struct capture *capture, struct belay_error *err)
     return capture->fd >= 0 ? 0 : belay_error_errno(err, "cannot stage a delta");
 }
 
-static int copy_image(struct capture *capture, struct belay_error *err)
+static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct image_pages pages = pages_of(capture);
     if (stage_reserve(memory, 0, err) < 0 ||
-        stage_copy(memory, &capture->maps, &capture->runs, &capture->copied_bytes, err) < 0 ||
+        stage_copy(memory, &capture->maps, &capture->runs, threads, &capture->copied_bytes, err) < 0 ||
         stage_trim(memory, &capture->present, err) < 0 ||
         image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->image,
                             IMAGE_PAGE_BYTES, err) < 0)

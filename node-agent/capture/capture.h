@@ -54,8 +54,8 @@ uint64_t capture_copied_bytes(const struct capture *capture);
 /* Of capture_bytes(), what memory already held for staging will take. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 
-/* Returns 0 or -1 with err (ENOMEM: no memory for it). */
-int capture_copy(struct capture *capture, struct belay_error *err);
+/* By so many threads (crew.h). Returns 0 or -1 with err (ENOMEM: no memory for it). */
+int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err);
 
 /* The finished image or delta, which the caller owns from now on; base_line 0: an image. */
 int capture_take(struct capture *capture, uint64_t *base_line);

@@ -3,16 +3,22 @@
 #include <errno.h>
 
 #include "node-agent/capture/copy.h"
+#include "node-agent/capture/crew.h"
 #include "node-agent/capture/whole.h"
 
 #define COPY_NS_PER_MIB 700000ull   /* about */
 #define FORECAST_BYTES (8ull << 20) /* of less, copying is faster than a forecast */
 #define PIECE_BYTES (64ull << 20)   /* copied ahead in pieces: what is done stays done if the next fails */
 
+/* Where pages are copied from and to. */
+struct placing {
+    const struct memory *memory;
+    const struct maps *maps;
+};
+
 static int merge(const struct run_set *a, const struct run_set *b, struct run_set *to);
 static int locate(const struct run_set *staged, const struct run_set *pages, struct run_set *to);
-static int copy_placed(struct memory *memory, const struct maps *maps, const struct run_set *pages,
-                       struct belay_error *err);
+static int copy_placed(void *context, const struct run_set *pages, struct belay_error *err);
 static int choose_ahead(const struct memory *memory, const struct maps *maps,
                         const struct tracker_pages *pages, struct run_set *stale, struct run_set *chosen);
 static bool is_in_vain(const struct memory *memory, uint64_t bytes);
@@ -67,7 +73,7 @@ int stage_reserve(struct memory *memory, uint64_t more_bytes, struct belay_error
     return memory->image < 0 ? -1 : 0;
 }
 
-int stage_copy(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+int stage_copy(struct memory *memory, const struct maps *maps, const struct run_set *pages, unsigned threads,
                uint64_t *copied_bytes, struct belay_error *err)
 {
     struct run_set rest = {0}, current = {0};
@@ -77,7 +83,8 @@ int stage_copy(struct memory *memory, const struct maps *maps, const struct run_
         belay_error_errno(err, "cannot note pages");
         goto done;
     }
-    rc = copy_placed(memory, maps, &rest, err);
+    struct placing placing = {memory, maps};
+    rc = crew_copy(&rest, threads, copy_placed, &placing, err);
     if (rc < 0)
         goto done;
     *copied_bytes += runs_bytes(&rest);
@@ -158,17 +165,19 @@ static int locate(const struct run_set *staged, const struct run_set *pages, str
     return 0;
 }
 
-static int copy_placed(struct memory *memory, const struct maps *maps, const struct run_set *pages,
-                       struct belay_error *err)
+/* By any thread of a crew. */
+static int copy_placed(void *context, const struct run_set *pages, struct belay_error *err)
 {
+    const struct placing *placing = context;
+    const struct memory *memory = placing->memory;
     struct run_set placed = {0};
     if (!memory_has_base(memory))
-        return whole_copy(memory->pid, maps, pages, memory->image, err);
+        return whole_copy(memory->pid, placing->maps, pages, memory->image, err);
     int rc = locate(&memory->staged, pages, &placed);
     if (rc < 0)
         belay_error_errno(err, "cannot note pages");
     else
-        rc = copy_runs(memory->pid, maps, placed.runs, placed.count, memory->buffer.memory, err);
+        rc = copy_runs(memory->pid, placing->maps, placed.runs, placed.count, memory->buffer.memory, err);
     runs_release(&placed);
     return rc;
 }
@@ -214,7 +223,7 @@ static int copy_pieces(struct memory *memory, const struct maps *maps, const str
         from = take_piece(pages, from, &piece);
         if (from == 0)
             rc = belay_error_errno(err, "cannot note pages");
-        else if (stage_copy(memory, maps, &piece, copied_bytes, &ignored) < 0 && ignored.code == ESRCH)
+        else if (stage_copy(memory, maps, &piece, 1, copied_bytes, &ignored) < 0 && ignored.code == ESRCH)
             rc = belay_error_set(err, ignored.code, "%s", ignored.text);
     }
     runs_release(&piece);

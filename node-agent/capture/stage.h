@@ -21,10 +21,10 @@ int stage_place(struct memory *memory, const struct run_set *pages);
 int stage_reserve(struct memory *memory, uint64_t more_bytes, struct belay_error *err);
 
 /*
- * Copy those pages to their places that are not up to date there. *copied_bytes grows by what was copied;
- * what cannot be read is an error (ESRCH: the process is gone).
+ * Copy those pages to their places that are not up to date there, by so many threads. *copied_bytes grows by
+ * what was copied; what cannot be read is an error (ESRCH: the process is gone).
  */
-int stage_copy(struct memory *memory, const struct maps *maps, const struct run_set *pages,
+int stage_copy(struct memory *memory, const struct maps *maps, const struct run_set *pages, unsigned threads,
                uint64_t *copied_bytes, struct belay_error *err);
 
 /* What copying ahead has to keep to. */

@@ -182,7 +182,7 @@ static void test_every_page(void **state)
     struct capture *capture = capture_create(&subject);
     uint64_t base_line;
     assert_non_null(capture);
-    if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
+    if (capture_plan(capture, &err) < 0 || capture_copy(capture, 1, &err) < 0)
         fail_msg("%s", err.text);
     fd = capture_take(capture, &base_line);
     assert_int_equal(base_line, 0);

@@ -1,6 +1,6 @@
 /*
- * stage_test.c - what is staged from line to line: a page that is written again keeps its place, hot pages are
- * tried again part by part, and the next epoch's memory takes over the staging area.
+ * stage_test.c - what is staged from line to line: a page that is written again keeps its place, hot pages
+ * are tried again part by part, and the next epoch's memory takes over the staging area.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,6 +9,8 @@
 
 #include "node-agent/store/apply.h"
 
+#define THREADS 3 /* that share the copying */
+
 const struct control_moves *steps_moves;
 
 static struct capture *create(struct memory *memory, uint64_t line)
@@ -45,7 +47,7 @@ struct capture *steps_capture(struct memory *memory, uint64_t line)
 {
     struct belay_error err = {0};
     struct capture *capture = create(memory, line);
-    if (capture_plan(capture, &err) < 0 || capture_copy(capture, &err) < 0)
+    if (capture_plan(capture, &err) < 0 || capture_copy(capture, THREADS, &err) < 0)
         fail_line(line, &err);
     return capture;
 }
