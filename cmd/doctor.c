@@ -35,6 +35,9 @@ static const struct check checks[] = {
     {"undo directory", false, probe_undo,
      "set BELAY_UNDO_DIR (--undo-dir) to a directory on the file system of your programs' files"},
     {"free memory", true, probe_free_memory, "mount /proc"},
+    {"huge pages", false, probe_huge_memory,
+     "echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled: lines that copy much take half the "
+     "time"},
     {"membarrier", false, probe_membarrier, "Linux 4.16 or later"},
     {"pidfd", false, probe_pidfd, "Linux 5.3 or later"},
     {"pagemap scan", false, probe_pagemap_scan, "Linux 6.7 or later, with userfaultfd(2) allowed"},

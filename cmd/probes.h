@@ -25,6 +25,7 @@ void probe_pagemap_scan(struct finding *finding);
 void probe_soft_dirty(struct finding *finding);
 void probe_bookkeeping(struct finding *finding);
 void probe_free_memory(struct finding *finding);
+void probe_huge_memory(struct finding *finding);
 
 /* What is installed and running. */
 void probe_mpirun(struct finding *finding);

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util/huge_memory.h"
 #include "common/util/memory_room.h"
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
@@ -178,4 +179,10 @@ void probe_free_memory(struct finding *finding)
     snprintf(finding->text, sizeof finding->text,
              "%" PRIu64 " MiB available%s%s; images and staging take up to twice the program's memory",
              room.bytes >> 20, room.cgroup[0] ? " by the limit of the cgroup " : "", room.cgroup);
+}
+
+void probe_huge_memory(struct finding *finding)
+{
+    bool is_given = huge_memory_is_given();
+    find(finding, is_given, is_given ? "given to shared memory on advice" : "not given to shared memory");
 }

@@ -63,13 +63,13 @@ class Environment:
         return path
 
     @staticmethod
-    def mpirun(command, ranks=2):
-        """With every rank on a core of its own."""
-        return ["mpirun", "--bind-to", "core", "-n", str(ranks), *command]
+    def mpirun(command, ranks=2, binding="core"):
+        """With every rank on a core of its own, or bound to another object of mpirun's."""
+        return ["mpirun", "--bind-to", binding, "-n", str(ranks), *command]
 
-    def launch_line(self, program, *arguments, ranks=2):
+    def launch_line(self, program, *arguments, ranks=2, binding="core"):
         """The same of a program of the benchmarks."""
-        return self.mpirun([os.path.join(self._programs, program), *map(str, arguments)], ranks)
+        return self.mpirun([os.path.join(self._programs, program), *map(str, arguments)], ranks, binding)
 
     def output_of(self, command, limit_s=COMMAND_LIMIT_S):
         """Standard output of a command that must succeed."""

@@ -25,26 +25,27 @@ PAUSE_TARGETS = {10: 5, 1000: 200}  # permille: ms
 RESTART_MIB = (64, 4096)  # of one rank
 COPIED_MIB = 512  # of each of two ranks
 DEADLINE_S = 60
+SAME_LAUNCH_S = 0.1  # shorter than any start of mpirun
 
 
 class MemoryJob:
     """`belay run` of the program, whose newest round of copying is known. Use it in a `with`."""
 
     def __init__(self, environment, max_restarts, *options, program="memory", memory=(MIB_PER_RANK,), ranks=2,
-                 is_protected=True):
+                 is_protected=True, binding="core"):
         self._environment = environment
         self._is_protected = is_protected
-        command = environment.launch_line(program, *memory, ranks=ranks)
+        command = environment.launch_line(program, *memory, ranks=ranks, binding=binding)
         if is_protected:
             command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options,
                        "--", *command]
         self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._rounds = []
+        self._rounds, self._times = [], []
         self._said = []
-        self._readers = [threading.Thread(target=self._read, args=pair)
-                         for pair in ((self._process.stdout, self._rounds),
-                                      (self._process.stderr, self._said))]
+        self._readers = [threading.Thread(target=self._read, args=arguments)
+                         for arguments in ((self._process.stdout, self._rounds, self._times),
+                                           (self._process.stderr, self._said, []))]
         for reader in self._readers:
             reader.start()
 
@@ -62,9 +63,10 @@ class MemoryJob:
             reader.join()
 
     @staticmethod
-    def _read(stream, lines):
+    def _read(stream, lines, times):
         with stream:
             for line in stream:
+                times.append(time.monotonic())
                 lines.append(line.strip())
 
     def value(self):
@@ -92,6 +94,15 @@ class MemoryJob:
         before = len(status["history"])
         os.kill(status["nodes"][0]["ranks"][-1]["pid"], signal.SIGKILL)
         return self._wait(lambda: self._restored(before), "the restart")
+
+    def first_step_ms(self):
+        """Kill a rank; how long it takes until the program has made a step again."""
+        rank = self.status()["nodes"][0]["ranks"][-1]["pid"]
+        os.kill(rank, signal.SIGKILL)
+        begin, before = time.monotonic(), len(self._rounds)
+        # What was on its way when the rank died comes at once; the next line is the restarted program's.
+        self._wait(lambda: len(self._rounds) > before and self._times[-1] > begin + SAME_LAUNCH_S, "a step")
+        return (next(at for at in self._times[before:] if at > begin + SAME_LAUNCH_S) - begin) * 1e3
 
     def _restored(self, before):
         history = self.status()["history"]

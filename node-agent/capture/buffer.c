@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/util/huge_memory.h"
+
 #define STEP_BYTES (1ull << 20)
+#define HUGE_FROM_BYTES (16ull << 20)
 #define SPARE_BYTES (16ull << 20) /* kept beyond twice the last need */
 
 static uint64_t round_up(uint64_t bytes)
@@ -30,15 +34,31 @@ void buffer_release(struct buffer *buffer)
     errno = code;
 }
 
-int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err)
+/* The whole file is mapped anew, where the kernel can give it huge pages; they are made by writing to them.
+ */
+static int grow_huge(struct buffer *buffer, uint64_t larger, struct belay_error *err)
 {
-    uint64_t larger = round_up(bytes);
-    if (larger <= buffer->bytes)
-        return 0;
-    if (buffer->fd < 0)
-        buffer->fd = memfd_create("belay-delta", MFD_CLOEXEC);
-    if (buffer->fd < 0)
-        return belay_error_errno(err, "cannot make a staging area");
+    larger = (larger + HUGE_MEMORY_BYTES - 1) / HUGE_MEMORY_BYTES * HUGE_MEMORY_BYTES;
+    if (ftruncate(buffer->fd, (off_t)larger) < 0)
+        return belay_error_errno(err, "cannot enlarge a staging area");
+    char *at = mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map a staging area");
+    madvise(at, larger, MADV_HUGEPAGE);
+    if (madvise(at, larger, MADV_POPULATE_WRITE) < 0) {
+        belay_error_errno(err, "cannot reserve %.1f MiB for a staging area", larger / (double)(1 << 20));
+        munmap(at, larger);
+        return -1;
+    }
+    if (buffer->memory)
+        munmap(buffer->memory, buffer->bytes);
+    buffer->memory = at;
+    buffer->bytes = larger;
+    return 0;
+}
+
+static int grow(struct buffer *buffer, uint64_t larger, struct belay_error *err)
+{
     int code = posix_fallocate(buffer->fd, 0, (off_t)larger);
     if (code)
         return belay_error_set(err, code, "cannot reserve %.1f MiB for a staging area: %s",
@@ -52,6 +72,19 @@ int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *er
     madvise(buffer->memory + buffer->bytes, larger - buffer->bytes, MADV_POPULATE_WRITE);
     buffer->bytes = larger;
     return 0;
+}
+
+int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err)
+{
+    uint64_t larger = round_up(bytes);
+    if (larger <= buffer->bytes)
+        return 0;
+    if (buffer->fd < 0)
+        buffer->fd = memfd_create("belay-delta", MFD_CLOEXEC);
+    if (buffer->fd < 0)
+        return belay_error_errno(err, "cannot make a staging area");
+    bool is_huge = larger - buffer->bytes >= HUGE_FROM_BYTES && huge_memory_is_given();
+    return is_huge ? grow_huge(buffer, larger, err) : grow(buffer, larger, err);
 }
 
 void buffer_trim(struct buffer *buffer, uint64_t bytes)
