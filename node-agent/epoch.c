@@ -31,7 +31,7 @@
 #define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
 
 static void note_remains(struct epoch *epoch, const struct rank *rank);
-static void kill_ranks(struct epoch *epoch);
+static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
 static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
 static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
@@ -164,14 +164,14 @@ void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection 
     epoch->has_launch_ended = true;
     epoch->wait_status = wait_status;
     epoch->verdict_to = connection;
-    kill_ranks(epoch);
+    kill_ranks(epoch, rank_kill);
     end_if_over(epoch);
 }
 
 void epoch_kill(struct epoch *epoch)
 {
     epoch->is_killed = true;
-    kill_ranks(epoch);
+    kill_ranks(epoch, rank_kill);
     bool is_launcher_alive = !is_launcher_gone(epoch);
     if (is_launcher_alive)
         hurry_launcher(epoch);
@@ -191,14 +191,14 @@ static void note_remains(struct epoch *epoch, const struct rank *rank)
     remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher.pid);
 }
 
-static void kill_ranks(struct epoch *epoch)
+static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *))
 {
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         if (!epoch->table[i])
             continue;
         if (!epoch->is_ready) /* it may have come far enough to leave something */
             note_remains(epoch, epoch->table[i]);
-        rank_kill(epoch->table[i]);
+        kill_one(epoch->table[i]);
     }
 }
 
@@ -288,7 +288,7 @@ static void refuse(struct epoch *epoch, const char *reason)
         return;
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
-    kill_ranks(epoch);
+    kill_ranks(epoch, rank_kill);
 }
 
 static void on_rank_changed(struct rank *rank, void *context)
@@ -419,7 +419,7 @@ static void end_soon(struct epoch *epoch)
     const struct job *job = epoch->job;
     if (!job->has_arbiter || job->is_abandoned || job->is_stopping || has_announced_end(epoch))
         return;
-    kill_ranks(epoch);
+    kill_ranks(epoch, rank_kill_group);
     timer_start(epoch->nudge, 1, NUDGE_MS);
 }
 

@@ -20,7 +20,8 @@
 #include "common/wire/descriptor.h"
 #include "coord/targets.h"
 
-#define PF_EXITING 0x04u          /* of a process's flags (the kernel's sched.h): it dies */
+#define SIGNAL_GROUP 4u  /* PIDFD_SIGNAL_PROCESS_GROUP of <linux/pidfd.h>, which older headers lack */
+#define PF_EXITING 0x04u /* of a process's flags (the kernel's sched.h): it dies */
 #define MAX_SLOTS_READ (4u << 20) /* before the rank is left alone: it will say when it is done */
 #define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
@@ -280,6 +281,17 @@ void rank_kill(struct rank *rank)
     if (!rank_is_alive(rank)) /* also if the loop has not seen it yet */
         return;
     rank->exit.is_killed_by_us = true;
+    pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
+}
+
+void rank_kill_group(struct rank *rank)
+{
+    if (!rank_is_alive(rank))
+        return;
+    rank->exit.is_killed_by_us = true;
+    bool is_told = pidfd_send_signal(rank->pidfd, SIGKILL, NULL, SIGNAL_GROUP) == 0;
+    if (!is_told && errno == EINVAL && getpgid(rank->pid) == rank->pid) /* Linux before 6.9 */
+        kill(-rank->pid, SIGKILL);
     pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
 }
 

@@ -126,6 +126,8 @@ void order_fence(void);
 
 /* SIGKILL; its end is then not counted as a loss. */
 void rank_kill(struct rank *rank);
+/* The same with its children and all others of the process group that it leads, as launchers do. */
+void rank_kill_group(struct rank *rank);
 
 /*
  * Is its process there at this moment? What has been read of the process id before is then of this rank, and
