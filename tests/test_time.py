@@ -1,10 +1,16 @@
 """Waits, timers, clocks and signals under frequent lines and across restarts."""
 
+import dataclasses
+import glob
+import json
+import os
+import re
+import shutil
 import subprocess
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result, kill_three_times
+from belaytest import assert_recovered, assert_same_result, kill_three_times, run_and_recover
 
 ANOTHER_BOOT = ["unshare", "--time", "--fork", "--monotonic", "-600", "--boottime", "-600"]
 
@@ -60,6 +66,40 @@ def test_handlers(sandbox, programs):
     """They end waits, and only they do; calls are restarted; a jump out of one leaves nothing behind."""
     kill_once(sandbox.run(programs.test_program("time_signals", "--steps", 40, "--mode", "handlers", ranks=2),
                           interval="200ms"))
+
+
+def calls_in_profile(program, path):
+    """{function: number of calls} of what gprof says."""
+    text = subprocess.run(["gprof", "-b", "-p", program, path], check=True, capture_output=True, text=True).stdout
+    return {name: int(calls) for calls, name in re.findall(r"^ +[\d.]+ +[\d.]+ +[\d.]+ +(\d+) .* (\w+)$", text, re.M)}
+
+
+def calls_in_coverage(notes, counts):
+    """{function: number of calls} of what gcov says of a file with counts."""
+    shutil.copy(notes, os.path.dirname(counts))
+    done = subprocess.run(["gcov", "--json-format", "--stdout", os.path.basename(counts)], check=True,
+                          capture_output=True, cwd=os.path.dirname(counts))
+    return {function["name"]: function["execution_count"]
+            for file in json.loads(done.stdout)["files"] for function in file["functions"]}
+
+
+def test_profiled_program(sandbox, programs, monkeypatch):
+    """gprof, gcov, and a library whose constructor begins with a timer and a thread; it runs once."""
+    steps, ranks = 150, 2
+    coverage = os.path.join(sandbox.base, "coverage")
+    monkeypatch.setenv("GCOV_PREFIX", os.path.join(sandbox.base, "native"))  # the run to compare with counts, too
+    monkeypatch.setenv("GCOV_PREFIX_STRIP", "99")
+    program = dataclasses.replace(programs.test_program("profiled", "--steps", steps, ranks=ranks), outputs="early-*")
+    job = run_and_recover(sandbox, program, seconds=3, GMON_OUT_PREFIX="profile", GCOV_PREFIX=coverage,
+                          GCOV_PREFIX_STRIP="99")
+    profiles = glob.glob(job.path("profile.*"))
+    assert len(profiles) == ranks
+    for profile in profiles:
+        calls = calls_in_profile(program.argv[0], profile)
+        assert (calls["counted_step"], calls["counted_leaf"]) == (steps, steps * 1000)
+    notes = os.path.join(programs.build, "profiled-profiled.gcno")
+    calls = calls_in_coverage(notes, os.path.join(coverage, "profiled-profiled.gcda"))
+    assert (calls["counted_step"], calls["counted_leaf"]) == (ranks * steps, ranks * steps * 1000)
 
 
 @pytest.mark.campaign

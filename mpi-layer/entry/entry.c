@@ -1,9 +1,14 @@
 /*
  * entry.c - libbelay.so: preloaded into everything below the launcher, it turns MPI programs into ranks.
+ *
+ * A rank is executed again, and its constructors run there. So ours has to be the first here (ld -z
+ * initfirst): what another one does before us is done twice, and what it sets for the process (timers, a mask
+ * of signals) outlives the exec. Even the C library's own constructors have not run yet.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +16,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "common/util/escape.h"
@@ -124,6 +130,24 @@ const char *__asan_default_options(void)
     return "verify_asan_link_order=0";
 }
 
+/*
+ * Another library that has to be the first may have kept us from it, and profiling may have begun. An
+ * interval timer goes on behind the exec, its handler does not, and its signal would end the process. Those
+ * without a handler are inherited from the launcher.
+ */
+static void stop_timers(void)
+{
+    static const int signals[] = {
+        [ITIMER_REAL] = SIGALRM, [ITIMER_VIRTUAL] = SIGVTALRM, [ITIMER_PROF] = SIGPROF};
+    const struct itimerval never = {{0, 0}, {0, 0}};
+    for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++) {
+        struct sigaction action;
+        if (sigaction(signals[which], NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+            action.sa_handler != SIG_IGN)
+            setitimer((__itimer_which_t)which, &never, NULL);
+    }
+}
+
 static void become_rank(const char *program, int argc, char **argv)
 {
     char launcher[PATH_MAX + 32], directory[PATH_MAX], native[CONFINE_TEXT_BYTES];
@@ -148,6 +172,7 @@ static void become_rank(const char *program, int argc, char **argv)
     unsetenv("LD_PRELOAD");
     setenv("BELAY_UPPER_PRELOAD", others, 1);
     tools_export();
+    stop_timers();
     confine_begin(native);
     execv(launcher, arguments);
     char why[256];
@@ -155,12 +180,18 @@ static void become_rank(const char *program, int argc, char **argv)
     refuse("cannot start ", launcher, why);
 }
 
-__attribute__((constructor)) static void belay_entry(int argc, char **argv)
+static bool is_disabled(int argc)
+{
+    return argc < 1 || getenv("BELAY_DISABLE");
+}
+
+__attribute__((constructor)) static void belay_entry(int argc, char **argv, char **variables)
 {
     char program[PATH_MAX], reason[256] = " ", **command;
-    if (argc < 1 || getenv("BELAY_DISABLE"))
+    if (!environ) /* the C library's constructor sets it to the same */
+        environ = variables;
+    if (is_disabled(argc))
         return;
-    note_streams();
     int is_known = own_program(program) == 0;
     /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
      * has us. */
@@ -168,6 +199,24 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv)
         return;
     if (unfit_reason(reason + 1, sizeof reason - 1))
         refuse("", argv[0], reason);
+    note_streams();
     int words = linker_command(&command);
     become_rank(program, words ? words : argc, words ? command : argv);
+}
+
+typedef int start_f(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                    void (*)(void), void *);
+start_f __libc_start_main;
+
+/*
+ * Called by each program's first instructions. What a constructor as early as ours adds to the environment,
+ * the C library's forgets; from here on it stays.
+ */
+int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                      void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+{
+    start_f *next = (start_f *)dlsym(RTLD_NEXT, "__libc_start_main");
+    if (!is_disabled(argc))
+        note_streams();
+    return next(start, argc, argv, init, fini, rtld_fini, stack_end);
 }
