@@ -68,6 +68,31 @@ def test_handlers(sandbox, programs):
                           interval="200ms"))
 
 
+def test_dispositions(sandbox, programs):
+    """All flags of actions, full sets, alternate stacks, jumps, and what children inherit."""
+    run_and_recover(sandbox, programs.test_program("time_dispositions", "--steps", 16, ranks=2), interval="70ms")
+
+
+def test_transfers(sandbox, programs):
+    """Writes to pipes and the like, longer than the lines' interval: neither a line nor a restart ends one early."""
+    run_and_recover(sandbox, programs.test_program("time_transfers", "--steps", 6, ranks=2), interval="50ms")
+
+
+def test_transfers_on_sockets(sandbox, programs):
+    """A restart does not bring these back, so nobody is killed."""
+    job = sandbox.run(programs.test_program("time_transfers", "--steps", 3, "--mode", "sockets", ranks=2),
+                      interval="50ms")
+    job.wait_committed(5)
+    assert job.wait() == 0
+    assert_same_result(job)
+
+
+def test_transfers_and_handlers(sandbox, programs):
+    """A handler of the program ends them with what was done, or restarts them, as natively."""
+    run_and_recover(sandbox, programs.test_program("time_transfers", "--steps", 5, "--mode", "handlers", ranks=2),
+                    interval="50ms")
+
+
 def calls_in_profile(program, path):
     """{function: number of calls} of what gprof says."""
     text = subprocess.run(["gprof", "-b", "-p", program, path], check=True, capture_output=True, text=True).stdout
@@ -81,6 +106,13 @@ def calls_in_coverage(notes, counts):
                           capture_output=True, cwd=os.path.dirname(counts))
     return {function["name"]: function["execution_count"]
             for file in json.loads(done.stdout)["files"] for function in file["functions"]}
+
+
+def test_muffled_launch(sandbox, programs):
+    """What a process hands on by exec: a full mask, ignored and pending signals, an alarm; also through a restart."""
+    program = programs.test_program("process_state", "--steps", 100, ranks=2)
+    program = dataclasses.replace(program, argv=(os.path.join(programs.build, "muffle"), *program.argv))
+    run_and_recover(sandbox, program, seconds=3)
 
 
 def test_profiled_program(sandbox, programs, monkeypatch):

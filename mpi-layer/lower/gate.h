@@ -22,13 +22,18 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 14
+#define LAYER_LAYOUT_VERSION 15
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
     uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
     uint32_t mxcsr;
     uint16_t x87_control;
+};
+
+/* Handlers of the application that a thread has entered: all, and those without SA_RESTART. */
+struct handler_counts {
+    uint32_t all, ending;
 };
 
 /*
@@ -38,17 +43,29 @@ struct wait {
     int64_t args[6], nr;      /* 0, 48: as the application called */
     int64_t call[6], call_nr; /* 56, 104: as the kernel is called */
     uint32_t has_end;         /* 112: its result is for vk_wait_ended() first */
-    uint32_t is_over;         /* a handler of the application has ended it */
+    uint32_t goes_on;         /* 116: the call is to be made (again), as it is set up now */
+    const uint32_t *watched;  /* 120: of the thread's counts of handlers, the one that ends this wait ... */
+    uint32_t watched_from;    /* 128: ... when it is no longer this; the call is not made then, ... */
+    uint32_t is_unmade;       /* 132: ... which is noted here, and has ended with EINTR */
+    int64_t result;           /* 136 */
+    uint32_t is_over;         /* a handler of the application has met its end */
+    uint32_t is_cut;          /* our signal has; the counts of handlers were these then: */
+    struct handler_counts handlers;
     uint64_t start_ns;        /* the application's CLOCK_MONOTONIC */
     int64_t time[2], remaining[2];
     int64_t deadline[2];    /* as the application counts ... */
     int32_t deadline_clock; /* ... by this clock; -1: there is none */
-    uint32_t is_on_fd;      /* it may be on a socket, whose own timeout ... */
-    int64_t socket_us;      /* ... is this (0: none) ... */
+    uint32_t restarts;      /* the kernel restarts it after a handler with SA_RESTART */
+    int64_t socket_us;      /* the timeout of its socket (0: none) ... */
     int32_t socket, socket_option;
-    uint32_t is_shortened, reserved; /* ... and has been set to what remained of it */
+    uint32_t is_shortened, is_write; /* ... which has been set to what remained of it; it writes to a file */
     uint64_t mask;
     uint64_t pselect[2]; /* address and size of a mask */
+    /* A transfer in parts (vk_transfer.c): bytes or messages done, this part's, all that it waits for. */
+    int64_t done, part_bytes, wanted;
+    int64_t message_done; /* bytes of a message that was sent in part */
+    uint64_t part[2];     /* struct iovec */
+    uint64_t message[7];  /* struct msghdr */
 };
 
 /* Pending signals, siginfo_t as the kernel has it, in their order. */
@@ -92,7 +109,10 @@ struct thread {
     /* 96: for the start of a new thread: vdso.S */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
-    uint64_t vk_rsp; /* 208: where the stack was on entry to the virtual kernel, if in_vk */
+    uint64_t hidden_mask; /* 208: which of our signals the application believes to block */
+    /* 216: frame of the last handler that has met the virtual kernel; its alternate stack: start, bytes */
+    uint64_t handler_frame, handler_stack[2];
+    struct handler_counts handlers; /* 240 */
     uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
     struct context context;
     /* As of parking, for a restart. */
@@ -104,6 +124,11 @@ struct thread {
     /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
     uint64_t written_at, written_bytes;
     struct vk_settings settings;
+    /* Where our signal has let the kernel restart a call: its instruction, its stack pointer. */
+    uint64_t restart_rip, restart_rsp;
+    /* hidden_mask of a vfork()ed child that runs on this block, and which process that is. */
+    uint64_t vfork_mask;
+    uint32_t vfork_pid;
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -203,7 +228,9 @@ struct vk {
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
     struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread; /* the one that initialised MPI */
-    struct vk_action actions[65]; /* 64 */
+    struct vk_action actions[65];
+    uint64_t handlers[65]; /* the last one that each signal had */
+    uint64_t actions_set;  /* bits of signals whose action the application has set */
     uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
     uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
     uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
@@ -252,13 +279,19 @@ struct vk {
 struct gate {
     uint64_t vdso[8]; /* 0: vk_clock_gettime; the kernel's gettimeofday, time, getcpu, clock_getres */
     void (*trampoline_entry)(void); /* 64: system calls of patched sites */
-    void (*wait_interrupted)(void *ucontext); /* 72: [any] the signal may have cut a timed wait short */
-    /* Is this a moment for a safe point? [any] 1 yes, 0 deferred or not ours. */
+    /* 72: [any] the signal may have cut a timed wait short; the counts are those when it came */
+    void (*wait_interrupted)(void *ucontext, struct handler_counts counts);
+    /*
+     * Is this a moment for a safe point? [any] 1 yes, 0 deferred; else the application's signal that it is.
+     */
     int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
-    /* A wait begins / has a result / is met by a handler of the application. [any] */
+    /* A wait begins / has a result / begins as the rest of a call that our signal has cut short. [any] */
     void (*wait_prepare)(struct wait *wait); /* 88 */
     long (*wait_ended)(struct wait *wait, long result); /* 96 */
-    void (*wait_handled)(int signal, void *ucontext); /* 104 */
+    long (*wait_resume)(struct wait *wait, long result); /* 104 */
+    /* A signal of the application has come: the handler to call. [any] */
+    uint64_t (*handler_begins)(int signal, void *info, void *ucontext, uint32_t was_in_vk); /* 112 */
+    uint64_t transfer_entry; /* 120: where patched calls that send or receive go on, in the page of code */
     int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
     uint64_t generation; /* 1, 2, ...: the epoch */
     struct control *control;
@@ -270,6 +303,8 @@ struct gate {
     void *(*symbol)(const char *name);
     /* Note descriptors, timers, clocks for the image. */
     void (*note_process)(void);
+    /* Set the kernel's mask of the calling thread, but for SIGSYS; the one before. [any] */
+    uint64_t (*set_signal_mask)(uint64_t mask);
     /* Note what the kernel knows of the calling thread; all its signals are blocked. [any] */
     void (*note_thread)(void);
     /*
@@ -313,18 +348,25 @@ _Static_assert(offsetof(struct gate, wait_interrupted) == 72, "vdso.S");
 _Static_assert(offsetof(struct gate, signal_is_safe) == 80, "vdso.S");
 _Static_assert(offsetof(struct gate, wait_prepare) == 88, "vdso.S");
 _Static_assert(offsetof(struct gate, wait_ended) == 96, "vdso.S");
-_Static_assert(offsetof(struct gate, wait_handled) == 104, "vdso.S");
+_Static_assert(offsetof(struct gate, wait_resume) == 104, "vdso.S");
+_Static_assert(offsetof(struct gate, handler_begins) == 112, "vdso.S");
+_Static_assert(offsetof(struct gate, transfer_entry) == 120, "trap.S, trampolines");
 _Static_assert(offsetof(struct wait, nr) == 48 && offsetof(struct wait, call) == 56, "vdso.S");
 _Static_assert(offsetof(struct wait, call_nr) == 104 && offsetof(struct wait, has_end) == 112, "vdso.S");
-_Static_assert(sizeof(struct wait) <= 288, "vdso.S");
+_Static_assert(offsetof(struct wait, goes_on) == 116 && offsetof(struct wait, watched) == 120, "vdso.S");
+_Static_assert(offsetof(struct wait, watched_from) == 128 && offsetof(struct wait, is_unmade) == 132,
+               "vdso.S");
+_Static_assert(offsetof(struct wait, result) == 136, "vdso.S");
+_Static_assert(sizeof(struct wait) <= 384, "vdso.S");
 _Static_assert(offsetof(struct thread, signal_mask) == 88, "vdso.S");
 _Static_assert(offsetof(struct thread, start_rip) == 96, "vdso.S");
-_Static_assert(offsetof(struct thread, vk_rsp) == 208, "vdso.S, trap.S");
+_Static_assert(offsetof(struct thread, hidden_mask) == 208, "vdso.S");
+_Static_assert(offsetof(struct thread, handler_frame) == 216, "vdso.S");
+_Static_assert(offsetof(struct thread, handlers) == 240, "vdso.S");
 _Static_assert(offsetof(struct thread, upper_fs) == 16, "vdso.S");
 _Static_assert(offsetof(struct thread, in_vk) == 32, "trap.S");
 _Static_assert(offsetof(struct thread, tid) == 40, "vdso.S");
 _Static_assert(offsetof(struct vk, safepoint) == 16, "vdso.S");
-_Static_assert(offsetof(struct vk, actions) == 64 && sizeof(struct vk_action) == 32, "vdso.S");
 _Static_assert(sizeof(struct vk) <= VK_BYTES, "map.h");
 _Static_assert(sizeof(struct gate) <= MAP_PAGE_BYTES, "map.h");
 

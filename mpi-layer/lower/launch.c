@@ -8,7 +8,6 @@
  * the agent holds a line for this rank, puts the saved upper half back under a fresh MPI library.
  */
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,6 +31,7 @@
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
+#include "mpi-layer/lower/code_page.h"
 #include "mpi-layer/lower/confine.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_file.h"
@@ -226,55 +226,6 @@ static int check_machine(struct belay_error *err)
     return 0;
 }
 
-/* The address of a symbol in the page of code at VDSO_ADDRESS. */
-static uint64_t vdso_symbol(const char *name)
-{
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)VDSO_ADDRESS;
-    const Elf64_Phdr *segments = (const Elf64_Phdr *)(VDSO_ADDRESS + header->e_phoff);
-    const Elf64_Sym *symbols = NULL;
-    const char *strings = NULL;
-    const uint32_t *hash = NULL;
-    for (int i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type != PT_DYNAMIC)
-            continue;
-        for (const Elf64_Dyn *d = (const Elf64_Dyn *)(VDSO_ADDRESS + segments[i].p_vaddr); d->d_tag; d++) {
-            if (d->d_tag == DT_SYMTAB)
-                symbols = (const Elf64_Sym *)(VDSO_ADDRESS + d->d_un.d_ptr);
-            else if (d->d_tag == DT_STRTAB)
-                strings = (const char *)(VDSO_ADDRESS + d->d_un.d_ptr);
-            else if (d->d_tag == DT_HASH)
-                hash = (const uint32_t *)(VDSO_ADDRESS + d->d_un.d_ptr);
-        }
-    }
-    for (uint32_t i = 0; symbols && strings && hash && i < hash[1]; i++)
-        if (!strcmp(strings + symbols[i].st_name, name))
-            return VDSO_ADDRESS + symbols[i].st_value;
-    return 0;
-}
-
-static int map_vdso(const char *path, struct belay_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return belay_error_errno(err, "cannot open %s (is Belay installed whole?)", path);
-    void *at = mmap((void *)VDSO_ADDRESS, MAP_PAGE_BYTES, PROT_READ | PROT_EXEC,
-                    MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
-    close(fd);
-    if (at != (void *)VDSO_ADDRESS)
-        return belay_error_errno(err, "cannot map %s at its address", path);
-    vk_wrap_address = vdso_symbol("__vdso_belay_wrap");
-    vk_signal_address = vdso_symbol("__vdso_belay_signal");
-    vk_restorer_address = vdso_symbol("__vdso_belay_restorer");
-    vk_resignal_address = vdso_symbol("__vdso_belay_resignal");
-    vk_wait_entry_address = vdso_symbol("__vdso_belay_wait");
-    vk_wait_syscall_address = vdso_symbol("__vdso_belay_wait_syscall");
-    vk_start_address = vdso_symbol("__vdso_belay_start");
-    if (!vk_wrap_address || !vk_signal_address || !vk_restorer_address || !vk_resignal_address ||
-        !vk_wait_entry_address || !vk_wait_syscall_address || !vk_start_address)
-        return belay_error_set(err, ENOEXEC, "%s is damaged", path);
-    return 0;
-}
-
 static int map_gate(struct belay_error *err)
 {
     static const char *const names[] = {"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time",
@@ -315,7 +266,8 @@ static void fill_gate(void)
     gate->wait_interrupted = vk_wait_interrupted;
     gate->wait_prepare = vk_wait_prepare;
     gate->wait_ended = vk_wait_ended;
-    gate->wait_handled = vk_wait_handled;
+    gate->wait_resume = vk_wait_resume;
+    gate->handler_begins = vk_handler_begins;
     gate->generation = rank.epoch;
     gate->control = rank.control;
     rank.control->layout = gate->layout;
@@ -333,6 +285,7 @@ static void fill_gate(void)
     gate->note_mapped_files = mapped_note_files;
     gate->watch_file = interpose_watch;
     gate->unwatch_file = interpose_unwatch;
+    gate->set_signal_mask = vk_signals_set_mask;
     gate->note_thread = vk_thread_note;
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
@@ -555,7 +508,7 @@ int main(int argc, char **argv)
         die(&err);
     /* The application's crashes are its own: no handler of the library's. */
     setenv("OMPI_MCA_opal_signal", "", 0);
-    if (map_gate(&err) || map_vdso(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
+    if (map_gate(&err) || code_page_map(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
         streams_start(&rank, &err))
         die(&err);
     fill_gate();
@@ -565,6 +518,7 @@ int main(int argc, char **argv)
     vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
+        vk_pending_drop();
         restart_program(&err);
         if (err.code == EADDRINUSE && options.tries < TRIES_MAX)
             start_again(argc, argv, &options);
@@ -575,6 +529,7 @@ int main(int argc, char **argv)
             options.command[0] = (char *)(uintptr_t)options.argv0;
         take_over(&rank.control->carried);
         process_adopt_fds();
+        vk_signals_adopt();
         limits_begin();
         settings_begin();
         vk_fd_drop(rank.sock);

@@ -15,6 +15,7 @@
 #define LOWER_FIXED_END 0x15f100000000ul
 #define GATE_ADDRESS 0x15f000000000ul /* struct gate, not saved */
 #define VDSO_ADDRESS 0x15f000100000ul /* belay-vdso.so, not saved, same content after a restart */
+#define VDSO_BYTES (2 * MAP_PAGE_BYTES)
 
 #define VK_ADDRESS 0x160000000000ul        /* struct vk and, behind it, its tables */
 #define VK_BYTES 0x10000ul

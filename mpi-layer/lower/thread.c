@@ -81,7 +81,7 @@ static void run_restored(struct thread *thread)
 {
     announce_started(thread, STARTED_BOUND);
     wait_started(thread, STARTED_BOUND);
-    set_mask(~VK_OWN_SIGNALS, NULL);
+    set_mask(~VK_SIGNAL_BIT(SIGSYS), NULL);
     vk_thread_restore(thread);
     context_resume(&thread->context, thread->upper_fs);
 }
@@ -187,7 +187,7 @@ void thread_exit(void)
 
 int thread_resume_all(struct belay_error *err)
 {
-    set_mask(~VK_OWN_SIGNALS, NULL); /* until the main thread has come back to what it was doing */
+    set_mask(~VK_SIGNAL_BIT(SIGSYS), NULL); /* until the main thread has come back to what it was doing */
     adopt(VK->threads);
     for (struct thread *t = VK->threads->next; t; t = t->next) {
         if (t->life == THREAD_FREE)

@@ -2,6 +2,7 @@
  * trap.S - assembly of the lower half: the entry of patched call sites, starting and resuming threads.
  * Offsets into struct thread, struct context are checked in gate.h and thread.c.
  */
+#define GATE 0x15f000000000
     .text
 
 /*
@@ -35,10 +36,9 @@ vk_trampoline_entry:
     push %rbx
     mov %rsp, %rbx
     and $-16, %rsp
-    pushq %gs:208                   /* entering the virtual kernel: see enter_vk in vdso.S */
-    mov %gs:32, %ecx
+    mov %gs:32, %ecx                /* entering the virtual kernel: see enter_vk in vdso.S */
     push %rcx
-    mov %rsp, %gs:208
+    push %rcx                       /* for the alignment */
     movl $1, %gs:32
     lea 64 + 128(%rbx), %rcx        /* the caller's stack pointer */
     push %rcx
@@ -47,8 +47,6 @@ vk_trampoline_entry:
     call vk_trampoline_call         /* (a, b, c, d, e, f, nr, rsp) */
     mov 16(%rsp), %rcx
     mov %ecx, %gs:32
-    mov 24(%rsp), %rcx
-    mov %rcx, %gs:208
     test %edx, %edx                 /* struct trap_verdict: what comes next */
     jne 3f
 0:  restore_arguments
@@ -66,14 +64,18 @@ vk_trampoline_entry:
     lea 128(%rsp), %rsp
     jmp *%rcx
 3:  mov (%rsp), %rax                /* the number */
-    cmp $2, %edx                    /* TRAP_NEXT_WAIT */
-    je 4f
+    cmp $2, %edx
+    je 4f                           /* TRAP_NEXT_WAIT */
+    ja 5f                           /* TRAP_NEXT_TRANSFER */
     subq $2, 56(%rbx)               /* return to the site's own system call */
     jmp 0b
-4:  restore_arguments
-    pop %rcx                        /* where the wait returns to */
+4:  mov vk_wait_label(%rip), %r11   /* its entry */
+    jmp 6f
+5:  movabs $(GATE + 120), %r11
+    mov (%r11), %r11                /* transfer_entry */
+6:  restore_arguments
+    pop %rcx                        /* where the call returns to */
     lea 128(%rsp), %rsp
-    mov vk_wait_entry_address(%rip), %r11
     jmp *%r11                       /* looks at thread->pending itself */
     .size vk_trampoline_entry, . - vk_trampoline_entry
 

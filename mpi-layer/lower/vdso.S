@@ -26,24 +26,15 @@
 9:
 .endm
 
-/*
- * Enter and leave the virtual kernel, keeping what was before in two words on the stack: a handler of the
- * application may leave by a jump (siglongjmp). Whether that happened is seen by the stack (vk_thread.c), so
- * in_vk is set only while vk_rsp is right. Destroys rcx.
- */
-.macro enter_vk words
-    mov %gs:208, %rcx
-    mov %rcx, \words(%rsp)
+/* Enter and leave the virtual kernel, keeping what was before in a word on the stack. Destroys rcx. */
+.macro enter_vk word
     mov %gs:32, %ecx
-    mov %rcx, \words + 8(%rsp)
-    mov %rsp, %gs:208               /* thread->vk_rsp */
+    mov %rcx, \word(%rsp)
     movl $1, %gs:32                 /* thread->in_vk */
 .endm
-.macro leave_vk words
-    mov \words + 8(%rsp), %rcx
+.macro leave_vk word
+    mov \word(%rsp), %rcx
     mov %ecx, %gs:32
-    mov \words(%rsp), %rcx
-    mov %rcx, %gs:208
 .endm
 
 /*
@@ -95,36 +86,60 @@ __vdso_belay_restorer:
 
 /*
  * Handler of CONTROL_SIGNAL. While the upper half's safe point runs (and possibly parks), the stack holds
- * only frames of this page and of the upper half.
+ * only frames of this page and of the upper half. A signal with that number that is not ours, or a SIGSYS
+ * that is not the filter's, is the application's.
  */
     .globl __vdso_belay_signal
     .type __vdso_belay_signal, @function
 __vdso_belay_signal:
     .cfi_startproc
-    push %rbx                       /* also aligns the stack */
+    push %rbx
     .cfi_def_cfa_offset 16
     .cfi_offset rbx, -16
+    sub $16, %rsp
+    .cfi_def_cfa_offset 32
+    mov %rsi, (%rsp)
+    mov %gs:240, %rax               /* thread->handlers */
+    mov %rax, 8(%rsp)
     mov %rdx, %rbx
     movabs (GATE + 80), %rax
     call *%rax                      /* signal_is_safe(signal, info, ucontext) */
-    test %eax, %eax
-    je 1f
+    cmp $1, %eax
+    jb 1f
+    ja 2f
     mov %gs:0, %rdi
     movabs $(VK + 16), %rax
     call *(%rax)                    /* vk->safepoint(thread) */
 1:  mov %rbx, %rdi
+    mov 8(%rsp), %rsi
     movabs (GATE + 72), %rax
-    call *%rax                      /* wait_interrupted(ucontext) */
+    call *%rax                      /* wait_interrupted(ucontext, counts) */
+    add $16, %rsp
+    .cfi_remember_state
+    .cfi_def_cfa_offset 16
     pop %rbx
     .cfi_def_cfa_offset 8
     ret
+    .cfi_restore_state
+2:  mov %eax, %edi
+    mov (%rsp), %rsi
+    mov %rbx, %rdx
+    add $16, %rsp
+    .cfi_def_cfa_offset 16
+    pop %rbx
+    .cfi_def_cfa_offset 8
+    .cfi_restore rbx
+    jmp __vdso_belay_wrap
     .cfi_endproc
     .size __vdso_belay_signal, . - __vdso_belay_signal
 
 /*
  * Wrapper of the application's handlers: a signal may hit the lower half, whose FS base is another one.
- * The handler's own address is taken from struct vk. The stack on entry: return address (restorer).
+ * handler_begins() tells the handler's own address. The stack on entry: return address (restorer),
+ * ucontext_t.
  */
+#define WRAP_BYTES 64 /* a word for enter_vk, the arguments, four words from thread->hidden_mask on */
+#define UC_SIGMASK 296
     .globl __vdso_belay_wrap
     .type __vdso_belay_wrap, @function
 __vdso_belay_wrap:
@@ -138,28 +153,29 @@ __vdso_belay_wrap:
     push %r13
     .cfi_def_cfa_offset 32
     .cfi_offset r13, -32
-    mov 168(%rdx), %rax             /* rip in ucontext_t */
-    lea __vdso_belay_wait_syscall(%rip), %rbx
-    sub %rbx, %rax
-    cmp $2, %rax
-    ja 1f                           /* not in a wait */
-    push %rdi
-    push %rsi
-    push %rdx
-    mov %rdx, %rsi
-    sub $8, %rsp
-    .cfi_def_cfa_offset 64
-    movabs (GATE + 104), %rax
-    call *%rax                      /* wait_handled(signal, ucontext) */
-    add $8, %rsp
-    pop %rdx
-    pop %rsi
-    pop %rdi
-    .cfi_def_cfa_offset 32
-1:  movslq %edi, %rax
-    shl $5, %rax                    /* sizeof(struct vk_action) */
-    movabs $(VK + 64), %r13
-    mov (%r13,%rax), %r13
+    sub $WRAP_BYTES, %rsp
+    .cfi_def_cfa_offset 32 + WRAP_BYTES
+    mov %rdi, 8(%rsp)
+    mov %rsi, 16(%rsp)
+    mov %rdx, 24(%rsp)
+    mov %gs:208, %rax               /* hidden_mask */
+    mov %rax, 32(%rsp)
+    mov %gs:216, %rax               /* handler_frame, handler_stack */
+    mov %rax, 40(%rsp)
+    mov %gs:224, %rax
+    mov %rax, 48(%rsp)
+    mov %gs:232, %rax
+    mov %rax, 56(%rsp)
+    enter_vk 0
+    movabs (GATE + 112), %rax
+    call *%rax                      /* handler_begins(signal, info, ucontext, in_vk as it was) */
+    mov %rax, %r13
+    leave_vk 0
+    signal_again_if_pending
+    mov 8(%rsp), %rdi
+    mov 16(%rsp), %rsi
+    mov 24(%rsp), %rdx
+    xor %eax, %eax
     rdfsbase %rbx
     mov %gs:16, %r12
     cmp %rbx, %r12
@@ -173,7 +189,20 @@ __vdso_belay_wrap:
     wrfsbase %rbx
     jmp 3f
 2:  call *%r13
-3:  pop %r13
+3:  mov 32(%rsp), %rax
+    mov %rax, %gs:208
+    mov 40(%rsp), %rax
+    mov %rax, %gs:216
+    mov 48(%rsp), %rax
+    mov %rax, %gs:224
+    mov 56(%rsp), %rax
+    mov %rax, %gs:232
+    /* A handler that has changed the mask to go on with must not have blocked our signals. */
+    btrq $61, (32 + WRAP_BYTES + UC_SIGMASK)(%rsp)
+    btrq $30, (32 + WRAP_BYTES + UC_SIGMASK)(%rsp)
+    add $WRAP_BYTES, %rsp
+    .cfi_def_cfa_offset 32
+    pop %r13
     .cfi_def_cfa_offset 24
     pop %r12
     .cfi_def_cfa_offset 16
@@ -207,17 +236,12 @@ __vdso_belay_resignal:
     .size __vdso_belay_resignal, . - __vdso_belay_resignal
 
 /*
- * Where waits are made (vk_wait.c): as if by the system call, with its number in rax; the address to go on at is in
- * rcx, which a system call destroys anyway. The caller's red zone is left alone. Behind it: the return
+ * Where waits are made (vk_wait.c): as if by the system call, with its number in rax; the address to go on at
+ * is in rcx, which a system call destroys anyway. The caller's red zone is left alone. Behind it: the return
  * address, rbx, struct wait.
  */
-#define WAIT_BYTES 288 /* behind it two words for enter_vk */
-    .globl __vdso_belay_wait
-    .type __vdso_belay_wait, @function
-__vdso_belay_wait:
-    .cfi_startproc
-    .cfi_def_cfa rsp, 0
-    .cfi_register rip, rcx
+#define WAIT_BYTES 384 /* behind it a word for enter_vk */
+.macro make_wait
     lea -128(%rsp), %rsp
     .cfi_def_cfa_offset 128
     push %rcx
@@ -236,20 +260,28 @@ __vdso_belay_wait:
     mov %r10, 24(%rsp)
     mov %r8, 32(%rsp)
     mov %r9, 40(%rsp)
+.endm
+
+    .globl __vdso_belay_wait
+    .type __vdso_belay_wait, @function
+__vdso_belay_wait:
+    .cfi_startproc
+    .cfi_def_cfa rsp, 0
+    .cfi_register rip, rcx
+    make_wait
     mov %rax, 48(%rsp)
-    mov %rdi, 56(%rsp)
-    mov %rsi, 64(%rsp)
-    mov %rdx, 72(%rsp)
-    mov %r10, 80(%rsp)
-    mov %r8, 88(%rsp)
-    mov %r9, 96(%rsp)
-    mov %rax, 104(%rsp)
     enter_vk WAIT_BYTES
     mov %rsp, %rdi
     movabs (GATE + 88), %rax
     call *%rax                      /* wait_prepare(wait) */
-    leave_vk WAIT_BYTES
+1:  leave_vk WAIT_BYTES
+    .globl __vdso_belay_wait_ready
+__vdso_belay_wait_ready:
+    mov %rax, 136(%rsp)
     signal_again_if_pending
+    cmpl $0, 116(%rsp)              /* goes_on */
+    je 4f
+    mov 120(%rsp), %rcx             /* watched */
     mov 56(%rsp), %rdi
     mov 64(%rsp), %rsi
     mov 72(%rsp), %rdx
@@ -257,12 +289,26 @@ __vdso_belay_wait:
     mov 88(%rsp), %r8
     mov 96(%rsp), %r9
     mov 104(%rsp), %rax
+    mov (%rcx), %ecx                /* a handler that runs from here on sends the thread to _over by itself */
+    cmp 128(%rsp), %ecx
+    jne __vdso_belay_wait_over
     .globl __vdso_belay_wait_syscall
 __vdso_belay_wait_syscall:
     syscall
-    cmpl $0, 112(%rsp)
-    jne 2f
-1:  mov (%rsp), %rdi
+    cmpl $0, 112(%rsp)              /* has_end */
+    je 5f
+2:  enter_vk WAIT_BYTES
+    mov %rsp, %rdi
+    mov %rax, %rsi
+    movabs (GATE + 96), %rax
+    call *%rax                      /* wait_ended(wait, result) */
+    jmp 1b
+    .globl __vdso_belay_wait_over
+__vdso_belay_wait_over:
+    movl $1, 132(%rsp)              /* is_unmade */
+    jmp 2b
+4:  mov 136(%rsp), %rax
+5:  mov (%rsp), %rdi
     mov 8(%rsp), %rsi
     mov 16(%rsp), %rdx
     mov 24(%rsp), %r10
@@ -274,20 +320,66 @@ __vdso_belay_wait_syscall:
     pop %rbx
     .cfi_def_cfa_offset 136
     .cfi_restore rbx
-    ret $128
+    pop %rcx                        /* no ret: the processor would look for a call that there was not */
+    .cfi_def_cfa_offset 128
+    .cfi_register rip, rcx
+    lea 128(%rsp), %rsp
+    .cfi_def_cfa_offset 0
+    jmp *%rcx
     .cfi_restore_state
-2:  enter_vk WAIT_BYTES
+
+/*
+ * The rest of a call that our signal has cut short where it was made by itself: as above, with its result so
+ * far in rax, its number and the thread's count of handlers (<< 32) in r11.
+ */
+    .globl __vdso_belay_wait_resume
+__vdso_belay_wait_resume:
+    .cfi_def_cfa rsp, 0
+    .cfi_register rip, rcx
+    .cfi_same_value rbx
+    make_wait
+    mov %r11, 48(%rsp)
+    enter_vk WAIT_BYTES
     mov %rsp, %rdi
     mov %rax, %rsi
-    movabs (GATE + 96), %rax
-    call *%rax                      /* wait_ended(wait, result) */
-    leave_vk WAIT_BYTES
-    mov %rax, 104(%rsp)
-    signal_again_if_pending
-    mov 104(%rsp), %rax
+    movabs (GATE + 104), %rax
+    call *%rax                      /* wait_resume(wait, result) */
     jmp 1b
     .cfi_endproc
     .size __vdso_belay_wait, . - __vdso_belay_wait
+
+/*
+ * Where patched calls that send or receive are made, with registers as for a wait. There is nothing to
+ * prepare; our signal finds the number and the return address on the stack.
+ */
+    .globl __vdso_belay_transfer
+    .type __vdso_belay_transfer, @function
+__vdso_belay_transfer:
+    .cfi_startproc
+    .cfi_def_cfa rsp, 0
+    .cfi_register rip, rcx
+    cmpl $0, %gs:28                 /* thread->pending: a wait looks at it */
+    jne __vdso_belay_wait
+    lea -128(%rsp), %rsp
+    .cfi_def_cfa_offset 128
+    push %rcx
+    .cfi_def_cfa_offset 136
+    .cfi_offset rip, -136
+    push %rax
+    .cfi_def_cfa_offset 144
+    .globl __vdso_belay_transfer_syscall
+__vdso_belay_transfer_syscall:
+    syscall
+    lea 8(%rsp), %rsp
+    .cfi_def_cfa_offset 136
+    pop %rcx
+    .cfi_def_cfa_offset 128
+    .cfi_register rip, rcx
+    lea 128(%rsp), %rsp
+    .cfi_def_cfa_offset 0
+    jmp *%rcx
+    .cfi_endproc
+    .size __vdso_belay_transfer, . - __vdso_belay_transfer
 
 /*
  * Start of a new thread, whose struct thread is in rbx; the FS base is its own already. Its signals are

@@ -20,11 +20,11 @@
 #define VK_PAGE_UP(x) (((x) + MAP_PAGE_BYTES - 1) & ~(MAP_PAGE_BYTES - 1))
 #define VK_PAGE_DOWN(x) ((x) & ~(MAP_PAGE_BYTES - 1))
 #define VK_SIGNAL_BIT(s) (1ul << ((s) - 1))
-/* Signals that the application can neither block nor handle: ours. */
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #define MADV_GUARD_REMOVE 103
 #endif
+/* Ours, which the kernel never blocks for a rank. In its children CONTROL_SIGNAL is like others. */
 #define VK_OWN_SIGNALS (VK_SIGNAL_BIT(31 /* SIGSYS */) | VK_SIGNAL_BIT(CONTROL_SIGNAL))
 
 /* Serve one system call (not clone, not exit of a thread: those need the trap's registers). */
@@ -125,6 +125,11 @@ bool vk_file_is_write(long nr);
 bool vk_file_is_name_call(long nr);
 /* Of the arguments of a call that writes: the descriptor that it writes to. */
 long vk_file_written_fd(long nr, long a, long c);
+/* Note what a call that writes, with these arguments, is about to change. */
+void vk_file_note_write(long nr, const int64_t args[6]);
+bool vk_file_is_open(long nr);
+/* Is it to be treated as a wait, for the other end of a named pipe? */
+bool vk_file_is_open_wait(long nr, long a, long b, long c);
 long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
 long vk_file_open(long nr, long a, long b, long c, long d);
 
@@ -138,21 +143,72 @@ static inline void vk_note_unseen(uint32_t how)
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
 long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);
-/* Install every recorded handler again. */
+/* The same in a trap: `mask` is what the thread goes on with. */
+long vk_sigprocmask_in_trap(uint64_t *mask, long how, const uint64_t *set, uint64_t *old, long set_bytes);
+/* In a trap more is blocked than the application's `mask`: what it asks for is within that. */
+long vk_sigpending(uint64_t mask, uint64_t *set, long set_bytes);
+/* The kernel's mask, of all signals but SIGSYS, whatever the application believes; the one before. */
+uint64_t vk_signals_set_mask(uint64_t mask);
+long vk_signalfd(long nr, long fd, const uint64_t *set, long set_bytes, long flags);
+/* Ours that the application must not block, here. */
+uint64_t vk_own_signals(void);
+/* Note which signals the process has been started with as ignored, and which of ours as blocked. */
+void vk_signals_adopt(void);
+/* Restart: set every action again that the application has set or was started with. */
 void vk_signals_restore(void);
+/* A forked child's CONTROL_SIGNAL is as the application believes it to be; `mask` is what it goes on with. */
+void vk_signals_become_child(uint64_t *mask);
+/* Our own handlers: of the filter, and of CONTROL_SIGNAL in a rank. All signals are blocked. */
+void vk_signals_install(void);
+/*
+ * Before execve(): the new program finds our signals, too, ignored as the application had them; which of them
+ * are to be blocked. If it fails, vk_signals_install() puts our handlers back.
+ */
+uint64_t vk_signals_leave(void);
+/*
+ * The application may use our signals as well. Send it CONTROL_SIGNAL in its own name (0 or -errno) / let the
+ * calling thread get a SIGSYS that is not the filter's, by CONTROL_SIGNAL, too. Is one that has come the
+ * application's?
+ */
+long vk_signals_send(long pid, long tid);
+void vk_signals_forward(const void *sigsys_info);
+bool vk_signals_are_foreign(const void *info);
+/* What is to come of one: the signal, if it has a handler, which is to be called now; 0: nothing. */
+int vk_signals_deliver(void *info, void *ucontext);
+/* The wrapper of handlers asks which one to call; what the signal has met is told to vk_cut.c. */
+uint64_t vk_handler_begins(int signal, void *info, void *ucontext, uint32_t was_in_vk);
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
 extern uint64_t vk_start_address; /* of __vdso_belay_start */
 
 /* Waits (vk_wait.c). Called by the page of code through the gate; registers as in gate.h. */
 void vk_wait_prepare(struct wait *wait);
 long vk_wait_ended(struct wait *wait, long result);
-/* After CONTROL_SIGNAL, before its handler returns: go on waiting if that was what it interrupted. */
-void vk_wait_interrupted(void *ucontext);
-/* Before a handler of the application runs that has met a wait: it ends. */
-void vk_wait_handled(int signal, void *ucontext);
-extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
+long vk_wait_resume(struct wait *wait, long result);
+/* Its result is a descriptor of the application, if the call makes one. */
+void vk_wait_note_fd(const struct wait *wait, long result);
+/* Which way patched transfers take, GATE->transfer_entry. */
+void vk_wait_choose_entry(void);
+/*
+ * After CONTROL_SIGNAL, before its handler returns: what it has interrupted goes on (vk_cut.c). `counts`: the
+ * thread's when it came.
+ */
+void vk_wait_interrupted(void *ucontext, struct handler_counts counts);
+/* The kernel restarts a call that this signal has met, though the application's handler may not want it. */
+void vk_wait_note_restart(const void *ucontext);
+/* Before a handler of the application runs: what its signal has met ends. */
+void vk_wait_handled(bool restarts, void *ucontext);
+/* Is the thread just behind a call whose result vk_wait_ended() has to see first? */
+bool vk_wait_has_result(const void *ucontext);
+/* In belay-vdso.so, found by the launcher: __vdso_belay_wait..., __vdso_belay_transfer... */
+extern struct vk_wait_label {
+    uint64_t entry, ready, syscall, over, resume;
+    uint64_t transfer, transfer_syscall;
+} vk_wait_label;
 #define VK_SYSCALL_BYTES 2
 #define VK_SYS_epoll_pwait2 441
+#define VK_SYS_futex_waitv 449
+#define VK_SYS_futex_wait 455
+#define VK_FUTEX_LOCK_PI2 13
 
 /* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
 long vk_refuse(long nr, long a, long b, long c, long d, long e);
@@ -177,6 +233,8 @@ long vk_timerfd_settime(long fd, long flags, const int64_t *setting, int64_t *ol
 void vk_timers_note(void);
 bool vk_timers_restore(void);
 void vk_timers_forget(void);
+/* siginfo_t of a signal that a timer has sent: the timer's id becomes the application's. */
+void vk_timer_rename(void *info);
 /* Restart: turns what a timer had left into the moment when it is due, as the kernel counts. */
 void vk_timer_due(long clock, int64_t left[2]);
 
@@ -189,6 +247,8 @@ long vk_gettid(void);
 long vk_tgkill(long pid, long tid, long signal);
 /* The kernel's id of a thread named by the one that the application knows; others are left alone. */
 long vk_kernel_tid(long vtid);
+/* Code that is at the same address after a restart: a parked frame may return to it. */
+bool vk_is_saved_code(uint64_t rip);
 /* Mark the robust mutexes of an ending thread, as the kernel would (which knows another id). */
 void vk_thread_leave_mutexes(const struct thread *thread);
 int vk_park_threads(void);
@@ -199,6 +259,8 @@ void vk_threads_unlock(void);
 void vk_park_event(void);
 /* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
 void vk_thread_note(void);
+/* Restart: forget what the new process was started with. */
+void vk_pending_drop(void);
 void vk_thread_restore(struct thread *self);
 
 /* Settings of the calling thread (vk_settings.c): read / set what the program had changed since its start. */

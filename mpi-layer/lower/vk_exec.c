@@ -147,9 +147,11 @@ static long make(const struct call *call)
 static long make_with_mask(const struct call *call, uint64_t mask)
 {
     uint64_t all;
+    mask |= vk_signals_leave();
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &all, 8);
     long result = make(call);
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+    vk_signals_install();
     return result;
 }
 

@@ -186,6 +186,11 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
         if (b == F_DUPFD || b == F_DUPFD_CLOEXEC)
             vk_fd_add(result);
         return result;
+    case SYS_signalfd:
+    case SYS_signalfd4:
+        result = vk_signalfd(nr, a, (const uint64_t *)b, c, d);
+        vk_fd_add(result);
+        return result;
     default: /* calls whose result is a new descriptor */
         result = raw_syscall(nr, a, b, c, d, e, f);
         vk_fd_add(result);

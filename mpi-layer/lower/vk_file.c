@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "mpi-layer/lower/vk.h"
@@ -62,6 +63,11 @@ static void note_write(long nr, long a, long b, long c, long d, long e)
         vk_undo_fd(a, VK_UNDO_HERE, (uint64_t)d);
         break;
     }
+}
+
+void vk_file_note_write(long nr, const int64_t args[6])
+{
+    note_write(nr, args[0], args[1], args[2], args[3], args[4]);
 }
 
 /* From calls with and without folders, the names that they change. */
@@ -186,12 +192,40 @@ static long path_of(long path, long flags)
     return VK->libmpi[0] && vk_is_rank() && is_libmpi((const char *)path) ? (long)VK->libmpi : path;
 }
 
+bool vk_file_is_open(long nr)
+{
+    return nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat;
+}
+
+static long open_flags(long nr, long b, long c)
+{
+    return nr == SYS_open      ? b
+           : nr == SYS_creat   ? O_CREAT | O_TRUNC | O_WRONLY
+           : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
+                               : c;
+}
+
+/*
+ * An open of an existing file may wait for long, if that is a named pipe. To ask what it is costs more than
+ * to treat it as a wait; but if it is about to be made or cut, it has to be asked anyway, and has its old
+ * contents noted.
+ */
+bool vk_file_is_open_wait(long nr, long a, long b, long c)
+{
+    struct stat st;
+    bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    long flags = open_flags(nr, b, c), path = has_folder ? b : a;
+    if ((flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_DIRECT)) || (flags & O_ACCMODE) == O_RDWR)
+        return false;
+    if (!(flags & (O_CREAT | O_TRUNC)))
+        return path_of(path, flags) == path;
+    return !(flags & O_EXCL) && raw4(SYS_newfstatat, has_folder ? a : AT_FDCWD, path, &st, 0) == 0 &&
+           S_ISFIFO(st.st_mode);
+}
+
 long vk_file_open(long nr, long a, long b, long c, long d)
 {
-    long flags = nr == SYS_open      ? b
-                 : nr == SYS_creat   ? O_CREAT | O_TRUNC | O_WRONLY
-                 : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
-                                     : c;
+    long flags = open_flags(nr, b, c);
     bool has_folder = nr == SYS_openat || nr == SYS_openat2;
     struct vk_undo_change change;
     if (flags & O_DIRECT)

@@ -4,8 +4,9 @@
  *     b8 NR NR 00 00    mov $NR, %eax          e9 .. .. .. ..    jmp trampoline
  *     0f 05             syscall         ->     0f 05             (kept: a jump to it still traps)
  *
- * The trampoline lies within 2 GiB, in saved memory, and goes through the gate. Call sites of another
- * shape, and calls that need the trap's registers, are caught by the seccomp filter.
+ * Between the two there may be loads from the stack, which the trampoline makes as well. It lies within 2
+ * GiB, in saved memory, and goes through the gate. Call sites of another shape, and calls that need the
+ * trap's registers, are caught by the seccomp filter.
  *
  * Nothing is writable and executable at once: the text of a library that is being mapped is no code yet, and
  * its trampolines are in pages of their own.
@@ -16,13 +17,22 @@
 #include <linux/prctl.h>
 #include <stddef.h>
 
-#define SITE_BYTES 7
-#define TRAMPOLINE_BYTES 32
+#define MOVE_BYTES 5
+#define CALL_BYTES 2
+#define LOADS_MAX_BYTES 12
+#define SITE_MAX_BYTES (MOVE_BYTES + LOADS_MAX_BYTES + CALL_BYTES)
+#define TRAMPOLINE_BYTES 48
 #define TRAMPOLINE_CHUNK (64ul << 10)
 
 #ifndef PR_GET_MDWE
 #define PR_GET_MDWE 66
 #endif
+
+/* Calls that are made at once, from the page of code (vk_cut.c). */
+static bool is_transfer(unsigned nr)
+{
+    return nr == SYS_sendto || nr == SYS_sendmsg || nr == SYS_sendmmsg || nr == SYS_recvfrom;
+}
 
 static bool is_patched_call(unsigned nr)
 {
@@ -35,6 +45,7 @@ static bool is_patched_call(unsigned nr)
     case SYS_close:
     case SYS_rt_sigprocmask:
     case SYS_rt_sigaction:
+    case SYS_rt_sigpending:
     case SYS_gettid:
     case SYS_tgkill:
     case SYS_readlink:
@@ -47,9 +58,11 @@ static bool is_patched_call(unsigned nr)
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
     case SYS_clock_nanosleep:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
         return true;
     }
-    return false;
+    return is_transfer(nr);
 }
 
 /* mov $NR, %eax; syscall */
@@ -58,21 +71,38 @@ static bool is_call(const uint8_t *p)
     return p[0] == 0xb8 && p[3] == 0 && p[4] == 0 && p[5] == 0x0f && p[6] == 0x05;
 }
 
-static unsigned number_of(const uint8_t *p)
+/* The length of `mov offset(%rsp), %register`; 0: it is something else, or loads what a call destroys. */
+static unsigned load_bytes(const uint8_t *p)
+{
+    unsigned prefix = (p[0] & 0xf0) == 0x40;
+    const uint8_t *code = p + prefix;
+    unsigned number = (code[1] >> 3 & 7) | (prefix && (p[0] & 4) ? 8 : 0);
+    if (code[0] != 0x8b || (code[1] & 0xc7) != 0x44 || code[2] != 0x24)
+        return 0;
+    return number == 0 || number == 1 || number == 11 ? 0 : prefix + 4; /* rax, rcx, r11 */
+}
+
+static unsigned site_nr(const uint8_t *p)
 {
     return p[1] | (unsigned)p[2] << 8;
 }
 
-static bool is_site(const uint8_t *p)
+/* The length of a known call site, 0: there is none. */
+static unsigned site_bytes(const uint8_t *p)
 {
-    return is_call(p) && is_patched_call(number_of(p));
+    unsigned length = MOVE_BYTES, load;
+    if (p[0] != 0xb8 || p[3] || p[4] || !is_patched_call(site_nr(p)))
+        return 0;
+    while (length <= MOVE_BYTES + LOADS_MAX_BYTES - 5 && (load = load_bytes(p + length)))
+        length += load;
+    return p[length] == 0x0f && p[length + 1] == 0x05 ? length + CALL_BYTES : 0;
 }
 
 bool vk_makes_calls(const uint8_t *code, uint64_t bytes)
 {
-    for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++)
+    for (uint64_t i = 0; i + MOVE_BYTES + CALL_BYTES <= bytes; i++)
         for (const int *nr = vk_trapped_calls; is_call(code + i) && *nr >= 0; nr++)
-            if (number_of(code + i) == (unsigned)*nr)
+            if (site_nr(code + i) == (unsigned)*nr)
                 return true;
     return false;
 }
@@ -116,15 +146,19 @@ static void put64(uint8_t *p, uint64_t value)
 }
 
 /* rcx and r11 are free: the system call would have destroyed them. */
-static void write_trampoline(uint8_t *t, const uint8_t *site)
+static void write_trampoline(uint8_t *t, const uint8_t *site, unsigned bytes)
 {
-    uint32_t nr = site[1] | (uint32_t)site[2] << 8;
+    uint32_t nr = site_nr(site);
+    uint64_t entry =
+        is_transfer(nr) ? offsetof(struct gate, transfer_entry) : offsetof(struct gate, trampoline_entry);
+    for (unsigned i = MOVE_BYTES; i < bytes - CALL_BYTES; i++)
+        *t++ = site[i];
     t[0] = 0xb8; /* mov $nr, %eax */
     put32(t + 1, nr);
     t[5] = 0x48, t[6] = 0xb9; /* movabs $return, %rcx */
-    put64(t + 7, (uint64_t)site + SITE_BYTES);
-    t[15] = 0x49, t[16] = 0xbb; /* movabs $&gate->trampoline_entry, %r11 */
-    put64(t + 17, GATE_ADDRESS + offsetof(struct gate, trampoline_entry));
+    put64(t + 7, (uint64_t)site + bytes);
+    t[15] = 0x49, t[16] = 0xbb; /* movabs $&gate->entry, %r11 */
+    put64(t + 17, GATE_ADDRESS + entry);
     t[25] = 0x41, t[26] = 0xff, t[27] = 0x23; /* jmp *(%r11) */
 }
 
@@ -132,8 +166,9 @@ static void write_trampoline(uint8_t *t, const uint8_t *site)
 static long patch_sites(uint8_t *code, uint64_t bytes)
 {
     long sites = 0;
-    for (uint64_t i = 0; i + SITE_BYTES <= bytes; i++) {
-        if (!is_site(code + i))
+    for (uint64_t i = 0; i + SITE_MAX_BYTES <= bytes; i++) {
+        unsigned site = site_bytes(code + i);
+        if (!site)
             continue;
         if (sites == 0 && raw3(SYS_mprotect, code, VK_PAGE_UP(bytes), PROT_READ | PROT_WRITE) < 0)
             return -1;
@@ -141,7 +176,7 @@ static long patch_sites(uint8_t *code, uint64_t bytes)
         long distance = trampoline ? trampoline - (code + i + 5) : 0;
         if (!trampoline || distance != (int32_t)distance)
             return sites;
-        write_trampoline(trampoline, code + i);
+        write_trampoline(trampoline, code + i, site);
         code[i] = 0xe9;
         put32(code + i + 1, (uint32_t)distance);
         sites++;

@@ -9,6 +9,7 @@
 #include "mpi-layer/lower/vk.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -75,6 +76,14 @@ static void take_own(struct thread *self, uint64_t pending)
             return;
 }
 
+void vk_pending_drop(void)
+{
+    static const int64_t now[2];
+    const uint64_t all = ~0ul;
+    while (raw4(SYS_rt_sigtimedwait, &all, 0, now, 8) > 0)
+        ;
+}
+
 static void send_again(const struct signal_queue *queue, const struct thread *to)
 {
     for (uint64_t i = 0; i < queue->count; i++) {
@@ -97,7 +106,7 @@ static void note_pending(struct thread *self)
         VK->signals_pid = VK->pid;
     }
     raw2(SYS_rt_sigpending, &pending, 8);
-    pending &= ~VK_OWN_SIGNALS;
+    pending &= ~VK_SIGNAL_BIT(SIGSYS); /* CONTROL_SIGNAL may be the application's; ours does no harm */
     if (!pending)
         return;
     take_own(self, pending);

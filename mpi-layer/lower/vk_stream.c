@@ -109,7 +109,15 @@ static bool wait_for(ucontext_t *context, long nr, struct pollfd *descriptor, in
     raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
     g[REG_RIP] -= SYSCALL_BYTES;
     g[REG_RAX] = nr;
+    self->restart_rip = done ? 0 : (uint64_t)g[REG_RIP]; /* for a signal of the application that comes, too */
+    self->restart_rsp = (uint64_t)g[REG_RSP];
     return false;
+}
+
+/* Has a handler of the application run since then that ends a call which has got so far? */
+static bool is_ended(const struct thread *self, struct handler_counts counts, uint64_t done)
+{
+    return self->handlers.all != counts.all && (done || self->handlers.ending != counts.ending);
 }
 
 /* ---- output ---- */
@@ -292,6 +300,7 @@ void vk_stream_write(ucontext_t *context, long nr, int which)
     struct output output;
     struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLOUT};
     output_start(&output, which, nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
+    const struct handler_counts counts = self->handlers;
     if (self->written_at == (uint64_t)g[REG_RSP])
         output.done = self->written_bytes;
     self->written_at = 0;
@@ -300,6 +309,10 @@ void vk_stream_write(ucontext_t *context, long nr, int which)
                                            : wait_for(context, nr, &ready, 0, output.done);
         if (!is_in_time)
             return;
+        if (is_ended(self, counts, output.done)) {
+            output.result = output.done ? (long)output.done : -EINTR;
+            break;
+        }
     }
     g[REG_RAX] = output.result;
 }
@@ -330,9 +343,16 @@ void vk_stream_read(ucontext_t *context, long nr)
     greg_t *g = context->uc_mcontext.gregs;
     struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLIN};
     long flags = raw3(SYS_fcntl, g[REG_RDI], F_GETFL, 0);
-    while (!(flags & O_NONBLOCK) && !ready.revents) /* again if a handler of the application came */
+    const struct thread *self = thread_self();
+    const struct handler_counts counts = self->handlers;
+    while (!(flags & O_NONBLOCK) && !ready.revents) { /* again if a handler with SA_RESTART came */
         if (!wait_for(context, nr, &ready, 0, 0))
             return;
+        if (!ready.revents && is_ended(self, counts, 0)) {
+            g[REG_RAX] = -EINTR;
+            return;
+        }
+    }
     long result = raw3(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
     if (result > 0)
         VK->input_position += (uint64_t)result;

@@ -23,12 +23,13 @@ const int vk_trapped_calls[] = {
     SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
     SYS_ioperm, SYS_iopl,
     SYS_readlink, SYS_readlinkat,
-    SYS_rt_sigaction, SYS_rt_sigprocmask,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
     SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
     SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
     SYS_socket, SYS_socketpair,
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
-    SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open,
+    SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open, SYS_mq_open,
+    SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,
     SYS_io_uring_setup, SYS_io_setup,
     SYS_getrusage, SYS_times,
     SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
@@ -233,6 +234,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigprocmask:
         return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
+    case SYS_rt_sigpending:
+        return vk_sigpending(~0ul, (uint64_t *)a, b);
     case SYS_open:
     case SYS_openat:
     case SYS_openat2:

@@ -99,9 +99,10 @@ long vk_kernel_tid(long vtid)
 
 long vk_tgkill(long pid, long tid, long signal)
 {
-    if (signal == CONTROL_SIGNAL)
-        return -EINVAL;
-    return raw3(SYS_tgkill, pid, pid == (long)VK->pid ? vk_kernel_tid(tid) : tid, signal);
+    bool is_own = pid == (long)VK->pid;
+    tid = is_own ? vk_kernel_tid(tid) : tid;
+    return signal == CONTROL_SIGNAL && is_own ? vk_signals_send(pid, tid)
+                                              : raw3(SYS_tgkill, pid, tid, signal);
 }
 
 /* The layout of a robust list, and what happens to it, is the kernel's
@@ -190,11 +191,10 @@ static uint64_t fs_base(void)
     return fs;
 }
 
-/* Code that is at the same address after a restart: a parked frame may return to it. */
-static bool is_saved_code(uint64_t rip)
+bool vk_is_saved_code(uint64_t rip)
 {
     return layout_is_upper(&GATE->layout, rip, rip + 1) ||
-           (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + MAP_PAGE_BYTES);
+           (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + VDSO_BYTES);
 }
 
 /* The agent signals the main thread; if that has ended, the one that calls MPI takes its place. */
@@ -207,29 +207,27 @@ static void pass_signal_on(void)
         raw3(SYS_tgkill, to->pid, to->tid, CONTROL_SIGNAL);
 }
 
-/* The handler of CONTROL_SIGNAL runs on the stack that it found in use. */
-static bool is_on_alternate_stack(void)
-{
-    uint64_t stack[3];
-    raw2(SYS_sigaltstack, 0, stack);
-    return stack[1] & SS_ONSTACK;
-}
-
-/* A handler of the application has left the virtual kernel's frames behind by a jump. */
+/*
+ * A handler of the application has met the virtual kernel, and has left both by a jump: the stack is in use
+ * from its frame on upwards, or it is another one than the handler's alternate one.
+ */
 static bool has_jumped_out(const struct thread *self, uint64_t rsp)
 {
-    return self->in_vk && rsp > self->vk_rsp && !is_on_alternate_stack();
+    bool has_left_stack = self->handler_stack[1] && rsp - self->handler_stack[0] >= self->handler_stack[1];
+    return self->in_vk && self->handler_frame && (rsp > self->handler_frame || has_left_stack);
 }
 
 /*
  * Called by the handler of CONTROL_SIGNAL. 0: this is no safe point, the thread looks again when it leaves
- * what it is in (`pending`). Forked children and threads of the lower half have nothing to do with it.
+ * what it is in (`pending`). Forked children and threads of the lower half have nothing to do with it. Beyond
+ * 1: it is this signal of the application's.
  */
 int vk_signal_is_safe(int signal, void *info, void *ucontext)
 {
     (void)signal;
-    (void)info;
     struct thread *self = thread_self();
+    if (vk_signals_are_foreign(info))
+        return vk_signals_deliver(info, ucontext);
     const greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
     uint64_t rip = (uint64_t)g[REG_RIP];
     if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
@@ -240,7 +238,8 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
     }
     if (has_jumped_out(self, (uint64_t)g[REG_RSP]))
         self->in_vk = 0;
-    if (self->depth || self->in_vk || fs_base() != self->upper_fs || !is_saved_code(rip)) {
+    if (self->depth || self->in_vk || fs_base() != self->upper_fs || !vk_is_saved_code(rip) ||
+        vk_wait_has_result(ucontext)) {
         self->pending |= THREAD_PENDING_SIGNAL;
         return 0;
     }

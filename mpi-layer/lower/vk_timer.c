@@ -103,6 +103,18 @@ long vk_timer_syscall(long nr, long a, long b, long c, long d)
     }
 }
 
+void vk_timer_rename(void *info)
+{
+    int *words = info; /* si_signo, si_errno, si_code, padding, si_timerid */
+    if (words[2] != -2 /* SI_TIMER */)
+        return;
+    for (const struct vk_timer *t = VK->timers; t; t = t->next)
+        if (t->is_used && t->kernel_id == words[4]) {
+            words[4] = t->id;
+            return;
+        }
+}
+
 void vk_timers_note(void)
 {
     for (struct vk_timer *t = VK->timers; t; t = t->next)

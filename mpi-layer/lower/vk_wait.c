@@ -1,15 +1,13 @@
 /*
- * vk_wait.c - waits of the application that the kernel ends with EINTR whenever a handler has run, whatever
- * SA_RESTART says. They must not notice our signal.
+ * vk_wait.c - calls that wait, and that the kernel ends when a handler has run, whatever SA_RESTART says, or
+ * ends with less than was asked for. They must not notice our signal.
  *
- * A trapped wait is made from the page at VDSO_ADDRESS (not trapped there, and a good place for a saved frame
+ * Such a call is made from the page at VDSO_ADDRESS (not trapped there, and a good place for a saved frame
  * to return to), with a struct wait on the thread's stack: the caller's arguments, and those that the kernel
- * gets. If CONTROL_SIGNAL finds the thread there with EINTR, its handler sends it back with the time that
- * remains. Where the kernel itself writes that time back, it is used; a relative futex wait becomes an
- * absolute one, and absolute times are translated again, since a restart may have changed the clock.
- *
- * A handler of the application's ends the wait as it would without us, also if it comes when ours is about
- * to send the thread back.
+ * gets. If our signal has met it (vk_cut.c), vk_wait_ended() sets it up again for the time and the data that
+ * remain. Where the kernel itself writes back the time that remains, it is used; a relative futex wait
+ * becomes an absolute one, and absolute times are translated again, since a restart may have changed the
+ * clock.
  */
 #include "mpi-layer/lower/vk.h"
 
@@ -20,8 +18,9 @@
 #include <sys/socket.h>
 #include <time.h>
 
-uint64_t vk_wait_entry_address;   /* of __vdso_belay_wait */
-uint64_t vk_wait_syscall_address; /* of the syscall instruction in it */
+#include "mpi-layer/lower/vk_transfer.h"
+
+struct vk_wait_label vk_wait_label;
 
 #define ENDLESS_S 1000000000 /* in ns it might not fit */
 
@@ -29,6 +28,8 @@ enum { A, B, C, D, E, F }; /* arguments of a system call */
 
 static int64_t *own_time(struct wait *wait, long time)
 {
+    if (!time) /* for the kernel to refuse */
+        return NULL;
     wait->time[0] = ((const int64_t *)time)[0];
     wait->time[1] = ((const int64_t *)time)[1];
     return wait->time;
@@ -39,7 +40,7 @@ static long own_mask(struct wait *wait, long mask)
 {
     if (!mask)
         return 0;
-    wait->mask = *(const uint64_t *)mask & ~VK_OWN_SIGNALS;
+    wait->mask = *(const uint64_t *)mask & ~vk_own_signals();
     return (long)&wait->mask;
 }
 
@@ -53,7 +54,8 @@ static long kernel_deadline(struct wait *wait)
 
 static long own_deadline(struct wait *wait, int clock, long deadline)
 {
-    own_time(wait, deadline);
+    if (!own_time(wait, deadline))
+        return 0;
     wait->deadline[0] = wait->time[0];
     wait->deadline[1] = wait->time[1];
     wait->deadline_clock = clock;
@@ -114,36 +116,105 @@ static void prepare_futex(struct wait *wait)
     }
 }
 
+/* futex_waitv() and futex_wait(): the time is absolute, the last argument names its clock. */
+static void prepare_futex_until(struct wait *wait)
+{
+    int time = wait->nr == VK_SYS_futex_waitv ? D : E;
+    wait->restarts = 1;
+    if (wait->call[time])
+        wait->call[time] = own_deadline(wait, (int)wait->call[time + 1], wait->call[time]);
+}
+
+/* An interval whose rest the kernel does not tell. */
+static void note_start(struct wait *wait)
+{
+    wait->start_ns = vk_clock_now_ns();
+}
+
 static void prepare_copied_time(struct wait *wait, int time)
 {
-    if (wait->call[time])
-        wait->call[time] = (long)own_time(wait, wait->call[time]);
+    if (!wait->call[time])
+        return;
+    wait->call[time] = (long)own_time(wait, wait->call[time]);
+    note_start(wait);
+}
+
+static bool is_output(long nr)
+{
+    return nr == SYS_write || nr == SYS_writev || nr == SYS_sendto || nr == SYS_sendmsg ||
+           nr == SYS_sendmmsg || nr == SYS_connect;
 }
 
 /* A call on a descriptor that may be a socket with a timeout of its own. */
 static void prepare_socket(struct wait *wait)
 {
-    bool is_output = wait->nr == SYS_write || wait->nr == SYS_writev || wait->nr == SYS_sendto ||
-                     wait->nr == SYS_sendmsg || wait->nr == SYS_sendmmsg || wait->nr == SYS_connect;
     int64_t timeout[2] = {0, 0};
     uint32_t bytes = sizeof timeout;
-    wait->is_on_fd = 1;
+    wait->restarts = 1;
     if (!VK->has_socket_timeouts)
         return;
     wait->socket = (int)wait->call[A];
-    wait->socket_option = is_output ? SO_SNDTIMEO : SO_RCVTIMEO;
+    wait->socket_option = is_output(wait->nr) ? SO_SNDTIMEO : SO_RCVTIMEO;
     if (raw_syscall(SYS_getsockopt, wait->socket, SOL_SOCKET, wait->socket_option, (long)timeout,
                     (long)&bytes, 0) == 0)
         wait->socket_us = timeout[0] * 1000000 + timeout[1];
+    note_start(wait);
 }
 
-void vk_wait_prepare(struct wait *wait)
+/* A call that writes to a file, but has to wait for what it writes: the file's old contents are noted for
+ * each line. */
+static void note_write(const struct wait *wait)
 {
-    wait->deadline_clock = -1;
+    uint64_t all = ~0ul, mask;
+    if (!wait->is_write)
+        return;
+    raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
+    vk_file_note_write(wait->nr, wait->args);
+    raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+}
+
+static void prepare_transfer(struct wait *wait)
+{
+    if (wait->nr == SYS_sendfile || wait->nr == SYS_splice || wait->nr == SYS_getrandom)
+        wait->restarts = 1;
+    else
+        prepare_socket(wait);
+    wait->is_write = vk_file_is_write(wait->nr) &&
+                     vk_fd_class(vk_file_written_fd(wait->nr, wait->args[A], wait->args[C])) == VK_FD_REGULAR;
+    note_write(wait);
+    vk_transfer_begin(wait);
+    if (wait->nr == SYS_recvmmsg)
+        prepare_copied_time(wait, E);
+    wait->has_end = wait->socket_us || vk_transfer_may_bring_fds(wait->nr, wait->args[B]);
+}
+
+/* The call again, as it is set up, unless a handler of the application has run since the counts. */
+static void go_on(struct wait *wait)
+{
+    const struct thread *self = thread_self();
+    bool is_restarted = wait->restarts && !wait->socket_us && !wait->done;
+    wait->watched = is_restarted ? &self->handlers.ending : &self->handlers.all;
+    wait->watched_from = is_restarted ? wait->handlers.ending : wait->handlers.all;
+    wait->goes_on = 1;
     wait->is_over = 0;
-    wait->has_end = wait->is_on_fd = 0;
+}
+
+static void begin(struct wait *wait)
+{
+    const struct thread *self = thread_self();
+    for (int i = 0; i < 6; i++)
+        wait->call[i] = wait->args[i];
+    wait->call_nr = wait->nr;
+    wait->handlers = self->handlers;
+    wait->deadline_clock = -1;
+    wait->is_over = wait->is_cut = wait->is_unmade = wait->is_write = 0;
+    wait->has_end = wait->restarts = 0;
     wait->socket_us = wait->is_shortened = 0;
-    wait->start_ns = vk_clock_now_ns();
+    wait->done = 0;
+}
+
+static void prepare(struct wait *wait)
+{
     switch (wait->nr) {
     case SYS_nanosleep:
         prepare_sleep(wait, A, B);
@@ -165,6 +236,11 @@ void vk_wait_prepare(struct wait *wait)
         wait->call[E] = own_mask(wait, wait->call[E]);
         if (wait->nr == VK_SYS_epoll_pwait2)
             prepare_copied_time(wait, D);
+        else
+            note_start(wait);
+        break;
+    case SYS_epoll_wait:
+        note_start(wait);
         break;
     case SYS_rt_sigsuspend:
         wait->call[A] = own_mask(wait, wait->call[A]);
@@ -172,6 +248,7 @@ void vk_wait_prepare(struct wait *wait)
     case SYS_rt_sigtimedwait:
         wait->call[A] = own_mask(wait, wait->call[A]);
         prepare_copied_time(wait, C);
+        wait->has_end = wait->args[B] != 0;
         break;
     case SYS_semtimedop:
         prepare_copied_time(wait, D);
@@ -179,16 +256,43 @@ void vk_wait_prepare(struct wait *wait)
     case SYS_futex:
         prepare_futex(wait);
         break;
-    case SYS_epoll_wait:
+    case VK_SYS_futex_waitv:
+    case VK_SYS_futex_wait:
+        prepare_futex_until(wait);
+        break;
     case SYS_pause:
     case SYS_semop:
     case SYS_msgsnd:
     case SYS_msgrcv:
+    case SYS_ioctl:
+        break;
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_creat:
+        wait->restarts = wait->has_end = 1;
+        break;
+    case SYS_accept:
+    case SYS_accept4:
+        prepare_socket(wait);
+        wait->has_end = 1;
+        break;
+    case SYS_connect:
+        prepare_socket(wait);
+        wait->has_end = wait->socket_us != 0;
         break;
     default:
-        prepare_socket(wait);
-        wait->has_end = wait->socket_us || wait->nr == SYS_accept || wait->nr == SYS_accept4;
+        prepare_transfer(wait);
     }
+}
+
+void vk_wait_prepare(struct wait *wait)
+{
+    begin(wait);
+    prepare(wait);
+    go_on(wait);
+    if (wait->restarts) /* a handler that comes before the call has not interrupted it */
+        wait->watched = &wait->watched_from;
 }
 
 /* What is left of an interval since the wait began; the next interruption counts from here. */
@@ -224,20 +328,31 @@ static bool shorten_socket(struct wait *wait)
     return true;
 }
 
+/* Where a sleep tells what was left of it. NULL: it is none, or one to a moment. */
+static int64_t *remaining_of(const struct wait *wait)
+{
+    if (wait->deadline_clock >= 0)
+        return NULL;
+    return wait->nr == SYS_nanosleep         ? (int64_t *)wait->call[B]
+           : wait->nr == SYS_clock_nanosleep ? (int64_t *)wait->call[D]
+                                             : NULL;
+}
+
 /* Set the call up for the time that remains. 0, or the error that it has to end with. */
-static int shorten(struct wait *wait)
+static int shorten(struct wait *wait, bool is_unmade)
 {
     long *call = wait->call;
+    if (wait->nr == SYS_clock_nanosleep)
+        call[A] = vk_clock_id(wait->args[A]);
     if (wait->deadline_clock >= 0) {
         kernel_deadline(wait);
         return 0;
     }
     switch (wait->nr) {
     case SYS_nanosleep:
-        own_time(wait, call[B]);
-        break;
     case SYS_clock_nanosleep:
-        own_time(wait, call[D]);
+        if (!is_unmade)
+            own_time(wait, (long)remaining_of(wait));
         break;
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
@@ -253,70 +368,81 @@ static int shorten(struct wait *wait)
         if (call[D])
             shorten_time(wait);
         break;
-    default:
-        if (!shorten_socket(wait))
-            return wait->nr == SYS_connect ? EINPROGRESS : EAGAIN;
+    case SYS_recvmmsg:
+        if (call[E])
+            shorten_time(wait);
+        break;
     }
+    if (!shorten_socket(wait))
+        return wait->nr == SYS_connect ? EINPROGRESS : EAGAIN;
+    note_write(wait);
     return 0;
 }
 
-long vk_wait_ended(struct wait *wait, long result)
+void vk_wait_note_fd(const struct wait *wait, long result)
 {
+    bool is_fd = wait->nr == SYS_accept || wait->nr == SYS_accept4 || vk_file_is_open(wait->nr);
+    if (is_fd && result >= 0 && vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
+        vk_fd_add(result);
+}
+
+/* The call is not made again: its result. */
+static long end(struct wait *wait, long result)
+{
+    wait->goes_on = 0;
     if (wait->is_shortened) {
         int64_t whole[2] = {wait->socket_us / 1000000, wait->socket_us % 1000000};
         raw_syscall(SYS_setsockopt, wait->socket, SOL_SOCKET, wait->socket_option, (long)whole, sizeof whole,
                     0);
     }
-    if (wait->nr == SYS_accept || wait->nr == SYS_accept4)
-        vk_fd_add(result);
+    if (vk_transfer_is(wait->nr)) {
+        result = wait->done ? wait->done : result;
+        vk_transfer_end(wait, result);
+    }
+    if (wait->nr == SYS_recvmmsg && wait->call[E] && result > 0) {
+        ((int64_t *)wait->args[E])[0] = wait->time[0];
+        ((int64_t *)wait->args[E])[1] = wait->time[1];
+    }
+    if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
+        vk_timer_rename((void *)wait->args[B]);
+    vk_wait_note_fd(wait, result);
     return result;
 }
 
-static bool is_interrupted(const greg_t *g)
+/* A handler of the application came before the call could be made (again). */
+static long end_unmade(struct wait *wait)
 {
-    return (uint64_t)g[REG_RIP] == vk_wait_syscall_address + VK_SYSCALL_BYTES && g[REG_RAX] == -EINTR;
-}
-
-void vk_wait_interrupted(void *context)
-{
-    greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
-    struct wait *wait = (struct wait *)g[REG_RSP];
-    if (!is_interrupted(g) || wait->is_over)
-        return;
-    int error = shorten(wait);
-    if (error) {
-        g[REG_RAX] = -error;
-        return;
+    int64_t *remaining = remaining_of(wait);
+    if (remaining) {
+        remaining[0] = wait->time[0];
+        remaining[1] = wait->time[1];
     }
-    static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
-    for (int i = 0; i < 6; i++)
-        g[registers[i]] = wait->call[i];
-    g[REG_RAX] = wait->call_nr;
-    g[REG_RIP] = (greg_t)vk_wait_syscall_address;
+    return end(wait, -EINTR);
 }
 
-/* Without a timeout the calls that may be on sockets are the only ones that SA_RESTART restarts. */
-static bool is_restarted(const struct wait *wait, int signal)
+long vk_wait_ended(struct wait *wait, long result)
 {
-    return wait->is_on_fd && !wait->socket_us && (VK->actions[signal].flags & SA_RESTART);
+    bool is_cut = wait->is_cut, is_unmade = wait->is_unmade;
+    wait->is_cut = wait->is_unmade = 0;
+    if (is_unmade && !is_cut)
+        return end_unmade(wait);
+    bool is_interrupted = is_cut && result == -EINTR;
+    if (!is_interrupted && !vk_transfer_goes_on(wait, result, is_cut))
+        return end(wait, result);
+    int error = is_cut ? shorten(wait, is_unmade) : 0;
+    if (error)
+        return end(wait, -error);
+    go_on(wait);
+    return 0;
 }
 
-void vk_wait_handled(int signal, void *context)
+long vk_wait_resume(struct wait *wait, long result)
 {
-    greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
-    struct wait *wait = (struct wait *)g[REG_RSP];
-    if ((uint64_t)g[REG_RIP] == vk_wait_syscall_address && !is_restarted(wait, signal)) {
-        /* The thread was about to (go on to) wait; the handler's signal ends that. */
-        int64_t *remaining = wait->nr == SYS_nanosleep         ? (int64_t *)wait->call[B]
-                             : wait->nr == SYS_clock_nanosleep ? (int64_t *)wait->call[D]
-                                                               : NULL;
-        if (remaining && wait->deadline_clock < 0) {
-            remaining[0] = wait->time[0];
-            remaining[1] = wait->time[1];
-        }
-        g[REG_RIP] += VK_SYSCALL_BYTES;
-        g[REG_RAX] = -EINTR;
-    }
-    if (is_interrupted(g))
-        wait->is_over = 1;
+    uint32_t handlers = (uint32_t)((uint64_t)wait->nr >> 32);
+    wait->nr = (uint32_t)wait->nr;
+    begin(wait);
+    wait->restarts = wait->has_end = wait->is_cut = 1;
+    wait->handlers.all = handlers;
+    vk_transfer_begin(wait);
+    return vk_wait_ended(wait, result);
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,14 +52,12 @@ void line_wait_command(uint32_t seen)
  */
 static uint64_t block_signals(void)
 {
-    uint64_t all = ~0ul, mask = 0;
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
-    return mask;
+    return GATE->set_signal_mask(~0ul);
 }
 
 static void unblock_signals(uint64_t mask)
 {
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
+    GATE->set_signal_mask(mask);
 }
 
 static void fault(const char *point, uint64_t line)

@@ -1,6 +1,7 @@
 /*
  * process_state - what a process inherits, as it finds it at its start and at its end: limits, settings of
- * prctl, masks, dispositions, scheduling, what /proc/self tells of its layout. Rank 0 tells.
+ * prctl, masks, dispositions, pending signals, an alarm, scheduling, what /proc/self tells of its layout.
+ * Rank 0 tells.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -16,6 +17,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/programs/program.h"
@@ -77,6 +80,23 @@ static void tell_layout(void)
            is_called(getauxval(AT_ENTRY), "process_state"));
 }
 
+/* What is pending: it is taken, and sent again. */
+static void tell_pending(void)
+{
+    const struct timespec now = {0, 0};
+    sigset_t all;
+    siginfo_t info[8];
+    int count = 0;
+    struct itimerval alarm_time;
+    sigfillset(&all);
+    while (count < 8 && sigtimedwait(&all, &info[count], &now) > 0)
+        printf("pending %d, value %d\n", info[count].si_signo, info[count].si_value.sival_int), count++;
+    for (int i = 0; i < count; i++)
+        sigqueue(getpid(), info[i].si_signo, info[i].si_value);
+    getitimer(ITIMER_REAL, &alarm_time);
+    printf("alarm %s\n", alarm_time.it_value.tv_sec > 3000 ? "in an hour" : "never");
+}
+
 static void tell(const char *when)
 {
     char name[16] = "";
@@ -95,6 +115,7 @@ static void tell(const char *when)
     tell_limits();
     tell_signals();
     tell_layout();
+    tell_pending();
 }
 
 int main(int argc, char **argv)
