@@ -9,7 +9,7 @@ from belaytest import assert_recovered, assert_restored
 from waiting import wait_for
 
 
-MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways", "numbers"]
+MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways", "numbers", "raw"]
 
 
 def files(programs, mode, *arguments, steps=200, seconds=2):

@@ -123,6 +123,11 @@ def test_settings_that_no_restart_could_repeat(sandbox, programs):
     assert job.errors.count("refused (E") == 4, job.errors
 
 
+def test_arguments_of_32_bits(sandbox, programs):
+    """What the upper half of a register holds is nothing to the kernel where it takes 32 bits."""
+    kill_after_two_lines(sandbox.run(programs.test_program("widths", "--steps", 40, "--seconds", 3, ranks=2)))
+
+
 def test_a_fatal_mpi_error_is_no_loss(sandbox, programs):
     job = sandbox.run(programs.test_program("exits", "--mode", "error", "--steps", 60, "--seconds", 1,
                                             "--rank", 1), trace=False)

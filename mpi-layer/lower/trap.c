@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -27,7 +28,7 @@
 /* Timed waits (vk_wait.c). With the argument `timeout` zero (a poll without waiting) they are not trapped. */
 static const struct {
     int nr;
-    int timeout; /* -1: always trapped */
+    int timeout; /* -1: always trapped. A pointer (of futex), or an int */
 } waits[] = {
     {SYS_nanosleep, -1},       {SYS_clock_nanosleep, -1}, {SYS_poll, 2},        {SYS_ppoll, -1},
     {SYS_select, -1},          {SYS_pselect6, -1},        {SYS_epoll_wait, 3},  {SYS_epoll_pwait, -1},
@@ -110,10 +111,10 @@ static void become_child(void)
         raw1(SYS_close, hidden_fd);
 }
 
-static long serve_fork(long nr, const greg_t *g)
+static long serve_fork(long nr, const long args[6])
 {
     bool is_direct = vk_is_own_process(); /* not a vfork()ed child that forks */
-    long result = raw_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+    long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (result == 0 && is_direct)
         become_child();
     return result;
@@ -129,10 +130,17 @@ static void emit(struct program *p, unsigned short code, unsigned k, unsigned ch
     p->code[p->length++] = (struct sock_filter){code, yes, no, k};
 }
 
+/* Its lower half: all of an argument of 32 bits. */
 static void emit_load_argument(struct program *p, int argument)
 {
     emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument,
          0, 0);
+}
+
+static void emit_load_upper_half(struct program *p, int argument)
+{
+    emit(p, BPF_LD | BPF_W | BPF_ABS,
+         (unsigned)offsetof(struct seccomp_data, args) + 8u * (unsigned)argument + 4u, 0, 0);
 }
 
 /* Calls that a program outside of the upper range makes itself pass over the next `skipped` instructions. */
@@ -148,9 +156,15 @@ static void emit_own_calls(struct program *p, unsigned char skipped)
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)end, 0, skipped);
 }
 
-/* Go on only with calls from the upper half, their number in the accumulator. */
+/*
+ * Go on only with calls from the upper half, their number in the accumulator. Those of the 32-bit kind
+ * (int $0x80) have other numbers.
+ */
 static void emit_upper_only(struct program *p)
 {
+    emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
     emit_own_calls(p, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4, 0, 0);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
@@ -181,9 +195,9 @@ static int install(struct program *program)
 }
 
 /* From the first socket timeout on the calls that it may end are waits; no other program pays for that. */
-static long serve_setsockopt(const greg_t *g)
+static long serve_setsockopt(const long args[6])
 {
-    long result = raw_syscall(SYS_setsockopt, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], 0);
+    long result = raw_syscall(SYS_setsockopt, args[0], args[1], args[2], args[3], args[4], 0);
     if (result == 0 && !VK->has_socket_timeouts) {
         struct program program = {.length = 0};
         build_socket_filter(&program);
@@ -216,25 +230,24 @@ static void serve_wait(greg_t *g, long nr)
  * A call that writes: to a file, to a standard stream, or elsewhere. What may block for long (a pipe, a
  * socket) is made from the page of code, where our signal may find it.
  */
-static void serve_write(ucontext_t *uc, long nr)
+static void serve_write(ucontext_t *uc, long nr, const long args[6])
 {
     greg_t *g = uc->uc_mcontext.gregs;
-    enum vk_fd_class class = vk_fd_class(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX]));
+    enum vk_fd_class class = vk_fd_class(vk_file_written_fd(nr, args[0], args[2]));
     bool is_elsewhere = class != VK_FD_REGULAR && vk_is_own_process() && vk_is_rank();
-    if (is_elsewhere && vk_fd_is_stream(class) && (nr == SYS_write || nr == SYS_writev))
+    bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(args[2]));
+    if (is_elsewhere && vk_fd_is_stream(class) && is_output)
         vk_stream_write(uc, nr, vk_fd_stream(class));
     else if (is_elsewhere)
         serve_wait(g, nr);
     else
-        g[REG_RAX] =
-            vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+        g[REG_RAX] = vk_file_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
-static long serve_exec(const ucontext_t *uc, long nr)
+static long serve_exec(const ucontext_t *uc, long nr, const long args[6])
 {
-    const greg_t *g = uc->uc_mcontext.gregs;
-    uint64_t arguments[] = {(uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX],
-                            (uint64_t)g[REG_R10], (uint64_t)g[REG_R8]};
+    uint64_t arguments[] = {(uint64_t)args[0], (uint64_t)args[1], (uint64_t)args[2], (uint64_t)args[3],
+                            (uint64_t)args[4]};
     return vk_exec(nr, arguments, frame_mask(uc));
 }
 
@@ -243,34 +256,36 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     (void)signal;
     ucontext_t *uc = context;
     greg_t *g = uc->uc_mcontext.gregs;
-    long nr = info->si_syscall;
+    long nr = info->si_syscall, args[6];
     if (info->si_code != 1 /* SYS_SECCOMP */)
         return;
     thread_self()->in_vk++;
-    if (nr == SYS_clone && (g[REG_RDI] & CLONE_THREAD))
+    vk_arguments(g, nr, args);
+    if (!vk_is_sound(nr, args))
+        g[REG_RAX] = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+    else if (nr == SYS_clone && (g[REG_RDI] & CLONE_THREAD))
         g[REG_RAX] = serve_clone_thread(uc);
     else if (nr == SYS_clone || nr == SYS_fork)
-        g[REG_RAX] = serve_fork(nr, g);
+        g[REG_RAX] = serve_fork(nr, args);
     else if (nr == SYS_execve || nr == SYS_execveat)
-        g[REG_RAX] = serve_exec(uc, nr);
+        g[REG_RAX] = serve_exec(uc, nr, args);
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
     else if (vk_file_is_write(nr))
-        serve_write(uc, nr);
-    else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(g[REG_RDI]))
+        serve_write(uc, nr, args);
+    else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(args[0]))
         vk_stream_read(uc, nr);
     else if (is_wait(nr))
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
-        g[REG_RAX] = serve_setsockopt(g);
+        g[REG_RAX] = serve_setsockopt(args);
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
-        g[REG_RAX] =
-            vk_sigprocmask(g[REG_RDI], (const uint64_t *)g[REG_RSI], (uint64_t *)g[REG_RDX], g[REG_R10]);
+        g[REG_RAX] = vk_sigprocmask(args[0], (const uint64_t *)args[1], (uint64_t *)args[2], args[3]);
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &old, mask, 8);
     } else
-        g[REG_RAX] = vk_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+        g[REG_RAX] = vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     thread_self()->in_vk--;
 }
 
@@ -283,7 +298,8 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     uint64_t all = ~0ul, mask = 0;
     long result;
     enum vk_fd_class class = vk_fd_class(fd);
-    bool is_stream = vk_fd_is_stream(class) && nr != SYS_pwrite64, is_done = true;
+    bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(count));
+    bool is_stream = vk_fd_is_stream(class) && is_output, is_done = true;
     if (!vk_is_rank() || (is_stream && !vk_is_own_process()))
         return (struct trap_verdict){raw4(nr, fd, data, count, offset), TRAP_NEXT_RETURN};
     if (class != VK_FD_REGULAR && !is_stream)
@@ -303,22 +319,28 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
 struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr, uint64_t rsp)
 {
     const struct trap_verdict wait = {0, TRAP_NEXT_WAIT}, trap = {0, TRAP_NEXT_TRAP};
+    long args[6] = {a, b, c, d, e, f};
+    vk_narrow(nr, args);
+    if (!vk_is_sound(nr, args))
+        return (struct trap_verdict){raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
+                                     TRAP_NEXT_RETURN};
     switch (nr) {
     case SYS_write:
     case SYS_writev:
     case SYS_pwrite64:
-        return write_at_site(nr, a, b, c, d, rsp);
+        return write_at_site(nr, args[0], args[1], args[2], args[3], rsp);
     case SYS_poll:
-        return (int)c ? wait : trap; /* nothing to wait for: the filter lets it through */
+        return args[2] ? wait : trap; /* nothing to wait for: the filter lets it through */
     case SYS_epoll_wait:
-        return (int)d ? wait : trap;
+        return args[3] ? wait : trap;
     case SYS_ppoll:
     case SYS_pselect6:
     case SYS_epoll_pwait:
     case SYS_clock_nanosleep:
         return wait;
     default:
-        return (struct trap_verdict){vk_syscall(nr, a, b, c, d, e, f), TRAP_NEXT_RETURN};
+        return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
+                                     TRAP_NEXT_RETURN};
     }
 }
 
@@ -337,13 +359,15 @@ static void emit_waits(struct program *p)
 {
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
         bool is_futex = waits[i].nr == SYS_futex;
-        unsigned char skip = waits[i].timeout < 0 ? 1 : is_futex ? 8 : 4;
+        unsigned char skip = waits[i].timeout < 0 ? 1 : is_futex ? 10 : 4;
         emit(p, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)waits[i].nr, 0, skip);
         if (is_futex) { /* FUTEX_WAIT and FUTEX_WAIT_BITSET; elsewhere this argument is no timeout */
             emit_load_argument(p, 1);
             emit(p, BPF_ALU | BPF_AND | BPF_K, FUTEX_CMD_MASK & 0x7f, 0, 0);
             emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 1, 0);
-            emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET, 0, 2);
+            emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET, 0, 4);
+            emit_load_upper_half(p, waits[i].timeout);
+            emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
         }
         if (waits[i].timeout >= 0) {
             emit_load_argument(p, waits[i].timeout);

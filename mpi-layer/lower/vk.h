@@ -27,6 +27,14 @@
 #endif
 #define VK_OWN_SIGNALS (VK_SIGNAL_BIT(31 /* SIGSYS */) | VK_SIGNAL_BIT(CONTROL_SIGNAL))
 
+/* Arguments of a call as the kernel takes them: those that it takes as 32 bits are made so (vk_width.c). */
+void vk_narrow(long nr, long args[6]);
+/* ... of the call that a trap has met. */
+void vk_arguments(const greg_t *g, long nr, long args[6]);
+/* False: a pointer that would be followed here leads nowhere; the kernel is to answer the call. */
+bool vk_is_sound(long nr, const long args[6]);
+bool vk_is_pointer(long address);
+
 /* Serve one system call (not clone, not exit of a thread: those need the trap's registers). */
 long vk_syscall(long nr, long a, long b, long c, long d, long e, long f);
 /* The calls that are served, ended by -1; the seccomp filter traps these. */
@@ -123,6 +131,11 @@ void vk_fd_forget_noted(void);
 /* Files (vk_file.c): calls that write to descriptors, calls that change names, and opening. */
 bool vk_file_is_write(long nr);
 bool vk_file_is_name_call(long nr);
+/* May a vector have so many parts? The kernel refuses others. */
+static inline bool vk_file_is_count(long parts)
+{
+    return parts >= 0 && parts <= 1024 /* UIO_MAXIOV */;
+}
 /* Of the arguments of a call that writes: the descriptor that it writes to. */
 long vk_file_written_fd(long nr, long a, long c);
 long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
@@ -153,6 +166,8 @@ void vk_wait_handled(int signal, void *ucontext);
 extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
 #define VK_SYSCALL_BYTES 2
 #define VK_SYS_epoll_pwait2 441
+#define VK_SYS_close_range 436
+#define VK_SYS_openat2 437
 
 /* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
 long vk_refuse(long nr, long a, long b, long c, long d, long e);

@@ -17,7 +17,7 @@
  * child, which has descriptors of its own, shares this memory: it must not change it.
  */
 static struct known {
-    uint32_t class; /* enum vk_fd_class */
+    uint32_t class;      /* enum vk_fd_class */
     uint32_t is_watched; /* not the application's: the MPI library writes to a watched file by it */
     const void *noted;
 } known[KNOWN_FDS];
@@ -79,7 +79,7 @@ enum vk_fd_class vk_fd_class(long fd)
         if (k && vk_is_own_process())
             __atomic_store_n(&k->class, class, __ATOMIC_RELAXED);
     }
-    return (enum vk_fd_class)class;
+    return (enum vk_fd_class) class;
 }
 
 const void *vk_fd_noted(long fd)
@@ -169,7 +169,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     switch (nr) {
     case SYS_close:
         return close_one(a);
-    case SYS_close_range:
+    case VK_SYS_close_range:
         return close_range((unsigned)a, (unsigned)b, (unsigned)c);
     case SYS_dup2:
     case SYS_dup3:

@@ -11,10 +11,11 @@
 #define AT_REMOVEDIR 0x200
 #endif
 
+/* 0 if the kernel will refuse the call. */
 static uint64_t vector_bytes(const struct iovec *vector, long count)
 {
     uint64_t bytes = 0;
-    for (long i = 0; i < count; i++)
+    for (long i = 0; vk_file_is_count(count) && i < count; i++)
         bytes += vector[i].iov_len;
     return bytes;
 }
@@ -188,11 +189,11 @@ static long path_of(long path, long flags)
 
 long vk_file_open(long nr, long a, long b, long c, long d)
 {
-    long flags = nr == SYS_open      ? b
-                 : nr == SYS_creat   ? O_CREAT | O_TRUNC | O_WRONLY
-                 : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
-                                     : c;
-    bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    long flags = nr == SYS_open         ? b
+                 : nr == SYS_creat      ? O_CREAT | O_TRUNC | O_WRONLY
+                 : nr == VK_SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
+                                        : c;
+    bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
     struct vk_undo_change change;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);

@@ -9,6 +9,9 @@
 #include <sys/shm.h>
 #include <sys/stat.h>
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 #define HUGE_BYTES (2ul << 20)
 
 struct area {
@@ -336,6 +339,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
 
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
+    if (flags & ~(long)(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP))
+        return -EINVAL;
     if (vk_is_reserved(old, old_bytes))
         return -EFAULT;
     long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;

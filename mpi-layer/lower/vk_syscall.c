@@ -9,12 +9,6 @@
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
 
 const int vk_trapped_calls[] = {
     SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
@@ -24,7 +18,7 @@ const int vk_trapped_calls[] = {
     SYS_ioperm, SYS_iopl,
     SYS_readlink, SYS_readlinkat,
     SYS_rt_sigaction, SYS_rt_sigprocmask,
-    SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
+    SYS_open, SYS_openat, VK_SYS_openat2, SYS_creat, SYS_close, VK_SYS_close_range,
     SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
     SYS_socket, SYS_socketpair,
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
@@ -128,14 +122,16 @@ bool vk_is_own_exe(const char *path)
     return rest && !*rest;
 }
 
-static long own_exe(char *buffer, uint64_t bytes)
+static long own_exe(char *buffer, long bytes)
 {
-    uint64_t used = 0;
+    long used = 0;
+    if (bytes <= 0)
+        return -EINVAL;
     while (VK->exe[used] && used < bytes) {
         buffer[used] = VK->exe[used];
         used++;
     }
-    return (long)used;
+    return used;
 }
 
 static long set_tid_address(uint64_t addr)
@@ -198,8 +194,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return set_tid_address((uint64_t)a);
     case SYS_set_robust_list:
         return set_robust_list((uint64_t)a, (uint64_t)b);
-    case SYS_rseq:      /* glibc does without; the lower half's registration stays */
-    case SYS_clone3:    /* glibc falls back to clone */
+    case SYS_rseq:   /* glibc does without; the lower half's registration stays */
+    case SYS_clone3: /* glibc falls back to clone */
     case SYS_get_robust_list:
     case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
     case SYS_io_setup:
@@ -226,16 +222,16 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_exit_group:
         return exit_group(a);
     case SYS_readlink:
-        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, (uint64_t)c) : raw3(nr, a, b, c);
+        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, c) : raw3(nr, a, b, c);
     case SYS_readlinkat:
-        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, (uint64_t)d) : raw4(nr, a, b, c, d);
+        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigprocmask:
         return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_open:
     case SYS_openat:
-    case SYS_openat2:
+    case VK_SYS_openat2:
     case SYS_creat:
         return vk_file_open(nr, a, b, c, d);
     case SYS_clock_gettime:

@@ -34,14 +34,14 @@ static struct vk_timer *timer_new(void)
     return *link;
 }
 
-/* Make the timer in the kernel. Returns 0 or -errno. */
-static long kernel_create(struct vk_timer *timer)
+/* Make the timer in the kernel, which writes its number to *id. Returns 0 or -errno. */
+static long kernel_create(struct vk_timer *timer, int *id)
 {
     struct vk_sigevent event = timer->event;
     const struct thread *thread = vk_thread_by_vtid((uint32_t)event.tid);
     if (event.notify == SIGEV_THREAD_ID && thread)
         event.tid = (int)thread->tid;
-    return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, &timer->kernel_id);
+    return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, id);
 }
 
 static long timer_make(long clock, const struct vk_sigevent *event, int *id)
@@ -57,11 +57,13 @@ static long timer_make(long clock, const struct vk_sigevent *event, int *id)
         timer->event = *event;
     else
         timer->event = (struct vk_sigevent){(uint64_t)timer->id, SIGALRM, SIGEV_SIGNAL, 0, {0}};
-    long result = kernel_create(timer);
-    if (result < 0)
+    long result = kernel_create(timer, id);
+    if (result < 0) {
         timer->is_used = 0;
-    else
+    } else {
+        timer->kernel_id = *id;
         *id = timer->id;
+    }
     return result;
 }
 
@@ -126,7 +128,7 @@ bool vk_timers_restore(void)
         int64_t setting[4] = {t->left[0], t->left[1], t->left[2], t->left[3]};
         if (!t->is_used)
             continue;
-        if (kernel_create(t) < 0)
+        if (kernel_create(t, &t->kernel_id) < 0)
             return false;
         if (!setting[2] && !setting[3])
             continue;

@@ -102,6 +102,8 @@ static void prepare_pselect(struct wait *wait)
 static void prepare_futex(struct wait *wait)
 {
     long *call = wait->call, command = call[B] & FUTEX_CMD_MASK;
+    if (!vk_is_pointer(call[D]))
+        return;
     if (command == FUTEX_WAIT) {
         wait->deadline_clock = CLOCK_MONOTONIC;
         vk_clock_after(wait->deadline, (const int64_t *)call[D]);
@@ -139,11 +141,14 @@ static void prepare_socket(struct wait *wait)
 
 void vk_wait_prepare(struct wait *wait)
 {
+    vk_narrow(wait->nr, wait->call);
     wait->deadline_clock = -1;
     wait->is_over = 0;
     wait->has_end = wait->is_on_fd = 0;
     wait->socket_us = wait->is_shortened = 0;
     wait->start_ns = vk_clock_now_ns();
+    if (!vk_is_sound(wait->nr, wait->call))
+        return;
     switch (wait->nr) {
     case SYS_nanosleep:
         prepare_sleep(wait, A, B);
