@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 14
+#define LAYER_LAYOUT_VERSION 15
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -88,18 +88,18 @@ struct thread {
     struct thread *next; /* all blocks, in order of creation; blocks are reused, never unlinked */
     uint64_t clear_tid;  /* CLONE_CHILD_CLEARTID / set_tid_address */
     uint64_t robust_list, robust_bytes;
-    uint64_t signal_mask;    /* 88: a new thread's, or as of parking */
+    uint64_t signal_mask; /* 88: a new thread's, or as of parking */
     /* 96: for the start of a new thread: vdso.S */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
-    uint64_t vk_rsp; /* 208: where the stack was on entry to the virtual kernel, if in_vk */
+    uint64_t vk_rsp;          /* 208: where the stack was on entry to the virtual kernel, if in_vk */
     uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
     struct context context;
     /* As of parking, for a restart. */
     uint64_t alt_stack[3]; /* stack_t as the kernel has it */
     char name[16];
-    int64_t cpu_noted_ns;  /* processor time as the application counts, ... */
-    int64_t cpu_offset_ns; /* ... which is the kernel's plus this */
+    int64_t cpu_noted_ns;        /* processor time as the application counts, ... */
+    int64_t cpu_offset_ns;       /* ... which is the kernel's plus this */
     struct signal_queue signals; /* pending for this thread */
     /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
     uint64_t written_at, written_bytes;
@@ -132,19 +132,19 @@ enum fd_kind {
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
     int32_t fd;
-    int32_t kind;        /* enum fd_kind */
+    int32_t kind;         /* enum fd_kind */
     int32_t status_flags; /* F_GETFL */
     int32_t fd_flags;     /* F_GETFD */
     int32_t same_as;      /* an earlier record's fd with the same open file description, or -1 */
     int32_t stream;       /* which, if it is one of the launch's: 0 to 2 */
+    uint32_t is_made;     /* by a call of the program that is served; else it came another way */
+    struct file_id id;    /* which file it is */
     int64_t offset;
     int64_t bytes; /* length of a regular file, capacity of a pipe, else -1 */
-    struct file_id id; /* which file it is ... */
-    int64_t changed_ns; /* ... when it was changed last, since 1970 ... */
-    uint64_t rdev;      /* ... and the number of a device */
-    uint64_t text; /* where in struct vk's fd_text its details begin: fdinfo, or what a pipe held */
-    uint64_t text_bytes;
-    char path[4096];
+    int64_t changed_ns; /* when a file was changed last, since 1970 */
+    uint64_t rdev;      /* the number of a device */
+    /* Where in struct vk's fd_text its path begins, with a NUL, and its details (special.c). */
+    uint64_t path, text, text_bytes;
 };
 
 struct vk_shared_file { /* a file that the program has mapped shared, noted when its rank parks */
@@ -158,8 +158,7 @@ struct vk_sigevent { /* struct sigevent as the kernel has it */
     int32_t reserved[11];
 };
 
-struct vk_timer { /* a POSIX timer of the application */
-    struct vk_timer *next;
+struct vk_timer {          /* a POSIX timer of the application */
     int32_t id, kernel_id; /* as the application knows it; the kernel's is new after a restart */
     int32_t clock;
     uint32_t is_used, is_absolute;
@@ -201,8 +200,8 @@ struct vk {
     uint32_t threads_lock; /* spin lock over the list of threads */
     uint32_t rank_pid;     /* of the rank (new after a restart): equal to pid in the rank itself */
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
-    struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
-    struct thread *mpi_thread; /* the one that initialised MPI */
+    struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (line.c) */
+    struct thread *mpi_thread;    /* the one that initialised MPI */
     struct vk_action actions[65]; /* 64 */
     uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
     uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
@@ -210,33 +209,37 @@ struct vk {
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
-    uint32_t park_wanted;  /* 1: threads are being parked */
-    uint32_t park_events;  /* futex: bumped when a thread parks, starts or ends */
-    uint32_t park_release; /* futex: bumped to let parked threads go */
+    uint32_t park_wanted;     /* 1: threads are being parked */
+    uint32_t park_events;     /* futex: bumped when a thread parks, starts or ends */
+    uint32_t park_release;    /* futex: bumped to let parked threads go */
     int32_t mpi_thread_level; /* -1: MPI_Init had not been called */
     uint32_t is_patching;     /* 0: call sites are left alone (BELAY_NO_PATCH) */
     struct fd_record *fds;    /* noted by the lower half at parking */
     uint64_t fd_count, fd_capacity;
     char *fd_text;
     uint64_t fd_text_bytes, fd_text_capacity;
-    int64_t itimers[3][4]; /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
-    struct vk_timer *timers; /* blocks are reused, never unlinked */
-    struct signal_queue signals; /* pending for the process, at parking */
-    uint32_t signals_pid;        /* whose pid the pending signals of ours name */
-    uint32_t has_shared_files;   /* it has mapped a file shared */
+    int64_t itimers[3][4];    /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
+    struct vk_timer **timers; /* by their ids; blocks are reused, never freed */
+    uint32_t timer_count, timer_capacity;
+    uint32_t timer_from, reserved;      /* all ids below are in use */
+    struct signal_queue signals;        /* pending for the process, at parking */
+    uint32_t signals_pid;               /* whose pid the pending signals of ours name */
+    uint32_t has_shared_files;          /* it has mapped a file shared */
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
     struct stream_end outputs[STREAMS_PER_RANK]; /* how far the application is in its output */
-    uint64_t input_position;     /* bytes read from standard input */
+    uint64_t input_position;                     /* bytes read from standard input */
     struct vk_limit limits_at_start[VK_LIMITS], limits[VK_LIMITS]; /* by RLIMIT_*; at parking */
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
     uint64_t has_advice; /* some was given at some time */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
-    char exe[4096];        /* what /proc/self/exe is for the application */
-    char cwd[4096];        /* at parking */
+    /* Numbers below 1024 of the first launch's MPI library: they stay taken. A bit each. */
+    uint64_t library_fds[16];
+    char exe[4096]; /* what /proc/self/exe is for the application */
+    char cwd[4096]; /* at parking */
     struct file_id cwd_id;
     char libmpi[4096];     /* our library: what a path of the real one means to the application */
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
@@ -251,16 +254,16 @@ struct vk {
 
 struct gate {
     uint64_t vdso[8]; /* 0: vk_clock_gettime; the kernel's gettimeofday, time, getcpu, clock_getres */
-    void (*trampoline_entry)(void); /* 64: system calls of patched sites */
+    void (*trampoline_entry)(void);           /* 64: system calls of patched sites */
     void (*wait_interrupted)(void *ucontext); /* 72: [any] the signal may have cut a timed wait short */
     /* Is this a moment for a safe point? [any] 1 yes, 0 deferred or not ours. */
     int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
     /* A wait begins / has a result / is met by a handler of the application. [any] */
-    void (*wait_prepare)(struct wait *wait); /* 88 */
-    long (*wait_ended)(struct wait *wait, long result); /* 96 */
-    void (*wait_handled)(int signal, void *ucontext); /* 104 */
+    void (*wait_prepare)(struct wait *wait);               /* 88 */
+    long (*wait_ended)(struct wait *wait, long result);    /* 96 */
+    void (*wait_handled)(int signal, void *ucontext);      /* 104 */
     int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
-    uint64_t generation; /* 1, 2, ...: the epoch */
+    uint64_t generation;                                   /* 1, 2, ...: the epoch */
     struct control *control;
     /* Tell the agent that the control page has something new. [any] */
     void (*notify)(void);

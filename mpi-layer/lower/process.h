@@ -19,6 +19,12 @@ void process_note(void);
 int process_restore_fds(struct belay_error *err);
 
 /*
+ * After MPI_Init, whose descriptors have come above all that the program had open and some more: what is free
+ * in between is free again.
+ */
+void process_free_numbers(void);
+
+/*
  * Start the noted timers with what was left of them: the threads that they signal are there. Set the umask:
  * not before MPI_Init, which makes files of its own.
  */

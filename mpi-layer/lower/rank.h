@@ -39,7 +39,4 @@ int rank_from_environment(struct rank *rank, struct belay_error *err);
  */
 int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err);
 
-/* Move a descriptor out of the way of the numbers that a restored application needs. -1 stays -1. */
-int rank_move_high(int fd);
-
 #endif

@@ -12,6 +12,7 @@
 
 #include "common/util/escape.h"
 #include "common/wire/undo_replaced.h"
+#include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/vk.h"
 
 #define PATH_BYTES 4096
@@ -126,10 +127,10 @@ static bool is_as_good(const struct fd_record *record, int fd)
 
 static int find(const struct fd_record *record)
 {
-    int fd = reopen_find(&record->id, record->path), code = errno;
+    int fd = reopen_find(&record->id, fd_path(record)), code = errno;
     if (fd >= 0)
         return fd;
-    fd = open(record->path, O_PATH | O_CLOEXEC);
+    fd = open(fd_path(record), O_PATH | O_CLOEXEC);
     if (fd >= 0 && is_as_good(record, fd))
         return fd;
     if (fd >= 0)
@@ -142,10 +143,10 @@ static int find(const struct fd_record *record)
 static int make_nameless(const struct fd_record *record, int messages)
 {
     char folder[PATH_BYTES], shown[ESCAPE_PATH_BYTES];
-    const char *slash = strrchr(record->path, '/');
+    const char *slash = strrchr(fd_path(record), '/');
     if (!S_ISREG(record->id.mode) || access_of(record) != O_WRONLY || !slash)
         return -1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - record->path) + 1, record->path);
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - fd_path(record)) + 1, fd_path(record));
     int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC | (record->status_flags & (O_APPEND | O_NONBLOCK)),
                   0600);
     if (fd < 0 || ftruncate(fd, record->bytes) < 0) {
@@ -155,14 +156,14 @@ static int make_nameless(const struct fd_record *record, int messages)
     }
     dprintf(messages,
             "belay: %s has been removed or replaced: what the program writes to it (descriptor %d) is lost\n",
-            escape_text(shown, sizeof shown, record->path), record->fd);
+            escape_text(shown, sizeof shown, fd_path(record)), record->fd);
     return fd;
 }
 
 static int refuse(const struct fd_record *record, int code, struct belay_error *err)
 {
     char shown[ESCAPE_PATH_BYTES];
-    escape_text(shown, sizeof shown, record->path);
+    escape_text(shown, sizeof shown, fd_path(record));
     if (code == ESTALE)
         return belay_error_set(
             err, code,

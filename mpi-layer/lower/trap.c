@@ -44,13 +44,6 @@ static const int socket_calls[] = {
 };
 #define SOCKET_CALLS (sizeof socket_calls / sizeof socket_calls[0])
 
-static int hidden_fd = -1; /* closed in a child */
-
-void trap_hide_from_children(int fd)
-{
-    hidden_fd = fd;
-}
-
 /* How a call behind a patched call site goes on; trap.S knows the numbers. */
 enum trap_next {
     TRAP_NEXT_RETURN = 0, /* it is done */
@@ -107,8 +100,7 @@ static void become_child(void)
     VK->live_threads = 1;
     VK->threads_lock = 0;
     vk_timers_forget();
-    if (hidden_fd >= 0)
-        raw1(SYS_close, hidden_fd);
+    vk_fd_close_all_own();
 }
 
 static long serve_fork(long nr, const long args[6])

@@ -16,6 +16,7 @@
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define VK_PAGE_UP(x) (((x) + MAP_PAGE_BYTES - 1) & ~(MAP_PAGE_BYTES - 1))
 #define VK_PAGE_DOWN(x) ((x) & ~(MAP_PAGE_BYTES - 1))
@@ -100,33 +101,6 @@ void vk_exec_start(char *const *variables, const char *preload, const char *laun
 
 /* Does code make system calls that are served, by instructions of its own? (vk_patch.c) */
 bool vk_makes_calls(const uint8_t *code, uint64_t bytes);
-
-/* Descriptors (vk_fd.c). */
-void vk_fd_add(long fd);
-void vk_fd_drop(long fd);
-bool vk_fd_is_upper(long fd);
-long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f);
-
-/* What a descriptor is for who writes to it. STREAM + n: output stream n (vk_stream.h). UNKNOWN: not open. */
-enum vk_fd_class { VK_FD_UNKNOWN = 0, VK_FD_REGULAR, VK_FD_ELSEWHERE, VK_FD_STREAM };
-enum vk_fd_class vk_fd_class(long fd);
-static inline bool vk_fd_is_stream(enum vk_fd_class class)
-{
-    return class >= VK_FD_STREAM;
-}
-static inline int vk_fd_stream(enum vk_fd_class class)
-{
-    return (int)class - VK_FD_STREAM;
-}
-
-/*
- * For vk_undo.c: what it has noted since the line by an application's descriptor, or by one that is watched;
- * NULL: nothing. So that no fstat(2) is needed before each write: it costs as much as the write, and makes a
- * kernel with multigrain timestamps (Linux 6.13) write the file's inode each time.
- */
-const void *vk_fd_noted(long fd);
-void vk_fd_set_noted(long fd, const void *noted);
-void vk_fd_forget_noted(void);
 
 /* Files (vk_file.c): calls that write to descriptors, calls that change names, and opening. */
 bool vk_file_is_write(long nr);

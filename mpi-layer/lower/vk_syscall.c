@@ -76,8 +76,6 @@ long vk_create(void)
 {
     const long prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     long result = raw_syscall(SYS_mmap, VK_ADDRESS, VK_BYTES, prot, flags, -1, 0);
-    if (result >= 0)
-        result = raw_syscall(SYS_mmap, VK_FD_BITS_ADDRESS, VK_FD_MAX / 8, prot, flags | MAP_NORESERVE, -1, 0);
     if (result < 0)
         return result;
     VK->magic = VK_MAGIC;

@@ -348,7 +348,7 @@ static long open_reader(long fd)
 {
     char link[40];
     vk_text_put_number(vk_text_put(link, "/proc/self/fd/"), (uint64_t)fd);
-    return raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    return vk_fd_open(AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 }
 
 static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offset, uint64_t bytes)
@@ -373,7 +373,7 @@ static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offse
     range.reader = open_reader(fd);
     keep_range(&range, offset, end_of(offset, bytes));
     if (range.reader >= 0)
-        raw1(SYS_close, range.reader);
+        vk_fd_close(range.reader);
 }
 
 /* Has all been noted that has to be? Without the lock: files are added, never freed while threads run. */
@@ -432,10 +432,10 @@ void vk_undo_path(const char *path, uint64_t offset, uint64_t bytes)
     struct vk_undo_facts facts;
     if (!vk_undo_is_active())
         return;
-    long fd = raw4(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    long fd = vk_fd_open(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return;
     if (vk_undo_look(fd, "", &facts) == 0 && S_ISREG(facts.id.mode))
         vk_undo_fd(fd, offset, bytes);
-    raw1(SYS_close, fd);
+    vk_fd_close(fd);
 }

@@ -60,13 +60,4 @@ void vk_undo_rename(struct vk_undo_change *change, long from_folder, const char 
                     const char *to, long flags);
 void vk_undo_changed(const struct vk_undo_change *change, long result);
 
-/*
- * A watched file is written by this descriptor of the lower half (interpose_file.h), until it is closed: then
- * it has to be forgotten. None is, any more.
- */
-void vk_fd_watch(long fd);
-bool vk_fd_is_watched(long fd);
-void vk_fd_forget(long fd);
-void vk_fd_unwatch_all(void);
-
 #endif

@@ -70,12 +70,12 @@ void vk_undo_create(struct vk_undo_change *change, long folder, const char *path
 /* A regular file; follows a link at the end of the path, as the call will. A descriptor or -errno. */
 static long look_behind(long folder, const char *path, struct vk_undo_facts *facts)
 {
-    long fd = raw4(SYS_openat, folder, path, O_PATH | O_CLOEXEC, 0);
+    long fd = vk_fd_open(folder, path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
     if (vk_undo_look(fd, "", facts) == 0 && S_ISREG(facts->id.mode))
         return fd;
-    raw1(SYS_close, fd);
+    vk_fd_close(fd);
     return -EINVAL;
 }
 
@@ -89,7 +89,7 @@ void vk_undo_open(struct vk_undo_change *change, long folder, const char *path, 
     if (fd >= 0 && (flags & O_TRUNC))
         vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
     if (fd >= 0)
-        raw1(SYS_close, fd);
+        vk_fd_close(fd);
     if (fd != -ENOENT || !(flags & O_CREAT))
         return;
     change->is_new = true;
@@ -163,18 +163,18 @@ static long copy_aside(const struct vk_undo_place *at, const char *kept, const s
 {
     struct vk_undo_facts opened;
     long folder = vk_undo_log_folder(), to = -EACCES;
-    long from = raw4(SYS_openat, at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    long from = vk_fd_open(at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (from < 0)
         return from;
     if (vk_undo_look(from, "", &opened) == 0 && file_id_is_same(&opened.id, &facts->id))
-        to = raw4(SYS_openat, folder, kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        to = vk_fd_open(folder, kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     long result = to;
     if (to >= 0) {
         raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
         result = copy_data(from, to, opened.bytes);
-        raw1(SYS_close, to);
+        vk_fd_close(to);
     }
-    raw1(SYS_close, from);
+    vk_fd_close(from);
     if (result < 0 && to >= 0)
         raw3(SYS_unlinkat, folder, kept, 0);
     return result;
