@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored
+from belaytest import assert_recovered, assert_restored, recover_twice
 from waiting import wait_for
 
 
@@ -30,6 +30,14 @@ def test_contents_are_rolled_back(sandbox, programs, mode):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+@pytest.mark.parametrize("place", ["beside", "elsewhere"])
+def test_more_of_files(sandbox, programs, place):
+    """Twice, so that what is put back is changed and put back again. What is kept is on their file system, or not."""
+    program = programs.test_program("files_more", "--steps", 120, "--seconds", 3, ranks=2)
+    options = ["--undo-dir", sandbox.shared_memory] if place == "elsewhere" else []
+    recover_twice(sandbox.run(dataclasses.replace(program, outputs="data-*-0"), interval="100ms", options=options))
 
 
 def test_a_file_beyond_the_limit_is_named(sandbox, programs):

@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 15
+#define LAYER_LAYOUT_VERSION 16
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -140,7 +140,7 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     uint32_t is_made;     /* by a call of the program that is served; else it came another way */
     struct file_id id;    /* which file it is */
     int64_t offset;
-    int64_t bytes; /* length of a regular file, capacity of a pipe, else -1 */
+    int64_t bytes;      /* length of a regular file, capacity of a pipe, else -1 */
     int64_t changed_ns; /* when a file was changed last, since 1970 */
     uint64_t rdev;      /* the number of a device */
     /* Where in struct vk's fd_text its path begins, with a NUL, and its details (special.c). */
@@ -221,10 +221,12 @@ struct vk {
     int64_t itimers[3][4];    /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
     struct vk_timer **timers; /* by their ids; blocks are reused, never freed */
     uint32_t timer_count, timer_capacity;
-    uint32_t timer_from, reserved;      /* all ids below are in use */
-    struct signal_queue signals;        /* pending for the process, at parking */
-    uint32_t signals_pid;               /* whose pid the pending signals of ours name */
-    uint32_t has_shared_files;          /* it has mapped a file shared */
+    uint32_t timer_from, reserved; /* all ids below are in use */
+    struct signal_queue signals;   /* pending for the process, at parking */
+    uint32_t signals_pid;          /* whose pid the pending signals of ours name */
+    uint32_t has_shared_files;     /* it has mapped a file shared */
+    uint32_t has_late_writers;     /* ... which it may make writable later (vk_mprotect) */
+    uint32_t reserved_for_later;
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
@@ -233,7 +235,7 @@ struct vk {
     struct vk_limit limits_at_start[VK_LIMITS], limits[VK_LIMITS]; /* by RLIMIT_*; at parking */
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
-    uint64_t has_advice; /* some was given at some time */
+    uint64_t has_advice;                 /* some was given at some time */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
     /* Numbers below 1024 of the first launch's MPI library: they stay taken. A bit each. */

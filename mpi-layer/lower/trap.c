@@ -23,7 +23,7 @@
 #define SA_RESTORER 0x04000000
 #endif
 
-#define MAX_INSTRUCTIONS 512
+#define MAX_INSTRUCTIONS 1024
 
 /* Timed waits (vk_wait.c). With the argument `timeout` zero (a poll without waiting) they are not trapped. */
 static const struct {
@@ -119,7 +119,8 @@ struct program {
 
 static void emit(struct program *p, unsigned short code, unsigned k, unsigned char yes, unsigned char no)
 {
-    p->code[p->length++] = (struct sock_filter){code, yes, no, k};
+    if (p->length < MAX_INSTRUCTIONS)
+        p->code[p->length++] = (struct sock_filter){code, yes, no, k};
 }
 
 /* Its lower half: all of an argument of 32 bits. */
@@ -182,6 +183,8 @@ static void build_socket_filter(struct program *p)
 static int install(struct program *program)
 {
     struct sock_fprog fprog = {program->length, program->code};
+    if (program->length == MAX_INSTRUCTIONS)
+        return -E2BIG;
     return (int)raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                      SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC, &fprog);
 }
@@ -197,6 +200,21 @@ static long serve_setsockopt(const long args[6])
         VK->has_socket_timeouts = 1;
     }
     return result;
+}
+
+void vk_trap_mprotect(void)
+{
+    struct program program = {.length = 0};
+    emit_upper_only(&program);
+    for (int i = 0; i < 2; i++) {
+        emit(&program, BPF_JMP | BPF_JEQ | BPF_K, i ? SYS_pkey_mprotect : SYS_mprotect, 0, 4);
+        emit_load_argument(&program, 2);
+        emit(&program, BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 0, 1);
+        emit(&program, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+        emit(&program, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    }
+    emit(&program, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    install(&program);
 }
 
 static bool is_wait(long nr)
@@ -233,7 +251,7 @@ static void serve_write(ucontext_t *uc, long nr, const long args[6])
     else if (is_elsewhere)
         serve_wait(g, nr);
     else
-        g[REG_RAX] = vk_file_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+        g[REG_RAX] = vk_file_syscall(nr, args);
 }
 
 static long serve_exec(const ucontext_t *uc, long nr, const long args[6])
@@ -271,6 +289,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
         g[REG_RAX] = serve_setsockopt(args);
+    else if (nr == SYS_mprotect || nr == SYS_pkey_mprotect)
+        g[REG_RAX] = vk_mprotect(nr, args);
     else if (nr == SYS_rt_sigprocmask) { /* sigreturn will install the frame's mask */
         uint64_t *mask = (uint64_t *)(void *)&uc->uc_sigmask, old;
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, mask, &old, 8);
@@ -302,7 +322,7 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     if (is_stream)
         is_done = vk_stream_write_at_once(nr, fd, data, count, vk_fd_stream(class), rsp, &result);
     else
-        result = vk_file_syscall(nr, fd, data, count, offset, 0, 0);
+        result = vk_file_syscall(nr, (long[6]){fd, data, count, offset, 0, 0});
     if (is_blocking_signals)
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
     return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
@@ -408,6 +428,20 @@ static void emit_advice(struct program *p)
     emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
 }
 
+/* The requests that change a file. */
+static void emit_ioctls(struct program *p)
+{
+    unsigned char count = 0;
+    while (vk_file_ioctls[count])
+        count++;
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, count + 3);
+    emit_load_argument(p, 1);
+    for (unsigned char i = 0; i < count; i++)
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, vk_file_ioctls[i], count - i, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    emit(p, BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0, 0);
+}
+
 /* Of what reads, only that from descriptor 0. */
 static void emit_reads(struct program *p)
 {
@@ -437,6 +471,7 @@ static void build_filter(struct program *p)
     emit_waits(p);
     emit_socket_timeouts(p);
     emit_fcntl(p);
+    emit_ioctls(p);
     emit_reads(p);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4);
     emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]), 0, 0);
@@ -459,6 +494,8 @@ int trap_install(struct belay_error *err)
         build_socket_filter(&program);
         code = install(&program);
     }
+    if (code == 0 && VK->has_late_writers)
+        vk_trap_mprotect();
     if (code)
         return belay_error_set(err, code < 0 ? -code : EBUSY,
                                "cannot install the system call filter (seccomp); the kernel needs "

@@ -20,7 +20,7 @@
 
 #define VK_PAGE_UP(x) (((x) + MAP_PAGE_BYTES - 1) & ~(MAP_PAGE_BYTES - 1))
 #define VK_PAGE_DOWN(x) ((x) & ~(MAP_PAGE_BYTES - 1))
-#define VK_SIGNAL_BIT(s) (1ul << ((s) - 1))
+#define VK_SIGNAL_BIT(s) (1ul << ((s)-1))
 /* Signals that the application can neither block nor handle: ours. */
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
@@ -66,6 +66,10 @@ long vk_brk(uint64_t end);
 void vk_brk_begin(uint64_t start);
 /* Is any of it what the application must leave alone: the lower half, the virtual kernel's own memory? */
 bool vk_is_reserved(uint64_t start, uint64_t bytes);
+/* mprotect or pkey_mprotect that makes writable; served once has_late_writers is set. */
+long vk_mprotect(long nr, const long args[6]);
+/* From now on that is trapped (trap.c). */
+void vk_trap_mprotect(void);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
 /* What is mapped (vk_maps.c): the first mapping in [from, to), clipped to it; of this inode, or of any. */
@@ -76,6 +80,9 @@ struct vk_part {
     bool is_private;
 };
 bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part);
+/* The path of what is mapped at an address, VK_MAPS_PATH_BYTES at most. False: none. */
+#define VK_MAPS_PATH_BYTES 4096
+bool vk_maps_path(uint64_t address, char path[]);
 
 /* Memory mapped from the image (vk_image.c). First its inode, then the parts that are mapped from it. */
 void vk_image_begin(uint64_t inode);
@@ -112,7 +119,9 @@ static inline bool vk_file_is_count(long parts)
 }
 /* Of the arguments of a call that writes: the descriptor that it writes to. */
 long vk_file_written_fd(long nr, long a, long c);
-long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long vk_file_syscall(long nr, const long args[6]);
+/* Requests of ioctl that change a file, ended by 0; the filter traps these. */
+extern const unsigned vk_file_ioctls[];
 long vk_file_open(long nr, long a, long b, long c, long d);
 
 /* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
@@ -142,6 +151,8 @@ extern uint64_t vk_wait_entry_address, vk_wait_syscall_address;
 #define VK_SYS_epoll_pwait2 441
 #define VK_SYS_close_range 436
 #define VK_SYS_openat2 437
+#define VK_SYS_process_madvise 440
+#define VK_SYS_fchmodat2 452
 
 /* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
 long vk_refuse(long nr, long a, long b, long c, long d, long e);

@@ -129,6 +129,8 @@ static void release_spare(int count)
 long vk_fd_open(long folder, const char *path, long flags, long mode)
 {
     long fd = raw4(SYS_openat, folder, path, flags, mode);
+    if (!vk_is_own_process()) /* a child on this memory: its descriptors are others */
+        return fd;
     if (fd == -EMFILE) {
         struct rlimit limit = limit_of_files();
         bool is_raised = limit.rlim_cur < limit.rlim_max;
@@ -149,6 +151,10 @@ long vk_fd_open(long folder, const char *path, long flags, long mode)
 
 void vk_fd_close(long fd)
 {
+    if (!vk_is_own_process()) {
+        raw1(SYS_close, fd);
+        return;
+    }
     vk_fd_drop(fd);
     raw1(SYS_close, fd);
     vk_fd_make_spare();

@@ -6,6 +6,7 @@
 #include <linux/mman.h>
 #include <stddef.h>
 
+#define VK_MADV_COLLAPSE 25
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
@@ -32,9 +33,11 @@ const int vk_trapped_calls[] = {
     SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
     SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
     SYS_copy_file_range, SYS_splice, SYS_sendfile,
-    SYS_process_vm_writev,
+    SYS_process_vm_writev, VK_SYS_process_madvise,
     SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
-    SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat,
+    SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat, SYS_bind,
+    SYS_chmod, SYS_fchmod, SYS_fchmodat, VK_SYS_fchmodat2, SYS_chown, SYS_lchown, SYS_fchown, SYS_fchownat,
+    SYS_utime, SYS_utimes, SYS_futimesat, SYS_utimensat,
     -1};
 
 bool vk_is_own_process(void)
@@ -211,6 +214,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_ioperm:
     case SYS_iopl:
         return vk_refuse(nr, a, b, c, d, e);
+    case VK_SYS_process_madvise: /* other advice: as before Linux 6.13 */
+        if (d != MADV_WILLNEED && d != MADV_COLD && d != MADV_PAGEOUT && d != VK_MADV_COLLAPSE)
+            return -EINVAL;
+        return raw_syscall(nr, a, b, c, d, e, f);
     case SYS_gettid:
         return vk_gettid();
     case SYS_tgkill:
@@ -261,7 +268,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return on_thread(nr, a, b, c, d);
     default:
         if (vk_file_is_name_call(nr))
-            return vk_file_syscall(nr, a, b, c, d, e, f);
+            return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
         return vk_fd_syscall(nr, a, b, c, d, e, f);
     }
 }

@@ -16,8 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VK_UNDO_WHOLE UINT64_MAX /* as `bytes`: up to the end of the file */
-#define VK_UNDO_HERE UINT64_MAX  /* as `offset`: where the descriptor stands, or the end if it appends */
+#define VK_UNDO_WHOLE UINT64_MAX      /* as `bytes`: up to the end of the file */
+#define VK_UNDO_HERE UINT64_MAX       /* as `offset`: where the descriptor stands, or the end if it appends */
+#define VK_UNDO_NEXT (UINT64_MAX - 1) /* ... where it stands, even if it appends */
 
 /*
  * Before the first note: the descriptor of the job's undo folder (-1: there is none, nothing is noted), which
@@ -36,6 +37,11 @@ void vk_undo_begin_line(uint64_t line);
  */
 void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes);
 void vk_undo_path(const char *path, uint64_t offset, uint64_t bytes);
+
+/* Permissions, owner or times of what is there are about to change; `follows`: a symbolic link is followed.
+ */
+void vk_undo_attributes(long folder, const char *path, bool follows);
+void vk_undo_attributes_fd(long fd);
 
 /*
  * A call that changes names: a note before it is made, and vk_undo_changed() with its result. Zeroed, it is

@@ -86,8 +86,8 @@ long vk_undo_log_folder(void)
     if (result < 0 && result != -EEXIST)
         return result;
     raw3(SYS_fchmodat, journal.job_folder, name, 0700); /* whatever the program's umask is */
-    journal.folder = vk_fd_own(
-        vk_fd_open(journal.job_folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
+    journal.folder =
+        vk_fd_own(vk_fd_open(journal.job_folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
     return journal.folder;
 }
 
@@ -117,6 +117,8 @@ static long open_log(void)
     char name[32];
     if (journal.fd >= 0)
         return 0;
+    if (!vk_is_own_process()) /* vk_undo_aside(): what it opens is gone with it */
+        return -EBADF;
     long folder = vk_undo_log_folder();
     if (folder < 0)
         return folder;

@@ -73,7 +73,7 @@ static long look_behind(long folder, const char *path, struct vk_undo_facts *fac
     long fd = vk_fd_open(folder, path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
-    if (vk_undo_look(fd, "", facts) == 0 && S_ISREG(facts->id.mode))
+    if (vk_undo_look(fd, vk_undo_itself, facts) == 0 && S_ISREG(facts->id.mode))
         return fd;
     vk_fd_close(fd);
     return -EINVAL;
@@ -116,7 +116,7 @@ void vk_undo_opened(const struct vk_undo_change *change, long fd)
     struct vk_undo_facts facts;
     if (fd < 0)
         vk_undo_changed(change, fd);
-    if (fd < 0 || !change->is_new || vk_undo_look(fd, "", &facts) < 0 || !S_ISREG(facts.id.mode))
+    if (fd < 0 || !change->is_new || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || !S_ISREG(facts.id.mode))
         return;
     uint64_t mask = vk_undo_lock();
     vk_undo_add_new(&facts);
@@ -158,25 +158,48 @@ static long copy_data(long from, long to, uint64_t bytes)
     return result;
 }
 
+/* A file that is to be copied, and what came of it. */
+struct copying {
+    const struct vk_undo_place *at;
+    const struct vk_undo_facts *facts;
+    const char *kept;
+    long folder;
+    long *result;
+};
+
 /* A copy of the file that was looked at, not of what has come to its name since. */
-static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+static long copy_opened(const struct copying *copying, long from)
 {
     struct vk_undo_facts opened;
-    long folder = vk_undo_log_folder(), to = -EACCES;
-    long from = vk_fd_open(at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (from < 0)
-        return from;
-    if (vk_undo_look(from, "", &opened) == 0 && file_id_is_same(&opened.id, &facts->id))
-        to = vk_fd_open(folder, kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    long result = to;
-    if (to >= 0) {
-        raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
-        result = copy_data(from, to, opened.bytes);
-        vk_fd_close(to);
-    }
-    vk_fd_close(from);
-    if (result < 0 && to >= 0)
-        raw3(SYS_unlinkat, folder, kept, 0);
+    bool is_it =
+        vk_undo_look(from, vk_undo_itself, &opened) == 0 && file_id_is_same(&opened.id, &copying->facts->id);
+    long to = is_it ? raw4(SYS_openat, copying->folder, copying->kept,
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)
+                    : -EACCES;
+    if (to < 0)
+        return to;
+    raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
+    long result = copy_data(from, to, opened.bytes);
+    raw1(SYS_close, to);
+    if (result < 0)
+        raw3(SYS_unlinkat, copying->folder, copying->kept, 0);
+    return result;
+}
+
+static void copy(const void *with)
+{
+    const struct copying *copying = with;
+    const struct vk_undo_place *at = copying->at;
+    long from = raw4(SYS_openat, at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    *copying->result = from < 0 ? from : copy_opened(copying, from);
+    if (from >= 0)
+        raw1(SYS_close, from);
+}
+
+static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+{
+    long result = -EIO;
+    vk_undo_aside(copy, &(struct copying){at, facts, kept, vk_undo_log_folder(), &result});
     return result;
 }
 
@@ -237,21 +260,30 @@ static uint64_t read_access_list(const struct vk_undo_place *at)
     return got > 0 ? (uint64_t)got : 0;
 }
 
-/* A file, a FIFO, a socket. */
+/* A file, a FIFO, a socket. Of the latter two another one is as good. */
 static uint64_t note_removed_file(const struct vk_undo_place *at, struct vk_undo_facts *facts)
 {
     uint64_t number;
     char kept[UNDO_KEPT_NAME_BYTES];
+    struct undo_attributes attributes = vk_undo_attributes_of(at->fd, at->name);
     bool is_new = vk_undo_is_new(facts), is_copy;
     vk_undo_forget(facts);
     if (is_new)
         return 0;
     vk_undo_log_kept(kept, &number);
     enum vk_undo_reason reason = set_aside(at, kept, facts, &is_copy);
+    if (reason == VK_UNDO_NOT_KEPT && (S_ISFIFO(facts->id.mode) || S_ISSOCK(facts->id.mode)))
+        return note(at, &(struct vk_undo_note){.kind = UNDO_NODE, .id = facts->id});
     if (reason != VK_UNDO_NO_REASON) {
         vk_undo_give_up(at->path, &facts->id, reason);
         return 0;
     }
+    if (is_copy) /* the copy will get its time */
+        note(at, &(struct vk_undo_note){.kind = UNDO_LENGTH,
+                                        .offset = facts->bytes,
+                                        .id = facts->id,
+                                        .data = {&attributes},
+                                        .data_bytes = {sizeof attributes}});
     return note(at, &(struct vk_undo_note){.kind = UNDO_REMOVED,
                                            .mode = facts->gid,
                                            .offset = number,

@@ -52,7 +52,7 @@ static long open_folder(long folder, const char *name, uint64_t length)
 static long fill(struct vk_undo_place *place, const char *name, uint64_t length)
 {
     struct vk_undo_facts facts;
-    long result = vk_undo_look(place->fd, "", &facts), used = path_of_fd(place->fd, place->path);
+    long result = vk_undo_look(place->fd, vk_undo_itself, &facts), used = path_of_fd(place->fd, place->path);
     if (result < 0 || used < 0)
         return result < 0 ? result : used;
     place->folder = facts.id;
@@ -100,7 +100,7 @@ long vk_undo_place_of_fd(long fd, struct vk_undo_place *place)
     if (start == 0)
         return -EINVAL;
     long parent = open_folder(AT_FDCWD, place->path, start);
-    long result = parent < 0 ? parent : vk_undo_look(parent, "", &facts);
+    long result = parent < 0 ? parent : vk_undo_look(parent, vk_undo_itself, &facts);
     if (parent >= 0)
         vk_fd_close(parent);
     place->folder = result < 0 ? (struct file_id){0} : facts.id; /* it may be gone; the file is there */

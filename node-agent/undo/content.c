@@ -19,7 +19,7 @@ void step_content_end(struct apply *apply)
 /* By an O_PATH descriptor of what is known to be the file. Nothing else can be opened by it. */
 static enum outcome open_target(struct apply *apply, const struct plan_step *step, int found)
 {
-    apply->target = file_id_reopen(found, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    apply->target = attributes_open(found);
     int code = errno;
     close(found);
     errno = code;
@@ -115,8 +115,11 @@ static int put_length(int fd, uint64_t bytes)
 static int put_back(struct apply *apply, const struct plan_step *step)
 {
     const struct undo_entry *entry = &step->entry;
-    if (entry->kind == UNDO_LENGTH)
-        return put_length(apply->target, entry->offset);
+    if (entry->kind == UNDO_LENGTH) {
+        int rc = put_length(apply->target, entry->offset);
+        attributes_put_time(apply, step, apply->target);
+        return rc;
+    }
     if (entry->kind == UNDO_HOLE)
         return put_hole(apply, entry->offset, entry->extent);
     if (plan_data(step, apply->data) < 0)
