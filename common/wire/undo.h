@@ -33,6 +33,7 @@
 #define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
 #define UNDO_KEPT_NAME_BYTES 48      /* of RANK-NUMBER.kept */
 #define UNDO_REPLACED "replaced"
+#define UNDO_HELD "held-" /* so begins the name of an open file that had none */
 #define UNDO_IN_RUNDIR "undo" /* below it a folder of each job that has no other one */
 
 struct undo_head {
@@ -62,6 +63,11 @@ enum undo_kind {
     UNDO_KINDS
 };
 
+/*
+ * mode of UNDO_LENGTH, UNDO_DATA, UNDO_HOLE and UNDO_ATTRIBUTES: a rank holds the file itself, and puts it
+ * back if the agent does not find it.
+ */
+#define UNDO_ALSO_HELD 1u
 #define UNDO_MADE_LINK 1u /* mode of UNDO_MADE: another name of a file that was there */
 
 struct undo_entry {

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
@@ -112,8 +113,8 @@ static int stream_of(const struct fd_record *record)
 {
     int found = -1;
     for (int i = 0; i < STREAMS; i++)
-        if (streams[i].inode && streams[i].inode == record->id.inode && streams[i].device == record->id.device &&
-            (found < 0 || i == record->fd))
+        if (streams[i].inode && streams[i].inode == record->id.inode &&
+            streams[i].device == record->id.device && (found < 0 || i == record->fd))
             found = i;
     return found;
 }
@@ -219,6 +220,19 @@ static void note_path(struct fd_record *record)
     now.bytes += length + 1;
 }
 
+static void note_owner(struct fd_record *record)
+{
+    struct f_owner_ex owner;
+    if (!vk_fd_has_owner(record->fd) && (record->status_flags < 0 || !(record->status_flags & O_ASYNC)))
+        return;
+    if (fcntl(record->fd, F_GETOWN_EX, &owner))
+        return;
+    record->has_owner = 1;
+    record->owner_type = owner.type;
+    record->owner = owner.pid;
+    record->owner_signal = fcntl(record->fd, F_GETSIG);
+}
+
 static void note_fd(int fd)
 {
     struct statx st;
@@ -233,8 +247,10 @@ static void note_fd(int fd)
     record->id = file_id_from(&st);
     record->rdev = makedev(st.stx_rdev_major, st.stx_rdev_minor);
     record->changed_ns = st.stx_mtime.tv_sec * 1000000000ll + st.stx_mtime.tv_nsec;
+    record->links = st.stx_nlink;
     record->status_flags = fcntl(fd, F_GETFL);
     record->fd_flags = fcntl(fd, F_GETFD);
+    note_owner(record);
     record->stream = stream_of(record);
     record->same_as = -1;
     note_path(record);
@@ -242,7 +258,9 @@ static void note_fd(int fd)
     if ((record->status_flags & O_DIRECT) && record->kind == FD_FILE) /* however it was opened */
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
-    record->bytes = S_ISREG(st.stx_mode) ? (int64_t)st.stx_size : S_ISFIFO(st.stx_mode) ? fcntl(fd, F_GETPIPE_SZ) : -1;
+    record->bytes = S_ISREG(st.stx_mode)    ? (int64_t)st.stx_size
+                    : S_ISFIFO(st.stx_mode) ? fcntl(fd, F_GETPIPE_SZ)
+                                            : -1;
 }
 
 /* ---- which are copies of which ---- */
@@ -377,6 +395,7 @@ void fd_note_all(void)
     vk_fd_widen();
     fd_for_each(note_fd);
     find_copies();
+    held_note(now.records, now.count, now.text);
     at_before = 0;
     for (size_t i = 0; i < now.count; i++)
         if (now.records[i].same_as < 0)

@@ -11,13 +11,16 @@
 void fd_note_library(void);
 
 /*
- * Before MPI_Init: open them, and take all numbers that the library is not to have. What cannot be made again
- * is named on standard error, and closed with its number taken. Returns 0, or -1 with err: a file is gone or
- * may not be opened any more.
+ * Before MPI_Init: go to the working directory, open them, and take all numbers that the library is not to
+ * have. What cannot be made again is named on standard error, and closed with its number taken. Returns 0, or
+ * -1 with err: a file is gone or may not be opened any more.
  */
-int fd_restore_all(struct belay_error *err);
+int fd_restore_all(int parcel, struct belay_error *err);
 
-/* After it: the numbers that were taken for the library's sake are free again. */
+/* The threads are there: what the program had open of them (/proc/self/task/TID). */
+void fd_restore_late(void);
+
+/* After MPI_Init: the numbers that were taken for the library's sake are free again. */
 void fd_restore_end(void);
 
 #endif

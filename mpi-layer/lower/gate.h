@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 16
+#define LAYER_LAYOUT_VERSION 17
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -143,6 +143,11 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     int64_t bytes;      /* length of a regular file, capacity of a pipe, else -1 */
     int64_t changed_ns; /* when a file was changed last, since 1970 */
     uint64_t rdev;      /* the number of a device */
+    uint32_t links;     /* names that a file has */
+    uint32_t held;      /* 1, 2, ...: it is this one in the rank's parcel (held.h); 0: it is not */
+    /* Who gets its signals (struct f_owner_ex) and which, if has_owner. */
+    uint32_t has_owner;
+    int32_t owner_type, owner, owner_signal;
     /* Where in struct vk's fd_text its path begins, with a NUL, and its details (special.c). */
     uint64_t path, text, text_bytes;
 };
@@ -150,6 +155,12 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
 struct vk_shared_file { /* a file that the program has mapped shared, noted when its rank parks */
     struct file_id id;
     char path[4096];
+};
+
+struct held_view { /* memory of the application that is a held file's, and is shared (held.h) */
+    uint64_t start, end, offset;
+    struct file_id id;
+    int64_t prot;
 };
 
 struct vk_sigevent { /* struct sigevent as the kernel has it */
@@ -221,12 +232,12 @@ struct vk {
     int64_t itimers[3][4];    /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
     struct vk_timer **timers; /* by their ids; blocks are reused, never freed */
     uint32_t timer_count, timer_capacity;
-    uint32_t timer_from, reserved; /* all ids below are in use */
-    struct signal_queue signals;   /* pending for the process, at parking */
-    uint32_t signals_pid;          /* whose pid the pending signals of ours name */
-    uint32_t has_shared_files;     /* it has mapped a file shared */
-    uint32_t has_late_writers;     /* ... which it may make writable later (vk_mprotect) */
-    uint32_t reserved_for_later;
+    uint32_t timer_from, reserved;      /* all ids below are in use */
+    struct signal_queue signals;        /* pending for the process, at parking */
+    uint32_t signals_pid;               /* whose pid the pending signals of ours name */
+    uint32_t has_shared_files;          /* it has mapped a file shared */
+    uint32_t has_late_writers;          /* ... which it may make writable later (vk_mprotect) */
+    uint32_t has_changed_folders;       /* permissions of folders: files in them may be out of reach */
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
@@ -243,7 +254,12 @@ struct vk {
     char exe[4096]; /* what /proc/self/exe is for the application */
     char cwd[4096]; /* at parking */
     struct file_id cwd_id;
-    char libmpi[4096];     /* our library: what a path of the real one means to the application */
+    uint32_t held_cwd;            /* ... if no path leads there: in the parcel, as in struct fd_record */
+    uint32_t noted_pid;           /* of the process, at parking */
+    struct held_view *held_views; /* at parking: shared mappings of what is in the parcel */
+    uint64_t held_view_count, held_view_capacity;
+    uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
+    char libmpi[4096];           /* our library: what a path of the real one means to the application */
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
     uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;

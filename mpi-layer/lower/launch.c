@@ -33,6 +33,7 @@
 #include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/confine.h"
+#include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/interpose.h"
 #include "mpi-layer/lower/interpose_fd.h"
 #include "mpi-layer/lower/interpose_file.h"
@@ -467,13 +468,18 @@ static void restart_program(struct belay_error *err)
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
-    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
+    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(rank.parcel_fd, err) ||
+        init_mpi(err) ||
         restore_regions(&restore, 0, VK_ADDRESS, err) ||
         restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
         return;
     process_free_numbers();
+    if (held_map(err))
+        return;
+    held_close();
     restore_close(&restore);
     vk_fd_close_own(rank.image_fd);
+    vk_fd_close_own(rank.parcel_fd);
     advice_restore();
     arguments_show();
     gate_fault("rank.restore", rank.restore_line);
@@ -575,6 +581,7 @@ int main(int argc, char **argv)
     interpose_on_abort(gate_announce_exit);
     vk_exec_start(environ, paths.preload, rank.variable);
     vk_fd_make_spare();
+    held_start(rank.undo_fd);
     vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {

@@ -10,7 +10,6 @@
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/fd_restore.h"
-#include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/vk.h"
 
 /* All of ours are closed by exec; what has come through it is the program's. */
@@ -37,13 +36,14 @@ void process_note(void)
         getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);
     if (!getcwd(VK->cwd, sizeof VK->cwd) || file_id_at(AT_FDCWD, ".", &VK->cwd_id) < 0)
         VK->cwd[0] = 0;
+    VK->noted_pid = (uint32_t)getpid();
     VK->umask = umask(0);
     umask((mode_t)VK->umask);
 }
 
-int process_restore_fds(struct belay_error *err)
+int process_restore_fds(int parcel, struct belay_error *err)
 {
-    return reopen_cwd(err) ? -1 : fd_restore_all(err);
+    return fd_restore_all(parcel, err);
 }
 
 void process_free_numbers(void)
@@ -54,6 +54,7 @@ void process_free_numbers(void)
 int process_restore_timers(struct belay_error *err)
 {
     umask((mode_t)VK->umask);
+    fd_restore_late();
     if (!vk_timers_restore())
         return belay_error_set(err, EAGAIN, "cannot make the program's timers again (timer_create)");
     /* Its signal was pending, and the kernel starts the next interval when that is taken: now. */

@@ -139,11 +139,13 @@ static int open_undo_folder(struct rank *rank, const Belay__Wire__RankWelcome *w
 
 /* It may be of another version, or confused; what it brings is mapped, waited for and restored. */
 static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire__RankWelcome *welcome,
-                         const int fds[5], unsigned fd_count, struct belay_error *err)
+                         const int fds[6], unsigned fd_count, struct belay_error *err)
 {
     const char *folder = welcome->undo_folder;
     bool is_folder = !folder[0] || (folder[0] == '/' && strlen(folder) < PATH_MAX);
-    if (fd_count != (welcome->restore_line ? 5u : 4u) || !is_folder || welcome->epoch == 0 ||
+    unsigned expected = (welcome->restore_line ? 5u : 4u) + (welcome->has_parcel ? 1u : 0u);
+    struct stat st;
+    if (fd_count != expected || (welcome->has_parcel && !welcome->restore_line) || !is_folder || welcome->epoch == 0 ||
         (hello->epoch && welcome->epoch != hello->epoch))
         return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
     if (descriptor_check_memory(fds[0], CONTROL_BYTES, "the control page", err) ||
@@ -151,10 +153,12 @@ static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire_
         descriptor_check_memory(fds[2], STREAMS_BYTES, "the memory of standard streams", err) ||
         descriptor_check_kind(fds[3], DESCRIPTOR_EVENT, "what wakes the reader of streams", err))
         return -1;
+    if (welcome->has_parcel && (fstat(fds[5], &st) || !S_ISSOCK(st.st_mode)))
+        return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
     return welcome->restore_line ? image_check_memfd(fds[4], err) : 0;
 }
 
-static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[5])
+static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[6])
 {
     rank->epoch = welcome->epoch;
     rank->restore_line = welcome->restore_line;
@@ -165,6 +169,7 @@ static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welc
     rank->streams_fd = (int)vk_fd_own(fds[2]);
     rank->wake_fd = (int)vk_fd_own(fds[3]);
     rank->image_fd = welcome->restore_line ? (int)vk_fd_own(fds[4]) : -1;
+    rank->parcel_fd = welcome->has_parcel ? (int)vk_fd_own(fds[5]) : -1;
 }
 
 static int map_control(struct rank *rank, int fd, struct belay_error *err)
@@ -186,8 +191,8 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
                       struct belay_error *err)
 {
     char rundir[PATH_MAX];
-    int fds[5] = {-1, -1, -1, -1, -1}, result = -1;
-    unsigned fd_count = 5;
+    int fds[6] = {-1, -1, -1, -1, -1, -1}, result = -1;
+    unsigned fd_count = 6;
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = (Belay__Wire__RankHello *)(uintptr_t)hello;

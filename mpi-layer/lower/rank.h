@@ -18,6 +18,7 @@ struct rank {
     struct control *control;
     int sock;     /* stays open for life: its end tells the agent of ours */
     int event_fd; /* written to wake the agent */
+    int parcel_fd; /* open files of the line (held.h), -1: none */
     int image_fd; /* -1 unless restore_line > 0; the restore closes it */
     int undo_fd; /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
     uint64_t undo_limit_bytes, undo_total_bytes;

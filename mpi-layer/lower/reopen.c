@@ -91,9 +91,9 @@ int reopen_is_same(const char *path, const struct file_id *id)
 
 /* ---- descriptors ---- */
 
-static int flags_of(const struct fd_record *record)
+int reopen_flags(const struct fd_record *record)
 {
-    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
+    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_ASYNC);
     if (S_ISREG(record->id.mode))
         flags &= ~O_TMPFILE; /* made without a name, and given one */
     return flags | O_NOCTTY;
@@ -125,12 +125,12 @@ static bool is_as_good(const struct fd_record *record, int fd)
     return S_ISREG(st.st_mode) && (is_of_kernel(fd) || (access_of(record) == O_RDONLY && is_alike));
 }
 
-static int find(const struct fd_record *record)
+static int find(const struct fd_record *record, const char *path)
 {
-    int fd = reopen_find(&record->id, fd_path(record)), code = errno;
+    int fd = reopen_find(&record->id, path), code = errno;
     if (fd >= 0)
         return fd;
-    fd = open(fd_path(record), O_PATH | O_CLOEXEC);
+    fd = open(path, O_PATH | O_CLOEXEC);
     if (fd >= 0 && is_as_good(record, fd))
         return fd;
     if (fd >= 0)
@@ -175,10 +175,10 @@ static int refuse(const struct fd_record *record, int code, struct belay_error *
                            record->fd, strerror(code));
 }
 
-int reopen_record(const struct fd_record *record, int messages, struct belay_error *err)
+int reopen_record(const struct fd_record *record, const char *path, int messages, struct belay_error *err)
 {
-    int found = find(record), code = errno;
-    int fd = found >= 0 ? file_id_reopen(found, flags_of(record)) : make_nameless(record, messages);
+    int found = find(record, path), code = errno;
+    int fd = found >= 0 ? file_id_reopen_own(found, reopen_flags(record)) : make_nameless(record, messages);
     if (fd < 0)
         return refuse(record, found >= 0 ? errno : code, err);
     if (found >= 0)

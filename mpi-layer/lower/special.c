@@ -141,14 +141,35 @@ static bool is_nameless(const struct fd_record *record, const char *path)
 {
     static const char ending[] = " (deleted)";
     size_t length = strlen(path), tail = sizeof ending - 1;
-    return record->kind == FD_FILE && record->bytes >= 0 && length > tail &&
+    return record->kind == FD_FILE && record->bytes >= 0 && record->links == 0 && length > tail &&
            !strcmp(path + length - tail, ending);
 }
 
-/* A file that has no name any more (tmpfile(), a memfd): its content is all there will be of it. */
-static void note_nameless(struct fd_record *record)
+/* Once for each rank. */
+static void say_too_large(const struct fd_record *record, const char *path)
+{
+    static bool is_said;
+    char text[400];
+    if (is_said)
+        return;
+    is_said = true;
+    snprintf(text, sizeof text,
+             "descriptor %d (%.200s) has no name and more than 64 MiB, and cannot be kept open elsewhere: a "
+             "restart "
+             "would be refused",
+             record->fd, path);
+    GATE->say(text);
+}
+
+/*
+ * A file that has no name any more (tmpfile(), a memfd), and that is not in the parcel (held.h): its content
+ * is all there will be of it.
+ */
+static void note_nameless(struct fd_record *record, const char *name)
 {
     char path[64];
+    if (record->bytes > NAMELESS_LIMIT_BYTES)
+        say_too_large(record, name);
     snprintf(path, sizeof path, "/proc/self/fd/%d", record->fd);
     char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? fd_note_reserve((size_t)record->bytes + 1) : NULL;
     int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* the program's own may be write-only */
@@ -159,8 +180,26 @@ static void note_nameless(struct fd_record *record)
         fd_note_commit(record, (size_t)got + 1);
 }
 
+/* The same file, opened once more: a descriptor of its own. */
+static bool open_again(const struct fd_record *record)
+{
+    char path[64];
+    for (const struct fd_record *other = VK->fds; other < record; other++) {
+        if (other->same_as >= 0 || !file_id_is_same(&other->id, &record->id))
+            continue;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", other->fd);
+        int fd = open(path, (record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_TMPFILE)) | O_CLOEXEC);
+        if (fd < 0 || special_place(fd, record) < 0)
+            return false;
+        return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
+    }
+    return false;
+}
+
 static bool restore_nameless(const struct fd_record *record)
 {
+    if (is_nameless(record, fd_path(record)) && open_again(record))
+        return true;
     if (!is_nameless(record, fd_path(record)) || record->text_bytes != (uint64_t)record->bytes + 1)
         return false;
     int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
@@ -264,8 +303,8 @@ void special_note(struct fd_record *record, const char *path)
 {
     switch (record->kind) {
     case FD_FILE:
-        if (is_nameless(record, path))
-            note_nameless(record);
+        if (!record->held && is_nameless(record, path))
+            note_nameless(record, path);
         break;
     case FD_EVENT:
         note_event(record);

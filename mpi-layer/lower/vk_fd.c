@@ -28,7 +28,7 @@ static struct known {
     uint64_t generation; /* of what was noted: it counts if it is the newest */
     const void *noted;
     uint64_t description, hint;
-    bool is_marked, is_copied;
+    bool is_marked, is_copied, has_owner;
 } known[KNOWN_FDS];
 
 static uint64_t generation = 1;
@@ -96,6 +96,7 @@ void vk_fd_add_copy(long fd, long of)
     if (fd < KNOWN_FDS && of < KNOWN_FDS) {
         known[fd].description = known[of].description;
         known[fd].hint = known[of].hint;
+        known[fd].has_owner = known[of].has_owner;
         known[fd].is_copied = known[of].is_copied = true;
     }
 }
@@ -158,6 +159,18 @@ void vk_fd_set_hint(long fd, uint64_t hint)
             known[at].hint = hint;
 }
 
+bool vk_fd_has_owner(long fd)
+{
+    return fd >= 0 && fd < KNOWN_FDS && known[fd].has_owner;
+}
+
+static void set_has_owner(long fd)
+{
+    for (long at = 0; fd >= 0 && fd < KNOWN_FDS && at < fds_end && at < KNOWN_FDS; at++)
+        if (at == fd || (known[fd].is_copied && known[at].description == known[fd].description))
+            known[at].has_owner = true;
+}
+
 bool vk_fd_is_marked(long fd)
 {
     return fd >= 0 && fd < KNOWN_FDS && known[fd].is_marked;
@@ -198,7 +211,7 @@ void vk_fd_forget(long fd)
         __atomic_store_n(&known[fd].is_watched, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&known[fd].noted, NULL, __ATOMIC_RELAXED);
         known[fd].description = known[fd].hint = 0;
-        known[fd].is_marked = known[fd].is_copied = false;
+        known[fd].is_marked = known[fd].is_copied = known[fd].has_owner = false;
     }
 }
 
@@ -361,6 +374,8 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_fcntl:
         if (b == F_SETFL && (c & O_DIRECT))
             vk_note_unseen(CONTROL_UNSEEN_DIRECT);
+        if (b == F_SETOWN || b == F_SETOWN_EX || b == F_SETSIG)
+            set_has_owner(a);
         result = raw3(nr, a, b, c);
         if ((b == F_DUPFD || b == F_DUPFD_CLOEXEC) && result >= 0)
             vk_fd_add_copy(result, a);

@@ -40,6 +40,8 @@ uint64_t vk_fd_hint(long fd);
 void vk_fd_set_hint(long fd, uint64_t hint);
 #define VK_FD_HINT_EVENT(flags) (1ul | (uint64_t)(flags) << 8)
 #define VK_FD_HINT_TIMER(clock, set_flags) (2ul | (uint64_t)(clock) << 8 | (uint64_t)(set_flags) << 32)
+/* Has the program said who gets signals of it, and which? */
+bool vk_fd_has_owner(long fd);
 /* Has it stood for the same thing since vk_fd_mark()? */
 bool vk_fd_is_marked(long fd);
 void vk_fd_mark(long fd);

@@ -119,7 +119,7 @@ static void note_names(struct vk_undo_change *change, long nr, const long args[6
         vk_undo_create(change, AT_FDCWD, second, nr == SYS_link);
         break;
     case SYS_linkat:
-        vk_undo_create(change, c, (const char *)d, true);
+        vk_undo_link(change, a, second, e, c, (const char *)d);
         break;
     case SYS_symlinkat:
         vk_undo_create(change, b, (const char *)c, false);

@@ -11,6 +11,7 @@
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define BUCKETS 1024
@@ -253,6 +254,8 @@ void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_re
 static void give_up_file(const struct range *range, enum vk_undo_reason reason)
 {
     range->file->is_settled = true;
+    if (vk_held_is(&range->file->id))
+        vk_held_log(&(struct vk_undo_note){.kind = UNDO_UNPROTECTED, .id = range->file->id});
     vk_undo_give_up(range->place->path, &range->file->id, reason);
 }
 
@@ -264,7 +267,11 @@ static bool note(const struct range *range, struct vk_undo_note *what)
     what->id = range->file->id;
     what->folder = range->place->folder;
     what->path = range->place->path;
-    bool is_noted = vk_undo_log(what) >= 0;
+    bool is_held = vk_held_is(&what->id), is_noted = !is_held || vk_held_log(what) >= 0;
+    if (is_held)
+        what->mode |= UNDO_ALSO_HELD;
+    if (is_noted && (!is_held || vk_held_is_pending()))
+        is_noted = vk_undo_log(what) >= 0;
     if (!is_noted)
         give_up_file(range, VK_UNDO_NOT_WRITTEN);
     return is_noted;
@@ -348,9 +355,10 @@ static void keep_range(const struct range *range, uint64_t from, uint64_t to)
             keep_block(range, at >> file->shift);
 }
 
-static bool is_nameless(const struct vk_undo_facts *facts)
+/* Nobody finds it again, and it was not there at the line; or its content is in the image. */
+static bool is_lost(const struct vk_undo_facts *facts)
 {
-    return facts->links == 0; /* its content is in the image, or it is not restored at all */
+    return facts->links == 0 && !vk_held_is(&facts->id);
 }
 
 /* Where an open descriptor will write next. */
@@ -495,7 +503,7 @@ void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes)
     if (is_noted_of(fd, vk_fd_noted(fd), offset, bytes))
         return;
     if (!undo.is_active || !vk_is_rank() || vk_undo_look(fd, vk_undo_itself, &facts) < 0 ||
-        !S_ISREG(facts.id.mode) || is_nameless(&facts))
+        !S_ISREG(facts.id.mode) || is_lost(&facts))
         return;
     const struct file *file = find(&facts.id);
     if (offset == VK_UNDO_HERE || offset == VK_UNDO_NEXT)
@@ -544,8 +552,10 @@ void vk_undo_attributes_fd(long fd)
 {
     struct vk_undo_facts facts;
     if (!vk_undo_is_active() || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || S_ISLNK(facts.id.mode) ||
-        is_nameless(&facts))
+        is_lost(&facts))
         return;
+    if (S_ISDIR(facts.id.mode))
+        VK->has_changed_folders = 1;
     if (S_ISREG(facts.id.mode))
         vk_undo_fd(fd, 0, 0);
     uint64_t mask = vk_undo_lock();

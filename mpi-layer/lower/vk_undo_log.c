@@ -192,3 +192,15 @@ void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number)
     char *at = vk_text_put(vk_text_put_number(name, journal.rank), "-");
     vk_text_put(vk_text_put_number(at, *number), ".kept");
 }
+
+long vk_undo_log_job(void)
+{
+    return journal.job_folder;
+}
+
+long vk_undo_log_held(uint64_t inode, char name[UNDO_KEPT_NAME_BYTES])
+{
+    char *at = vk_text_put(vk_text_put_number(vk_text_put(name, UNDO_HELD), journal.rank), "-");
+    vk_text_put_number(at, inode);
+    return journal.job_folder < 0 ? -ENOENT : 0;
+}

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
@@ -83,7 +84,8 @@ void vk_undo_open(struct vk_undo_change *change, long folder, const char *path, 
 {
     struct vk_undo_facts facts;
     *change = (struct vk_undo_change){.folder = folder, .name = path};
-    if (!(flags & (O_CREAT | O_TRUNC)) || (flags & O_TMPFILE) == O_TMPFILE || !vk_undo_is_active())
+    change->is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+    if (!(flags & (O_CREAT | O_TRUNC)) || change->is_nameless || !vk_undo_is_active())
         return;
     long fd = look_behind(folder, path, &facts);
     if (fd >= 0 && (flags & O_TRUNC))
@@ -116,12 +118,41 @@ void vk_undo_opened(const struct vk_undo_change *change, long fd)
     struct vk_undo_facts facts;
     if (fd < 0)
         vk_undo_changed(change, fd);
-    if (fd < 0 || !change->is_new || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || !S_ISREG(facts.id.mode))
+    bool is_new = change->is_new || (change->is_nameless && vk_undo_is_active());
+    if (fd < 0 || !is_new || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || !S_ISREG(facts.id.mode))
         return;
     uint64_t mask = vk_undo_lock();
     vk_undo_add_new(&facts);
-    note_made(change, &facts, fd);
+    if (!change->is_nameless)
+        note_made(change, &facts, fd);
     vk_undo_unlock(mask);
+}
+
+/*
+ * The kernel gives a name only once to a file without one. One that was held at the line gets another name in
+ * the undo folder, so that it has not lost its last one when this one is taken back.
+ */
+static void keep_link(const struct vk_undo_change *change, const struct vk_undo_facts *facts)
+{
+    char kept[UNDO_KEPT_NAME_BYTES];
+    if (!change->is_nameless)
+        return;
+    if (!vk_held_is(&facts->id))
+        vk_undo_add_new(facts);
+    else if (vk_undo_log_held(facts->id.inode, kept) >= 0)
+        raw_syscall(SYS_linkat, change->folder, (long)change->name, vk_undo_log_job(), (long)kept, 0, 0);
+}
+
+void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
+                  const char *path)
+{
+    struct statx st;
+    vk_undo_create(change, folder, path, true);
+    flags = (flags & AT_EMPTY_PATH) | (flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
+    change->is_nameless =
+        change->created &&
+        raw_syscall(SYS_statx, from_folder, (long)from, flags, STATX_NLINK, (long)&st, 0) == 0 &&
+        st.stx_nlink == 0;
 }
 
 /* ---- names that go ---- */
@@ -402,6 +433,7 @@ void vk_undo_changed(const struct vk_undo_change *change, long result)
     uint64_t mask = vk_undo_lock();
     if (is_made && vk_undo_look(change->folder, change->name, &facts) == 0) {
         note_made(change, &facts, -1);
+        keep_link(change, &facts);
     } else if (!is_made) {
         withdraw(change->created);
         withdraw(change->removed);

@@ -94,6 +94,10 @@ long vk_undo_log_folder(void);
 /* A name in it for one more file to be set aside, its number in *number. */
 void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number);
 
+/* The folder of the job, and a name in it for a held file (vk_held.h), until the job ends. 0 or -errno. */
+long vk_undo_log_job(void);
+long vk_undo_log_held(uint64_t inode, char name[UNDO_KEPT_NAME_BYTES]);
+
 uint64_t vk_text_length(const char *text);
 char *vk_text_put(char *at, const char *text);
 char *vk_text_put_number(char *at, uint64_t number);

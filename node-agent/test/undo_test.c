@@ -348,6 +348,20 @@ static void test_a_file_that_was_written_after_its_removal(void **state)
 
 /* ---- what others have done meanwhile ---- */
 
+/* Nobody has to be told that it is not there: its rank has it open, and puts it back. */
+static void test_a_file_that_its_rank_holds(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    struct undo_entry entry = {
+        .kind = UNDO_DATA, .mode = UNDO_ALSO_HELD, .id = id_of("file"), .data_bytes = 6};
+    log_part(1, 0, entry, "file", "before", SIZE_MAX);
+    assert_int_equal(unlink(path_of("file")), 0);
+    must_apply(1, 0);
+    assert_absent("file");
+    assert_string_equal(told, "");
+}
+
 static void test_another_file_is_left_alone(void **state)
 {
     (void)state;
@@ -521,6 +535,7 @@ int main(void)
         TEST(test_changes_whose_end_is_not_known),
         TEST(test_files_that_are_new_since_the_line),
         TEST(test_a_file_that_was_written_after_its_removal),
+        TEST(test_a_file_that_its_rank_holds),
         TEST(test_another_file_is_left_alone),
         TEST(test_a_rotated_log_is_found),
         TEST(test_a_folder_behind_a_link_is_not_entered),

@@ -90,8 +90,6 @@ enum outcome step_attributes(struct apply *apply, const struct plan_step *step);
 
 /* Of UNDO_LENGTH: the time of a file that is open, as far as the user may say so. */
 void attributes_put_time(struct apply *apply, const struct plan_step *step, int fd);
-/* Open a file to write to it, also one whose owner, who is the user, may not. -1 with errno. */
-int attributes_open(int found);
 
 /* A file that was set aside: its folder and its name in it. */
 int kept_open_folder(const struct apply *apply, const struct plan_step *removed);

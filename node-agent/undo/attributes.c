@@ -43,25 +43,6 @@ void attributes_put_time(struct apply *apply, const struct plan_step *step, int 
         put_time(fd, &was);
 }
 
-/* The program may have had it open when its owner took that right away. */
-int attributes_open(int found)
-{
-    const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY;
-    struct stat st;
-    int fd = file_id_reopen(found, flags);
-    if (fd >= 0 || errno != EACCES || fstat(found, &st) < 0 || !S_ISREG(st.st_mode) ||
-        st.st_uid != geteuid())
-        return fd;
-    mode_t mode = st.st_mode & 07777u;
-    if (chmod(link_of(found).text, mode | S_IWUSR) == 0) {
-        fd = file_id_reopen(found, flags);
-        int code = errno;
-        chmod(link_of(found).text, mode);
-        errno = code;
-    }
-    return fd;
-}
-
 /* Who may not give a file away may not give its permissions to another owner either. */
 static int put(int fd, const struct undo_attributes *was)
 {
@@ -94,6 +75,8 @@ enum outcome step_attributes(struct apply *apply, const struct plan_step *step)
     int found = place_open(apply, &apply->place, apply->path, &step->entry.folder);
     if (found == 0)
         found = place_find(apply, &apply->place, id);
+    if (found < 0 && step->entry.mode & UNDO_ALSO_HELD)
+        return OUTCOME_LEFT;
     if (found < 0)
         return apply_left(apply, id, apply->path, "it is not there, or another file is in its place");
     int rc = put(found, &was);
