@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored, assert_same_result
+from belaytest import assert_recovered, assert_restored, assert_same_result, recover_twice
 from programs import Program
 
 
@@ -122,6 +122,13 @@ def test_settings_that_no_restart_could_repeat(sandbox, programs):
         "seccomp: Invalid argument", "another seccomp: Invalid argument", "chroot: Operation not permitted",
         "unshare: Operation not permitted", "key: No space left on device"]
     assert job.errors.count("refused (E") == 4, job.errors
+
+
+def test_pairs_of_sockets(sandbox, programs):
+    """Twice: what was made again is noted and made again."""
+    job = sandbox.run(programs.test_program("pairs", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
+    recover_twice(job)
+    assert "is not restored" not in job.errors
 
 
 def test_arguments_of_32_bits(sandbox, programs):

@@ -145,8 +145,8 @@ static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire_
     bool is_folder = !folder[0] || (folder[0] == '/' && strlen(folder) < PATH_MAX);
     unsigned expected = (welcome->restore_line ? 5u : 4u) + (welcome->has_parcel ? 1u : 0u);
     struct stat st;
-    if (fd_count != expected || (welcome->has_parcel && !welcome->restore_line) || !is_folder || welcome->epoch == 0 ||
-        (hello->epoch && welcome->epoch != hello->epoch))
+    if (fd_count != expected || (welcome->has_parcel && !welcome->restore_line) || !is_folder ||
+        welcome->epoch == 0 || (hello->epoch && welcome->epoch != hello->epoch))
         return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
     if (descriptor_check_memory(fds[0], CONTROL_BYTES, "the control page", err) ||
         descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes the agent", err) ||

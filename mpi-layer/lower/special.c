@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/sockets.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
@@ -323,6 +324,9 @@ void special_note(struct fd_record *record, const char *path)
     case FD_ENDED_PIPE:
         note_pipe(record);
         break;
+    case FD_SOCKET:
+        sockets_note(record);
+        break;
     }
 }
 
@@ -432,7 +436,7 @@ static bool restore_pipe(const struct fd_record *record)
     if (!other)
         return false;
     if (other < record) /* made with its other end */
-        return true;
+        return vk_fd_is_made(record->fd);
     const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
         return false;
@@ -483,6 +487,8 @@ bool special_restore(const struct fd_record *record)
         return restore_pipe(record);
     case FD_ENDED_PIPE:
         return restore_ended_pipe(record);
+    case FD_SOCKET:
+        return sockets_restore(record);
     }
     return false;
 }

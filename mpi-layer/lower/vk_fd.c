@@ -353,6 +353,28 @@ static long add_pair(long result, const int *pair)
     return result;
 }
 
+uint64_t vk_fd_pair(long fd)
+{
+    uint64_t hint = vk_fd_hint(fd);
+    return (hint & 0xff) == VK_FD_HINT_PAIR(0) ? hint >> 8 : 0;
+}
+
+void vk_fd_set_pair(long fd, uint64_t pair)
+{
+    vk_fd_set_hint(fd, VK_FD_HINT_PAIR(pair));
+}
+
+static long add_sockets(long result, const int *pair)
+{
+    add_pair(result, pair);
+    if (result == 0) {
+        uint64_t number = vk_fd_new_description();
+        vk_fd_set_pair(pair[0], number);
+        vk_fd_set_pair(pair[1], number);
+    }
+    return result;
+}
+
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
@@ -370,7 +392,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_pipe2:
         return add_pair(raw2(nr, a, b), (const int *)a);
     case SYS_socketpair:
-        return add_pair(raw4(nr, a, b, c, d), (const int *)d);
+        return add_sockets(raw4(nr, a, b, c, d), (const int *)d);
     case SYS_fcntl:
         if (b == F_SETFL && (c & O_DIRECT))
             vk_note_unseen(CONTROL_UNSEEN_DIRECT);
