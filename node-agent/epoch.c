@@ -136,11 +136,16 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         return;
     }
     struct rank *rank = epoch->table[hello->rank];
-    int fds[] = {rank_control_fd(rank), rank_event_fd(rank), job->streams.fd, job->streams.wake_fd,
-                 store_image(job->store, hello->rank)};
+    int fds[] = {rank_control_fd(rank),
+                 rank_event_fd(rank),
+                 job->streams.fd,
+                 job->streams.wake_fd,
+                 store_image(job->store, hello->rank),
+                 parcels_find(&job->parcels, epoch->restore_line, hello->rank)};
+    unsigned fd_count = !epoch->restore_line ? 4 : fds[5] < 0 ? 5 : 6;
     if (epoch->restore_line)
         store_freeze(job->store, hello->rank);
-    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, epoch->restore_line ? 5 : 4);
+    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, fd_count);
     rank_close_control_fd(rank); /* the page stays mapped */
 }
 

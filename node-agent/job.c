@@ -194,6 +194,7 @@ void job_forget(struct job *job)
     record_drop(job);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
     if (!job->agent->leaves_jobs && !job->owes_files)
         undo_remove(&job->undo);
     history_release(&job->history);
@@ -220,8 +221,10 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
              job->message);
     bool is_kept =
         !job->is_unwanted && (job->owes_files || (keep_images && store_committed_line(job->store) > 0));
-    if (!is_kept)
+    if (!is_kept) {
         store_drop_images(job->store);
+        parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
+    }
     if (!job->is_unwanted)
         record_write_status(job);
     if (is_kept)
@@ -395,6 +398,7 @@ static void on_retention_over(void *context)
     job->owes_files = false;
     log_info("job \"%s\": its images were kept long enough", job->name);
     store_drop_images(job->store);
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
     record_write_status(job);
     job_forget(job);
     agent->settle(agent);

@@ -16,6 +16,7 @@
 #include "common/wire/belay.pb-c.h"
 #include "node-agent/agent.h"
 #include "node-agent/history.h"
+#include "node-agent/parcels.h"
 #include "node-agent/store/store.h"
 #include "node-agent/streams.h"
 #include "node-agent/timer.h"
@@ -73,6 +74,7 @@ struct job {
     int exit_status;
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
+    struct parcels parcels;
     bool is_output_forwarded;  /* the arbiter takes output from the streams */
     struct undo_folder undo;   /* files as they were at its lines */
     struct put_back *put_back; /* is at work; NULL: it is not */

@@ -314,6 +314,16 @@ static void do_stop(struct line *line)
     look_at_all(line);
 }
 
+/* What the ranks have put together of their open files. */
+static int take_parcels(struct line *line, struct belay_error *err)
+{
+    struct job *job = line->job;
+    int rc = 0;
+    for (uint32_t i = 0; i < line->count && rc == 0; i++)
+        rc = parcels_take(&job->parcels, job->agent->keeper, job->name, line->ranks[i], line->number, err);
+    return rc;
+}
+
 static void do_capture(struct line *line)
 {
     struct belay_error err = {0};
@@ -331,7 +341,7 @@ static void do_capture(struct line *line)
     memories_look(line->job, line->memories, line->ranks, line->count, &line->unseen_told);
     if (fault_hit("agent.capture", -1, line->number))
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
-    else
+    else if (take_parcels(line, &err) == 0)
         line->capture = line_capture_start(&request, &capture_ops, line, &err);
     if (!line->capture)
         line_say(line, COORD_EVENT_ABORT, err.text);
@@ -359,7 +369,10 @@ static void do_commit(struct line *line)
         entry->state = "committed";
         entry->image_bytes = record.image_bytes;
     }
+    for (uint32_t i = 0; i < line->count; i++)
+        rank_tell_committed(line->ranks[i], line->number);
     undo_forget_before(&line->job->undo, line->number);
+    parcels_drop_before(&line->job->parcels, line->job->agent->keeper, line->job->name, line->number);
     line_capture_commit(line->capture);
     line_after_start(line->job->agent->loop, line->memories, line->count);
     line->capture = NULL;

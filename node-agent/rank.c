@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -181,6 +182,25 @@ void rank_close_control_fd(struct rank *rank)
 int rank_event_fd(const struct rank *rank)
 {
     return rank->event_fd;
+}
+
+void rank_tell_committed(struct rank *rank, uint64_t line)
+{
+    __atomic_store_n(&rank->control->committed_line, line, __ATOMIC_RELEASE);
+}
+
+/* The number is what the rank says: it may be anything that it has. Nothing is read from it here. */
+int rank_take_parcel(const struct rank *rank)
+{
+    struct stat st;
+    int number = RANK_FIELD(rank, parcel_fd);
+    errno = ENOENT;
+    int fd = number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)))
+        return fd;
+    close(fd);
+    errno = ENOTSOCK;
+    return -1;
 }
 
 /* The number is what the rank says: it may be anything that it has. And a read of ours must not wait. */

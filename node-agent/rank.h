@@ -81,6 +81,10 @@ void rank_close_control_fd(struct rank *rank);
 int rank_event_fd(const struct rank *rank); /* borrowed */
 /* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
 int rank_take_uffd(const struct rank *rank);
+/* Tell it that a line has committed. */
+void rank_tell_committed(struct rank *rank, uint64_t line);
+/* The same of its parcel (parcels.h); -1 with ENOENT: it has none. */
+int rank_take_parcel(const struct rank *rank);
 
 /*
  * The page, which the rank may write to at any moment: what is in it is what it says, and may be another

@@ -14,6 +14,7 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.epoch = epoch;
     welcome.restore_line = restore_line;
     welcome.is_output_forwarded = job->is_output_forwarded;
+    welcome.has_parcel = fd_count > 5;
     welcome.undo_folder = (char *)job->undo.path;
     welcome.undo_device = job->undo.id.device;
     welcome.undo_inode = job->undo.id.inode;

@@ -1,15 +1,20 @@
 """Files and standard streams are after kills and restarts what they would have been without."""
 
 import dataclasses
+import os
 import re
+import shutil
+import signal
+import subprocess
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored
+from belaytest import assert_recovered, assert_restored, assert_same_result, recover_twice
 from waiting import wait_for
 
 
-MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways", "numbers"]
+NOBODY = 65534
+MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways", "numbers", "raw"]
 
 
 def files(programs, mode, *arguments, steps=200, seconds=2):
@@ -30,6 +35,62 @@ def test_contents_are_rolled_back(sandbox, programs, mode):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+@pytest.mark.parametrize("place", ["beside", "elsewhere"])
+def test_more_of_files(sandbox, programs, place):
+    """Twice, so that what is put back is changed and put back again. What is kept is on their file system, or not."""
+    program = programs.test_program("files_more", "--steps", 120, "--seconds", 3, ranks=2)
+    options = ["--undo-dir", sandbox.shared_memory] if place == "elsewhere" else []
+    recover_twice(sandbox.run(dataclasses.replace(program, outputs="data-*-0"), interval="100ms", options=options))
+
+
+def test_files_that_lose_their_names_before_a_line_that_fails(sandbox, programs, belay):
+    """They had names at the line that the program goes back to, and none at the line that was not committed."""
+    sandbox.start_agent(BELAY_FAULT="agent.captured#2=error")
+    program = programs.test_program("files_more", "--steps", 40, "--seconds", 6, ranks=2)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*-0"), interval=None)
+    job.wait_step(10)
+    assert belay("checkpoint", "job").returncode == 0
+    job.wait_step(max(step for _, step in job.steps()) + 1)
+    assert belay("checkpoint", "job").returncode != 0
+    job.wait_step(max(step for _, step in job.steps()) + 2)
+    job.kill_and_recover()
+    assert job.status()["history"][-1]["restored_line"] == 1
+    job.wait()
+    assert_recovered(job)
+
+
+def held_files(programs, mebibytes):
+    program = programs.test_program("files_held", "--steps", 80, "--seconds", 3, "--value", mebibytes, ranks=2)
+    return dataclasses.replace(program, outputs="data-[nrs]*-?")
+
+
+@pytest.mark.parametrize("mebibytes", [2, 80])
+def test_open_files_that_no_path_leads_to(sandbox, programs, mebibytes):
+    """Twice: the agent holds what is open for the one restart and for the next."""
+    recover_twice(sandbox.run(held_files(programs, mebibytes), interval="100ms"))
+
+
+def test_open_files_outlive_the_agent(sandbox, programs):
+    """The keeper has them, too."""
+    job = sandbox.run(held_files(programs, 2), interval="100ms")
+    job.wait_committed(3)
+    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    assert job.wait_epoch(2)["history"][-1]["restored_line"] >= 3
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
+def test_open_files_that_may_not_be_opened_again(sandbox, programs):
+    """Which means nothing to root."""
+    program = held_files(programs, 2)
+    sandbox.become(NOBODY)
+    if subprocess.run([*sandbox.user, "test", "-x", program.argv[0]], check=False).returncode:
+        pytest.skip("other users cannot execute what was built")
+    recover_twice(sandbox.run(program, interval="100ms"))
 
 
 def test_a_file_beyond_the_limit_is_named(sandbox, programs):

@@ -1,11 +1,12 @@
 """The process around MPI: stacks, children, fatal errors; and communicators of strangers."""
 
+import dataclasses
 import os
 import resource
 
 import pytest
 
-from belaytest import assert_recovered, assert_same_result
+from belaytest import assert_recovered, assert_restored, assert_same_result, recover_twice
 from programs import Program
 
 
@@ -121,6 +122,39 @@ def test_settings_that_no_restart_could_repeat(sandbox, programs):
         "seccomp: Invalid argument", "another seccomp: Invalid argument", "chroot: Operation not permitted",
         "unshare: Operation not permitted", "key: No space left on device"]
     assert job.errors.count("refused (E") == 4, job.errors
+
+
+def test_pairs_of_sockets(sandbox, programs):
+    """Twice: what was made again is noted and made again."""
+    job = sandbox.run(programs.test_program("pairs", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
+    recover_twice(job)
+    assert "is not restored" not in job.errors
+
+
+def test_arguments_of_32_bits(sandbox, programs):
+    """What the upper half of a register holds is nothing to the kernel where it takes 32 bits."""
+    kill_after_two_lines(sandbox.run(programs.test_program("widths", "--steps", 40, "--seconds", 3, ranks=2)))
+
+
+def descriptors(programs, mode, *arguments):
+    program = programs.test_program("descriptors", "--mode", mode, "--steps", 60, "--seconds", 2, *arguments, ranks=2)
+    return dataclasses.replace(program, outputs="data-*")
+
+
+@pytest.mark.parametrize("mode", [["numbers"], ["foreign"], ["raised"], ["limit"]],
+                         ids=lambda mode: mode[0])
+def test_descriptors(sandbox, programs, mode):
+    """A program has its own, by whatever call, with the numbers that it gets natively; within any limit."""
+    kill_after_two_lines(sandbox.run(descriptors(programs, *mode)))
+
+
+def test_closing_every_descriptor(sandbox, programs):
+    """Those of the MPI library are out of reach; natively the program would lose it."""
+    job = sandbox.run(descriptors(programs, "close"))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    assert job.wait() == 0
+    assert_restored(job, 1)
 
 
 def test_a_fatal_mpi_error_is_no_loss(sandbox, programs):

@@ -111,3 +111,22 @@ int file_id_reopen(int fd, int flags)
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     return open(name, flags | O_CLOEXEC);
 }
+
+int file_id_reopen_own(int fd, int flags)
+{
+    char name[32];
+    struct stat st;
+    int opened = file_id_reopen(fd, flags);
+    if (opened >= 0 || errno != EACCES || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        st.st_uid != geteuid())
+        return opened;
+    mode_t mode = st.st_mode & 07777u;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (chmod(name, mode | S_IRUSR | S_IWUSR) == 0) {
+        opened = file_id_reopen(fd, flags);
+        int code = errno;
+        chmod(name, mode);
+        errno = code;
+    }
+    return opened;
+}

@@ -79,5 +79,7 @@ int file_id_find(int folder, const char *name, uint64_t inode, file_id_is_it_f *
 
 /* Open what an O_PATH descriptor stands for. -1 with errno. */
 int file_id_reopen(int fd, int flags);
+/* ... also if the user, who owns it, may not: it was opened before that right was taken away. */
+int file_id_reopen_own(int fd, int flags);
 
 #endif

@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 6u
+#define CONTROL_VERSION 7u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -122,6 +122,7 @@ struct control {
     uint64_t targets_line;                         /* targets in the slots are valid for this line ... */
     uint32_t targets_version;                      /* ... and are the version'th set of it (1, 2, ...) */
     uint32_t exit_answer;                          /* A>R, R>A: enum control_answer */
+    uint64_t committed_line;                       /* the newest; 0: none yet in this epoch */
     uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
 
     /* The rank's report. R>A */
@@ -140,6 +141,8 @@ struct control {
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
+    int32_t parcel_fd;    /* in state PARKED: a socket with open files in its queue (node-agent/parcels.h); 0:
+                             none */
     uint64_t exit_ns;     /* CLOCK_MONOTONIC of the announcement */
     struct layout layout; /* of its address space; before its first line */
 

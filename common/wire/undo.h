@@ -1,5 +1,5 @@
 /*
- * undo.h - the log from which files are put back to what they were at a line, version 2.
+ * undo.h - the log from which files are put back to what they were at a line, version 3.
  *
  * Below the job's undo folder there is a folder for each line that a restart may go back to, named by its
  * number, and in it a log of each rank, RANK.log, and the files that it has set aside, RANK-NUMBER.kept. A
@@ -27,12 +27,13 @@
 #include "common/util/file_id.h"
 
 #define UNDO_HEAD_MAGIC 0x474f4c4f444e5542ull /* "BUNDOLOG" */
-#define UNDO_VERSION 2u
+#define UNDO_VERSION 3u
 #define UNDO_MAGIC 0x6f646e75u /* "undo" */
 #define UNDO_PATH_BYTES 4096
 #define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
 #define UNDO_KEPT_NAME_BYTES 48      /* of RANK-NUMBER.kept */
 #define UNDO_REPLACED "replaced"
+#define UNDO_HELD "held-"     /* so begins the name of an open file that had none */
 #define UNDO_IN_RUNDIR "undo" /* below it a folder of each job that has no other one */
 
 struct undo_head {
@@ -44,7 +45,7 @@ struct undo_head {
 
 enum undo_kind {
     UNDO_NONE = 0,
-    UNDO_LENGTH,      /* the file had `offset` bytes */
+    UNDO_LENGTH,      /* the file had `offset` bytes; the data are a struct undo_attributes, or none */
     UNDO_DATA,        /* ... and the data at `offset` */
     UNDO_HOLE,        /* ... and `extent` zeros at `offset` that took no room */
     UNDO_CREATED,     /* there was nothing at path; `extent` ns since 1970, something is about to be made */
@@ -57,8 +58,16 @@ enum undo_kind {
     UNDO_RENAMED,     /* `id` was at path; the data are a struct undo_target. mode: flags of renameat2(2) */
     UNDO_WITHDRAWN,   /* what the entry of time_ns `offset` speaks of has not happened */
     UNDO_UNPROTECTED, /* the file changes, and what it was could not be kept */
+    UNDO_ATTRIBUTES,  /* what is at path had the struct undo_attributes in the data */
+    UNDO_NODE,        /* at path there was a named pipe or a socket `id` */
+    UNDO_KINDS
 };
 
+/*
+ * mode of UNDO_LENGTH, UNDO_DATA, UNDO_HOLE and UNDO_ATTRIBUTES: a rank holds the file itself, and puts it
+ * back if the agent does not find it.
+ */
+#define UNDO_ALSO_HELD 1u
 #define UNDO_MADE_LINK 1u /* mode of UNDO_MADE: another name of a file that was there */
 
 struct undo_entry {
@@ -72,6 +81,17 @@ struct undo_entry {
     struct file_id folder; /* the last one in the path */
     uint32_t mode;
     uint32_t path_bytes; /* with the NUL */
+};
+
+/*
+ * Of UNDO_ATTRIBUTES all is put back. Of UNDO_LENGTH only the time is: the job writes to the file, and has
+ * not changed the rest.
+ */
+struct undo_attributes {
+    uint32_t mode; /* permissions */
+    uint32_t uid, gid;
+    uint32_t reserved;
+    int64_t changed_s, changed_ns; /* since 1970 */
 };
 
 /* The data of UNDO_RENAMED: where the new name is, and a path with a NUL. */

@@ -7,7 +7,9 @@
 #include "mpi-layer/lower/filter.h"
 
 #include <asm/ioctls.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -22,6 +24,7 @@
 #define MAX_INSTRUCTIONS 2048
 #define MAX_RULES 256
 #define LEAF_RULES 3
+#define MAX_REQUESTS 32  /* of ioctl */
 #define RANDOM_BYTES 256 /* as many the kernel gives without looking at signals */
 
 /* When a call is trapped; where an argument is named, only its lower half is looked at. */
@@ -35,7 +38,7 @@ enum when {
     FROM_DESCRIPTOR_0,
     ALL_AWAITED, /* MSG_WAITALL in the argument */
     MUCH_RANDOM,
-    TERMINAL_DRAINED,
+    TERMINAL_DRAINED_OR_FILE_CHANGED,
     NOT_VFORK,
 };
 
@@ -68,7 +71,7 @@ static const struct rule waits[] = {
     {SYS_msgrcv, ALWAYS, 0},
     {SYS_accept, ALWAYS, 0},
     {SYS_accept4, ALWAYS, 0},
-    {SYS_ioctl, TERMINAL_DRAINED, 1},
+    {SYS_ioctl, TERMINAL_DRAINED_OR_FILE_CHANGED, 1},
     {SYS_sendto, ALWAYS, 0},
     {SYS_sendmsg, ALWAYS, 0},
     {SYS_sendmmsg, ALWAYS, 0},
@@ -94,8 +97,17 @@ static const int socket_calls[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-bool filter_is_wait(long nr)
+static const unsigned drains[] = {TCSBRK, TCSBRKP};
+
+static bool is_drain(unsigned request)
 {
+    return request == drains[0] || request == drains[1];
+}
+
+bool filter_is_wait(long nr, const long args[6])
+{
+    if (nr == SYS_ioctl)
+        return is_drain((unsigned)args[1]);
     for (size_t i = 0; i < COUNT(waits); i++)
         if (waits[i].nr == nr)
             return true;
@@ -112,7 +124,8 @@ struct program {
 
 static void emit(struct program *p, unsigned short code, unsigned k, unsigned char yes, unsigned char no)
 {
-    p->code[p->length++] = (struct sock_filter){code, yes, no, k};
+    if (p->length < MAX_INSTRUCTIONS)
+        p->code[p->length++] = (struct sock_filter){code, yes, no, k};
 }
 
 static void emit_allow(struct program *p)
@@ -130,9 +143,15 @@ static void emit_load(struct program *p, size_t offset)
     emit(p, BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
 }
 
+/* Its lower half: all of an argument of 32 bits. */
 static void emit_load_argument(struct program *p, int argument)
 {
     emit_load(p, offsetof(struct seccomp_data, args) + 8 * (size_t)argument);
+}
+
+static void emit_load_upper_half(struct program *p, int argument)
+{
+    emit_load(p, offsetof(struct seccomp_data, args) + 8 * (size_t)argument + 4);
 }
 
 /* Calls that a program outside of the upper range makes itself pass over the next `skipped` instructions. */
@@ -149,13 +168,19 @@ static void emit_own_calls(struct program *p, unsigned char skipped)
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)end, 0, skipped);
 }
 
-/* Go on only with calls from the upper half, their number in the accumulator. */
+/*
+ * Go on only with calls from the upper half, their number in the accumulator. Those of the 32-bit kind
+ * (int $0x80) have other numbers.
+ */
 static void emit_upper_only(struct program *p)
 {
     emit_own_calls(p, 4);
     emit_load(p, offsetof(struct seccomp_data, instruction_pointer) + 4);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_BASE >> 32), 0, 1);
     emit(p, BPF_JMP | BPF_JGE | BPF_K, (unsigned)(UPPER_END >> 32), 0, 1);
+    emit_allow(p);
+    emit_load(p, offsetof(struct seccomp_data, arch));
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
     emit_allow(p);
     emit_load(p, offsetof(struct seccomp_data, nr));
 }
@@ -177,6 +202,8 @@ static void emit_futex(struct program *p, int timeout)
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 2, 0);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET, 1, 0);
     emit_allow(p);
+    emit_load_upper_half(p, timeout);
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
     emit_load_argument(p, timeout);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
     emit_allow(p);
@@ -217,10 +244,20 @@ static void emit_advice(struct program *p)
         emit_one_of(p, served, COUNT(served));
 }
 
+static void emit_ioctls(struct program *p)
+{
+    unsigned requests[MAX_REQUESTS];
+    unsigned char count = 0;
+    for (; count < COUNT(drains); count++)
+        requests[count] = drains[count];
+    for (const unsigned *request = vk_file_ioctls; *request && count < MAX_REQUESTS; request++)
+        requests[count++] = *request;
+    emit_one_of(p, requests, count);
+}
+
 /* What a call with this number gets. Every way ends with a verdict. */
 static void emit_rule(struct program *p, const struct rule *rule)
 {
-    static const unsigned drains[] = {TCSBRK, TCSBRKP};
     if (rule->when == FUTEX_WAITS)
         emit_futex(p, rule->argument);
     else if (rule->when == SOCKET_TIMEOUT_SET)
@@ -243,8 +280,8 @@ static void emit_rule(struct program *p, const struct rule *rule)
     case MUCH_RANDOM:
         emit_compare(p, BPF_JGT, RANDOM_BYTES, true);
         break;
-    case TERMINAL_DRAINED:
-        emit_one_of(p, drains, COUNT(drains));
+    case TERMINAL_DRAINED_OR_FILE_CHANGED:
+        emit_ioctls(p);
         break;
     case LOCK_NOT_AWAITED:
         emit_fcntl(p);
@@ -318,6 +355,8 @@ static void emit_tree(struct program *p, const struct rule *rules, size_t count)
 static int install(struct program *program)
 {
     struct sock_fprog fprog = {program->length, program->code};
+    if (program->length == MAX_INSTRUCTIONS)
+        return -E2BIG;
     return (int)raw3(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                      SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_TSYNC, &fprog);
 }
@@ -347,6 +386,22 @@ int filter_install_for_sockets(void)
     for (size_t i = 0; i < COUNT(socket_calls); i++) {
         emit(&program, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)socket_calls[i], 0, 1);
         emit_trap(&program);
+    }
+    emit_allow(&program);
+    return install(&program);
+}
+
+int filter_install_for_mprotect(void)
+{
+    static struct program program;
+    program.length = 0;
+    emit_upper_only(&program);
+    for (int i = 0; i < 2; i++) {
+        emit(&program, BPF_JMP | BPF_JEQ | BPF_K, i ? SYS_pkey_mprotect : SYS_mprotect, 0, 4);
+        emit_load_argument(&program, 2);
+        emit(&program, BPF_JMP | BPF_JSET | BPF_K, PROT_WRITE, 0, 1);
+        emit_trap(&program);
+        emit_allow(&program);
     }
     emit_allow(&program);
     return install(&program);

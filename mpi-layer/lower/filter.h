@@ -11,7 +11,11 @@ int filter_install(void);
  * (vk_wait.c). */
 int filter_install_for_sockets(void);
 
-/* Is a trapped call a wait, or a transfer that may go on as one? */
-bool filter_is_wait(long nr);
+/* One more, for programs that have mapped a file shared which they may make writable later (vk_mprotect()).
+ */
+int filter_install_for_mprotect(void);
+
+/* Is a trapped call a wait, or a transfer that may go on as one? Arguments as the kernel takes them. */
+bool filter_is_wait(long nr, const long args[6]);
 
 #endif

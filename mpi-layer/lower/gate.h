@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 15
+#define LAYER_LAYOUT_VERSION 18
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -51,7 +51,7 @@ struct wait {
     uint32_t is_over;         /* a handler of the application has met its end */
     uint32_t is_cut;          /* our signal has; the counts of handlers were these then: */
     struct handler_counts handlers;
-    uint64_t start_ns;        /* the application's CLOCK_MONOTONIC */
+    uint64_t start_ns; /* the application's CLOCK_MONOTONIC */
     int64_t time[2], remaining[2];
     int64_t deadline[2];    /* as the application counts ... */
     int32_t deadline_clock; /* ... by this clock; -1: there is none */
@@ -105,7 +105,7 @@ struct thread {
     struct thread *next; /* all blocks, in order of creation; blocks are reused, never unlinked */
     uint64_t clear_tid;  /* CLONE_CHILD_CLEARTID / set_tid_address */
     uint64_t robust_list, robust_bytes;
-    uint64_t signal_mask;    /* 88: a new thread's, or as of parking */
+    uint64_t signal_mask; /* 88: a new thread's, or as of parking */
     /* 96: for the start of a new thread: vdso.S */
     uint64_t start_rip, start_rsp;
     uint64_t start_regs[12];
@@ -113,13 +113,13 @@ struct thread {
     /* 216: frame of the last handler that has met the virtual kernel; its alternate stack: start, bytes */
     uint64_t handler_frame, handler_stack[2];
     struct handler_counts handlers; /* 240 */
-    uint64_t set_tid_address; /* CLONE_PARENT_SETTID: where the new id is written before it runs */
+    uint64_t set_tid_address;       /* CLONE_PARENT_SETTID: where the new id is written before it runs */
     struct context context;
     /* As of parking, for a restart. */
     uint64_t alt_stack[3]; /* stack_t as the kernel has it */
     char name[16];
-    int64_t cpu_noted_ns;  /* processor time as the application counts, ... */
-    int64_t cpu_offset_ns; /* ... which is the kernel's plus this */
+    int64_t cpu_noted_ns;        /* processor time as the application counts, ... */
+    int64_t cpu_offset_ns;       /* ... which is the kernel's plus this */
     struct signal_queue signals; /* pending for this thread */
     /* A write to a standard stream that a line has interrupted: its stack pointer, how far it is. */
     uint64_t written_at, written_bytes;
@@ -157,24 +157,35 @@ enum fd_kind {
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
     int32_t fd;
-    int32_t kind;        /* enum fd_kind */
+    int32_t kind;         /* enum fd_kind */
     int32_t status_flags; /* F_GETFL */
     int32_t fd_flags;     /* F_GETFD */
     int32_t same_as;      /* an earlier record's fd with the same open file description, or -1 */
     int32_t stream;       /* which, if it is one of the launch's: 0 to 2 */
+    uint32_t is_made;     /* by a call of the program that is served; else it came another way */
+    struct file_id id;    /* which file it is */
     int64_t offset;
-    int64_t bytes; /* length of a regular file, capacity of a pipe, else -1 */
-    struct file_id id; /* which file it is ... */
-    int64_t changed_ns; /* ... when it was changed last, since 1970 ... */
-    uint64_t rdev;      /* ... and the number of a device */
-    uint64_t text; /* where in struct vk's fd_text its details begin: fdinfo, or what a pipe held */
-    uint64_t text_bytes;
-    char path[4096];
+    int64_t bytes;      /* length of a regular file, capacity of a pipe, else -1 */
+    int64_t changed_ns; /* when a file was changed last, since 1970 */
+    uint64_t rdev;      /* the number of a device */
+    uint32_t links;     /* names that a file has */
+    uint32_t held;      /* 1, 2, ...: it is this one in the rank's parcel (held.h); 0: it is not */
+    /* Who gets its signals (struct f_owner_ex) and which, if has_owner. */
+    uint32_t has_owner;
+    int32_t owner_type, owner, owner_signal;
+    /* Where in struct vk's fd_text its path begins, with a NUL, and its details (special.c). */
+    uint64_t path, text, text_bytes;
 };
 
 struct vk_shared_file { /* a file that the program has mapped shared, noted when its rank parks */
     struct file_id id;
     char path[4096];
+};
+
+struct held_view { /* memory of the application that is a held file's, and is shared (held.h) */
+    uint64_t start, end, offset;
+    struct file_id id;
+    int64_t prot;
 };
 
 struct vk_sigevent { /* struct sigevent as the kernel has it */
@@ -183,8 +194,7 @@ struct vk_sigevent { /* struct sigevent as the kernel has it */
     int32_t reserved[11];
 };
 
-struct vk_timer { /* a POSIX timer of the application */
-    struct vk_timer *next;
+struct vk_timer {          /* a POSIX timer of the application */
     int32_t id, kernel_id; /* as the application knows it; the kernel's is new after a restart */
     int32_t clock;
     uint32_t is_used, is_absolute;
@@ -226,8 +236,8 @@ struct vk {
     uint32_t threads_lock; /* spin lock over the list of threads */
     uint32_t rank_pid;     /* of the rank (new after a restart): equal to pid in the rank itself */
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
-    struct thread *leader; /* the thread that takes the line in progress, NULL: none does (line.c) */
-    struct thread *mpi_thread; /* the one that initialised MPI */
+    struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (line.c) */
+    struct thread *mpi_thread;    /* the one that initialised MPI */
     struct vk_action actions[65];
     uint64_t handlers[65]; /* the last one that each signal had */
     uint64_t actions_set;  /* bits of signals whose action the application has set */
@@ -237,35 +247,46 @@ struct vk {
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
-    uint32_t park_wanted;  /* 1: threads are being parked */
-    uint32_t park_events;  /* futex: bumped when a thread parks, starts or ends */
-    uint32_t park_release; /* futex: bumped to let parked threads go */
+    uint32_t park_wanted;     /* 1: threads are being parked */
+    uint32_t park_events;     /* futex: bumped when a thread parks, starts or ends */
+    uint32_t park_release;    /* futex: bumped to let parked threads go */
     int32_t mpi_thread_level; /* -1: MPI_Init had not been called */
     uint32_t is_patching;     /* 0: call sites are left alone (BELAY_NO_PATCH) */
     struct fd_record *fds;    /* noted by the lower half at parking */
     uint64_t fd_count, fd_capacity;
     char *fd_text;
     uint64_t fd_text_bytes, fd_text_capacity;
-    int64_t itimers[3][4]; /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
-    struct vk_timer *timers; /* blocks are reused, never unlinked */
-    struct signal_queue signals; /* pending for the process, at parking */
-    uint32_t signals_pid;        /* whose pid the pending signals of ours name */
-    uint32_t has_shared_files;   /* it has mapped a file shared */
+    int64_t itimers[3][4];    /* struct itimerval of ITIMER_REAL, VIRTUAL, PROF at parking */
+    struct vk_timer **timers; /* by their ids; blocks are reused, never freed */
+    uint32_t timer_count, timer_capacity;
+    uint32_t timer_from, reserved;      /* all ids below are in use */
+    struct signal_queue signals;        /* pending for the process, at parking */
+    uint32_t signals_pid;               /* whose pid the pending signals of ours name */
+    uint32_t has_shared_files;          /* it has mapped a file shared */
+    uint32_t has_late_writers;          /* ... which it may make writable later (vk_mprotect) */
+    uint32_t has_changed_folders;       /* permissions of folders: files in them may be out of reach */
     int64_t clock_offset_ns[VK_CLOCKS]; /* by clock id: the application's clock is the kernel's plus this */
     int64_t clock_noted_ns[VK_CLOCKS];  /* the application's clocks at parking */
     char clock_identity[96];            /* boot and time namespace that they belong to */
     struct stream_end outputs[STREAMS_PER_RANK]; /* how far the application is in its output */
-    uint64_t input_position;     /* bytes read from standard input */
+    uint64_t input_position;                     /* bytes read from standard input */
     struct vk_limit limits_at_start[VK_LIMITS], limits[VK_LIMITS]; /* by RLIMIT_*; at parking */
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
-    uint64_t has_advice; /* some was given at some time */
+    uint64_t has_advice;                 /* some was given at some time */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
-    char exe[4096];        /* what /proc/self/exe is for the application */
-    char cwd[4096];        /* at parking */
+    /* Numbers below 1024 of the first launch's MPI library: they stay taken. A bit each. */
+    uint64_t library_fds[16];
+    char exe[4096]; /* what /proc/self/exe is for the application */
+    char cwd[4096]; /* at parking */
     struct file_id cwd_id;
-    char libmpi[4096];     /* our library: what a path of the real one means to the application */
+    uint32_t held_cwd;            /* ... if no path leads there: in the parcel, as in struct fd_record */
+    uint32_t noted_pid;           /* of the process, at parking */
+    struct held_view *held_views; /* at parking: shared mappings of what is in the parcel */
+    uint64_t held_view_count, held_view_capacity;
+    uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
+    char libmpi[4096];           /* our library: what a path of the real one means to the application */
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
     uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;
@@ -286,14 +307,14 @@ struct gate {
      */
     int (*signal_is_safe)(int signal, void *info, void *ucontext); /* 80 */
     /* A wait begins / has a result / begins as the rest of a call that our signal has cut short. [any] */
-    void (*wait_prepare)(struct wait *wait); /* 88 */
-    long (*wait_ended)(struct wait *wait, long result); /* 96 */
+    void (*wait_prepare)(struct wait *wait);             /* 88 */
+    long (*wait_ended)(struct wait *wait, long result);  /* 96 */
     long (*wait_resume)(struct wait *wait, long result); /* 104 */
     /* A signal of the application has come: the handler to call. [any] */
     uint64_t (*handler_begins)(int signal, void *info, void *ucontext, uint32_t was_in_vk); /* 112 */
     uint64_t transfer_entry; /* 120: where patched calls that send or receive go on, in the page of code */
     int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
-    uint64_t generation; /* 1, 2, ...: the epoch */
+    uint64_t generation;                                   /* 1, 2, ...: the epoch */
     struct control *control;
     /* Tell the agent that the control page has something new. [any] */
     void (*notify)(void);

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 struct watch {
@@ -22,7 +23,6 @@ typedef ssize_t pwrite_f(int, const void *, size_t, off_t);
 typedef ssize_t pwritev_f(int, const struct iovec *, int, off_t);
 typedef int ftruncate_f(int, off_t);
 typedef int aio_write_f(struct aiocb *);
-typedef int close_f(int);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct watch *first; /* of the files that are open now; one for each open */
@@ -113,13 +113,4 @@ int aio_write(struct aiocb *operation)
         next = (aio_write_f *)dlsym(RTLD_NEXT, "aio_write");
     note(operation->aio_fildes, operation->aio_offset, operation->aio_nbytes);
     return next(operation);
-}
-
-int close(int fd)
-{
-    static close_f *next;
-    if (!next)
-        next = (close_f *)dlsym(RTLD_NEXT, "close");
-    vk_fd_forget(fd);
-    return next(fd);
 }

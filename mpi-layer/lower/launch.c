@@ -33,7 +33,9 @@
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/code_page.h"
 #include "mpi-layer/lower/confine.h"
+#include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/interpose.h"
+#include "mpi-layer/lower/interpose_fd.h"
 #include "mpi-layer/lower/interpose_file.h"
 #include "mpi-layer/lower/limits.h"
 #include "mpi-layer/lower/loader.h"
@@ -117,9 +119,21 @@ static void gate_wait_command(uint32_t seen, uint32_t timeout_ms)
     raw4(SYS_futex, &rank.control->command_seq, FUTEX_WAIT, seen, &timeout);
 }
 
+static mpi_init_thread_f *next_init_thread;
+
+static int init_thread(int *argc, char ***argv, int level, int *provided)
+{
+    (void)argc, (void)argv;
+    return interpose_init_thread(next_init_thread, level, provided);
+}
+
 static void *gate_symbol(const char *name)
 {
-    return dlsym(RTLD_DEFAULT, name);
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    if (strcmp(name, "MPI_Init_thread") && strcmp(name, "PMPI_Init_thread"))
+        return symbol;
+    next_init_thread = (mpi_init_thread_f *)symbol;
+    return (void *)init_thread;
 }
 
 /*
@@ -183,8 +197,7 @@ static void leave_tracking(void)
 {
     if (rank.control->tracking_fd == 0)
         return;
-    trap_hide_from_children(-1);
-    close(rank.control->tracking_fd);
+    vk_fd_close_own(rank.control->tracking_fd);
     rank.control->tracking_fd = 0;
 }
 
@@ -295,9 +308,8 @@ static void fill_gate(void)
     gate->now_ns = gate_now_ns;
     rank.control->leader_tid = (uint32_t)gettid();
     /* The agent finds out by it what this process writes; without one it copies everything. */
-    int tracking_fd = rank_move_high(uffd_make());
-    rank.control->tracking_fd = tracking_fd > 0 ? tracking_fd : 0;
-    trap_hide_from_children(tracking_fd);
+    long tracking_fd = vk_fd_own(uffd_make());
+    rank.control->tracking_fd = tracking_fd > 0 ? (int)tracking_fd : 0;
     /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
     rank.control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }
@@ -394,7 +406,7 @@ static int check_world(struct belay_error *err)
 
 static int init_mpi(struct belay_error *err)
 {
-    int provided, code = MPI_Init_thread(NULL, NULL, VK->mpi_thread_level, &provided);
+    int provided, code = interpose_init_thread(MPI_Init_thread, VK->mpi_thread_level, &provided);
     if (code != MPI_SUCCESS)
         return belay_error_set(err, EIO, "MPI_Init failed with code %d", code);
     GATE->mpi_init_done_ns = gate_now_ns();
@@ -409,12 +421,17 @@ static void restart_program(struct belay_error *err)
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
-    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
-        restore_regions(&restore, 0, VK_ADDRESS, err) ||
+    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(rank.parcel_fd, err) ||
+        init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
         restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
         return;
+    process_free_numbers();
+    if (held_map(err))
+        return;
+    held_close();
     restore_close(&restore);
-    close(rank.image_fd);
+    vk_fd_close_own(rank.image_fd);
+    vk_fd_close_own(rank.parcel_fd);
     advice_restore();
     arguments_show();
     gate_fault("rank.restore", rank.restore_line);
@@ -468,19 +485,19 @@ static void start_again(int argc, char **argv, const struct options *options)
     confine_begin(native);
     snprintf(tries, sizeof tries, "%d", options->tries + 1);
     again[used++] = argv[0];
-    again[used++] = (char *)(uintptr_t)"--native";
+    again[used++] = (char *)(uintptr_t) "--native";
     again[used++] = native;
-    again[used++] = (char *)(uintptr_t)"--tries";
+    again[used++] = (char *)(uintptr_t) "--tries";
     again[used++] = tries;
     if (options->executed) {
-        again[used++] = (char *)(uintptr_t)"--executed";
+        again[used++] = (char *)(uintptr_t) "--executed";
         again[used++] = (char *)(uintptr_t)options->executed;
     }
     if (options->argv0) {
-        again[used++] = (char *)(uintptr_t)"--argv0";
+        again[used++] = (char *)(uintptr_t) "--argv0";
         again[used++] = (char *)(uintptr_t)options->argv0;
     }
-    again[used++] = (char *)(uintptr_t)"--";
+    again[used++] = (char *)(uintptr_t) "--";
     for (char **word = options->command; *word; word++)
         again[used++] = *word;
     execv("/proc/self/exe", again);
@@ -515,6 +532,8 @@ int main(int argc, char **argv)
     let_agent_read();
     interpose_on_abort(gate_announce_exit);
     vk_exec_start(environ, paths.preload, rank.variable);
+    vk_fd_make_spare();
+    held_start(rank.undo_fd);
     vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
     if (rank.restore_line) {
@@ -532,10 +551,6 @@ int main(int argc, char **argv)
         vk_signals_adopt();
         limits_begin();
         settings_begin();
-        vk_fd_drop(rank.sock);
-        vk_fd_drop(rank.event_fd);
-        vk_fd_drop(rank.control->tracking_fd);
-        vk_fd_drop(rank.wake_fd);
         vk_stream_go_on();
         start_program(&paths, program, &options, &err);
     }

@@ -17,10 +17,8 @@
 #define VDSO_ADDRESS 0x15f000100000ul /* belay-vdso.so, not saved, same content after a restart */
 #define VDSO_BYTES (2 * MAP_PAGE_BYTES)
 
-#define VK_ADDRESS 0x160000000000ul        /* struct vk and, behind it, its tables */
+#define VK_ADDRESS 0x160000000000ul /* struct vk and, behind it, its tables */
 #define VK_BYTES 0x10000ul
-#define VK_FD_BITS_ADDRESS 0x160000100000ul /* one bit for each descriptor of the application */
-#define VK_FD_MAX (1ul << 24)
 #define VK_ARENA_ADDRESS 0x160001000000ul /* blocks of threads and records, grown in chunks */
 #define VK_ARENA_END 0x160040000000ul
 #define UPPER_TRAMPOLINES 0x160040000000ul /* within 2 GiB of every library */

@@ -11,12 +11,18 @@ void process_adopt_fds(void);
 void process_note(void);
 
 /*
- * Open the noted descriptors at their numbers, go to the working directory. Before MPI_Init, so that the
- * numbers are free. Descriptors that cannot be made again (sockets, pipes) are closed, with their numbers
- * taken, and are named on standard error. Returns 0, or -1 with err: a file is gone or may not be opened any
- * more.
+ * Open the noted descriptors at their numbers, go to the working directory. The parcel (held.h; -1: none) has
+ * those that no path leads to. Before MPI_Init, so that the numbers are free. Descriptors that cannot be made
+ * again (sockets, pipes) are closed, with their numbers taken, and are named on standard error. Returns 0, or
+ * -1 with err: a file is gone or may not be opened any more.
  */
-int process_restore_fds(struct belay_error *err);
+int process_restore_fds(int parcel, struct belay_error *err);
+
+/*
+ * After MPI_Init, whose descriptors have come above all that the program had open and some more: what is free
+ * in between is free again.
+ */
+void process_free_numbers(void);
 
 /*
  * Start the noted timers with what was left of them: the threads that they signal are there. Set the umask:

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "common/wire/streams.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 /* Pairs of variables (rank, size), the most specific launcher first. */
 static const char *const launcher_variables[][2] = {
@@ -60,21 +60,6 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
     if (rank->rank >= rank->ranks)
         return belay_error_set(err, EINVAL, "the launcher says rank %u of %u", rank->rank, rank->ranks);
     return 0;
-}
-
-int rank_move_high(int fd)
-{
-    struct rlimit limit;
-    int from = 512;
-    if (fd < 0)
-        return -1;
-    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > 64)
-        from = limit.rlim_cur > 65536 ? 65000 : (int)limit.rlim_cur - 32;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
-    if (high < 0)
-        return fd;
-    close(fd);
-    return high;
 }
 
 /*
@@ -148,38 +133,43 @@ static int open_undo_folder(struct rank *rank, const Belay__Wire__RankWelcome *w
         return belay_error_set(err, EPERM, "the undo directory %s is not the one that the agent has made",
                                shown);
     }
-    rank->undo_fd = rank_move_high(fd);
+    rank->undo_fd = (int)vk_fd_own(fd);
     return 0;
 }
 
 /* It may be of another version, or confused; what it brings is mapped, waited for and restored. */
 static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire__RankWelcome *welcome,
-                         const int fds[5], unsigned fd_count, struct belay_error *err)
+                         const int fds[6], unsigned fd_count, struct belay_error *err)
 {
     const char *folder = welcome->undo_folder;
     bool is_folder = !folder[0] || (folder[0] == '/' && strlen(folder) < PATH_MAX);
-    if (fd_count != (welcome->restore_line ? 5u : 4u) || !is_folder || welcome->epoch == 0 ||
-        (hello->epoch && welcome->epoch != hello->epoch))
+    unsigned expected = (welcome->restore_line ? 5u : 4u) + (welcome->has_parcel ? 1u : 0u);
+    struct stat st;
+    if (fd_count != expected || (welcome->has_parcel && !welcome->restore_line) || !is_folder ||
+        welcome->epoch == 0 || (hello->epoch && welcome->epoch != hello->epoch))
         return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
     if (descriptor_check_memory(fds[0], CONTROL_BYTES, "the control page", err) ||
         descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes the agent", err) ||
         descriptor_check_memory(fds[2], STREAMS_BYTES, "the memory of standard streams", err) ||
         descriptor_check_kind(fds[3], DESCRIPTOR_EVENT, "what wakes the reader of streams", err))
         return -1;
+    if (welcome->has_parcel && (fstat(fds[5], &st) || !S_ISSOCK(st.st_mode)))
+        return belay_error_set(err, EPROTO, "the agent's welcome makes no sense");
     return welcome->restore_line ? image_check_memfd(fds[4], err) : 0;
 }
 
-static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[5])
+static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[6])
 {
     rank->epoch = welcome->epoch;
     rank->restore_line = welcome->restore_line;
     rank->undo_limit_bytes = welcome->undo_limit_bytes;
     rank->undo_total_bytes = welcome->undo_total_bytes;
     rank->is_output_forwarded = welcome->is_output_forwarded;
-    rank->event_fd = rank_move_high(fds[1]);
-    rank->streams_fd = rank_move_high(fds[2]);
-    rank->wake_fd = rank_move_high(fds[3]);
-    rank->image_fd = welcome->restore_line ? rank_move_high(fds[4]) : -1;
+    rank->event_fd = (int)vk_fd_own(fds[1]);
+    rank->streams_fd = (int)vk_fd_own(fds[2]);
+    rank->wake_fd = (int)vk_fd_own(fds[3]);
+    rank->image_fd = welcome->restore_line ? (int)vk_fd_own(fds[4]) : -1;
+    rank->parcel_fd = welcome->has_parcel ? (int)vk_fd_own(fds[5]) : -1;
 }
 
 static int map_control(struct rank *rank, int fd, struct belay_error *err)
@@ -201,8 +191,8 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
                       struct belay_error *err)
 {
     char rundir[PATH_MAX];
-    int fds[5] = {-1, -1, -1, -1, -1}, result = -1;
-    unsigned fd_count = 5;
+    int fds[6] = {-1, -1, -1, -1, -1, -1}, result = -1;
+    unsigned fd_count = 6;
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = (Belay__Wire__RankHello *)(uintptr_t)hello;
@@ -223,7 +213,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);
     if (result == 0)
-        rank->sock = rank_move_high(sock);
+        rank->sock = (int)vk_fd_own(sock);
     return result; /* if it has failed, this process ends */
 }
 

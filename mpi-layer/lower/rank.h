@@ -16,10 +16,11 @@ struct rank {
     uint32_t epoch;
     uint64_t restore_line; /* 0: start from the beginning */
     struct control *control;
-    int sock;     /* stays open for life: its end tells the agent of ours */
-    int event_fd; /* written to wake the agent */
-    int image_fd; /* -1 unless restore_line > 0; the restore closes it */
-    int undo_fd; /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
+    int sock;      /* stays open for life: its end tells the agent of ours */
+    int event_fd;  /* written to wake the agent */
+    int parcel_fd; /* open files of the line (held.h), -1: none */
+    int image_fd;  /* -1 unless restore_line > 0; the restore closes it */
+    int undo_fd;   /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
     uint64_t undo_limit_bytes, undo_total_bytes;
     int streams_fd; /* of the job (common/wire/streams.h) */
     int wake_fd;    /* of their reader */
@@ -38,8 +39,5 @@ int rank_from_environment(struct rank *rank, struct belay_error *err);
  * agent refuses this rank: other program, other libc, another number of ranks ...).
  */
 int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err);
-
-/* Move a descriptor out of the way of the numbers that a restored application needs. -1 stays -1. */
-int rank_move_high(int fd);
 
 #endif

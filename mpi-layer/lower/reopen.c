@@ -12,6 +12,7 @@
 
 #include "common/util/escape.h"
 #include "common/wire/undo_replaced.h"
+#include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/vk.h"
 
 #define PATH_BYTES 4096
@@ -90,9 +91,9 @@ int reopen_is_same(const char *path, const struct file_id *id)
 
 /* ---- descriptors ---- */
 
-static int flags_of(const struct fd_record *record)
+int reopen_flags(const struct fd_record *record)
 {
-    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
+    int flags = record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW | O_ASYNC);
     if (S_ISREG(record->id.mode))
         flags &= ~O_TMPFILE; /* made without a name, and given one */
     return flags | O_NOCTTY;
@@ -124,12 +125,12 @@ static bool is_as_good(const struct fd_record *record, int fd)
     return S_ISREG(st.st_mode) && (is_of_kernel(fd) || (access_of(record) == O_RDONLY && is_alike));
 }
 
-static int find(const struct fd_record *record)
+static int find(const struct fd_record *record, const char *path)
 {
-    int fd = reopen_find(&record->id, record->path), code = errno;
+    int fd = reopen_find(&record->id, path), code = errno;
     if (fd >= 0)
         return fd;
-    fd = open(record->path, O_PATH | O_CLOEXEC);
+    fd = open(path, O_PATH | O_CLOEXEC);
     if (fd >= 0 && is_as_good(record, fd))
         return fd;
     if (fd >= 0)
@@ -142,10 +143,10 @@ static int find(const struct fd_record *record)
 static int make_nameless(const struct fd_record *record, int messages)
 {
     char folder[PATH_BYTES], shown[ESCAPE_PATH_BYTES];
-    const char *slash = strrchr(record->path, '/');
+    const char *slash = strrchr(fd_path(record), '/');
     if (!S_ISREG(record->id.mode) || access_of(record) != O_WRONLY || !slash)
         return -1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - record->path) + 1, record->path);
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - fd_path(record)) + 1, fd_path(record));
     int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC | (record->status_flags & (O_APPEND | O_NONBLOCK)),
                   0600);
     if (fd < 0 || ftruncate(fd, record->bytes) < 0) {
@@ -155,14 +156,14 @@ static int make_nameless(const struct fd_record *record, int messages)
     }
     dprintf(messages,
             "belay: %s has been removed or replaced: what the program writes to it (descriptor %d) is lost\n",
-            escape_text(shown, sizeof shown, record->path), record->fd);
+            escape_text(shown, sizeof shown, fd_path(record)), record->fd);
     return fd;
 }
 
 static int refuse(const struct fd_record *record, int code, struct belay_error *err)
 {
     char shown[ESCAPE_PATH_BYTES];
-    escape_text(shown, sizeof shown, record->path);
+    escape_text(shown, sizeof shown, fd_path(record));
     if (code == ESTALE)
         return belay_error_set(
             err, code,
@@ -174,10 +175,10 @@ static int refuse(const struct fd_record *record, int code, struct belay_error *
                            record->fd, strerror(code));
 }
 
-int reopen_record(const struct fd_record *record, int messages, struct belay_error *err)
+int reopen_record(const struct fd_record *record, const char *path, int messages, struct belay_error *err)
 {
-    int found = find(record), code = errno;
-    int fd = found >= 0 ? file_id_reopen(found, flags_of(record)) : make_nameless(record, messages);
+    int found = find(record, path), code = errno;
+    int fd = found >= 0 ? file_id_reopen_own(found, reopen_flags(record)) : make_nameless(record, messages);
     if (fd < 0)
         return refuse(record, found >= 0 ? errno : code, err);
     if (found >= 0)

@@ -23,8 +23,13 @@
  */
 int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err);
 
-/* What was noted of a descriptor's file: a new descriptor. Lines go to `messages`. -1 with err. */
-int reopen_record(const struct fd_record *record, int messages, struct belay_error *err);
+/*
+ * What was noted of a descriptor's file: a new descriptor. `path` is the noted one, or what it means in this
+ * process. Lines go to `messages`. -1 with err.
+ */
+int reopen_record(const struct fd_record *record, const char *path, int messages, struct belay_error *err);
+/* ... by these flags. */
+int reopen_flags(const struct fd_record *record);
 
 /* Go to the noted working directory. Returns 0, or -1 with err. */
 int reopen_cwd(struct belay_error *err);

@@ -101,8 +101,10 @@ static int open_by_identity(const struct image_region *region, const char *path,
 static int open_region_file(const struct image_region *region, const char *path, struct belay_error *err)
 {
     struct stat st;
-    bool is_writable = region->kind == IMAGE_REGION_SHARED_FILE && (region->prot & PROT_WRITE);
-    int fd = open_by_identity(region, path, (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    bool is_shared = region->kind == IMAGE_REGION_SHARED_FILE; /* and may be made writable later */
+    int fd = open_by_identity(region, path, (is_shared ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    if (fd < 0 && is_shared && !(region->prot & PROT_WRITE))
+        fd = open_by_identity(region, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st)) {
         if (fd < 0 && errno == ESTALE)
             belay_error_set(err, ESTALE,

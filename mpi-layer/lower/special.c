@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/sockets.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
@@ -30,28 +33,8 @@ int special_place(int fd, const struct fd_record *record)
         if (moved < 0)
             return -1;
     }
+    vk_fd_add(record->fd);
     return fcntl(record->fd, F_SETFD, record->fd_flags);
-}
-
-/* Room for `bytes` more behind the noted details, in saved memory. NULL: out of memory. */
-static char *text_reserve(size_t bytes)
-{
-    if (VK->fd_text_bytes + bytes > VK->fd_text_capacity) {
-        uint64_t capacity = 2 * (VK->fd_text_bytes + bytes);
-        char *larger = vk_larger(VK->fd_text, VK->fd_text_bytes, capacity);
-        if (!larger)
-            return NULL;
-        VK->fd_text = larger;
-        VK->fd_text_capacity = capacity;
-    }
-    return VK->fd_text + VK->fd_text_bytes;
-}
-
-static void text_commit(struct fd_record *record, size_t bytes)
-{
-    record->text = VK->fd_text_bytes;
-    record->text_bytes = bytes;
-    VK->fd_text_bytes += bytes;
 }
 
 /* Read a file of /proc into `text`. Returns its length, or `room` if there is more. */
@@ -70,34 +53,84 @@ static size_t read_text(const char *path, char *text, size_t room)
     return used;
 }
 
+/* All of a descriptor's fdinfo. */
 static void note_fdinfo(struct fd_record *record)
 {
     char path[64], *text;
     size_t room = 4096, used = 0;
+    ssize_t got = 1;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
-    while ((text = text_reserve(room)) && (used = read_text(path, text, room)) == room)
-        room *= 2;
-    if (text) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && got > 0 && (text = fd_note_reserve(room))) {
+        got = read(fd, text + used, room - used - 1);
+        used += got > 0 ? (size_t)got : 0;
         text[used] = 0;
-        text_commit(record, used + 1);
+        room = room - used < 4096 ? 2 * room : room;
     }
+    if (fd >= 0)
+        close(fd);
+    if (used)
+        fd_note_commit(record, used + 1);
+}
+
+static bool is_readable(const struct fd_record *record)
+{
+    struct pollfd ready = {.fd = record->fd, .events = POLLIN};
+    return poll(&ready, 1, 0) != 0;
+}
+
+/* The same as at the line before. */
+static bool note_again(struct fd_record *record)
+{
+    const char *details;
+    const struct fd_record *old = fd_note_before(record, &details);
+    char *text = old && old->text_bytes ? fd_note_reserve(old->text_bytes) : NULL;
+    if (!text)
+        return false;
+    memcpy(text, details, old->text_bytes);
+    fd_note_commit(record, old->text_bytes);
+    return true;
+}
+
+/* A pipe of ours, for all pipes of the program that hold something. */
+static int scratch[2] = {-1, -1};
+static int scratch_bytes;
+
+static bool make_scratch(int bytes)
+{
+    if (scratch[0] < 0 && pipe2(scratch, O_CLOEXEC | O_NONBLOCK)) {
+        scratch[0] = -1;
+        return false;
+    }
+    if (scratch_bytes < bytes)
+        scratch_bytes = fcntl(scratch[1], F_SETPIPE_SZ, bytes);
+    return scratch_bytes >= bytes;
+}
+
+static void drop_scratch(void)
+{
+    if (scratch[0] >= 0) {
+        close(scratch[0]);
+        close(scratch[1]);
+    }
+    scratch[0] = -1;
+    scratch_bytes = 0;
 }
 
 /* What a pipe holds, without taking it out: tee(2) copies it to a pipe of ours. */
 static void note_pipe(struct fd_record *record)
 {
-    int copy[2], bytes = 0;
+    int bytes = 0;
     if ((record->status_flags & O_ACCMODE) != O_RDONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
         return;
-    char *text = text_reserve((size_t)bytes);
-    if (!text || pipe2(copy, O_CLOEXEC | O_NONBLOCK))
+    char *text = fd_note_reserve((size_t)bytes);
+    if (!text || !make_scratch((int)record->bytes))
         return;
-    fcntl(copy[1], F_SETPIPE_SZ, fcntl(record->fd, F_GETPIPE_SZ));
-    ssize_t copied = tee(record->fd, copy[1], (size_t)bytes, SPLICE_F_NONBLOCK);
-    ssize_t got = copied > 0 ? read(copy[0], text, (size_t)copied) : 0;
-    close(copy[0]);
-    close(copy[1]);
-    text_commit(record, got > 0 ? (size_t)got : 0);
+    ssize_t copied = tee(record->fd, scratch[1], (size_t)bytes, SPLICE_F_NONBLOCK);
+    ssize_t got = copied > 0 ? read(scratch[0], text, (size_t)copied) : 0;
+    if (got < copied)
+        drop_scratch();
+    fd_note_commit(record, got > 0 ? (size_t)got : 0);
 }
 
 static const char *details(const struct fd_record *record)
@@ -105,31 +138,70 @@ static const char *details(const struct fd_record *record)
     return record->text_bytes ? VK->fd_text + record->text : "";
 }
 
-static bool is_nameless(const struct fd_record *record)
+static bool is_nameless(const struct fd_record *record, const char *path)
 {
     static const char ending[] = " (deleted)";
-    size_t length = strlen(record->path), tail = sizeof ending - 1;
-    return record->kind == FD_FILE && record->bytes >= 0 && length > tail &&
-           !strcmp(record->path + length - tail, ending);
+    size_t length = strlen(path), tail = sizeof ending - 1;
+    return record->kind == FD_FILE && record->bytes >= 0 && record->links == 0 && length > tail &&
+           !strcmp(path + length - tail, ending);
 }
 
-/* A file that has no name any more (tmpfile(), a memfd): its content is all there will be of it. */
-static void note_nameless(struct fd_record *record)
+/* Once for each rank. */
+static void say_too_large(const struct fd_record *record, const char *path)
+{
+    static bool is_said;
+    char text[400];
+    if (is_said)
+        return;
+    is_said = true;
+    snprintf(text, sizeof text,
+             "descriptor %d (%.200s) has no name and more than 64 MiB, and cannot be kept open elsewhere: a "
+             "restart "
+             "would be refused",
+             record->fd, path);
+    GATE->say(text);
+}
+
+/*
+ * A file that has no name any more (tmpfile(), a memfd), and that is not in the parcel (held.h): its content
+ * is all there will be of it.
+ */
+static void note_nameless(struct fd_record *record, const char *name)
 {
     char path[64];
+    if (record->bytes > NAMELESS_LIMIT_BYTES)
+        say_too_large(record, name);
     snprintf(path, sizeof path, "/proc/self/fd/%d", record->fd);
-    char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? text_reserve((size_t)record->bytes + 1) : NULL;
+    char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? fd_note_reserve((size_t)record->bytes + 1) : NULL;
     int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* the program's own may be write-only */
     ssize_t got = fd >= 0 ? pread(fd, text, (size_t)record->bytes, 0) : -1;
     if (fd >= 0)
         close(fd);
     if (got == record->bytes)
-        text_commit(record, (size_t)got + 1);
+        fd_note_commit(record, (size_t)got + 1);
+}
+
+/* The same file, opened once more: a descriptor of its own. */
+static bool open_again(const struct fd_record *record)
+{
+    char path[64];
+    for (const struct fd_record *other = VK->fds; other < record; other++) {
+        if (other->same_as >= 0 || !file_id_is_same(&other->id, &record->id))
+            continue;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", other->fd);
+        int fd = open(path, (record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_TMPFILE)) | O_CLOEXEC);
+        if (fd < 0 || special_place(fd, record) < 0)
+            return false;
+        return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
+    }
+    return false;
 }
 
 static bool restore_nameless(const struct fd_record *record)
 {
-    if (!is_nameless(record) || record->text_bytes != (uint64_t)record->bytes + 1)
+    if (is_nameless(record, fd_path(record)) && open_again(record))
+        return true;
+    if (!is_nameless(record, fd_path(record)) || record->text_bytes != (uint64_t)record->bytes + 1)
         return false;
     int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
     if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes ||
@@ -139,56 +211,161 @@ static bool restore_nameless(const struct fd_record *record)
     return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
 }
 
-void special_note(struct fd_record *record)
-{
-    if (is_nameless(record))
-        note_nameless(record);
-    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
-        record->kind == FD_SIGNAL)
-        note_fdinfo(record);
-    else if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
-        note_pipe(record);
-}
-
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
-static const char *field(const struct fd_record *record, const char *name)
+static const char *field_of(const char *text, const char *name)
 {
-    const char *at = strstr(details(record), name);
+    const char *at = strstr(text, name);
     return at ? at + strlen(name) : NULL;
 }
 
+static const char *field(const struct fd_record *record, const char *name)
+{
+    return field_of(details(record), name);
+}
+
+struct event_note {
+    uint64_t count;
+    int32_t is_semaphore, reserved;
+};
+
+/* What a timerfd is set to. */
+struct timer_note {
+    int32_t clock, set_flags;
+    uint64_t ticks;
+    struct itimerspec setting;
+};
+
+static bool read_timer(const struct fd_record *record, struct timer_note *note)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
+    text[read_text(path, text, sizeof text - 1)] = 0;
+    const char *clock = field_of(text, "clockid:"), *value = field_of(text, "it_value:"),
+               *interval = field_of(text, "it_interval:"), *ticks = field_of(text, "ticks:"),
+               *flags = field_of(text, "settime flags:");
+    struct itimerspec *setting = &note->setting;
+    if (!clock || !value || !interval || !ticks || !flags ||
+        sscanf(value, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&setting->it_value.tv_sec,
+               (int64_t *)&setting->it_value.tv_nsec) != 2 ||
+        sscanf(interval, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&setting->it_interval.tv_sec,
+               (int64_t *)&setting->it_interval.tv_nsec) != 2)
+        return false;
+    note->clock = atoi(clock);
+    note->set_flags = (int)strtol(flags, NULL, 8);
+    note->ticks = strtoull(ticks, NULL, 10);
+    return true;
+}
+
+static bool read_event(const struct fd_record *record, struct event_note *note)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
+    text[read_text(path, text, sizeof text - 1)] = 0;
+    const char *count = field_of(text, "eventfd-count:"), *semaphore = field_of(text, "eventfd-semaphore:");
+    if (count)
+        note->count = strtoull(count, NULL, 16);
+    if (semaphore) /* since Linux 6.5 */
+        note->is_semaphore = atoi(semaphore);
+    return count;
+}
+
+static void note_bytes(struct fd_record *record, const void *bytes, size_t count)
+{
+    char *room = fd_note_reserve(count);
+    if (!room)
+        return;
+    memcpy(room, bytes, count);
+    fd_note_commit(record, count);
+}
+
+/* ---- noting: to read fdinfo takes as long as ten other calls, and is left out where it would tell nothing
+ * ---- */
+
+/* One that cannot be read counts zero. */
+static void note_event(struct fd_record *record)
+{
+    uint64_t hint = vk_fd_hint(record->fd);
+    struct event_note note = {.is_semaphore = hint >> 8 & EFD_SEMAPHORE ? 1 : 0};
+    if ((hint && !is_readable(record)) || read_event(record, &note))
+        note_bytes(record, &note, sizeof note);
+}
+
+/* One that cannot be read has not expired. */
+static void note_timer(struct fd_record *record)
+{
+    uint64_t hint = vk_fd_hint(record->fd);
+    struct timer_note note = {.clock = (int32_t)(hint >> 8 & 0xffffff), .set_flags = (int32_t)(hint >> 32)};
+    bool is_known = hint && !is_readable(record);
+    if (is_known ? timerfd_gettime(record->fd, &note.setting) == 0 : read_timer(record, &note))
+        note_bytes(record, &note, sizeof note);
+}
+
+void special_note(struct fd_record *record, const char *path)
+{
+    switch (record->kind) {
+    case FD_FILE:
+        if (!record->held && is_nameless(record, path))
+            note_nameless(record, path);
+        break;
+    case FD_EVENT:
+        note_event(record);
+        break;
+    case FD_TIMER:
+        note_timer(record);
+        break;
+    case FD_SIGNAL:
+        if (!note_again(record))
+            note_fdinfo(record);
+        break;
+    case FD_EPOLL:
+        note_fdinfo(record);
+        break;
+    case FD_PIPE:
+    case FD_ENDED_PIPE:
+        note_pipe(record);
+        break;
+    case FD_SOCKET:
+        sockets_note(record);
+        break;
+    }
+}
+
+void special_note_end(void)
+{
+    drop_scratch();
+}
+
+/* ---- restoring ---- */
+
 static bool restore_event(const struct fd_record *record)
 {
-    const char *count = field(record, "eventfd-count:"), *semaphore = field(record, "eventfd-semaphore:");
-    int flags = (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
-                (semaphore && atoi(semaphore) ? EFD_SEMAPHORE : 0);
-    int fd = eventfd(0, flags);
-    uint64_t value = count ? strtoull(count, NULL, 16) : 0;
+    struct event_note note;
+    if (record->text_bytes != sizeof note)
+        return false;
+    memcpy(&note, details(record), sizeof note);
+    int fd = eventfd(0, (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
+                            (note.is_semaphore ? EFD_SEMAPHORE : 0));
     if (fd < 0 || special_place(fd, record) < 0)
         return false;
-    return !value || write(record->fd, &value, sizeof value) == sizeof value;
+    vk_fd_set_hint(record->fd, VK_FD_HINT_EVENT(note.is_semaphore ? EFD_SEMAPHORE : 0));
+    return !note.count || write(record->fd, &note.count, sizeof note.count) == sizeof note.count;
 }
 
 static bool restore_timer(const struct fd_record *record)
 {
-    struct itimerspec timer = {{0, 0}, {0, 0}};
-    const char *clock = field(record, "clockid:"), *value = field(record, "it_value:"),
-               *interval = field(record, "it_interval:"), *ticks = field(record, "ticks:"),
-               *flags = field(record, "settime flags:");
-    if (!clock || !value || !interval || !ticks || !flags ||
-        sscanf(value, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_value.tv_sec,
-               (int64_t *)&timer.it_value.tv_nsec) != 2 ||
-        sscanf(interval, " (%" SCNd64 ", %" SCNd64 ")", (int64_t *)&timer.it_interval.tv_sec,
-               (int64_t *)&timer.it_interval.tv_nsec) != 2)
+    struct timer_note note;
+    if (record->text_bytes != sizeof note)
         return false;
-    int fd = timerfd_create(atoi(clock), record->status_flags & O_NONBLOCK ? TFD_NONBLOCK : 0);
-    int set_flags = (int)strtol(flags, NULL, 8);
-    uint64_t expired = strtoull(ticks, NULL, 10);
-    if ((set_flags & TFD_TIMER_ABSTIME) && (timer.it_value.tv_sec || timer.it_value.tv_nsec))
-        vk_timer_due(atoi(clock), (int64_t *)&timer.it_value);
-    if (fd < 0 || special_place(fd, record) < 0 || timerfd_settime(record->fd, set_flags, &timer, NULL))
+    memcpy(&note, details(record), sizeof note);
+    int fd = timerfd_create(note.clock, record->status_flags & O_NONBLOCK ? TFD_NONBLOCK : 0);
+    struct timespec *value = &note.setting.it_value;
+    if ((note.set_flags & TFD_TIMER_ABSTIME) && (value->tv_sec || value->tv_nsec))
+        vk_timer_due(note.clock, (int64_t *)value);
+    if (fd < 0 || special_place(fd, record) < 0 ||
+        timerfd_settime(record->fd, note.set_flags, &note.setting, NULL))
         return false;
-    return !expired || ioctl(record->fd, TFD_IOC_SET_TICKS, &expired) == 0;
+    vk_fd_set_hint(record->fd, VK_FD_HINT_TIMER(note.clock, note.set_flags));
+    return !note.ticks || ioctl(record->fd, TFD_IOC_SET_TICKS, &note.ticks) == 0;
 }
 
 static bool restore_signal(const struct fd_record *record)
@@ -206,16 +383,40 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
+/* Pipes by their inodes, of each end the first descriptor. */
+static const struct fd_record **pipes;
+static size_t pipe_count;
+
+static int compare_pipes(const void *left, const void *right)
+{
+    const struct fd_record *one = *(const struct fd_record *const *)left;
+    const struct fd_record *other = *(const struct fd_record *const *)right;
+    return one->id.inode < other->id.inode ? -1 : one->id.inode > other->id.inode;
+}
+
+static void sort_pipes(void)
+{
+    pipe_count = 0;
+    pipes = calloc(VK->fd_count + 1, sizeof *pipes);
+    for (uint64_t i = 0; pipes && i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_PIPE && VK->fds[i].same_as < 0)
+            pipes[pipe_count++] = &VK->fds[i];
+    if (pipes)
+        qsort(pipes, pipe_count, sizeof *pipes, compare_pipes);
+}
+
 /* The other end of the same pipe among the noted descriptors. */
 static const struct fd_record *other_end(const struct fd_record *record)
 {
-    for (uint64_t i = 0; i < VK->fd_count; i++) {
-        const struct fd_record *other = &VK->fds[i];
-        if (other != record && other->kind == FD_PIPE && other->same_as < 0 &&
-            !strcmp(other->path, record->path) &&
-            (other->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
-            return other;
-    }
+    if (!pipes)
+        sort_pipes();
+    const struct fd_record **at =
+        pipes ? bsearch(&record, pipes, pipe_count, sizeof *pipes, compare_pipes) : NULL;
+    while (at && at > pipes && at[-1]->id.inode == record->id.inode)
+        at--;
+    for (; at && at < pipes + pipe_count && (*at)->id.inode == record->id.inode; at++)
+        if (((*at)->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
+            return *at;
     return NULL;
 }
 
@@ -235,7 +436,7 @@ static bool restore_pipe(const struct fd_record *record)
     if (!other)
         return false;
     if (other < record) /* made with its other end */
-        return true;
+        return vk_fd_is_made(record->fd);
     const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
         return false;
@@ -286,6 +487,8 @@ bool special_restore(const struct fd_record *record)
         return restore_pipe(record);
     case FD_ENDED_PIPE:
         return restore_ended_pipe(record);
+    case FD_SOCKET:
+        return sockets_restore(record);
     }
     return false;
 }
@@ -305,6 +508,8 @@ static void watch_all(const struct fd_record *record)
 
 void special_restore_epoll(void)
 {
+    free(pipes);
+    pipes = NULL;
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
             watch_all(&VK->fds[i]);

@@ -10,8 +10,11 @@
 
 #include "mpi-layer/lower/gate.h"
 
-/* Note what a restart needs of the record's descriptor. The kinds that have nothing are left alone. */
-void special_note(struct fd_record *record);
+/* Note what a restart needs of the record's descriptor (fd_note.h). Kinds that have nothing are left alone.
+ */
+void special_note(struct fd_record *record, const char *path);
+/* That was the last one. */
+void special_note_end(void);
 
 /* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
 bool special_restore(const struct fd_record *record);

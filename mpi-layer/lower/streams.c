@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define FIRST_PTY_MAJOR 136
@@ -32,8 +33,8 @@ static struct vk_stream_id identify(int fd)
     struct vk_stream_id none = {0, 0};
     if (fstat(fd, &st) || !is_channel(&st))
         return none;
-    if (noted && sscanf(noted, "%lx:%lx %lx:%lx %lx:%lx", &ids[0], &ids[1], &ids[2], &ids[3], &ids[4],
-                        &ids[5]) == 6 &&
+    if (noted &&
+        sscanf(noted, "%lx:%lx %lx:%lx %lx:%lx", &ids[0], &ids[1], &ids[2], &ids[3], &ids[4], &ids[5]) == 6 &&
         (ids[2 * fd] != st.st_dev || ids[2 * fd + 1] != st.st_ino))
         return none;
     return (struct vk_stream_id){st.st_dev, st.st_ino};
@@ -43,9 +44,9 @@ int streams_start(struct rank *rank, struct belay_error *err)
 {
     const int access = PROT_READ | PROT_WRITE;
     void *head = mmap(NULL, STREAMS_PAGE_BYTES, access, MAP_SHARED, rank->streams_fd, 0);
-    void *slot = mmap(NULL, STREAMS_SLOT_BYTES, access, MAP_SHARED, rank->streams_fd,
-                      (off_t)STREAMS_SLOT(rank->rank));
-    close(rank->streams_fd);
+    void *slot =
+        mmap(NULL, STREAMS_SLOT_BYTES, access, MAP_SHARED, rank->streams_fd, (off_t)STREAMS_SLOT(rank->rank));
+    vk_fd_close_own(rank->streams_fd);
     if (head == MAP_FAILED || slot == MAP_FAILED)
         return belay_error_errno(err, "cannot map the memory of standard streams");
     struct vk_streams streams = {

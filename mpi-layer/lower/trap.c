@@ -21,13 +21,6 @@
 #define SA_RESTORER 0x04000000
 #endif
 
-static int hidden_fd = -1; /* closed in a child */
-
-void trap_hide_from_children(int fd)
-{
-    hidden_fd = fd;
-}
-
 /* How a call behind a patched call site goes on; trap.S knows the numbers. */
 enum trap_next {
     TRAP_NEXT_RETURN = 0,   /* it is done */
@@ -87,30 +80,33 @@ static void become_child(uint64_t *mask)
     VK->threads_lock = 0;
     vk_timers_forget();
     vk_signals_become_child(mask);
-    if (hidden_fd >= 0)
-        raw1(SYS_close, hidden_fd);
+    vk_fd_close_all_own();
 }
 
-static long serve_fork(long nr, ucontext_t *uc)
+static long serve_fork(long nr, ucontext_t *uc, const long args[6])
 {
-    const greg_t *g = uc->uc_mcontext.gregs;
     bool is_direct = vk_is_own_process(); /* not a vfork()ed child that forks */
-    long result = raw_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+    long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (result == 0 && is_direct)
         become_child((uint64_t *)(void *)&uc->uc_sigmask);
     return result;
 }
 
 /* From the first socket timeout on the calls that it may end are waits; no other program pays for that. */
-static long serve_setsockopt(const greg_t *g)
+static long serve_setsockopt(const long args[6])
 {
-    long result = raw_syscall(SYS_setsockopt, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], 0);
+    long result = raw_syscall(SYS_setsockopt, args[0], args[1], args[2], args[3], args[4], 0);
     if (result == 0 && !VK->has_socket_timeouts) {
         filter_install_for_sockets();
         VK->has_socket_timeouts = 1;
         vk_wait_choose_entry();
     }
     return result;
+}
+
+void vk_trap_mprotect(void)
+{
+    filter_install_for_mprotect();
 }
 
 /* A vfork()ed child that exits never comes back to where this is counted. */
@@ -129,36 +125,35 @@ static void serve_wait(greg_t *g, long nr)
 }
 
 /* Does it move to a file what it may have to wait for, from a pipe or a socket? */
-static bool waits_for_input(long nr, const greg_t *g)
+static bool waits_for_input(long nr, const long args[6])
 {
-    return (nr == SYS_splice && vk_fd_class(g[REG_RDI]) != VK_FD_REGULAR) ||
-           (nr == SYS_sendfile && vk_fd_class(g[REG_RSI]) != VK_FD_REGULAR);
+    return (nr == SYS_splice && vk_fd_class(args[0]) != VK_FD_REGULAR) ||
+           (nr == SYS_sendfile && vk_fd_class(args[1]) != VK_FD_REGULAR);
 }
 
 /*
  * A call that writes: to a file, to a standard stream, or elsewhere. What may block for long (a pipe, a
  * socket) is made from the page of code, where our signal may find it.
  */
-static void serve_write(ucontext_t *uc, long nr)
+static void serve_write(ucontext_t *uc, long nr, const long args[6])
 {
     greg_t *g = uc->uc_mcontext.gregs;
-    enum vk_fd_class class = vk_fd_class(vk_file_written_fd(nr, g[REG_RDI], g[REG_RDX]));
+    enum vk_fd_class class = vk_fd_class(vk_file_written_fd(nr, args[0], args[2]));
     bool is_elsewhere =
-        (class != VK_FD_REGULAR || waits_for_input(nr, g)) && vk_is_own_process() && vk_is_rank();
-    if (is_elsewhere && vk_fd_is_stream(class) && (nr == SYS_write || nr == SYS_writev))
+        (class != VK_FD_REGULAR || waits_for_input(nr, args)) && vk_is_own_process() && vk_is_rank();
+    bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(args[2]));
+    if (is_elsewhere && vk_fd_is_stream(class) && is_output)
         vk_stream_write(uc, nr, vk_fd_stream(class));
     else if (is_elsewhere)
         serve_wait(g, nr);
     else
-        g[REG_RAX] =
-            vk_file_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+        g[REG_RAX] = vk_file_syscall(nr, args);
 }
 
-static long serve_exec(const ucontext_t *uc, long nr)
+static long serve_exec(const ucontext_t *uc, long nr, const long args[6])
 {
-    const greg_t *g = uc->uc_mcontext.gregs;
-    uint64_t arguments[] = {(uint64_t)g[REG_RDI], (uint64_t)g[REG_RSI], (uint64_t)g[REG_RDX],
-                            (uint64_t)g[REG_R10], (uint64_t)g[REG_R8]};
+    uint64_t arguments[] = {(uint64_t)args[0], (uint64_t)args[1], (uint64_t)args[2], (uint64_t)args[3],
+                            (uint64_t)args[4]};
     return vk_exec(nr, arguments, frame_mask(uc));
 }
 
@@ -167,40 +162,44 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     (void)signal;
     ucontext_t *uc = context;
     greg_t *g = uc->uc_mcontext.gregs;
-    long nr = info->si_syscall;
+    long nr = info->si_syscall, args[6];
     if (info->si_code != 1 /* SYS_SECCOMP */) {
         vk_signals_forward(info);
         return;
     }
     thread_self()->in_vk++;
+    vk_arguments(g, nr, args);
     if (nr == SYS_exit || nr == SYS_exit_group)
         leave_shared_block();
-    if (nr == SYS_clone && (g[REG_RDI] & CLONE_THREAD))
+    if (!vk_is_sound(nr, args))
+        g[REG_RAX] = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+    else if (nr == SYS_clone && (g[REG_RDI] & CLONE_THREAD))
         g[REG_RAX] = serve_clone_thread(uc);
     else if (nr == SYS_clone || nr == SYS_fork)
-        g[REG_RAX] = serve_fork(nr, uc);
+        g[REG_RAX] = serve_fork(nr, uc, args);
     else if (nr == SYS_exit && vk_is_own_process() && vk_is_rank())
         thread_exit();
     else if (nr == SYS_execve || nr == SYS_execveat)
-        g[REG_RAX] = serve_exec(uc, nr);
-    else if (vk_is_rank() && vk_file_is_open(nr) &&
-             vk_file_is_open_wait(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]))
+        g[REG_RAX] = serve_exec(uc, nr, args);
+    else if (vk_is_rank() && vk_file_is_open(nr) && vk_file_is_open_wait(nr, args[0], args[1], args[2]))
         serve_wait(g, nr);
     else if (vk_file_is_write(nr))
-        serve_write(uc, nr);
-    else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(g[REG_RDI]))
+        serve_write(uc, nr, args);
+    else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(args[0]))
         vk_stream_read(uc, nr);
-    else if (filter_is_wait(nr))
+    else if (filter_is_wait(nr, args))
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
-        g[REG_RAX] = serve_setsockopt(g);
+        g[REG_RAX] = serve_setsockopt(args);
+    else if (nr == SYS_mprotect || nr == SYS_pkey_mprotect)
+        g[REG_RAX] = vk_mprotect(nr, args);
     else if (nr == SYS_rt_sigprocmask) /* sigreturn will install the frame's mask */
-        g[REG_RAX] = vk_sigprocmask_in_trap((uint64_t *)(void *)&uc->uc_sigmask, g[REG_RDI],
-                                            (const uint64_t *)g[REG_RSI], (uint64_t *)g[REG_RDX], g[REG_R10]);
+        g[REG_RAX] = vk_sigprocmask_in_trap((uint64_t *)(void *)&uc->uc_sigmask, args[0],
+                                            (const uint64_t *)args[1], (uint64_t *)args[2], args[3]);
     else if (nr == SYS_rt_sigpending)
-        g[REG_RAX] = vk_sigpending(frame_mask(uc), (uint64_t *)g[REG_RDI], g[REG_RSI]);
+        g[REG_RAX] = vk_sigpending(frame_mask(uc), (uint64_t *)args[0], args[1]);
     else
-        g[REG_RAX] = vk_syscall(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX], g[REG_R10], g[REG_R8], g[REG_R9]);
+        g[REG_RAX] = vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     thread_self()->in_vk--;
 }
 
@@ -213,7 +212,8 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     uint64_t all = ~0ul, mask = 0;
     long result;
     enum vk_fd_class class = vk_fd_class(fd);
-    bool is_stream = vk_fd_is_stream(class) && nr != SYS_pwrite64, is_done = true;
+    bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(count));
+    bool is_stream = vk_fd_is_stream(class) && is_output, is_done = true;
     if (!vk_is_rank() || (is_stream && !vk_is_own_process()))
         return (struct trap_verdict){raw4(nr, fd, data, count, offset), TRAP_NEXT_RETURN};
     if (class != VK_FD_REGULAR && !is_stream)
@@ -224,7 +224,7 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     if (is_stream)
         is_done = vk_stream_write_at_once(nr, fd, data, count, vk_fd_stream(class), rsp, &result);
     else
-        result = vk_file_syscall(nr, fd, data, count, offset, 0, 0);
+        result = vk_file_syscall(nr, (long[6]){fd, data, count, offset, 0, 0});
     if (is_blocking_signals)
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
     return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
@@ -234,21 +234,27 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
 {
     const struct trap_verdict wait = {0, TRAP_NEXT_WAIT}, trap = {0, TRAP_NEXT_TRAP};
     const struct trap_verdict transfer = {0, TRAP_NEXT_TRANSFER};
+    long args[6] = {a, b, c, d, e, f};
+    vk_narrow(nr, args);
+    if (!vk_is_sound(nr, args))
+        return (struct trap_verdict){raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
+                                     TRAP_NEXT_RETURN};
     switch (nr) {
     case SYS_write:
     case SYS_writev:
     case SYS_pwrite64:
-        return write_at_site(nr, a, b, c, d, rsp);
+        return write_at_site(nr, args[0], args[1], args[2], args[3], rsp);
     case SYS_poll:
-        return (int)c ? wait : trap; /* nothing to wait for: the filter lets it through */
+        return args[2] ? wait : trap; /* nothing to wait for: the filter lets it through */
     case SYS_epoll_wait:
-        return (int)d ? wait : trap;
+        return args[3] ? wait : trap;
     case SYS_recvmsg:
-        return (c & MSG_WAITALL) || vk_transfer_may_bring_fds(nr, b) ? wait : transfer;
+        return (args[2] & MSG_WAITALL) || vk_transfer_may_bring_fds(nr, args[1]) ? wait : transfer;
     case SYS_openat:
-        if (vk_is_rank() && vk_file_is_open_wait(nr, a, b, c))
+        if (vk_is_rank() && vk_file_is_open_wait(nr, args[0], args[1], args[2]))
             return wait;
-        return (struct trap_verdict){vk_syscall(nr, a, b, c, d, e, f), TRAP_NEXT_RETURN};
+        return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
+                                     TRAP_NEXT_RETURN};
     case SYS_ppoll:
     case SYS_pselect6:
     case SYS_epoll_pwait:
@@ -256,7 +262,8 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
     case SYS_recvmmsg:
         return wait;
     default:
-        return (struct trap_verdict){vk_syscall(nr, a, b, c, d, e, f), TRAP_NEXT_RETURN};
+        return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
+                                     TRAP_NEXT_RETURN};
     }
 }
 
@@ -282,6 +289,8 @@ int trap_install(struct belay_error *err)
     int code = filter_install();
     if (code == 0 && VK->has_socket_timeouts)
         code = filter_install_for_sockets();
+    if (code == 0 && VK->has_late_writers)
+        code = filter_install_for_mprotect();
     if (code)
         return belay_error_set(err, code < 0 ? -code : EBUSY,
                                "cannot install the system call filter (seccomp); the kernel needs "

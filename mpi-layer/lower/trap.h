@@ -12,7 +12,4 @@
  */
 int trap_install(struct belay_error *err);
 
-/* A descriptor that forked children are not to keep; -1: none (any more). */
-void trap_hide_from_children(int fd);
-
 #endif

@@ -16,16 +16,25 @@
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define VK_PAGE_UP(x) (((x) + MAP_PAGE_BYTES - 1) & ~(MAP_PAGE_BYTES - 1))
 #define VK_PAGE_DOWN(x) ((x) & ~(MAP_PAGE_BYTES - 1))
-#define VK_SIGNAL_BIT(s) (1ul << ((s) - 1))
+#define VK_SIGNAL_BIT(s) (1ul << ((s)-1))
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #define MADV_GUARD_REMOVE 103
 #endif
 /* Ours, which the kernel never blocks for a rank. In its children CONTROL_SIGNAL is like others. */
 #define VK_OWN_SIGNALS (VK_SIGNAL_BIT(31 /* SIGSYS */) | VK_SIGNAL_BIT(CONTROL_SIGNAL))
+
+/* Arguments of a call as the kernel takes them: those that it takes as 32 bits are made so (vk_width.c). */
+void vk_narrow(long nr, long args[6]);
+/* ... of the call that a trap has met. */
+void vk_arguments(const greg_t *g, long nr, long args[6]);
+/* False: a pointer that would be followed here leads nowhere; the kernel is to answer the call. */
+bool vk_is_sound(long nr, const long args[6]);
+bool vk_is_pointer(long address);
 
 /* Serve one system call (not clone, not exit of a thread: those need the trap's registers). */
 long vk_syscall(long nr, long a, long b, long c, long d, long e, long f);
@@ -57,6 +66,10 @@ long vk_brk(uint64_t end);
 void vk_brk_begin(uint64_t start);
 /* Is any of it what the application must leave alone: the lower half, the virtual kernel's own memory? */
 bool vk_is_reserved(uint64_t start, uint64_t bytes);
+/* mprotect or pkey_mprotect that makes writable; served once has_late_writers is set. */
+long vk_mprotect(long nr, const long args[6]);
+/* From now on that is trapped (trap.c). */
+void vk_trap_mprotect(void);
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted);
 
 /* What is mapped (vk_maps.c): the first mapping in [from, to), clipped to it; of this inode, or of any. */
@@ -67,6 +80,9 @@ struct vk_part {
     bool is_private;
 };
 bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part);
+/* The path of what is mapped at an address, VK_MAPS_PATH_BYTES at most. False: none. */
+#define VK_MAPS_PATH_BYTES 4096
+bool vk_maps_path(uint64_t address, char path[]);
 
 /* Memory mapped from the image (vk_image.c). First its inode, then the parts that are mapped from it. */
 void vk_image_begin(uint64_t inode);
@@ -93,36 +109,14 @@ void vk_exec_start(char *const *variables, const char *preload, const char *laun
 /* Does code make system calls that are served, by instructions of its own? (vk_patch.c) */
 bool vk_makes_calls(const uint8_t *code, uint64_t bytes);
 
-/* Descriptors (vk_fd.c). */
-void vk_fd_add(long fd);
-void vk_fd_drop(long fd);
-bool vk_fd_is_upper(long fd);
-long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f);
-
-/* What a descriptor is for who writes to it. STREAM + n: output stream n (vk_stream.h). UNKNOWN: not open. */
-enum vk_fd_class { VK_FD_UNKNOWN = 0, VK_FD_REGULAR, VK_FD_ELSEWHERE, VK_FD_STREAM };
-enum vk_fd_class vk_fd_class(long fd);
-static inline bool vk_fd_is_stream(enum vk_fd_class class)
-{
-    return class >= VK_FD_STREAM;
-}
-static inline int vk_fd_stream(enum vk_fd_class class)
-{
-    return (int)class - VK_FD_STREAM;
-}
-
-/*
- * For vk_undo.c: what it has noted since the line by an application's descriptor, or by one that is watched;
- * NULL: nothing. So that no fstat(2) is needed before each write: it costs as much as the write, and makes a
- * kernel with multigrain timestamps (Linux 6.13) write the file's inode each time.
- */
-const void *vk_fd_noted(long fd);
-void vk_fd_set_noted(long fd, const void *noted);
-void vk_fd_forget_noted(void);
-
 /* Files (vk_file.c): calls that write to descriptors, calls that change names, and opening. */
 bool vk_file_is_write(long nr);
 bool vk_file_is_name_call(long nr);
+/* May a vector have so many parts? The kernel refuses others. */
+static inline bool vk_file_is_count(long parts)
+{
+    return parts >= 0 && parts <= 1024 /* UIO_MAXIOV */;
+}
 /* Of the arguments of a call that writes: the descriptor that it writes to. */
 long vk_file_written_fd(long nr, long a, long c);
 /* Note what a call that writes, with these arguments, is about to change. */
@@ -130,7 +124,9 @@ void vk_file_note_write(long nr, const int64_t args[6]);
 bool vk_file_is_open(long nr);
 /* Is it to be treated as a wait, for the other end of a named pipe? */
 bool vk_file_is_open_wait(long nr, long a, long b, long c);
-long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long vk_file_syscall(long nr, const long args[6]);
+/* Requests of ioctl that change a file, ended by 0; the filter traps these. */
+extern const unsigned vk_file_ioctls[];
 long vk_file_open(long nr, long a, long b, long c, long d);
 
 /* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
@@ -209,6 +205,10 @@ extern struct vk_wait_label {
 #define VK_SYS_futex_waitv 449
 #define VK_SYS_futex_wait 455
 #define VK_FUTEX_LOCK_PI2 13
+#define VK_SYS_close_range 436
+#define VK_SYS_openat2 437
+#define VK_SYS_process_madvise 440
+#define VK_SYS_fchmodat2 452
 
 /* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
 long vk_refuse(long nr, long a, long b, long c, long d, long e);

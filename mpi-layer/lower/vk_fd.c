@@ -1,4 +1,4 @@
-/* vk_fd.c - which descriptors are the application's; the lower half's are out of its reach. */
+/* vk_fd.c - see vk_fd.h. */
 #include "mpi-layer/lower/vk.h"
 
 #include <errno.h>
@@ -7,24 +7,187 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk_stream.h"
-#include "mpi-layer/lower/vk_undo.h"
 
-#define FD_BITS ((uint64_t *)VK_FD_BITS_ADDRESS)
-#define KNOWN_FDS 1024 /* of others we ask each time */
+#define FD_MAX (1ul << 24)
+#define KNOWN_FDS 262144 /* of others we ask each time */
+
+#define CLOSE_RANGE_UNSHARE 2
+#define CLOSE_RANGE_CLOEXEC 4
+
+/* A restart has another lower half: this is not saved. */
+static uint64_t lower_fds[FD_MAX / 64], made_fds[FD_MAX / 64], found_fds[FD_MAX / 64];
+static long fds_end, known_end; /* those that are in any of them, and those of `known`, are below */
 
 /*
  * What is known of the application's descriptors, until they are closed or put on something else. A vfork()ed
  * child, which has descriptors of its own, shares this memory: it must not change it.
  */
 static struct known {
-    uint32_t class; /* enum vk_fd_class */
+    uint32_t class;      /* enum vk_fd_class */
     uint32_t is_watched; /* not the application's: the MPI library writes to a watched file by it */
+    uint64_t generation; /* of what was noted: it counts if it is the newest */
     const void *noted;
+    uint64_t description, hint;
+    bool is_marked, is_copied, has_owner;
 } known[KNOWN_FDS];
 
-bool vk_fd_is_upper(long fd)
+static uint64_t generation = 1;
+static long watched_end; /* those that are watched are below */
+static uint64_t last_description;
+
+static bool is_in(const uint64_t *bits, long fd)
 {
-    return fd >= 0 && (uint64_t)fd < VK_FD_MAX && (FD_BITS[fd / 64] >> (fd % 64) & 1);
+    return fd >= 0 && (uint64_t)fd < FD_MAX &&
+           (__atomic_load_n(&bits[fd / 64], __ATOMIC_RELAXED) >> (fd % 64) & 1);
+}
+
+static void raise_end(long *end, long fd)
+{
+    for (long old = __atomic_load_n(end, __ATOMIC_RELAXED); fd >= old;)
+        if (__atomic_compare_exchange_n(end, &old, fd + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return;
+}
+
+static void put_in(uint64_t *bits, long fd)
+{
+    if (fd < 0 || (uint64_t)fd >= FD_MAX || is_in(bits, fd))
+        return;
+    __atomic_or_fetch(&bits[fd / 64], 1ul << (fd % 64), __ATOMIC_RELAXED);
+    raise_end(&fds_end, fd);
+}
+
+static void take_out(uint64_t *bits, long fd)
+{
+    if (is_in(bits, fd))
+        __atomic_and_fetch(&bits[fd / 64], ~(1ul << (fd % 64)), __ATOMIC_RELAXED);
+}
+
+bool vk_fd_is_lower(long fd)
+{
+    return is_in(lower_fds, fd);
+}
+
+bool vk_fd_is_made(long fd)
+{
+    return is_in(made_fds, fd);
+}
+
+void vk_fd_drop(long fd)
+{
+    vk_fd_forget(fd);
+    take_out(made_fds, fd);
+    take_out(found_fds, fd);
+    take_out(lower_fds, fd);
+}
+
+void vk_fd_add(long fd)
+{
+    vk_fd_drop(fd);
+    put_in(made_fds, fd);
+    vk_fd_set_description(fd, vk_fd_new_description());
+}
+
+void vk_fd_add_copy(long fd, long of)
+{
+    if (fd == of)
+        return;
+    vk_fd_drop(fd);
+    put_in(made_fds, fd);
+    if (fd < KNOWN_FDS && of < KNOWN_FDS) {
+        known[fd].description = known[of].description;
+        known[fd].hint = known[of].hint;
+        known[fd].has_owner = known[of].has_owner;
+        known[fd].is_copied = known[of].is_copied = true;
+    }
+}
+
+void vk_fd_find(long fd)
+{
+    vk_fd_drop(fd);
+    put_in(found_fds, fd);
+}
+
+void vk_fd_take(long fd)
+{
+    vk_fd_drop(fd);
+    put_in(lower_fds, fd);
+}
+
+long vk_fd_next(long fd)
+{
+    long end = __atomic_load_n(&fds_end, __ATOMIC_RELAXED);
+    while (fd < end) {
+        uint64_t bits = (lower_fds[fd / 64] | made_fds[fd / 64] | found_fds[fd / 64]) >> (fd % 64);
+        if (bits)
+            return fd + __builtin_ctzl(bits);
+        fd = (fd / 64 + 1) * 64;
+    }
+    return -1;
+}
+
+/* ---- what is known ---- */
+
+uint64_t vk_fd_description(long fd)
+{
+    return fd >= 0 && fd < KNOWN_FDS ? known[fd].description : 0;
+}
+
+void vk_fd_set_description(long fd, uint64_t description)
+{
+    if (fd >= 0 && fd < KNOWN_FDS)
+        known[fd].description = description;
+}
+
+uint64_t vk_fd_new_description(void)
+{
+    return __atomic_add_fetch(&last_description, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t vk_fd_hint(long fd)
+{
+    return fd >= 0 && fd < KNOWN_FDS ? known[fd].hint : 0;
+}
+
+/* Of its copies as well. */
+void vk_fd_set_hint(long fd, uint64_t hint)
+{
+    if (fd < 0 || fd >= KNOWN_FDS)
+        return;
+    known[fd].hint = hint;
+    for (long at = 0; known[fd].is_copied && at < fds_end && at < KNOWN_FDS; at++)
+        if (known[at].description == known[fd].description)
+            known[at].hint = hint;
+}
+
+bool vk_fd_has_owner(long fd)
+{
+    return fd >= 0 && fd < KNOWN_FDS && known[fd].has_owner;
+}
+
+static void set_has_owner(long fd)
+{
+    for (long at = 0; fd >= 0 && fd < KNOWN_FDS && at < fds_end && at < KNOWN_FDS; at++)
+        if (at == fd || (known[fd].is_copied && known[at].description == known[fd].description))
+            known[at].has_owner = true;
+}
+
+bool vk_fd_is_marked(long fd)
+{
+    return fd >= 0 && fd < KNOWN_FDS && known[fd].is_marked;
+}
+
+void vk_fd_mark(long fd)
+{
+    if (fd < 0 || fd >= KNOWN_FDS)
+        return;
+    known[fd].is_marked = true;
+    raise_end(&known_end, fd);
+}
+
+void vk_fd_unmark(long fd)
+{
+    if (fd >= 0 && fd < KNOWN_FDS)
+        known[fd].is_marked = false;
 }
 
 bool vk_fd_is_watched(long fd)
@@ -34,8 +197,11 @@ bool vk_fd_is_watched(long fd)
 
 void vk_fd_watch(long fd)
 {
-    if (fd >= 0 && fd < KNOWN_FDS)
-        __atomic_store_n(&known[fd].is_watched, 1, __ATOMIC_RELAXED);
+    if (fd < 0 || fd >= KNOWN_FDS)
+        return;
+    __atomic_store_n(&known[fd].is_watched, 1, __ATOMIC_RELAXED);
+    if (fd >= watched_end)
+        watched_end = fd + 1;
 }
 
 void vk_fd_forget(long fd)
@@ -44,19 +210,22 @@ void vk_fd_forget(long fd)
         __atomic_store_n(&known[fd].class, VK_FD_UNKNOWN, __ATOMIC_RELAXED);
         __atomic_store_n(&known[fd].is_watched, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&known[fd].noted, NULL, __ATOMIC_RELAXED);
+        known[fd].description = known[fd].hint = 0;
+        known[fd].is_marked = known[fd].is_copied = known[fd].has_owner = false;
     }
 }
 
 void vk_fd_unwatch_all(void)
 {
-    for (int i = 0; i < KNOWN_FDS; i++)
-        if (vk_fd_is_watched(i))
-            vk_fd_forget(i);
+    for (long fd = 0; fd < watched_end; fd++)
+        if (vk_fd_is_watched(fd))
+            vk_fd_forget(fd);
+    watched_end = 0;
 }
 
 static inline struct known *known_of(long fd)
 {
-    return fd >= 0 && fd < KNOWN_FDS && (vk_fd_is_upper(fd) || vk_fd_is_watched(fd)) ? &known[fd] : NULL;
+    return fd >= 0 && fd < KNOWN_FDS && (!vk_fd_is_lower(fd) || vk_fd_is_watched(fd)) ? &known[fd] : NULL;
 }
 
 static enum vk_fd_class ask_class(long fd)
@@ -76,79 +245,102 @@ enum vk_fd_class vk_fd_class(long fd)
     uint32_t class = k ? __atomic_load_n(&k->class, __ATOMIC_RELAXED) : VK_FD_UNKNOWN;
     if (class == VK_FD_UNKNOWN) {
         class = ask_class(fd);
-        if (k && vk_is_own_process())
+        if (k && vk_is_own_process()) {
             __atomic_store_n(&k->class, class, __ATOMIC_RELAXED);
+            raise_end(&known_end, fd);
+        }
     }
-    return (enum vk_fd_class)class;
+    return (enum vk_fd_class) class;
 }
 
 const void *vk_fd_noted(long fd)
 {
     const struct known *k = known_of(fd);
-    return k ? __atomic_load_n(&k->noted, __ATOMIC_RELAXED) : NULL;
+    if (!k || k->generation != __atomic_load_n(&generation, __ATOMIC_ACQUIRE))
+        return NULL;
+    return __atomic_load_n(&k->noted, __ATOMIC_RELAXED);
 }
 
 void vk_fd_set_noted(long fd, const void *noted)
 {
     struct known *k = known_of(fd);
-    if (k && vk_is_own_process())
-        __atomic_store_n(&k->noted, noted, __ATOMIC_RELAXED);
+    if (!k || !vk_is_own_process())
+        return;
+    __atomic_store_n(&k->noted, noted, __ATOMIC_RELAXED);
+    __atomic_store_n(&k->generation, generation, __ATOMIC_RELEASE);
 }
 
 void vk_fd_forget_noted(void)
 {
-    for (int i = 0; i < KNOWN_FDS; i++)
-        __atomic_store_n(&known[i].noted, NULL, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&generation, 1, __ATOMIC_ACQ_REL);
 }
 
-void vk_fd_add(long fd)
-{
-    vk_fd_forget(fd);
-    if (fd >= 0 && (uint64_t)fd < VK_FD_MAX)
-        __atomic_or_fetch(&FD_BITS[fd / 64], 1ul << (fd % 64), __ATOMIC_RELAXED);
-}
+/* ---- the calls ---- */
 
-void vk_fd_drop(long fd)
+/* In a forked child nothing needs the lower half's any more. */
+static bool is_protected(long fd)
 {
-    vk_fd_forget(fd);
-    if (fd >= 0 && (uint64_t)fd < VK_FD_MAX)
-        __atomic_and_fetch(&FD_BITS[fd / 64], ~(1ul << (fd % 64)), __ATOMIC_RELAXED);
+    return vk_fd_is_lower(fd) && vk_is_rank();
 }
 
 static long close_one(long fd)
 {
-    if (!vk_fd_is_upper(fd))
+    if (is_protected(fd))
         return -EBADF;
     vk_fd_drop(fd);
     return raw1(SYS_close, fd);
 }
 
-/* close_range over the lower half's descriptors leaves those alone. */
-static long close_range(unsigned first, unsigned last, unsigned flags)
+/* The first one in [from, to] that is protected, else one behind. */
+static uint64_t next_protected(uint64_t from, uint64_t to)
 {
-    if (first > last || (flags & ~(2u | 4u)))
-        return -EINVAL;
-    for (uint64_t word = first / 64; word <= last / 64 && word < VK_FD_MAX / 64; word++) {
-        for (uint64_t bits = FD_BITS[word]; bits; bits &= bits - 1) {
-            long fd = (long)(word * 64 + (unsigned)__builtin_ctzl(bits));
-            if (fd < first || fd > last)
-                continue;
-            if (flags & 4u) /* CLOSE_RANGE_CLOEXEC */
-                raw3(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
-            else
-                close_one(fd);
+    if (!vk_is_rank())
+        return to + 1;
+    while (from <= to && from < FD_MAX) {
+        uint64_t bits = lower_fds[from / 64] >> (from % 64);
+        if (bits) {
+            uint64_t found = from + (unsigned)__builtin_ctzl(bits);
+            return found <= to ? found : to + 1;
         }
+        from = (from / 64 + 1) * 64;
     }
-    return 0;
+    return to + 1;
+}
+
+static void drop_range(uint64_t first, uint64_t last)
+{
+    for (uint64_t fd = first; fd <= last && fd < FD_MAX; fd++) {
+        if ((long)fd >= fds_end && (long)fd >= known_end)
+            return;
+        vk_fd_drop((long)fd);
+    }
+}
+
+/* Over the lower half's descriptors it leaves those alone. */
+static long close_range(uint64_t first, uint64_t last, long flags)
+{
+    if (first > last || (flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC)))
+        return -EINVAL;
+    long result = 0;
+    for (uint64_t from = first, to; from <= last && result == 0; from = to + 1) {
+        to = next_protected(from, last);
+        if (to == from)
+            continue;
+        if (!(flags & CLOSE_RANGE_CLOEXEC))
+            drop_range(from, to - 1);
+        result = raw3(VK_SYS_close_range, from, to - 1, flags);
+    }
+    return result;
 }
 
 /* dup2 onto a descriptor of the lower half would cut the rank off. */
 static long dup_to(long nr, long from, long to, long flags)
 {
-    if (to >= 0 && !vk_fd_is_upper(to) && raw2(SYS_fcntl, to, F_GETFD) >= 0)
+    if (is_protected(to))
         return -EBUSY;
     long result = raw3(nr, from, to, flags);
-    vk_fd_add(result);
+    if (result >= 0)
+        vk_fd_add_copy(result, from);
     return result;
 }
 
@@ -161,6 +353,28 @@ static long add_pair(long result, const int *pair)
     return result;
 }
 
+uint64_t vk_fd_pair(long fd)
+{
+    uint64_t hint = vk_fd_hint(fd);
+    return (hint & 0xff) == VK_FD_HINT_PAIR(0) ? hint >> 8 : 0;
+}
+
+void vk_fd_set_pair(long fd, uint64_t pair)
+{
+    vk_fd_set_hint(fd, VK_FD_HINT_PAIR(pair));
+}
+
+static long add_sockets(long result, const int *pair)
+{
+    add_pair(result, pair);
+    if (result == 0) {
+        uint64_t number = vk_fd_new_description();
+        vk_fd_set_pair(pair[0], number);
+        vk_fd_set_pair(pair[1], number);
+    }
+    return result;
+}
+
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
@@ -169,8 +383,8 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     switch (nr) {
     case SYS_close:
         return close_one(a);
-    case SYS_close_range:
-        return close_range((unsigned)a, (unsigned)b, (unsigned)c);
+    case VK_SYS_close_range:
+        return close_range((uint64_t)a, (uint64_t)b, c);
     case SYS_dup2:
     case SYS_dup3:
         return dup_to(nr, a, b, c);
@@ -178,18 +392,39 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_pipe2:
         return add_pair(raw2(nr, a, b), (const int *)a);
     case SYS_socketpair:
-        return add_pair(raw4(nr, a, b, c, d), (const int *)d);
+        return add_sockets(raw4(nr, a, b, c, d), (const int *)d);
     case SYS_fcntl:
         if (b == F_SETFL && (c & O_DIRECT))
             vk_note_unseen(CONTROL_UNSEEN_DIRECT);
+        if (b == F_SETOWN || b == F_SETOWN_EX || b == F_SETSIG)
+            set_has_owner(a);
         result = raw3(nr, a, b, c);
-        if (b == F_DUPFD || b == F_DUPFD_CLOEXEC)
-            vk_fd_add(result);
+        if ((b == F_DUPFD || b == F_DUPFD_CLOEXEC) && result >= 0)
+            vk_fd_add_copy(result, a);
+        return result;
+    case SYS_dup:
+        result = raw1(nr, a);
+        if (result >= 0)
+            vk_fd_add_copy(result, a);
+        return result;
+    case SYS_eventfd:
+    case SYS_eventfd2:
+        result = raw2(nr, a, b);
+        vk_fd_add(result);
+        vk_fd_set_hint(result, VK_FD_HINT_EVENT(nr == SYS_eventfd ? 0 : b));
+        return result;
+    case SYS_timerfd_create:
+        result = raw2(nr, a, b);
+        vk_fd_add(result);
+        vk_fd_set_hint(result, VK_FD_HINT_TIMER(a, 0));
         return result;
     case SYS_signalfd:
     case SYS_signalfd4:
         result = vk_signalfd(nr, a, (const uint64_t *)b, c, d);
-        vk_fd_add(result);
+        if (a < 0)
+            vk_fd_add(result);
+        else
+            vk_fd_unmark(a);
         return result;
     default: /* calls whose result is a new descriptor */
         result = raw_syscall(nr, a, b, c, d, e, f);

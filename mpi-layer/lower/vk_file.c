@@ -2,20 +2,22 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_undo.h"
 
-#ifndef AT_REMOVEDIR
-#define AT_REMOVEDIR 0x200
-#endif
+#define WRITE_NO_APPEND 0x20 /* RWF_NOAPPEND, Linux 6.9 */
+#define BOUND_BYTES (sizeof(struct sockaddr_un) - offsetof(struct sockaddr_un, sun_path) + 1)
 
+/* 0 if the kernel will refuse the call. */
 static uint64_t vector_bytes(const struct iovec *vector, long count)
 {
     uint64_t bytes = 0;
-    for (long i = 0; i < count; i++)
+    for (long i = 0; vk_file_is_count(count) && i < count; i++)
         bytes += vector[i].iov_len;
     return bytes;
 }
@@ -30,49 +32,75 @@ static uint64_t offset_at(long pointer)
     return pointer ? *(const uint64_t *)pointer : VK_UNDO_HERE;
 }
 
-static void note_write(long nr, long a, long b, long c, long d, long e)
+static void note_write(long nr, const long args[6])
 {
+    long fd = vk_file_written_fd(nr, args[0], args[2]);
     switch (nr) {
     case SYS_write:
-        vk_undo_fd(a, VK_UNDO_HERE, (uint64_t)c);
+        vk_undo_fd(fd, VK_UNDO_HERE, (uint64_t)args[2]);
         break;
     case SYS_writev:
-        vk_undo_fd(a, VK_UNDO_HERE, vector_bytes((const struct iovec *)b, c));
+        vk_undo_fd(fd, VK_UNDO_HERE, vector_bytes((const struct iovec *)args[1], args[2]));
         break;
     case SYS_pwrite64:
-        vk_undo_fd(a, (uint64_t)d, (uint64_t)c);
+        vk_undo_fd(fd, (uint64_t)args[3], (uint64_t)args[2]);
         break;
     case SYS_pwritev:
-    case SYS_pwritev2: /* an offset of -1 is VK_UNDO_HERE */
-        vk_undo_fd(a, (uint64_t)d, vector_bytes((const struct iovec *)b, c));
+    case SYS_pwritev2: { /* an offset of -1 is VK_UNDO_HERE */
+        bool is_next = nr == SYS_pwritev2 && args[3] == -1 && (args[5] & WRITE_NO_APPEND);
+        vk_undo_fd(fd, is_next ? VK_UNDO_NEXT : (uint64_t)args[3],
+                   vector_bytes((const struct iovec *)args[1], args[2]));
         break;
+    }
     case SYS_ftruncate:
-        vk_undo_fd(a, (uint64_t)b, VK_UNDO_WHOLE);
+        vk_undo_fd(fd, (uint64_t)args[1], VK_UNDO_WHOLE);
         break;
-    case SYS_fallocate:
-        vk_undo_fd(a, (uint64_t)c,
-                   b & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE) ? VK_UNDO_WHOLE : (uint64_t)d);
+    case SYS_fallocate: {
+        bool moves = args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE);
+        vk_undo_fd(fd, (uint64_t)args[2], moves ? VK_UNDO_WHOLE : (uint64_t)args[3]);
         break;
+    }
     case SYS_copy_file_range:
-        vk_undo_fd(c, offset_at(d), (uint64_t)e);
-        break;
     case SYS_splice:
-        vk_undo_fd(c, offset_at(d), (uint64_t)e);
+        vk_undo_fd(fd, offset_at(args[3]), (uint64_t)args[4]);
         break;
     case SYS_sendfile:
-        vk_undo_fd(a, VK_UNDO_HERE, (uint64_t)d);
+        vk_undo_fd(fd, VK_UNDO_HERE, (uint64_t)args[3]);
         break;
     }
 }
 
 void vk_file_note_write(long nr, const int64_t args[6])
 {
-    note_write(nr, args[0], args[1], args[2], args[3], args[4]);
+    note_write(nr, args);
+}
+
+/* Of an empty path, or none, the descriptor itself is meant. */
+static void note_attributes_at(long folder, const char *path, long flags)
+{
+    if (!path || (!*path && (flags & AT_EMPTY_PATH)))
+        vk_undo_attributes_fd(folder);
+    else
+        vk_undo_attributes(folder, path, !(flags & AT_SYMLINK_NOFOLLOW));
+}
+
+/* A socket's name is a file's; one that begins with a zero is not. */
+static void note_bound(struct vk_undo_change *change, const struct sockaddr_un *address, long bytes,
+                       char path[BOUND_BYTES])
+{
+    long length = bytes - (long)offsetof(struct sockaddr_un, sun_path), at = 0;
+    if (length <= 0 || (uint64_t)length > sizeof address->sun_path || address->sun_family != AF_UNIX)
+        return;
+    for (; at < length && address->sun_path[at]; at++)
+        path[at] = address->sun_path[at];
+    path[at] = 0;
+    vk_undo_create(change, AT_FDCWD, path, false);
 }
 
 /* From calls with and without folders, the names that they change. */
-static void note_names(struct vk_undo_change *change, long nr, long a, long b, long c, long d, long e)
+static void note_names(struct vk_undo_change *change, long nr, const long args[6], char bound[BOUND_BYTES])
 {
+    long a = args[0], b = args[1], c = args[2], d = args[3], e = args[4];
     const char *name = (const char *)a, *second = (const char *)b;
     switch (nr) {
     case SYS_truncate:
@@ -97,7 +125,7 @@ static void note_names(struct vk_undo_change *change, long nr, long a, long b, l
         vk_undo_create(change, AT_FDCWD, second, nr == SYS_link);
         break;
     case SYS_linkat:
-        vk_undo_create(change, c, (const char *)d, true);
+        vk_undo_link(change, a, second, e, c, (const char *)d);
         break;
     case SYS_symlinkat:
         vk_undo_create(change, b, (const char *)c, false);
@@ -109,6 +137,38 @@ static void note_names(struct vk_undo_change *change, long nr, long a, long b, l
     case SYS_mkdirat:
     case SYS_mknodat:
         vk_undo_create(change, a, second, false);
+        break;
+    case SYS_bind:
+        note_bound(change, (const struct sockaddr_un *)b, c, bound);
+        break;
+    case SYS_chmod:
+    case SYS_chown:
+    case SYS_utime:
+    case SYS_utimes:
+        vk_undo_attributes(AT_FDCWD, name, true);
+        break;
+    case SYS_lchown:
+        vk_undo_attributes(AT_FDCWD, name, false);
+        break;
+    case SYS_fchmod:
+    case SYS_fchown:
+        vk_undo_attributes_fd(a);
+        break;
+    case SYS_fchmodat:
+        vk_undo_attributes(a, second, true);
+        break;
+    case VK_SYS_fchmodat2:
+        note_attributes_at(a, second, d);
+        break;
+    case SYS_fchownat:
+        note_attributes_at(a, second, e);
+        break;
+    case SYS_futimesat:
+    case SYS_utimensat:
+        note_attributes_at(a, second, nr == SYS_utimensat ? d : 0);
+        break;
+    case SYS_ioctl:
+        vk_undo_fd(a, 0, VK_UNDO_WHOLE);
         break;
     }
 }
@@ -149,21 +209,41 @@ bool vk_file_is_name_call(long nr)
     case SYS_mknod:
     case SYS_mkdirat:
     case SYS_mknodat:
+    case SYS_bind:
+    case SYS_chmod:
+    case SYS_fchmod:
+    case SYS_fchmodat:
+    case VK_SYS_fchmodat2:
+    case SYS_chown:
+    case SYS_lchown:
+    case SYS_fchown:
+    case SYS_fchownat:
+    case SYS_utime:
+    case SYS_utimes:
+    case SYS_futimesat:
+    case SYS_utimensat:
+    case SYS_ioctl: /* those that change a file: vk_file_ioctls */
         return true;
     }
     return false;
 }
 
-long vk_file_syscall(long nr, long a, long b, long c, long d, long e, long f)
+/* FICLONE, FICLONERANGE; FS_IOC_RESVSP, UNRESVSP, ZERO_RANGE and those for 64 bits. */
+const unsigned vk_file_ioctls[] = {0x40049409, 0x4020940d, 0x40305828, 0x40305829,
+                                   0x4030582a, 0x4030582b, 0x40305839, 0};
+
+long vk_file_syscall(long nr, const long args[6])
 {
     struct vk_undo_change change = {0};
-    if (vk_file_is_write(nr)) {
-        note_write(nr, a, b, c, d, e);
-        return raw_syscall(nr, a, b, c, d, e, f);
-    }
-    note_names(&change, nr, a, b, c, d, e);
-    long result = raw_syscall(nr, a, b, c, d, e, f);
-    vk_undo_changed(&change, result);
+    char bound[BOUND_BYTES];
+    bool is_write = vk_file_is_write(nr);
+    if (is_write)
+        note_write(nr, args);
+    else
+        note_names(&change, nr, args, bound);
+    long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+    if (!is_write)
+        vk_undo_changed(&change, result);
     return result;
 }
 
@@ -194,15 +274,15 @@ static long path_of(long path, long flags)
 
 bool vk_file_is_open(long nr)
 {
-    return nr == SYS_open || nr == SYS_openat || nr == SYS_openat2 || nr == SYS_creat;
+    return nr == SYS_open || nr == SYS_openat || nr == VK_SYS_openat2 || nr == SYS_creat;
 }
 
 static long open_flags(long nr, long b, long c)
 {
-    return nr == SYS_open      ? b
-           : nr == SYS_creat   ? O_CREAT | O_TRUNC | O_WRONLY
-           : nr == SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
-                               : c;
+    return nr == SYS_open         ? b
+           : nr == SYS_creat      ? O_CREAT | O_TRUNC | O_WRONLY
+           : nr == VK_SYS_openat2 ? *(const long *)c /* struct open_how begins with them */
+                                  : c;
 }
 
 /*
@@ -213,7 +293,7 @@ static long open_flags(long nr, long b, long c)
 bool vk_file_is_open_wait(long nr, long a, long b, long c)
 {
     struct stat st;
-    bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
     long flags = open_flags(nr, b, c), path = has_folder ? b : a;
     if ((flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_DIRECT)) || (flags & O_ACCMODE) == O_RDWR)
         return false;
@@ -226,7 +306,7 @@ bool vk_file_is_open_wait(long nr, long a, long b, long c)
 long vk_file_open(long nr, long a, long b, long c, long d)
 {
     long flags = open_flags(nr, b, c);
-    bool has_folder = nr == SYS_openat || nr == SYS_openat2;
+    bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
     struct vk_undo_change change;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);

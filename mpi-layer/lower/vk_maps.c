@@ -69,3 +69,42 @@ bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *pa
     part->end = part->end < to ? part->end : to;
     return is_found;
 }
+
+/* In `path` is a line of maps: moves the path that ends it to the front, "" if there is none. */
+static void leave_path(char path[])
+{
+    const char *from = path;
+    for (int i = 0; i < 5; i++)
+        skip_field(&from);
+    while (*from == ' ')
+        from++;
+    while ((*path++ = *from++))
+        ;
+}
+
+bool vk_maps_path(uint64_t address, char path[])
+{
+    char block[1024];
+    unsigned used = 0;
+    bool is_found = false;
+    long got, fd = raw3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    while (fd >= 0 && !is_found && (got = raw3(SYS_read, fd, block, sizeof block)) > 0) {
+        for (long i = 0; i < got && !is_found; i++) {
+            struct vk_part part;
+            if (block[i] != '\n') {
+                if (used < VK_MAPS_PATH_BYTES - 1)
+                    path[used++] = block[i];
+                continue;
+            }
+            path[used] = 0;
+            used = 0;
+            parse_line(path, &part);
+            is_found = part.start <= address && address < part.end;
+        }
+    }
+    if (fd >= 0)
+        raw1(SYS_close, fd);
+    if (is_found)
+        leave_path(path);
+    return is_found && path[0] == '/';
+}

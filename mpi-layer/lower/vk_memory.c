@@ -3,12 +3,16 @@
 #include "mpi-layer/lower/vk_undo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mman.h>
 #include <linux/stat.h>
 #include <stddef.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 #define HUGE_BYTES (2ul << 20)
 
 struct area {
@@ -165,6 +169,36 @@ static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long of
     return result;
 }
 
+/* What is written through a shared mapping is not seen: the whole file is noted, when it can be written. */
+static void note_shared(long prot, long fd)
+{
+    VK->has_shared_files = 1;
+    if (prot & PROT_WRITE) {
+        vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
+    } else if (!VK->has_late_writers && (raw3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR) {
+        VK->has_late_writers = 1;
+        vk_trap_mprotect();
+    }
+}
+
+long vk_mprotect(long nr, const long args[6])
+{
+    static char path[VK_MAPS_PATH_BYTES];
+    static uint32_t lock;
+    struct vk_part part;
+    uint64_t end = (uint64_t)args[0] + VK_PAGE_UP((uint64_t)args[1]), at = (uint64_t)args[0];
+    for (; vk_is_rank() && at < end && vk_maps_find(at, end, VK_MAPS_ANY, &part); at = part.end) {
+        if (part.is_private || !part.inode || (part.prot & PROT_WRITE))
+            continue;
+        while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
+            raw0(SYS_sched_yield);
+        if (vk_maps_path(part.start, path))
+            vk_undo_path(path, 0, VK_UNDO_WHOLE);
+        __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+    }
+    return raw4(nr, args[0], args[1], args[2], args[3]);
+}
+
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     long result = -1;
@@ -179,11 +213,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
-    if (result > 0 && (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS)) {
-        VK->has_shared_files = 1;
-        if (prot & PROT_WRITE)
-            vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
-    }
+    if (result > 0 && (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS))
+        note_shared(prot, fd);
     return result;
 }
 
@@ -336,6 +367,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
 
 long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t wanted)
 {
+    if (flags & ~(long)(MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP))
+        return -EINVAL;
     if (vk_is_reserved(old, old_bytes))
         return -EFAULT;
     long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;

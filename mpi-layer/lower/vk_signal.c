@@ -98,6 +98,8 @@ long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_b
 {
     if (signal < 1 || signal > 64 || set_bytes != 8)
         return -EINVAL;
+    if ((action && !vk_is_pointer((long)action)) || (old && !vk_is_pointer((long)old)))
+        return -EFAULT;
     struct vk_action before = VK->actions[signal];
     if (action) {
         struct vk_action wanted = {action[0], action[1] & KNOWN_FLAGS, action[2], action[3] & ~UNMASKABLE};

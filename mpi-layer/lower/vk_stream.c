@@ -160,7 +160,7 @@ static uint64_t skip(int which, const char *bytes, uint64_t count, const struct 
     return done;
 }
 
-/* A call that writes to a stream. */
+/* A call that writes to a stream: its parts are few enough for the kernel. */
 struct output {
     int which;
     long fd;
@@ -299,7 +299,9 @@ void vk_stream_write(ucontext_t *context, long nr, int which)
     struct thread *self = thread_self();
     struct output output;
     struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLOUT};
-    output_start(&output, which, nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
+    long args[6];
+    vk_arguments(g, nr, args);
+    output_start(&output, which, nr, args[0], args[1], args[2]);
     const struct handler_counts counts = self->handlers;
     if (self->written_at == (uint64_t)g[REG_RSP])
         output.done = self->written_bytes;
@@ -342,7 +344,8 @@ void vk_stream_read(ucontext_t *context, long nr)
 {
     greg_t *g = context->uc_mcontext.gregs;
     struct pollfd ready = {.fd = (int)g[REG_RDI], .events = POLLIN};
-    long flags = raw3(SYS_fcntl, g[REG_RDI], F_GETFL, 0);
+    long args[6], flags = raw3(SYS_fcntl, g[REG_RDI], F_GETFL, 0);
+    vk_arguments(g, nr, args);
     const struct thread *self = thread_self();
     const struct handler_counts counts = self->handlers;
     while (!(flags & O_NONBLOCK) && !ready.revents) { /* again if a handler with SA_RESTART came */
@@ -353,7 +356,7 @@ void vk_stream_read(ucontext_t *context, long nr)
             return;
         }
     }
-    long result = raw3(nr, g[REG_RDI], g[REG_RSI], g[REG_RDX]);
+    long result = raw3(nr, args[0], args[1], args[2]);
     if (result > 0)
         VK->input_position += (uint64_t)result;
     g[REG_RAX] = result;

@@ -6,43 +6,138 @@
 #include <linux/mman.h>
 #include <stddef.h>
 
+#define VK_MADV_COLLAPSE 25
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
 
-const int vk_trapped_calls[] = {
-    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
-    SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
-    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
-    SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
-    SYS_ioperm, SYS_iopl,
-    SYS_readlink, SYS_readlinkat,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
-    SYS_open, SYS_openat, SYS_openat2, SYS_creat, SYS_close, SYS_close_range,
-    SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
-    SYS_socket, SYS_socketpair,
-    SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
-    SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open, SYS_mq_open,
-    SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,
-    SYS_io_uring_setup, SYS_io_setup,
-    SYS_getrusage, SYS_times,
-    SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
-    SYS_timer_getoverrun, SYS_timer_delete,
-    SYS_rt_tgsigqueueinfo, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
-    SYS_sched_getscheduler, SYS_sched_setparam, SYS_sched_getparam, SYS_sched_rr_get_interval,
-    SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
-    SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
-    SYS_copy_file_range, SYS_splice, SYS_sendfile,
-    SYS_process_vm_writev,
-    SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
-    SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat,
-    -1};
+const int vk_trapped_calls[] = {SYS_mmap,
+                                SYS_munmap,
+                                SYS_brk,
+                                SYS_mremap,
+                                SYS_shmat,
+                                SYS_arch_prctl,
+                                SYS_set_tid_address,
+                                SYS_set_robust_list,
+                                SYS_get_robust_list,
+                                SYS_rseq,
+                                SYS_gettid,
+                                SYS_tgkill,
+                                SYS_tkill,
+                                SYS_clone3,
+                                SYS_fork,
+                                SYS_exit,
+                                SYS_exit_group,
+                                SYS_execve,
+                                SYS_execveat,
+                                SYS_prctl,
+                                SYS_seccomp,
+                                SYS_pkey_alloc,
+                                SYS_chroot,
+                                SYS_pivot_root,
+                                SYS_unshare,
+                                SYS_setns,
+                                SYS_ioperm,
+                                SYS_iopl,
+                                SYS_readlink,
+                                SYS_readlinkat,
+                                SYS_rt_sigaction,
+                                SYS_rt_sigprocmask,
+                                SYS_rt_sigpending,
+                                SYS_open,
+                                SYS_openat,
+                                VK_SYS_openat2,
+                                SYS_creat,
+                                SYS_close,
+                                VK_SYS_close_range,
+                                SYS_dup,
+                                SYS_dup2,
+                                SYS_dup3,
+                                SYS_pipe,
+                                SYS_pipe2,
+                                SYS_socket,
+                                SYS_socketpair,
+                                SYS_eventfd,
+                                SYS_eventfd2,
+                                SYS_epoll_create,
+                                SYS_epoll_create1,
+                                SYS_timerfd_create,
+                                SYS_signalfd,
+                                SYS_signalfd4,
+                                SYS_inotify_init,
+                                SYS_inotify_init1,
+                                SYS_memfd_create,
+                                SYS_pidfd_open,
+                                SYS_mq_open,
+                                SYS_fanotify_init,
+                                SYS_open_by_handle_at,
+                                SYS_perf_event_open,
+                                SYS_userfaultfd,
+                                SYS_pidfd_getfd,
+                                SYS_io_uring_setup,
+                                SYS_io_setup,
+                                SYS_getrusage,
+                                SYS_times,
+                                SYS_clock_gettime,
+                                SYS_timerfd_settime,
+                                SYS_timer_create,
+                                SYS_timer_settime,
+                                SYS_timer_gettime,
+                                SYS_timer_getoverrun,
+                                SYS_timer_delete,
+                                SYS_rt_tgsigqueueinfo,
+                                SYS_sched_setaffinity,
+                                SYS_sched_getaffinity,
+                                SYS_sched_setscheduler,
+                                SYS_sched_getscheduler,
+                                SYS_sched_setparam,
+                                SYS_sched_getparam,
+                                SYS_sched_rr_get_interval,
+                                SYS_sched_setattr,
+                                SYS_sched_getattr,
+                                SYS_setpriority,
+                                SYS_getpriority,
+                                SYS_write,
+                                SYS_writev,
+                                SYS_pwrite64,
+                                SYS_pwritev,
+                                SYS_pwritev2,
+                                SYS_ftruncate,
+                                SYS_fallocate,
+                                SYS_copy_file_range,
+                                SYS_splice,
+                                SYS_sendfile,
+                                SYS_process_vm_writev,
+                                VK_SYS_process_madvise,
+                                SYS_truncate,
+                                SYS_unlink,
+                                SYS_rmdir,
+                                SYS_unlinkat,
+                                SYS_rename,
+                                SYS_renameat,
+                                SYS_renameat2,
+                                SYS_link,
+                                SYS_symlink,
+                                SYS_linkat,
+                                SYS_symlinkat,
+                                SYS_mkdir,
+                                SYS_mknod,
+                                SYS_mkdirat,
+                                SYS_mknodat,
+                                SYS_bind,
+                                SYS_chmod,
+                                SYS_fchmod,
+                                SYS_fchmodat,
+                                VK_SYS_fchmodat2,
+                                SYS_chown,
+                                SYS_lchown,
+                                SYS_fchown,
+                                SYS_fchownat,
+                                SYS_utime,
+                                SYS_utimes,
+                                SYS_futimesat,
+                                SYS_utimensat,
+                                -1};
 
 bool vk_is_own_process(void)
 {
@@ -83,8 +178,6 @@ long vk_create(void)
 {
     const long prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     long result = raw_syscall(SYS_mmap, VK_ADDRESS, VK_BYTES, prot, flags, -1, 0);
-    if (result >= 0)
-        result = raw_syscall(SYS_mmap, VK_FD_BITS_ADDRESS, VK_FD_MAX / 8, prot, flags | MAP_NORESERVE, -1, 0);
     if (result < 0)
         return result;
     VK->magic = VK_MAGIC;
@@ -129,14 +222,16 @@ bool vk_is_own_exe(const char *path)
     return rest && !*rest;
 }
 
-static long own_exe(char *buffer, uint64_t bytes)
+static long own_exe(char *buffer, long bytes)
 {
-    uint64_t used = 0;
+    long used = 0;
+    if (bytes <= 0)
+        return -EINVAL;
     while (VK->exe[used] && used < bytes) {
         buffer[used] = VK->exe[used];
         used++;
     }
-    return (long)used;
+    return used;
 }
 
 static long set_tid_address(uint64_t addr)
@@ -199,8 +294,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return set_tid_address((uint64_t)a);
     case SYS_set_robust_list:
         return set_robust_list((uint64_t)a, (uint64_t)b);
-    case SYS_rseq:      /* glibc does without; the lower half's registration stays */
-    case SYS_clone3:    /* glibc falls back to clone */
+    case SYS_rseq:   /* glibc does without; the lower half's registration stays */
+    case SYS_clone3: /* glibc falls back to clone */
     case SYS_get_robust_list:
     case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
     case SYS_io_setup:
@@ -218,6 +313,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_ioperm:
     case SYS_iopl:
         return vk_refuse(nr, a, b, c, d, e);
+    case VK_SYS_process_madvise: /* other advice: as before Linux 6.13 */
+        if (d != MADV_WILLNEED && d != MADV_COLD && d != MADV_PAGEOUT && d != VK_MADV_COLLAPSE)
+            return -EINVAL;
+        return raw_syscall(nr, a, b, c, d, e, f);
     case SYS_gettid:
         return vk_gettid();
     case SYS_tgkill:
@@ -227,9 +326,9 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_exit_group:
         return exit_group(a);
     case SYS_readlink:
-        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, (uint64_t)c) : raw3(nr, a, b, c);
+        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, c) : raw3(nr, a, b, c);
     case SYS_readlinkat:
-        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, (uint64_t)d) : raw4(nr, a, b, c, d);
+        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigprocmask:
@@ -238,7 +337,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_sigpending(~0ul, (uint64_t *)a, b);
     case SYS_open:
     case SYS_openat:
-    case SYS_openat2:
+    case VK_SYS_openat2:
     case SYS_creat:
         return vk_file_open(nr, a, b, c, d);
     case SYS_clock_gettime:
@@ -270,7 +369,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return on_thread(nr, a, b, c, d);
     default:
         if (vk_file_is_name_call(nr))
-            return vk_file_syscall(nr, a, b, c, d, e, f);
+            return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
         return vk_fd_syscall(nr, a, b, c, d, e, f);
     }
 }

@@ -12,36 +12,63 @@
 
 static struct vk_timer *timer_by_id(long id)
 {
-    for (struct vk_timer *t = VK->timers; t; t = t->next)
-        if (t->is_used && t->id == (int)id)
-            return t;
-    return NULL;
+    if (id < 0 || id >= __atomic_load_n(&VK->timer_count, __ATOMIC_ACQUIRE))
+        return NULL;
+    struct vk_timer *timer = __atomic_load_n(&VK->timers, __ATOMIC_ACQUIRE)[id];
+    return timer->is_used ? timer : NULL;
 }
 
-/* A record with an id of its own, reused or new. NULL: out of memory. Locked by the caller. */
+/* Room for one more in the table; another thread may be looking at the one before. */
+static bool make_room(void)
+{
+    if (VK->timer_count < VK->timer_capacity)
+        return true;
+    uint32_t capacity = VK->timer_capacity ? 2 * VK->timer_capacity : 16;
+    uint64_t bytes = sizeof *VK->timers;
+    struct vk_timer **larger = vk_larger(VK->timers, VK->timer_count * bytes, capacity * bytes);
+    if (!larger)
+        return false;
+    __atomic_store_n(&VK->timers, larger, __ATOMIC_RELEASE);
+    VK->timer_capacity = capacity;
+    return true;
+}
+
+/* A record with the lowest id that is free. NULL: out of memory. Locked by the caller. */
 static struct vk_timer *timer_new(void)
 {
-    struct vk_timer **link = &VK->timers;
-    int id = 0;
-    while (*link && (*link)->is_used) {
-        link = &(*link)->next;
+    uint32_t id = VK->timer_from;
+    while (id < VK->timer_count && VK->timers[id]->is_used)
         id++;
+    if (id == VK->timer_count) {
+        struct vk_timer *timer = make_room() ? vk_alloc(sizeof *timer) : NULL;
+        if (!timer)
+            return NULL;
+        timer->id = (int32_t)id;
+        VK->timers[id] = timer;
+        __atomic_store_n(&VK->timer_count, id + 1, __ATOMIC_RELEASE);
     }
-    if (!*link && (*link = vk_alloc(sizeof **link)))
-        (*link)->id = id;
-    if (*link)
-        (*link)->is_used = 1;
-    return *link;
+    VK->timers[id]->is_used = 1;
+    VK->timer_from = id + 1;
+    return VK->timers[id];
 }
 
-/* Make the timer in the kernel. Returns 0 or -errno. */
-static long kernel_create(struct vk_timer *timer)
+static void timer_free(struct vk_timer *timer)
+{
+    vk_threads_lock();
+    timer->is_used = 0;
+    if ((uint32_t)timer->id < VK->timer_from)
+        VK->timer_from = (uint32_t)timer->id;
+    vk_threads_unlock();
+}
+
+/* Make the timer in the kernel, which writes its number to *id. Returns 0 or -errno. */
+static long kernel_create(struct vk_timer *timer, int *id)
 {
     struct vk_sigevent event = timer->event;
     const struct thread *thread = vk_thread_by_vtid((uint32_t)event.tid);
     if (event.notify == SIGEV_THREAD_ID && thread)
         event.tid = (int)thread->tid;
-    return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, &timer->kernel_id);
+    return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, id);
 }
 
 static long timer_make(long clock, const struct vk_sigevent *event, int *id)
@@ -57,11 +84,13 @@ static long timer_make(long clock, const struct vk_sigevent *event, int *id)
         timer->event = *event;
     else
         timer->event = (struct vk_sigevent){(uint64_t)timer->id, SIGALRM, SIGEV_SIGNAL, 0, {0}};
-    long result = kernel_create(timer);
-    if (result < 0)
-        timer->is_used = 0;
-    else
+    long result = kernel_create(timer, id);
+    if (result < 0) {
+        timer_free(timer);
+    } else {
+        timer->kernel_id = *id;
         *id = timer->id;
+    }
     return result;
 }
 
@@ -81,7 +110,7 @@ static long timer_set(struct vk_timer *timer, long flags, const int64_t *setting
 static long timer_remove(struct vk_timer *timer)
 {
     long result = raw1(SYS_timer_delete, timer->kernel_id);
-    timer->is_used = 0;
+    timer_free(timer);
     return result;
 }
 
@@ -103,23 +132,30 @@ long vk_timer_syscall(long nr, long a, long b, long c, long d)
     }
 }
 
+/* Before a restart the two numbers are the same. */
+static bool has_own_number(uint32_t kernel_id)
+{
+    return kernel_id < VK->timer_count && VK->timers[kernel_id]->is_used &&
+           VK->timers[kernel_id]->kernel_id == (int)kernel_id;
+}
+
 void vk_timer_rename(void *info)
 {
     int *words = info; /* si_signo, si_errno, si_code, padding, si_timerid */
-    if (words[2] != -2 /* SI_TIMER */)
+    if (words[2] != -2 /* SI_TIMER */ || has_own_number((uint32_t)words[4]))
         return;
-    for (const struct vk_timer *t = VK->timers; t; t = t->next)
-        if (t->is_used && t->kernel_id == words[4]) {
-            words[4] = t->id;
+    for (uint32_t id = 0; id < VK->timer_count; id++)
+        if (VK->timers[id]->is_used && VK->timers[id]->kernel_id == words[4]) {
+            words[4] = (int)id;
             return;
         }
 }
 
 void vk_timers_note(void)
 {
-    for (struct vk_timer *t = VK->timers; t; t = t->next)
-        if (t->is_used)
-            raw2(SYS_timer_gettime, t->kernel_id, t->left);
+    for (uint32_t id = 0; id < VK->timer_count; id++)
+        if (VK->timers[id]->is_used)
+            raw2(SYS_timer_gettime, VK->timers[id]->kernel_id, VK->timers[id]->left);
 }
 
 /* The moment at which a noted timer that counts to a moment is due, as the kernel counts. */
@@ -134,11 +170,12 @@ void vk_timer_due(long clock, int64_t left[2])
 
 bool vk_timers_restore(void)
 {
-    for (struct vk_timer *t = VK->timers; t; t = t->next) {
+    for (uint32_t id = 0; id < VK->timer_count; id++) {
+        struct vk_timer *t = VK->timers[id];
         int64_t setting[4] = {t->left[0], t->left[1], t->left[2], t->left[3]};
         if (!t->is_used)
             continue;
-        if (kernel_create(t) < 0)
+        if (kernel_create(t, &t->kernel_id) < 0)
             return false;
         if (!setting[2] && !setting[3])
             continue;
@@ -151,8 +188,9 @@ bool vk_timers_restore(void)
 
 void vk_timers_forget(void)
 {
-    for (struct vk_timer *t = VK->timers; t; t = t->next)
-        t->is_used = 0;
+    for (uint32_t id = 0; id < VK->timer_count; id++)
+        VK->timers[id]->is_used = 0;
+    VK->timer_from = 0;
 }
 
 /* The number behind "clockid:" in the descriptor's fdinfo, -1 if there is none. */
@@ -181,12 +219,21 @@ static long timerfd_clock(long fd)
     return -1;
 }
 
+static long settime_fd(long fd, long flags, const int64_t *setting, int64_t *old)
+{
+    long result = raw4(SYS_timerfd_settime, fd, flags, setting, old);
+    uint64_t hint = vk_fd_hint(fd);
+    if (result == 0 && hint)
+        vk_fd_set_hint(fd, VK_FD_HINT_TIMER(hint >> 8 & 0xffffff, flags));
+    return result;
+}
+
 long vk_timerfd_settime(long fd, long flags, const int64_t *setting, int64_t *old)
 {
     if (!setting || !(flags & TFD_TIMER_ABSTIME) || (!setting[2] && !setting[3]))
-        return raw4(SYS_timerfd_settime, fd, flags, setting, old);
+        return settime_fd(fd, flags, setting, old);
     int64_t own[4] = {setting[0], setting[1], setting[2], setting[3]};
     if (VK->clock_offset_ns[CLOCK_MONOTONIC] || VK->clock_offset_ns[CLOCK_BOOTTIME])
         vk_clock_to_kernel(timerfd_clock(fd), own + 2);
-    return raw4(SYS_timerfd_settime, fd, flags, own, old);
+    return settime_fd(fd, flags, own, old);
 }

@@ -82,9 +82,19 @@ static int64_t message_bytes(const struct msghdr *message)
     return vector_bytes(message->msg_iov, message->msg_iovlen);
 }
 
+/* As the kernel takes it (vk_width.c). */
+static long argument(const struct wait *wait, int place)
+{
+    long args[6];
+    for (int i = 0; i < 6; i++)
+        args[i] = wait->args[i];
+    vk_narrow(wait->nr, args);
+    return args[place];
+}
+
 static struct mmsghdr *messages_of(const struct wait *wait)
 {
-    return (struct mmsghdr *)wait->args[B];
+    return (struct mmsghdr *)argument(wait, B);
 }
 
 /* Bytes that the call was made for, as many as one call can transfer. */
@@ -92,12 +102,12 @@ static int64_t bytes_wanted(const struct wait *wait, const struct shape *shape)
 {
     int64_t bytes = 0;
     if (shape->form == VECTOR)
-        bytes =
-            vector_bytes((const struct iovec *)wait->args[shape->data], (uint64_t)wait->args[shape->count]);
+        bytes = vector_bytes((const struct iovec *)argument(wait, shape->data),
+                             (uint64_t)argument(wait, shape->count));
     else if (shape->form == MESSAGE)
-        bytes = message_bytes((const struct msghdr *)wait->args[shape->data]);
+        bytes = message_bytes((const struct msghdr *)argument(wait, shape->data));
     else
-        bytes = wait->args[shape->count];
+        bytes = argument(wait, shape->count);
     return bytes < 0 || bytes > MOST_BYTES ? MOST_BYTES : bytes;
 }
 
@@ -112,9 +122,9 @@ static long socket_option(long fd, int option)
 
 static bool waits_at_all(const struct wait *wait, const struct shape *shape, long fd)
 {
-    if (shape->message_flags != NONE && (wait->args[shape->message_flags] & MSG_DONTWAIT))
+    if (shape->message_flags != NONE && (argument(wait, shape->message_flags) & MSG_DONTWAIT))
         return false;
-    if ((wait->nr == SYS_preadv2 || wait->nr == SYS_pwritev2) && (wait->args[F] & RWF_NOWAIT_FLAG))
+    if ((wait->nr == SYS_preadv2 || wait->nr == SYS_pwritev2) && (argument(wait, F) & RWF_NOWAIT_FLAG))
         return false;
     return !(raw3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK);
 }
@@ -130,7 +140,7 @@ static bool has_error(long fd)
 /* A message of which some has been received: is it whole, whatever its length is? */
 static bool is_message_over(const struct wait *wait)
 {
-    const struct msghdr *message = (const struct msghdr *)wait->args[B];
+    const struct msghdr *message = (const struct msghdr *)argument(wait, B);
     return wait->nr == SYS_recvmsg &&
            (message->msg_controllen || (message->msg_flags & (MSG_EOR | MSG_OOB | MSG_TRUNC | MSG_CTRUNC)));
 }
@@ -147,7 +157,7 @@ static int64_t limited(const struct wait *wait, const struct shape *shape, int64
 /* How many bytes a receive from a stream waits for. */
 static int64_t bytes_awaited(const struct wait *wait, const struct shape *shape, long fd)
 {
-    if (shape->message_flags != NONE && (wait->args[shape->message_flags] & MSG_WAITALL))
+    if (shape->message_flags != NONE && (argument(wait, shape->message_flags) & MSG_WAITALL))
         return bytes_wanted(wait, shape);
     return limited(wait, shape, socket_option(fd, SO_RCVLOWAT));
 }
@@ -155,7 +165,8 @@ static int64_t bytes_awaited(const struct wait *wait, const struct shape *shape,
 /* A peek gives the beginning again. */
 static bool is_peek(const struct wait *wait, const struct shape *shape)
 {
-    return shape->is_input && shape->message_flags != NONE && (wait->args[shape->message_flags] & MSG_PEEK);
+    return shape->is_input && shape->message_flags != NONE &&
+           (argument(wait, shape->message_flags) & MSG_PEEK);
 }
 
 static int64_t socket_awaits(const struct wait *wait, const struct shape *shape, long fd)
@@ -201,14 +212,15 @@ static bool has_more(long fd)
 static int64_t awaits(const struct wait *wait, const struct shape *shape)
 {
     struct stat st;
-    long fd = wait->nr == SYS_splice ? wait->args[C] : wait->args[A];
+    long fd = wait->nr == SYS_splice ? argument(wait, C) : argument(wait, A);
     if (wait->nr == SYS_getrandom)
         return bytes_wanted(wait, shape);
     if (raw2(SYS_fstat, fd, &st) < 0 || !waits_at_all(wait, shape, fd))
         return 0;
     if (wait->nr == SYS_splice)
-        return !(wait->args[F] & SPLICE_F_NONBLOCK) && has_more(wait->args[A]) ? bytes_wanted(wait, shape)
-                                                                               : 0;
+        return !(argument(wait, F) & SPLICE_F_NONBLOCK) && has_more(argument(wait, A))
+                   ? bytes_wanted(wait, shape)
+                   : 0;
     if (wait->nr == SYS_sendfile) /* a pipe is filled once */
         return S_ISFIFO(st.st_mode) ? 0 : bytes_wanted(wait, shape);
     if (S_ISFIFO(st.st_mode))
@@ -226,9 +238,9 @@ static int64_t awaits(const struct wait *wait, const struct shape *shape)
 
 static bool was_receiving(const struct wait *wait)
 {
-    if ((wait->args[D] & (MSG_DONTWAIT | MSG_WAITFORONE)) || !has_error(wait->args[A]))
+    if ((argument(wait, D) & (MSG_DONTWAIT | MSG_WAITFORONE)) || !has_error(argument(wait, A)))
         return false;
-    long error = socket_option(wait->args[A], SO_ERROR);
+    long error = socket_option(argument(wait, A), SO_ERROR);
     return error == KERNEL_RESTARTSYS || error == EINTR;
 }
 
@@ -241,12 +253,12 @@ static bool is_sent_in_part(const struct wait *wait, int64_t messages)
 static bool may_messages_go_on(const struct wait *wait, const struct shape *shape, long result)
 {
     int64_t done = wait->done + (wait->message_done ? 0 : result);
-    if (!waits_at_all(wait, shape, wait->args[A]))
+    if (!waits_at_all(wait, shape, argument(wait, A)))
         return false;
     if (wait->nr == SYS_recvmmsg)
-        return done < wait->args[C] && was_receiving(wait);
-    return (wait->message_done || done < wait->args[C] || is_sent_in_part(wait, done)) &&
-           !has_error(wait->args[A]);
+        return done < argument(wait, C) && was_receiving(wait);
+    return (wait->message_done || done < argument(wait, C) || is_sent_in_part(wait, done)) &&
+           !has_error(argument(wait, A));
 }
 
 /* ---- the next part ---- */
@@ -297,12 +309,12 @@ static void rest_of_messages(struct wait *wait)
     wait->call_nr = wait->nr;
     if (wait->message_done) {
         wait->call_nr = SYS_sendmsg;
-        wait->call[C] = wait->args[D] | MSG_NOSIGNAL;
+        wait->call[C] = argument(wait, D) | MSG_NOSIGNAL;
         rest_of_message(wait, &messages[wait->done - 1].msg_hdr, wait->message_done);
         return;
     }
     wait->call[B] = (long)(messages + wait->done);
-    wait->call[C] = wait->args[C] - wait->done;
+    wait->call[C] = argument(wait, C) - wait->done;
     wait->part_bytes = wait->call[C];
 }
 
@@ -312,7 +324,7 @@ static void rest_of_messages(struct wait *wait)
  */
 static void ask_for_no_signal(struct wait *wait, const struct shape *shape)
 {
-    if (shape->is_input || socket_option(wait->args[A], SO_TYPE) < 0)
+    if (shape->is_input || socket_option(argument(wait, A), SO_TYPE) < 0)
         return;
     if (wait->nr == SYS_sendto || wait->nr == SYS_sendmsg) {
         wait->call[shape->message_flags] |= MSG_NOSIGNAL;
@@ -337,27 +349,27 @@ static void set_up_rest(struct wait *wait, const struct shape *shape)
     int64_t done = is_peek(wait, shape) ? 0 : wait->done;
     switch (shape->form) {
     case BYTES:
-        wait->call[shape->data] = wait->args[shape->data] + done;
+        wait->call[shape->data] = argument(wait, shape->data) + done;
         wait->call[shape->count] = wait->part_bytes = wait->wanted - done;
         break;
     case FILES:
         wait->call[shape->count] = wait->part_bytes = wait->wanted - wait->done;
         break;
     case VECTOR:
-        rest_of_vector(wait, (const struct iovec *)wait->args[shape->data],
-                       (uint64_t)wait->args[shape->count], (uint64_t)done, &vector, &parts);
+        rest_of_vector(wait, (const struct iovec *)argument(wait, shape->data),
+                       (uint64_t)argument(wait, shape->count), (uint64_t)done, &vector, &parts);
         wait->call[shape->data] = (long)vector;
         wait->call[shape->count] = (long)parts;
         break;
     case MESSAGE:
-        rest_of_message(wait, (const struct msghdr *)wait->args[shape->data], done);
+        rest_of_message(wait, (const struct msghdr *)argument(wait, shape->data), done);
         break;
     case MESSAGES:
         rest_of_messages(wait);
         break;
     }
-    if (shape->offset != NONE && wait->args[shape->offset] != -1)
-        wait->call[shape->offset] = wait->args[shape->offset] + wait->done;
+    if (shape->offset != NONE && argument(wait, shape->offset) != -1)
+        wait->call[shape->offset] = argument(wait, shape->offset) + wait->done;
     if (wait->nr == SYS_recvfrom) /* the sender's name was told with the first part */
         wait->call[E] = wait->call[F] = 0;
     ask_for_no_signal(wait, shape);
@@ -388,7 +400,7 @@ static void account(struct wait *wait, const struct shape *shape, long result)
 static bool is_complete(const struct wait *wait, const struct shape *shape)
 {
     if (shape->form == MESSAGES)
-        return !wait->message_done && wait->done >= wait->args[C];
+        return !wait->message_done && wait->done >= argument(wait, C);
     return wait->done >= wait->wanted;
 }
 
@@ -398,8 +410,8 @@ void vk_transfer_begin(struct wait *wait)
 {
     wait->done = wait->message_done = wait->wanted = 0;
     wait->part_bytes = INT64_MAX; /* one part, so far */
-    if (wait->nr == SYS_recvmsg && (uint64_t)wait->args[B] >= MAP_PAGE_BYTES)
-        *(struct msghdr *)wait->message = *(const struct msghdr *)wait->args[B];
+    if (wait->nr == SYS_recvmsg && (uint64_t)argument(wait, B) >= MAP_PAGE_BYTES)
+        *(struct msghdr *)wait->message = *(const struct msghdr *)argument(wait, B);
 }
 
 static bool waits_for_more(struct wait *wait, const struct shape *shape, long result, bool is_cut)
@@ -451,10 +463,10 @@ static void add_fds(const struct msghdr *message)
 void vk_transfer_end(const struct wait *wait, long result)
 {
     const struct msghdr *rest = (const struct msghdr *)wait->message;
-    struct msghdr *message = (struct msghdr *)wait->args[B];
+    struct msghdr *message = (struct msghdr *)argument(wait, B);
     if (result < 0 || !vk_is_own_process())
         return;
-    if (wait->nr == SYS_recvmsg && wait->call[B] != wait->args[B]) {
+    if (wait->nr == SYS_recvmsg && wait->call[B] != argument(wait, B)) {
         message->msg_controllen = rest->msg_controllen;
         message->msg_flags |= rest->msg_flags;
     }

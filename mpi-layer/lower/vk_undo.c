@@ -4,16 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define BUCKETS 1024
 #define TABLE_BYTES (1ul << 30) /* of address space; what is used of it is what there is to know */
 #define BLOCK_SHIFT 16          /* data are kept by blocks of 64 KiB, larger ones in files beyond 1 GiB */
 #define MAX_BLOCKS 16384u
+#define WAIT_ALL 0x40000000 /* __WALL */
 
 #ifndef SEEK_DATA
 #define SEEK_DATA 3
@@ -24,17 +29,19 @@
 struct file {
     struct file *next;
     struct file_id id;
-    uint64_t length;  /* when it was noted */
-    uint64_t *blocks; /* one bit for each block that was kept; NULL: none */
-    uint32_t shift;   /* log2 of a block's bytes */
-    bool is_new;      /* it was made since the line */
-    bool is_settled;  /* nothing more has to be noted: it is new, or cannot be protected */
+    uint64_t length;     /* when it was noted */
+    uint64_t *blocks;    /* one bit for each block that was kept; NULL: none */
+    uint32_t shift;      /* log2 of a block's bytes */
+    bool is_new;         /* it was made since the line */
+    bool is_settled;     /* nothing more has to be noted: it is new, or cannot be protected */
+    bool has_attributes; /* they were noted */
 };
 
 /* A range of a file that is about to be lost. */
 struct range {
     struct file *file;
     long reader;
+    bool is_lent; /* the reader is the application's: its position stays as it is */
     const struct vk_undo_place *place;
 };
 
@@ -49,6 +56,7 @@ static struct {
 } undo;
 
 char vk_undo_buffer[UNDO_DATA_BYTES];
+const char vk_undo_itself[] = "";
 
 /* ---- the lock ---- */
 
@@ -77,7 +85,7 @@ bool vk_undo_is_active(void)
 long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts)
 {
     struct statx st;
-    long flags = AT_SYMLINK_NOFOLLOW | (name && !*name ? AT_EMPTY_PATH : 0);
+    long flags = AT_SYMLINK_NOFOLLOW | (name == vk_undo_itself ? AT_EMPTY_PATH : 0);
     long result = raw_syscall(SYS_statx, folder, (long)name, flags, FILE_ID_MASK, (long)&st, 0);
     if (result < 0)
         return result;
@@ -87,6 +95,19 @@ long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts)
     facts->links = st.stx_nlink;
     facts->gid = st.stx_gid;
     return 0;
+}
+
+struct undo_attributes vk_undo_attributes_of(long folder, const char *name)
+{
+    struct statx st;
+    long flags = AT_SYMLINK_NOFOLLOW | (name == vk_undo_itself ? AT_EMPTY_PATH : 0);
+    if (raw_syscall(SYS_statx, folder, (long)name, flags, FILE_ID_MASK | STATX_MTIME, (long)&st, 0) < 0)
+        return (struct undo_attributes){.changed_ns = UTIME_OMIT};
+    return (struct undo_attributes){.mode = st.stx_mode & 07777u,
+                                    .uid = st.stx_uid,
+                                    .gid = st.stx_gid,
+                                    .changed_s = st.stx_mtime.tv_sec,
+                                    .changed_ns = st.stx_mtime.tv_nsec};
 }
 
 static void *table_alloc(uint64_t bytes)
@@ -233,6 +254,8 @@ void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_re
 static void give_up_file(const struct range *range, enum vk_undo_reason reason)
 {
     range->file->is_settled = true;
+    if (vk_held_is(&range->file->id))
+        vk_held_log(&(struct vk_undo_note){.kind = UNDO_UNPROTECTED, .id = range->file->id});
     vk_undo_give_up(range->place->path, &range->file->id, reason);
 }
 
@@ -244,7 +267,11 @@ static bool note(const struct range *range, struct vk_undo_note *what)
     what->id = range->file->id;
     what->folder = range->place->folder;
     what->path = range->place->path;
-    bool is_noted = vk_undo_log(what) >= 0;
+    bool is_held = vk_held_is(&what->id), is_noted = !is_held || vk_held_log(what) >= 0;
+    if (is_held)
+        what->mode |= UNDO_ALSO_HELD;
+    if (is_noted && (!is_held || vk_held_is_pending()))
+        is_noted = vk_undo_log(what) >= 0;
     if (!is_noted)
         give_up_file(range, VK_UNDO_NOT_WRITTEN);
     return is_noted;
@@ -278,6 +305,8 @@ static bool keep_data(const struct range *range, uint64_t from, uint64_t to)
 /* Keep [from, to) as it is: data, and holes, which cost nothing. */
 static bool keep(const struct range *range, uint64_t from, uint64_t to)
 {
+    if (range->is_lent)
+        return keep_data(range, from, to);
     while (from < to) {
         long data = raw3(SYS_lseek, range->reader, from, SEEK_DATA);
         uint64_t start = data >= 0 ? (uint64_t)data : data == -ENXIO ? to : from, end = to;
@@ -326,54 +355,22 @@ static void keep_range(const struct range *range, uint64_t from, uint64_t to)
             keep_block(range, at >> file->shift);
 }
 
-static bool is_nameless(const struct vk_undo_facts *facts)
+/* Nobody finds it again, and it was not there at the line; or its content is in the image. */
+static bool is_lost(const struct vk_undo_facts *facts)
 {
-    return facts->links == 0; /* its content is in the image, or it is not restored at all */
+    return facts->links == 0 && !vk_held_is(&facts->id);
 }
 
 /* Where an open descriptor will write next. */
-static uint64_t position(long fd, const struct vk_undo_facts *facts)
+static uint64_t position(long fd, uint64_t offset, const struct vk_undo_facts *facts)
 {
-    long flags = raw3(SYS_fcntl, fd, F_GETFL, 0);
-    return flags & O_APPEND ? facts->bytes : (uint64_t)raw3(SYS_lseek, fd, 0, SEEK_CUR);
+    bool appends = offset == VK_UNDO_HERE && (raw3(SYS_fcntl, fd, F_GETFL, 0) & O_APPEND);
+    return appends ? facts->bytes : (uint64_t)raw3(SYS_lseek, fd, 0, SEEK_CUR);
 }
 
 static uint64_t end_of(uint64_t offset, uint64_t bytes)
 {
     return offset + bytes < offset ? UINT64_MAX : offset + bytes;
-}
-
-/* By the descriptor, whatever is at its path; it may not be open to read. */
-static long open_reader(long fd)
-{
-    char link[40];
-    vk_text_put_number(vk_text_put(link, "/proc/self/fd/"), (uint64_t)fd);
-    return raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-}
-
-static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offset, uint64_t bytes)
-{
-    struct range range = {.file = find(&facts->id), .place = &undo.place, .reader = -1};
-    bool is_first = !range.file;
-    if (is_first)
-        range.file = add(facts);
-    if (!range.file) {
-        vk_undo_give_up("a file", &facts->id, VK_UNDO_NOT_KEPT);
-        return;
-    }
-    if (vk_undo_place_of_fd(fd, &undo.place) < 0) {
-        vk_text_put(undo.place.path, "a file");
-        give_up_file(&range, VK_UNDO_NO_PATH);
-        return;
-    }
-    if (is_first)
-        note(&range, &(struct vk_undo_note){.kind = UNDO_LENGTH, .offset = facts->bytes});
-    if (offset >= range.file->length || range.file->is_settled)
-        return;
-    range.reader = open_reader(fd);
-    keep_range(&range, offset, end_of(offset, bytes));
-    if (range.reader >= 0)
-        raw1(SYS_close, range.reader);
 }
 
 /* Has all been noted that has to be? Without the lock: files are added, never freed while threads run. */
@@ -389,6 +386,101 @@ static bool is_noted(const struct file *file, uint64_t from, uint64_t to)
     return true;
 }
 
+/* ---- how it is read ---- */
+
+/* A range that is to be kept, of the file that a descriptor of the application stands for. */
+struct keeping {
+    struct range *range;
+    long fd;
+    uint64_t from, to;
+};
+
+/* Without a look for its holes, which would move the descriptor's position. */
+static bool can_be_lent(long fd, const struct vk_undo_facts *facts)
+{
+    long flags = raw3(SYS_fcntl, fd, F_GETFL, 0);
+    bool can_read = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECT | O_PATH));
+    return can_read && facts->disk_bytes >= facts->bytes;
+}
+
+static void run_and_leave(void (*what)(const void *with), const void *with)
+    __attribute__((noreturn, noinline));
+
+static void run_and_leave(void (*what)(const void *with), const void *with)
+{
+    raw2(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+    what(with);
+    raw1(SYS_exit, 0);
+    __builtin_unreachable();
+}
+
+/*
+ * Like vfork(2): this thread goes on when the child is gone, which has run on the same memory. Its end makes
+ * no signal, so that the application's waits do not find it.
+ */
+void vk_undo_aside(void (*what)(const void *with), const void *with)
+{
+    long child = raw_syscall(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0, 0);
+    if (child == 0)
+        run_and_leave(what, with);
+    if (child < 0)
+        what(with);
+    else
+        raw4(SYS_wait4, child, 0, WAIT_ALL, 0);
+}
+
+/* By the descriptor, whatever is at its path; it may not be open to read. */
+static void keep_opened(const void *with)
+{
+    const struct keeping *keeping = with;
+    char link[40];
+    vk_text_put_number(vk_text_put(link, "/proc/self/fd/"), (uint64_t)keeping->fd);
+    long fd = raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    keeping->range->reader = fd;
+    keep_range(keeping->range, keeping->from, keeping->to);
+    if (fd >= 0)
+        raw1(SYS_close, fd);
+}
+
+/* ---- by an open descriptor ---- */
+
+static void note_length(const struct range *range, long fd)
+{
+    struct undo_attributes attributes = vk_undo_attributes_of(fd, vk_undo_itself);
+    note(range, &(struct vk_undo_note){.kind = UNDO_LENGTH,
+                                       .offset = range->file->length,
+                                       .data = {&attributes},
+                                       .data_bytes = {sizeof attributes}});
+}
+
+static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offset, uint64_t bytes)
+{
+    struct range range = {.file = find(&facts->id), .place = &undo.place, .reader = -1};
+    struct keeping keeping = {&range, fd, offset, end_of(offset, bytes)};
+    bool is_first = !range.file;
+    if (is_first)
+        range.file = add(facts);
+    if (!range.file) {
+        vk_undo_give_up("a file", &facts->id, VK_UNDO_NOT_KEPT);
+        return;
+    }
+    if (vk_undo_place_of_fd(fd, &undo.place) < 0) {
+        vk_text_put(undo.place.path, "a file");
+        give_up_file(&range, VK_UNDO_NO_PATH);
+        return;
+    }
+    if (is_first)
+        note_length(&range, fd);
+    if (offset >= range.file->length || is_noted(range.file, keeping.from, keeping.to))
+        return;
+    range.is_lent = can_be_lent(fd, facts);
+    range.reader = range.is_lent ? fd : -1;
+    if (range.is_lent)
+        keep_range(&range, keeping.from, keeping.to);
+    else
+        vk_undo_aside(keep_opened, &keeping);
+}
+
 /*
  * The same for a descriptor by which the file was noted. One that appends needs no look at where it will: up
  * to its length at the line, nothing of the file is overwritten.
@@ -399,7 +491,7 @@ static bool is_noted_of(long fd, const struct file *file, uint64_t offset, uint6
         return false;
     if (file->is_settled || file->length == 0)
         return true;
-    if (offset != VK_UNDO_HERE)
+    if (offset != VK_UNDO_HERE && offset != VK_UNDO_NEXT)
         return is_noted(file, offset, end_of(offset, bytes));
     long here = raw3(SYS_lseek, fd, 0, SEEK_CUR);
     return here >= 0 && is_noted(file, (uint64_t)here, end_of((uint64_t)here, bytes));
@@ -410,12 +502,12 @@ void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes)
     struct vk_undo_facts facts;
     if (is_noted_of(fd, vk_fd_noted(fd), offset, bytes))
         return;
-    if (!undo.is_active || !vk_is_rank() || vk_undo_look(fd, "", &facts) < 0 || !S_ISREG(facts.id.mode) ||
-        is_nameless(&facts))
+    if (!undo.is_active || !vk_is_rank() || vk_undo_look(fd, vk_undo_itself, &facts) < 0 ||
+        !S_ISREG(facts.id.mode) || is_lost(&facts))
         return;
     const struct file *file = find(&facts.id);
-    if (offset == VK_UNDO_HERE)
-        offset = file && file->is_settled ? 0 : position(fd, &facts);
+    if (offset == VK_UNDO_HERE || offset == VK_UNDO_NEXT)
+        offset = file && file->is_settled ? 0 : position(fd, offset, &facts);
     bool is_needless = is_noted(file, offset, end_of(offset, bytes));
     if (is_needless)
         vk_fd_set_noted(fd, file);
@@ -432,10 +524,53 @@ void vk_undo_path(const char *path, uint64_t offset, uint64_t bytes)
     struct vk_undo_facts facts;
     if (!vk_undo_is_active())
         return;
-    long fd = raw4(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    long fd = vk_fd_open(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return;
-    if (vk_undo_look(fd, "", &facts) == 0 && S_ISREG(facts.id.mode))
+    if (vk_undo_look(fd, vk_undo_itself, &facts) == 0 && S_ISREG(facts.id.mode))
         vk_undo_fd(fd, offset, bytes);
-    raw1(SYS_close, fd);
+    vk_fd_close(fd);
+}
+
+/* ---- attributes ---- */
+
+static void attributes_locked(long fd, const struct vk_undo_facts *facts)
+{
+    struct undo_attributes attributes = vk_undo_attributes_of(fd, vk_undo_itself);
+    struct file *file = find(&facts->id);
+    if (!file && (file = add(facts)))
+        file->is_settled = true; /* no file with data: those are noted first */
+    if (!file || file->has_attributes || vk_undo_place_of_fd(fd, &undo.place) < 0)
+        return;
+    struct range range = {.file = file, .place = &undo.place, .reader = -1};
+    file->has_attributes =
+        note(&range, &(struct vk_undo_note){
+                         .kind = UNDO_ATTRIBUTES, .data = {&attributes}, .data_bytes = {sizeof attributes}});
+}
+
+void vk_undo_attributes_fd(long fd)
+{
+    struct vk_undo_facts facts;
+    if (!vk_undo_is_active() || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || S_ISLNK(facts.id.mode) ||
+        is_lost(&facts))
+        return;
+    if (S_ISDIR(facts.id.mode))
+        VK->has_changed_folders = 1;
+    if (S_ISREG(facts.id.mode))
+        vk_undo_fd(fd, 0, 0);
+    uint64_t mask = vk_undo_lock();
+    if (!vk_undo_is_new(&facts))
+        attributes_locked(fd, &facts);
+    vk_undo_unlock(mask);
+}
+
+void vk_undo_attributes(long folder, const char *path, bool follows)
+{
+    if (!vk_undo_is_active())
+        return;
+    long fd = vk_fd_open(folder, path, O_PATH | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW), 0);
+    if (fd < 0)
+        return;
+    vk_undo_attributes_fd(fd);
+    vk_fd_close(fd);
 }

@@ -16,8 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VK_UNDO_WHOLE UINT64_MAX /* as `bytes`: up to the end of the file */
-#define VK_UNDO_HERE UINT64_MAX  /* as `offset`: where the descriptor stands, or the end if it appends */
+#define VK_UNDO_WHOLE UINT64_MAX      /* as `bytes`: up to the end of the file */
+#define VK_UNDO_HERE UINT64_MAX       /* as `offset`: where the descriptor stands, or the end if it appends */
+#define VK_UNDO_NEXT (UINT64_MAX - 1) /* ... where it stands, even if it appends */
 
 /*
  * Before the first note: the descriptor of the job's undo folder (-1: there is none, nothing is noted), which
@@ -37,6 +38,11 @@ void vk_undo_begin_line(uint64_t line);
 void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes);
 void vk_undo_path(const char *path, uint64_t offset, uint64_t bytes);
 
+/* Permissions, owner or times of what is there are about to change; `follows`: a symbolic link is followed.
+ */
+void vk_undo_attributes(long folder, const char *path, bool follows);
+void vk_undo_attributes_fd(long fd);
+
 /*
  * A call that changes names: a note before it is made, and vk_undo_changed() with its result. Zeroed, it is
  * none. Paths are relative to their folder (AT_FDCWD: the working directory).
@@ -45,7 +51,7 @@ struct vk_undo_change {
     uint64_t created, removed, renamed; /* when that was noted, 0: it was not */
     long folder;
     const char *name;
-    bool is_new, is_link;
+    bool is_new, is_link, is_nameless;
 };
 
 /* ... is about to be opened with these flags. The result is a descriptor. */
@@ -53,20 +59,14 @@ void vk_undo_open(struct vk_undo_change *change, long folder, const char *path, 
 void vk_undo_opened(const struct vk_undo_change *change, long fd);
 /* ... a new file, folder or link is about to be made there; is_link: another name of an old file. */
 void vk_undo_create(struct vk_undo_change *change, long folder, const char *path, bool is_link);
+/* ... a name is about to be made for a file that has none, maybe (linkat). */
+void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
+                  const char *path);
 /* ... what is there is about to be removed. */
 void vk_undo_remove(struct vk_undo_change *change, long folder, const char *path);
 /* ... it is about to be renamed; flags are those of renameat2(2). */
 void vk_undo_rename(struct vk_undo_change *change, long from_folder, const char *from, long to_folder,
                     const char *to, long flags);
 void vk_undo_changed(const struct vk_undo_change *change, long result);
-
-/*
- * A watched file is written by this descriptor of the lower half (interpose_file.h), until it is closed: then
- * it has to be forgotten. None is, any more.
- */
-void vk_fd_watch(long fd);
-bool vk_fd_is_watched(long fd);
-void vk_fd_forget(long fd);
-void vk_fd_unwatch_all(void);
 
 #endif

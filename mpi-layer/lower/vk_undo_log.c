@@ -64,8 +64,7 @@ void vk_undo_log_start(long folder, uint32_t rank)
 
 static void close_one(long *fd)
 {
-    if (*fd >= 0)
-        raw1(SYS_close, *fd);
+    vk_fd_close_own(*fd);
     *fd = -1;
 }
 
@@ -75,16 +74,6 @@ void vk_undo_log_line(uint64_t line)
     close_one(&journal.folder);
     journal.line = line;
     journal.log_bytes = journal.kept = 0;
-}
-
-/* Next to the job's folder, which is out of the way already. */
-static long move_high(long fd)
-{
-    long high = fd < 0 ? fd : raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, journal.job_folder);
-    if (high < 0)
-        return fd;
-    raw1(SYS_close, fd);
-    return high;
 }
 
 long vk_undo_log_folder(void)
@@ -97,8 +86,8 @@ long vk_undo_log_folder(void)
     if (result < 0 && result != -EEXIST)
         return result;
     raw3(SYS_fchmodat, journal.job_folder, name, 0700); /* whatever the program's umask is */
-    journal.folder = move_high(
-        raw4(SYS_openat, journal.job_folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
+    journal.folder =
+        vk_fd_own(vk_fd_open(journal.job_folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
     return journal.folder;
 }
 
@@ -128,15 +117,17 @@ static long open_log(void)
     char name[32];
     if (journal.fd >= 0)
         return 0;
+    if (!vk_is_own_process()) /* vk_undo_aside(): what it opens is gone with it */
+        return -EBADF;
     long folder = vk_undo_log_folder();
     if (folder < 0)
         return folder;
     vk_text_put(vk_text_put_number(name, journal.rank), ".log");
-    long fd = raw4(SYS_openat, folder, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    long fd = vk_fd_open(folder, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;
     raw2(SYS_fchmod, fd, 0600);
-    journal.fd = move_high(fd);
+    journal.fd = vk_fd_own(fd);
     journal.max_bytes = vk_undo_file_limit();
     journal.log_bytes = (uint64_t)raw3(SYS_lseek, journal.fd, 0, SEEK_END);
     if (!journal.log_bytes)
@@ -200,4 +191,16 @@ void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number)
     *number = journal.kept++;
     char *at = vk_text_put(vk_text_put_number(name, journal.rank), "-");
     vk_text_put(vk_text_put_number(at, *number), ".kept");
+}
+
+long vk_undo_log_job(void)
+{
+    return journal.job_folder;
+}
+
+long vk_undo_log_held(uint64_t inode, char name[UNDO_KEPT_NAME_BYTES])
+{
+    char *at = vk_text_put(vk_text_put_number(vk_text_put(name, UNDO_HELD), journal.rank), "-");
+    vk_text_put_number(at, inode);
+    return journal.job_folder < 0 ? -ENOENT : 0;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
@@ -70,12 +71,12 @@ void vk_undo_create(struct vk_undo_change *change, long folder, const char *path
 /* A regular file; follows a link at the end of the path, as the call will. A descriptor or -errno. */
 static long look_behind(long folder, const char *path, struct vk_undo_facts *facts)
 {
-    long fd = raw4(SYS_openat, folder, path, O_PATH | O_CLOEXEC, 0);
+    long fd = vk_fd_open(folder, path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
-    if (vk_undo_look(fd, "", facts) == 0 && S_ISREG(facts->id.mode))
+    if (vk_undo_look(fd, vk_undo_itself, facts) == 0 && S_ISREG(facts->id.mode))
         return fd;
-    raw1(SYS_close, fd);
+    vk_fd_close(fd);
     return -EINVAL;
 }
 
@@ -83,13 +84,14 @@ void vk_undo_open(struct vk_undo_change *change, long folder, const char *path, 
 {
     struct vk_undo_facts facts;
     *change = (struct vk_undo_change){.folder = folder, .name = path};
-    if (!(flags & (O_CREAT | O_TRUNC)) || (flags & O_TMPFILE) == O_TMPFILE || !vk_undo_is_active())
+    change->is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+    if (!(flags & (O_CREAT | O_TRUNC)) || change->is_nameless || !vk_undo_is_active())
         return;
     long fd = look_behind(folder, path, &facts);
     if (fd >= 0 && (flags & O_TRUNC))
         vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
     if (fd >= 0)
-        raw1(SYS_close, fd);
+        vk_fd_close(fd);
     if (fd != -ENOENT || !(flags & O_CREAT))
         return;
     change->is_new = true;
@@ -116,12 +118,41 @@ void vk_undo_opened(const struct vk_undo_change *change, long fd)
     struct vk_undo_facts facts;
     if (fd < 0)
         vk_undo_changed(change, fd);
-    if (fd < 0 || !change->is_new || vk_undo_look(fd, "", &facts) < 0 || !S_ISREG(facts.id.mode))
+    bool is_new = change->is_new || (change->is_nameless && vk_undo_is_active());
+    if (fd < 0 || !is_new || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || !S_ISREG(facts.id.mode))
         return;
     uint64_t mask = vk_undo_lock();
     vk_undo_add_new(&facts);
-    note_made(change, &facts, fd);
+    if (!change->is_nameless)
+        note_made(change, &facts, fd);
     vk_undo_unlock(mask);
+}
+
+/*
+ * The kernel gives a name only once to a file without one. One that was held at the line gets another name in
+ * the undo folder, so that it has not lost its last one when this one is taken back.
+ */
+static void keep_link(const struct vk_undo_change *change, const struct vk_undo_facts *facts)
+{
+    char kept[UNDO_KEPT_NAME_BYTES];
+    if (!change->is_nameless)
+        return;
+    if (!vk_held_is(&facts->id))
+        vk_undo_add_new(facts);
+    else if (vk_undo_log_held(facts->id.inode, kept) >= 0)
+        raw_syscall(SYS_linkat, change->folder, (long)change->name, vk_undo_log_job(), (long)kept, 0, 0);
+}
+
+void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
+                  const char *path)
+{
+    struct statx st;
+    vk_undo_create(change, folder, path, true);
+    flags = (flags & AT_EMPTY_PATH) | (flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
+    change->is_nameless =
+        change->created &&
+        raw_syscall(SYS_statx, from_folder, (long)from, flags, STATX_NLINK, (long)&st, 0) == 0 &&
+        st.stx_nlink == 0;
 }
 
 /* ---- names that go ---- */
@@ -158,25 +189,48 @@ static long copy_data(long from, long to, uint64_t bytes)
     return result;
 }
 
+/* A file that is to be copied, and what came of it. */
+struct copying {
+    const struct vk_undo_place *at;
+    const struct vk_undo_facts *facts;
+    const char *kept;
+    long folder;
+    long *result;
+};
+
 /* A copy of the file that was looked at, not of what has come to its name since. */
-static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+static long copy_opened(const struct copying *copying, long from)
 {
     struct vk_undo_facts opened;
-    long folder = vk_undo_log_folder(), to = -EACCES;
+    bool is_it =
+        vk_undo_look(from, vk_undo_itself, &opened) == 0 && file_id_is_same(&opened.id, &copying->facts->id);
+    long to = is_it ? raw4(SYS_openat, copying->folder, copying->kept,
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)
+                    : -EACCES;
+    if (to < 0)
+        return to;
+    raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
+    long result = copy_data(from, to, opened.bytes);
+    raw1(SYS_close, to);
+    if (result < 0)
+        raw3(SYS_unlinkat, copying->folder, copying->kept, 0);
+    return result;
+}
+
+static void copy(const void *with)
+{
+    const struct copying *copying = with;
+    const struct vk_undo_place *at = copying->at;
     long from = raw4(SYS_openat, at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (from < 0)
-        return from;
-    if (vk_undo_look(from, "", &opened) == 0 && file_id_is_same(&opened.id, &facts->id))
-        to = raw4(SYS_openat, folder, kept, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    long result = to;
-    if (to >= 0) {
-        raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
-        result = copy_data(from, to, opened.bytes);
-        raw1(SYS_close, to);
-    }
-    raw1(SYS_close, from);
-    if (result < 0 && to >= 0)
-        raw3(SYS_unlinkat, folder, kept, 0);
+    *copying->result = from < 0 ? from : copy_opened(copying, from);
+    if (from >= 0)
+        raw1(SYS_close, from);
+}
+
+static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+{
+    long result = -EIO;
+    vk_undo_aside(copy, &(struct copying){at, facts, kept, vk_undo_log_folder(), &result});
     return result;
 }
 
@@ -237,21 +291,30 @@ static uint64_t read_access_list(const struct vk_undo_place *at)
     return got > 0 ? (uint64_t)got : 0;
 }
 
-/* A file, a FIFO, a socket. */
+/* A file, a FIFO, a socket. Of the latter two another one is as good. */
 static uint64_t note_removed_file(const struct vk_undo_place *at, struct vk_undo_facts *facts)
 {
     uint64_t number;
     char kept[UNDO_KEPT_NAME_BYTES];
+    struct undo_attributes attributes = vk_undo_attributes_of(at->fd, at->name);
     bool is_new = vk_undo_is_new(facts), is_copy;
     vk_undo_forget(facts);
     if (is_new)
         return 0;
     vk_undo_log_kept(kept, &number);
     enum vk_undo_reason reason = set_aside(at, kept, facts, &is_copy);
+    if (reason == VK_UNDO_NOT_KEPT && (S_ISFIFO(facts->id.mode) || S_ISSOCK(facts->id.mode)))
+        return note(at, &(struct vk_undo_note){.kind = UNDO_NODE, .id = facts->id});
     if (reason != VK_UNDO_NO_REASON) {
         vk_undo_give_up(at->path, &facts->id, reason);
         return 0;
     }
+    if (is_copy) /* the copy will get its time */
+        note(at, &(struct vk_undo_note){.kind = UNDO_LENGTH,
+                                        .offset = facts->bytes,
+                                        .id = facts->id,
+                                        .data = {&attributes},
+                                        .data_bytes = {sizeof attributes}});
     return note(at, &(struct vk_undo_note){.kind = UNDO_REMOVED,
                                            .mode = facts->gid,
                                            .offset = number,
@@ -370,6 +433,7 @@ void vk_undo_changed(const struct vk_undo_change *change, long result)
     uint64_t mask = vk_undo_lock();
     if (is_made && vk_undo_look(change->folder, change->name, &facts) == 0) {
         note_made(change, &facts, -1);
+        keep_link(change, &facts);
     } else if (!is_made) {
         withdraw(change->created);
         withdraw(change->removed);

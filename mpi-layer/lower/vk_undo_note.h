@@ -19,8 +19,15 @@ struct vk_undo_facts {
     uint32_t links, gid;
 };
 
-/* Of `name` in a folder, not following a link; "": of the descriptor itself. Returns 0 or -errno. */
+/*
+ * Of `name` in a folder, not following a link; vk_undo_itself: of the descriptor. The name may be the
+ * application's, and lead nowhere. Returns 0 or -errno.
+ */
+extern const char vk_undo_itself[];
 long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts);
+
+/* What a file is beside its data. Asked for once for a file and line: see FILE_ID_MASK. */
+struct undo_attributes vk_undo_attributes_of(long folder, const char *name);
 
 bool vk_undo_is_active(void);
 /* With all signals blocked, or a handler that writes to a file would wait for itself. Returns the mask. */
@@ -51,6 +58,12 @@ void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_re
 
 extern char vk_undo_buffer[UNDO_DATA_BYTES];
 
+/*
+ * Run it in a process with this memory and descriptors of its own: whatever it opens and closes, the locks
+ * that the rank has on the file (fcntl) stay.
+ */
+void vk_undo_aside(void (*what)(const void *with), const void *with);
+
 /* ---- room (vk_undo_room.c) ---- */
 
 /* Of this rank for a line; of all ranks of the job on this node together (0: no limit). */
@@ -80,6 +93,10 @@ uint64_t vk_undo_file_limit(void);
 long vk_undo_log_folder(void);
 /* A name in it for one more file to be set aside, its number in *number. */
 void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number);
+
+/* The folder of the job, and a name in it for a held file (vk_held.h), until the job ends. 0 or -errno. */
+long vk_undo_log_job(void);
+long vk_undo_log_held(uint64_t inode, char name[UNDO_KEPT_NAME_BYTES]);
 
 uint64_t vk_text_length(const char *text);
 char *vk_text_put(char *at, const char *text);

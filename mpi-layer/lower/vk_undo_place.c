@@ -45,14 +45,14 @@ static long open_folder(long folder, const char *name, uint64_t length)
     for (uint64_t i = 0; i < length; i++)
         prefix[i] = name[i];
     prefix[length] = 0;
-    return raw4(SYS_openat, folder, length ? prefix : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    return vk_fd_open(folder, length ? prefix : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
 /* The rest of a place whose folder is open. */
 static long fill(struct vk_undo_place *place, const char *name, uint64_t length)
 {
     struct vk_undo_facts facts;
-    long result = vk_undo_look(place->fd, "", &facts), used = path_of_fd(place->fd, place->path);
+    long result = vk_undo_look(place->fd, vk_undo_itself, &facts), used = path_of_fd(place->fd, place->path);
     if (result < 0 || used < 0)
         return result < 0 ? result : used;
     place->folder = facts.id;
@@ -84,7 +84,7 @@ long vk_undo_place(long folder, const char *name, struct vk_undo_place *place)
 void vk_undo_leave(struct vk_undo_place *place)
 {
     if (place->fd >= 0)
-        raw1(SYS_close, place->fd);
+        vk_fd_close(place->fd);
     place->fd = -1;
 }
 
@@ -100,9 +100,9 @@ long vk_undo_place_of_fd(long fd, struct vk_undo_place *place)
     if (start == 0)
         return -EINVAL;
     long parent = open_folder(AT_FDCWD, place->path, start);
-    long result = parent < 0 ? parent : vk_undo_look(parent, "", &facts);
+    long result = parent < 0 ? parent : vk_undo_look(parent, vk_undo_itself, &facts);
     if (parent >= 0)
-        raw1(SYS_close, parent);
+        vk_fd_close(parent);
     place->folder = result < 0 ? (struct file_id){0} : facts.id; /* it may be gone; the file is there */
     return 0;
 }

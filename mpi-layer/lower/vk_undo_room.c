@@ -44,15 +44,14 @@ void vk_undo_room_line(void)
 static void map_used(void)
 {
     long folder = vk_undo_log_folder();
-    long fd =
-        folder < 0 ? folder : raw4(SYS_openat, folder, USED, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    long fd = folder < 0 ? folder : vk_fd_open(folder, USED, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
     raw2(SYS_fchmod, fd, 0600);
     raw2(SYS_ftruncate, fd, sizeof *room.used);
     long at = raw_syscall(SYS_mmap, 0, MAP_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     room.used = at > 0 ? (uint64_t *)at : NULL;
-    raw1(SYS_close, fd);
+    vk_fd_close(fd);
 }
 
 static bool take_from_job(uint64_t bytes)
@@ -93,10 +92,10 @@ static uint64_t field(const char *text, const char *name)
 static bool has_memory(uint64_t bytes)
 {
     char text[512]; /* both are among the first */
-    long fd = raw4(SYS_openat, AT_FDCWD, "/proc/meminfo", O_RDONLY | O_CLOEXEC, 0);
+    long fd = vk_fd_open(AT_FDCWD, "/proc/meminfo", O_RDONLY | O_CLOEXEC, 0);
     long got = fd < 0 ? fd : raw3(SYS_read, fd, text, sizeof text - 1);
     if (fd >= 0)
-        raw1(SYS_close, fd);
+        vk_fd_close(fd);
     if (got <= 0)
         return true;
     text[got] = 0;

@@ -104,6 +104,8 @@ static void prepare_pselect(struct wait *wait)
 static void prepare_futex(struct wait *wait)
 {
     long *call = wait->call, command = call[B] & FUTEX_CMD_MASK;
+    if (!vk_is_pointer(call[D]))
+        return;
     if (command == FUTEX_WAIT) {
         wait->deadline_clock = CLOCK_MONOTONIC;
         vk_clock_after(wait->deadline, (const int64_t *)call[D]);
@@ -166,10 +168,14 @@ static void prepare_socket(struct wait *wait)
 static void note_write(const struct wait *wait)
 {
     uint64_t all = ~0ul, mask;
+    long args[6];
     if (!wait->is_write)
         return;
+    for (int i = 0; i < 6; i++)
+        args[i] = wait->args[i];
+    vk_narrow(wait->nr, args);
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
-    vk_file_note_write(wait->nr, wait->args);
+    vk_file_note_write(wait->nr, args);
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 }
 
@@ -180,7 +186,7 @@ static void prepare_transfer(struct wait *wait)
     else
         prepare_socket(wait);
     wait->is_write = vk_file_is_write(wait->nr) &&
-                     vk_fd_class(vk_file_written_fd(wait->nr, wait->args[A], wait->args[C])) == VK_FD_REGULAR;
+                     vk_fd_class(vk_file_written_fd(wait->nr, wait->call[A], wait->call[C])) == VK_FD_REGULAR;
     note_write(wait);
     vk_transfer_begin(wait);
     if (wait->nr == SYS_recvmmsg)
@@ -204,6 +210,7 @@ static void begin(struct wait *wait)
     const struct thread *self = thread_self();
     for (int i = 0; i < 6; i++)
         wait->call[i] = wait->args[i];
+    vk_narrow(wait->nr, wait->call);
     wait->call_nr = wait->nr;
     wait->handlers = self->handlers;
     wait->deadline_clock = -1;
@@ -215,6 +222,8 @@ static void begin(struct wait *wait)
 
 static void prepare(struct wait *wait)
 {
+    if (!vk_is_sound(wait->nr, wait->call)) /* the kernel refuses it */
+        return;
     switch (wait->nr) {
     case SYS_nanosleep:
         prepare_sleep(wait, A, B);

@@ -135,13 +135,36 @@ static uint64_t note(unsigned line, unsigned rank, struct undo_entry entry, cons
     return log_part(line, rank, entry, name, data, SIZE_MAX);
 }
 
-void note_length(unsigned line, unsigned rank, const char *name)
+static uint64_t note_with_attributes(unsigned line, unsigned rank, const char *name, uint32_t kind)
 {
     struct stat st;
     assert_int_equal(stat(path_of(name), &st), 0);
-    note(line, rank,
-         (struct undo_entry){.kind = UNDO_LENGTH, .id = id_of(name), .offset = (uint64_t)st.st_size}, name,
-         NULL);
+    struct undo_attributes attributes = {.mode = st.st_mode & 07777,
+                                         .uid = st.st_uid,
+                                         .gid = st.st_gid,
+                                         .changed_s = st.st_mtim.tv_sec,
+                                         .changed_ns = st.st_mtim.tv_nsec};
+    return note(line, rank,
+                (struct undo_entry){.kind = kind,
+                                    .id = id_of(name),
+                                    .offset = kind == UNDO_LENGTH ? (uint64_t)st.st_size : 0,
+                                    .data_bytes = sizeof attributes},
+                name, &attributes);
+}
+
+void note_length(unsigned line, unsigned rank, const char *name)
+{
+    note_with_attributes(line, rank, name, UNDO_LENGTH);
+}
+
+void note_attributes(unsigned line, unsigned rank, const char *name)
+{
+    note_with_attributes(line, rank, name, UNDO_ATTRIBUTES);
+}
+
+void note_node(unsigned line, unsigned rank, const char *name)
+{
+    note(line, rank, (struct undo_entry){.kind = UNDO_NODE, .id = id_of(name)}, name, NULL);
 }
 
 void note_data(unsigned line, unsigned rank, const char *name, uint64_t offset, uint64_t bytes)

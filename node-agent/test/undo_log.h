@@ -23,6 +23,8 @@ struct file_id id_of(const char *name);
 
 /* Before a change: note what is at `name`. Times count up. */
 void note_length(unsigned line, unsigned rank, const char *name);
+void note_attributes(unsigned line, unsigned rank, const char *name);
+void note_node(unsigned line, unsigned rank, const char *name);
 void note_data(unsigned line, unsigned rank, const char *name, uint64_t offset, uint64_t bytes);
 void note_hole(unsigned line, unsigned rank, const char *name, uint64_t offset, uint64_t bytes);
 uint64_t note_created(unsigned line, unsigned rank, const char *name);

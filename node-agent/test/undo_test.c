@@ -134,6 +134,87 @@ static void test_a_fifo_that_was_removed(void **state)
 }
 
 /* Its contents are renamed, too: paths are right when their turn comes. */
+static void test_a_fifo_of_another_file_system(void **state)
+{
+    (void)state;
+    struct stat st;
+    assert_int_equal(mkfifo(path_of("fifo"), 0620), 0);
+    assert_int_equal(chmod(path_of("fifo"), 0620), 0);
+    note_node(1, 0, "fifo");
+    assert_int_equal(unlink(path_of("fifo")), 0);
+    must_apply(1, 0);
+    assert_int_equal(lstat(path_of("fifo"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode) && (st.st_mode & 07777) == 0620);
+}
+
+/* ---- attributes ---- */
+
+static void set_time(const char *name, time_t seconds)
+{
+    struct timespec times[2] = {{0, UTIME_OMIT}, {seconds, 5}};
+    assert_int_equal(utimensat(AT_FDCWD, path_of(name), times, 0), 0);
+}
+
+static void assert_attributes(const char *name, mode_t mode, time_t seconds)
+{
+    struct stat st;
+    assert_int_equal(stat(path_of(name), &st), 0);
+    assert_int_equal(st.st_mode & 07777, mode);
+    if (seconds)
+        assert_true(st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == 5);
+}
+
+/* One rank writes and then takes the right to write away; another one had changed the time before. */
+static void test_attributes_are_what_they_were(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    assert_int_equal(chmod(path_of("file"), 0640), 0);
+    set_time("file", 1000);
+    note_attributes(1, 1, "file");
+    set_time("file", 2000);
+    note_length(1, 0, "file");
+    note_data(1, 0, "file", 0, 6);
+    write_file("file", "later on");
+    note_attributes(1, 0, "file");
+    assert_int_equal(chmod(path_of("file"), 0400), 0);
+    assert_int_equal(mkdir(path_of("folder"), 0750), 0);
+    note_attributes(1, 0, "folder");
+    assert_int_equal(chmod(path_of("folder"), 0500), 0);
+    must_apply(1, 0);
+    assert_file("file", "before");
+    assert_attributes("file", 0640, 1000);
+    assert_attributes("folder", 0750, 0);
+}
+
+/* A program had it open to write before; its permissions are not the job's doing. */
+static void test_a_file_that_its_owner_may_not_write(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    assert_int_equal(chmod(path_of("file"), 0644), 0);
+    note_length(1, 0, "file");
+    note_data(1, 0, "file", 0, 6);
+    write_file("file", "later on");
+    assert_int_equal(chmod(path_of("file"), 0444), 0);
+    must_apply(1, 0);
+    assert_file("file", "before");
+    assert_attributes("file", 0444, 0);
+}
+
+static void test_attributes_of_another_file_stay(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    note_attributes(1, 0, "file");
+    assert_int_equal(rename(path_of("file"), path_of("folderless")), 0);
+    assert_int_equal(unlink(path_of("folderless")), 0);
+    write_file("file", "other");
+    assert_int_equal(chmod(path_of("file"), 0604), 0);
+    must_apply(1, 1);
+    assert_attributes("file", 0604, 0);
+}
+
 static void test_folders_that_were_renamed_and_removed(void **state)
 {
     (void)state;
@@ -181,6 +262,24 @@ static void test_links_and_exchanges(void **state)
 }
 
 /* Their files are those of others, whatever was announced. */
+/* What is new is not kept when it is removed: the old one goes back alone, on whichever side it was. */
+static void test_exchanges_with_a_new_file(void **state)
+{
+    (void)state;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        write_file("old", "old");
+        uint64_t announced = note_created(1, 0, "new");
+        write_file("new", "new");
+        note_made(1, 0, "new", announced);
+        note_renamed(1, 0, is_first ? "new" : "old", is_first ? "old" : "new", RENAME_EXCHANGE);
+        assert_int_equal(renameat2(AT_FDCWD, path_of("old"), AT_FDCWD, path_of("new"), RENAME_EXCHANGE), 0);
+        assert_int_equal(unlink(path_of("old")), 0);
+        must_apply(1, 0);
+        assert_file("old", "old");
+        assert_absent("new");
+    }
+}
+
 static void test_calls_that_failed_change_nothing(void **state)
 {
     (void)state;
@@ -248,6 +347,20 @@ static void test_a_file_that_was_written_after_its_removal(void **state)
 }
 
 /* ---- what others have done meanwhile ---- */
+
+/* Nobody has to be told that it is not there: its rank has it open, and puts it back. */
+static void test_a_file_that_its_rank_holds(void **state)
+{
+    (void)state;
+    write_file("file", "before");
+    struct undo_entry entry = {
+        .kind = UNDO_DATA, .mode = UNDO_ALSO_HELD, .id = id_of("file"), .data_bytes = 6};
+    log_part(1, 0, entry, "file", "before", SIZE_MAX);
+    assert_int_equal(unlink(path_of("file")), 0);
+    must_apply(1, 0);
+    assert_absent("file");
+    assert_string_equal(told, "");
+}
 
 static void test_another_file_is_left_alone(void **state)
 {
@@ -410,6 +523,11 @@ int main(void)
         TEST(test_names),
         TEST(test_a_copy_comes_back_as_the_file_was),
         TEST(test_nothing_comes_back_with_rights_of_its_owner),
+        TEST(test_a_fifo_of_another_file_system),
+        TEST(test_attributes_are_what_they_were),
+        TEST(test_a_file_that_its_owner_may_not_write),
+        TEST(test_attributes_of_another_file_stay),
+        TEST(test_exchanges_with_a_new_file),
         TEST(test_a_fifo_that_was_removed),
         TEST(test_folders_that_were_renamed_and_removed),
         TEST(test_links_and_exchanges),
@@ -417,6 +535,7 @@ int main(void)
         TEST(test_changes_whose_end_is_not_known),
         TEST(test_files_that_are_new_since_the_line),
         TEST(test_a_file_that_was_written_after_its_removal),
+        TEST(test_a_file_that_its_rank_holds),
         TEST(test_another_file_is_left_alone),
         TEST(test_a_rotated_log_is_found),
         TEST(test_a_folder_behind_a_link_is_not_entered),

@@ -61,6 +61,10 @@ static enum outcome do_step(struct apply *apply, const struct plan_step *step)
         return step_folder(apply, step);
     case UNDO_RENAMED:
         return step_renamed(apply, step);
+    case UNDO_NODE:
+        return step_node(apply, step);
+    case UNDO_ATTRIBUTES:
+        return step_attributes(apply, step);
     case UNDO_UNPROTECTED:
         return apply_left(apply, &step->entry.id, apply->path, "it was not protected");
     }

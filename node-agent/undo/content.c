@@ -19,7 +19,7 @@ void step_content_end(struct apply *apply)
 /* By an O_PATH descriptor of what is known to be the file. Nothing else can be opened by it. */
 static enum outcome open_target(struct apply *apply, const struct plan_step *step, int found)
 {
-    apply->target = file_id_reopen(found, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    apply->target = file_id_reopen_own(found, O_WRONLY | O_NONBLOCK | O_NOCTTY);
     int code = errno;
     close(found);
     errno = code;
@@ -55,7 +55,7 @@ static enum outcome find_target(struct apply *apply, const struct plan_step *ste
         return OUTCOME_LEFT;
     bool is_after_removal = file && file->removed && file->removed->time_ns < step->time_ns;
     int found = place_open(apply, &apply->place, apply->path, &step->entry.folder);
-    if (found < 0 && !is_after_removal)
+    if (found < 0 && !is_after_removal && !(step->entry.mode & UNDO_ALSO_HELD))
         return apply_failed(apply, apply->path, place_reason(errno));
     if (found == 0)
         found = place_find(apply, &apply->place, id);
@@ -63,6 +63,8 @@ static enum outcome find_target(struct apply *apply, const struct plan_step *ste
         return open_target(apply, step, found);
     if (is_after_removal)
         return open_kept(apply, step, file->removed);
+    if (step->entry.mode & UNDO_ALSO_HELD)
+        return OUTCOME_LEFT;
     return apply_left(apply, id, apply->path,
                       place_is_free(&apply->place) ? "it has been removed" : "another file is in its place");
 }
@@ -115,8 +117,11 @@ static int put_length(int fd, uint64_t bytes)
 static int put_back(struct apply *apply, const struct plan_step *step)
 {
     const struct undo_entry *entry = &step->entry;
-    if (entry->kind == UNDO_LENGTH)
-        return put_length(apply->target, entry->offset);
+    if (entry->kind == UNDO_LENGTH) {
+        int rc = put_length(apply->target, entry->offset);
+        attributes_put_time(apply, step, apply->target);
+        return rc;
+    }
     if (entry->kind == UNDO_HOLE)
         return put_hole(apply, entry->offset, entry->extent);
     if (plan_data(step, apply->data) < 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/escape.h"
+#include "common/wire/undo.h"
 
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -110,4 +111,17 @@ void folder_empty_line(int folder, uint64_t line, const char *but)
         close(fd);
     snprintf(path, sizeof path, "%" PRIu64, line);
     unlinkat(folder, path, AT_REMOVEDIR);
+}
+
+void folder_remove_held(int folder)
+{
+    int copy = openat(folder, ".", OPEN_FOLDER);
+    DIR *names = copy >= 0 ? fdopendir(copy) : NULL;
+    for (struct dirent *name; names && (name = readdir(names));)
+        if (!strncmp(name->d_name, UNDO_HELD, strlen(UNDO_HELD)))
+            unlinkat(folder, name->d_name, 0);
+    if (names)
+        closedir(names);
+    else if (copy >= 0)
+        close(copy);
 }

@@ -16,6 +16,8 @@ int folder_open_line(int folder, uint64_t line);
 
 /* Remove the files in the folder of a line, all but the one named (NULL: all), and then the folder. */
 void folder_empty_line(int folder, uint64_t line, const char *but);
+/* Names of open files that had none (UNDO_HELD). */
+void folder_remove_held(int folder);
 
 /* Is it a file or folder that only we can have written? */
 bool folder_is_own(int fd, mode_t type);

@@ -89,23 +89,50 @@ static enum outcome move_back(struct apply *apply, const struct plan_step *step,
     return apply_left(apply, &step->entry.id, apply->path, "another file came to its place");
 }
 
+static bool is_made(const struct apply *apply, const struct file_id *id)
+{
+    const struct plan_file *file = plan_find(&apply->plan, id);
+    return file && file->marks & PLAN_MADE;
+}
+
+/*
+ * Of two that were exchanged, one was new and has been removed since: it is not kept. The other one goes back
+ * alone. False: it is not so.
+ */
+static bool move_one(struct apply *apply, const struct file_id *id, const struct file_id *target,
+                     enum outcome *outcome)
+{
+    const struct place *new = &apply->place, *old = &apply->other;
+    bool is_first = is_made(apply, target) && place_is_free(old) && place_holds(apply, new, id);
+    bool is_second = is_made(apply, id) && place_is_free(new) && place_holds(apply, old, target);
+    if (!is_first && !is_second)
+        return false;
+    const struct place *from = is_first ? new : old, *to = is_first ? old : new;
+    *outcome = place_move(from->folder, from->name, to->folder, to->name, false) == 0
+                   ? OUTCOME_DONE
+                   : apply_failed(apply, apply->path, NULL);
+    return true;
+}
+
 enum outcome step_renamed(struct apply *apply, const struct plan_step *step)
 {
     struct undo_target target;
     const struct file_id *id = &step->entry.id;
-    const struct plan_file *file = plan_find(&apply->plan, id);
-    bool is_exchange = step->entry.mode & RENAME_EXCHANGE, is_made = file && file->marks & PLAN_MADE;
+    enum outcome outcome;
+    bool is_exchange = step->entry.mode & RENAME_EXCHANGE, is_new = is_made(apply, id);
     const char *path = read_target(apply, step, &target);
     if (!path)
         return apply_failed(apply, apply->path, "its entry in the undo log is damaged");
     if (place_open(apply, &apply->other, apply->path, &step->entry.folder) < 0 ||
         place_open(apply, &apply->place, path, &target.folder) < 0)
-        return is_made ? OUTCOME_DONE : apply_failed(apply, apply->path, place_reason(errno));
+        return is_new ? OUTCOME_DONE : apply_failed(apply, apply->path, place_reason(errno));
     if (place_holds(apply, &apply->other, id))
         return OUTCOME_DONE;
+    if (is_exchange && move_one(apply, id, &target.id, &outcome))
+        return outcome;
     if (!place_holds(apply, &apply->place, id))
-        return is_made ? OUTCOME_DONE
-                       : apply_left(apply, id, apply->path, "it is not where the job has renamed it to");
+        return is_new ? OUTCOME_DONE
+                      : apply_left(apply, id, apply->path, "it is not where the job has renamed it to");
     if (is_exchange ? !place_holds(apply, &apply->other, &target.id) : !place_is_free(&apply->other))
         return apply_left(apply, id, apply->path, "another file is in its place");
     return move_back(apply, step, is_exchange);

@@ -271,3 +271,31 @@ enum outcome step_folder(struct apply *apply, const struct plan_step *step)
         return apply_failed(apply, apply->path, NULL);
     return adopt(apply, step);
 }
+
+/* Nobody may use it before its permissions are those that it had. */
+static int make_node(const struct apply *apply, mode_t mode)
+{
+    mode_t mask = umask(0); /* other threads give theirs with each file */
+    int rc = mknodat(apply->place.folder, apply->place.name, (mode & S_IFMT) | (mode & PERMISSIONS), 0);
+    umask(mask);
+    return rc;
+}
+
+enum outcome step_node(struct apply *apply, const struct plan_step *step)
+{
+    mode_t mode = step->entry.id.mode;
+    if (!S_ISFIFO(mode) && !S_ISSOCK(mode)) {
+        errno = EBADMSG;
+        return apply_failed(apply, apply->path, NULL);
+    }
+    const struct plan_file *file = plan_find(&apply->plan, &step->entry.id);
+    if (file && file->marks & PLAN_MADE)
+        return OUTCOME_DONE;
+    if (place_open(apply, &apply->place, apply->path, &step->entry.folder) < 0)
+        return apply_failed(apply, apply->path, place_reason(errno));
+    if (place_holds(apply, &apply->place, &step->entry.id))
+        return OUTCOME_DONE;
+    if (make_node(apply, mode) < 0 && errno != EEXIST)
+        return apply_failed(apply, apply->path, NULL);
+    return adopt(apply, step);
+}

@@ -152,6 +152,7 @@ void undo_remove(const struct undo_folder *folder)
         return;
     }
     folder_each_line(sweep.folder, empty_if_below, &sweep);
+    folder_remove_held(sweep.folder);
     progress_remove(sweep.folder);
     close(sweep.folder);
     rmdir(folder->path);

@@ -9,6 +9,8 @@
  *   mapped    adds to numbers of a file and of POSIX shared memory, through shared mappings
  *   numbers   writes to several files in turn by one descriptor number: opened again, or put there by dup2
  *   ways      writes by writev, pwritev, fallocate, copy_file_range and sendfile
+ *   raw       makes and removes names of all kinds relative to AT_FDCWD as compilers pass it:
+ * 0x00000000ffffff9c; writes by descriptors with something in the upper half of the register
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -233,13 +236,51 @@ static void write_in_turn(struct files *f, long step)
     close(fd);
 }
 
+static long raw(const struct files *f, const char *what, long nr, long a, long b, long c, long d, long e)
+{
+    long result = syscall(nr, a, b, c, d, e, 0);
+    check(f, what, result >= 0);
+    return result;
+}
+
+/* Each step makes its own names and removes those of the step before, which a restart has to bring back. */
+static void change_raw(struct files *f, long step)
+{
+    long upper = step % 2 ? 0 : 0x5a5a5a5al << 32, here = upper | 0xffffff9c;
+    char old[6][NAME_BYTES + 32], new[6][NAME_BYTES + 32], text[32];
+    for (int i = 0; i < 6; i++) {
+        snprintf(old[i], sizeof old[i], "raw-%d.%d-%ld", f->program.rank, i, step - 1);
+        snprintf(new[i], sizeof new[i], "raw-%d.%d-%ld", f->program.rank, i, step);
+    }
+    close((int)raw(f, "openat", SYS_openat, here, (long)new[0], upper | O_CREAT | O_EXCL | O_WRONLY,
+                   upper | 0600, 0));
+    raw(f, "linkat", SYS_linkat, here, (long)new[0], here, (long)new[1], upper);
+    raw(f, "symlinkat", SYS_symlinkat, (long)new[0], here, (long)new[2], 0, 0);
+    raw(f, "mkdirat", SYS_mkdirat, here, (long)new[3], upper | 0700, 0, 0);
+    raw(f, "mknodat", SYS_mknodat, here, (long)new[4], upper | S_IFIFO | 0600, upper, 0);
+    if (step > 1) {
+        raw(f, "renameat", SYS_renameat, here, (long)old[0], here, (long)new[5], 0);
+        raw(f, "renameat2", SYS_renameat2, here, (long)new[5], here, (long)new[1], upper | RENAME_EXCHANGE);
+        for (int i = 1; i < 5; i++)
+            raw(f, old[i], SYS_unlinkat, here, (long)old[i], upper | (i == 3 ? AT_REMOVEDIR : 0), 0, 0);
+        raw(f, "unlinkat", SYS_unlinkat, here, (long)new[5], upper, 0, 0);
+    }
+    int length = snprintf(text, sizeof text, "step %ld\n", step);
+    raw(f, "pwrite64", SYS_pwrite64, upper | f->fd, (long)text, length, step * 3, 0);
+    raw(f, "ftruncate", SYS_ftruncate, upper | f->fd, 400 - step, 0, 0, 0);
+    struct stat st;
+    check(f, "fstat", fstat(f->fd, &st) == 0);
+    digest_add_number(&f->program.digest, (uint64_t)st.st_size);
+}
+
 static const struct mode {
     const char *name;
     void (*step)(struct files *f, long step);
 } modes[] = {
-    {"append", append},       {"rewrite", rewrite},          {"truncate", truncate_and_grow},
-    {"rename", rename_over},  {"remove", remove_and_create}, {"shared", share},
-    {"mapped", add_in_mappings}, {"ways", write_in_all_ways}, {"numbers", write_in_turn},
+    {"append", append},          {"rewrite", rewrite},          {"truncate", truncate_and_grow},
+    {"rename", rename_over},     {"remove", remove_and_create}, {"shared", share},
+    {"mapped", add_in_mappings}, {"ways", write_in_all_ways},   {"numbers", write_in_turn},
+    {"raw", change_raw},
 };
 
 static const struct mode *find_mode(const struct files *f)

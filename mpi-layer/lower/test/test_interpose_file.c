@@ -20,12 +20,13 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/interpose_file.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 static char path[] = "/tmp/belay-interpose-XXXXXX";
 static int fd;
-static int notes;                  /* how many there were */
-static uint64_t offset, bytes;     /* of the last one */
+static int notes;                   /* how many there were */
+static uint64_t offset, bytes;      /* of the last one */
 static long long length_when_noted; /* of the file */
 
 void vk_undo_fd(long noted_fd, uint64_t noted_offset, uint64_t noted_bytes)
@@ -51,10 +52,25 @@ bool vk_fd_is_watched(long known)
     return known == watched_fd;
 }
 
-void vk_fd_forget(long known)
+void vk_fd_drop(long known)
 {
     if (known == watched_fd)
         watched_fd = -1;
+}
+
+void vk_fd_take(long known)
+{
+    (void)known;
+}
+
+bool vk_fd_is_lower(long known)
+{
+    return known == watched_fd;
+}
+
+bool vk_fd_is_made(long known)
+{
+    return known == watched_fd;
 }
 
 void vk_fd_unwatch_all(void)

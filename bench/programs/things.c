@@ -1,0 +1,215 @@
+/*
+ * things - has many things open for ever: what a line costs by what a process has beside memory.
+ *
+ * usage: mpirun -n RANKS things KIND COUNT
+ *
+ *   files      COUNT regular files, each another one        one        one file, opened COUNT times
+ *   copies     COUNT descriptors of one open file           deleted    COUNT files without a name
+ *   pipes      COUNT pipes, both ends, empty                full       ... with 100 bytes in each
+ *   pairs      COUNT pairs of sockets, empty                listening  COUNT sockets that listen
+ *   events     COUNT eventfds                               alarms     COUNT timerfds, set
+ *   watched    an epoll descriptor that watches COUNT eventfds
+ *   timers     COUNT timers of timer_create                 threads    COUNT threads that sleep
+ *   none       nothing
+ *
+ * Ranks meet every 10 ms. Rank 0 prints a line when all are ready. It ends when it is stopped.
+ */
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank;
+
+static void fail(const char *what)
+{
+    perror(what);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static int checked(int result, const char *what)
+{
+    if (result < 0)
+        fail(what);
+    return result;
+}
+
+static int open_file(int number, int flags)
+{
+    char name[64];
+    snprintf(name, sizeof name, "thing-%d-%d", rank, number);
+    return checked(open(name, O_RDWR | O_CREAT | flags, 0600), name);
+}
+
+static void make_file(int number)
+{
+    open_file(number, 0);
+}
+
+static void make_one(int number)
+{
+    (void)number;
+    open_file(0, 0);
+}
+
+static void make_copy(int number)
+{
+    static int first = -1;
+    (void)number;
+    if (first < 0)
+        first = open_file(0, 0);
+    checked(dup(first), "dup");
+}
+
+static void make_deleted(int number)
+{
+    (void)number;
+    checked(open(".", O_RDWR | O_TMPFILE, 0600), "O_TMPFILE");
+}
+
+static void make_pipe(int number)
+{
+    int ends[2];
+    (void)number;
+    checked(pipe(ends), "pipe");
+}
+
+static void make_full_pipe(int number)
+{
+    int ends[2];
+    char bytes[100] = "";
+    (void)number;
+    checked(pipe(ends), "pipe");
+    checked((int)write(ends[1], bytes, sizeof bytes), "write");
+}
+
+static void make_pair(int number)
+{
+    int pair[2];
+    (void)number;
+    checked(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+}
+
+static void make_listener(int number)
+{
+    (void)number;
+    int fd = checked(socket(AF_INET, SOCK_STREAM, 0), "socket");
+    checked(listen(fd, 5), "listen");
+}
+
+static int make_event_fd(void)
+{
+    return checked(eventfd(0, 0), "eventfd");
+}
+
+static void make_event(int number)
+{
+    (void)number;
+    make_event_fd();
+}
+
+static void make_alarm(int number)
+{
+    struct itimerspec setting = {{0, 0}, {100000 + number, 0}};
+    int fd = checked(timerfd_create(CLOCK_MONOTONIC, 0), "timerfd_create");
+    checked(timerfd_settime(fd, 0, &setting, NULL), "timerfd_settime");
+}
+
+static void make_watched(int number)
+{
+    static int watcher = -1;
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = number};
+    if (watcher < 0)
+        watcher = checked(epoll_create1(0), "epoll_create1");
+    checked(epoll_ctl(watcher, EPOLL_CTL_ADD, make_event_fd(), &event), "epoll_ctl");
+}
+
+static void make_timer(int number)
+{
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct itimerspec setting = {{0, 0}, {100000 + number, 0}};
+    checked(timer_create(CLOCK_MONOTONIC, &event, &timer), "timer_create");
+    checked(timer_settime(timer, 0, &setting, NULL), "timer_settime");
+}
+
+static void *sleep_for_ever(void *unused)
+{
+    (void)unused;
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void make_thread(int number)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    (void)number;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 64 << 10);
+    if (pthread_create(&thread, &attributes, sleep_for_ever, NULL))
+        fail("pthread_create");
+}
+
+static void make_nothing(int number)
+{
+    (void)number;
+}
+
+static const struct kind {
+    const char *name;
+    void (*make)(int number);
+} kinds[] = {
+    {"files", make_file},      {"one", make_one},
+    {"copies", make_copy},     {"deleted", make_deleted},
+    {"pipes", make_pipe},      {"full", make_full_pipe},
+    {"pairs", make_pair},      {"listening", make_listener},
+    {"events", make_event},    {"alarms", make_alarm},
+    {"watched", make_watched}, {"timers", make_timer},
+    {"threads", make_thread},  {"none", make_nothing},
+};
+
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].name, name))
+            return &kinds[i];
+    fprintf(stderr, "things: there is no kind %s\n", name);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct rlimit limit;
+    struct timespec pause = {0, 10000000};
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const struct kind *kind = find_kind(argc > 1 ? argv[1] : "none");
+    int count = argc > 2 ? atoi(argv[2]) : 0;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int i = 0; i < count; i++)
+        kind->make(i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("ready\n");
+        fflush(stdout);
+    }
+    for (;;) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        nanosleep(&pause, NULL);
+    }
+}

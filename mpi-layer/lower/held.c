@@ -1,0 +1,448 @@
+/* held.c - see held.h. */
+#include "mpi-layer/lower/held.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/escape.h"
+#include "common/wire/undo.h"
+#include "mpi-layer/lower/held_undo.h"
+#include "mpi-layer/lower/reopen.h"
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_held.h"
+
+#define AT_ONCE 250 /* descriptors with a message: the kernel takes 253 */
+
+/* What is in the parcel, the journal first. */
+static struct {
+    int *fds;
+    size_t count, room;
+} held;
+
+/* What was put into the parcel at the line before: the same is not packed again. */
+static struct content {
+    struct file_id id;
+    uint64_t description;
+} * packed;
+static size_t packed_count;
+
+static int folder = -1;
+
+void held_start(int undo_folder)
+{
+    folder = undo_folder;
+}
+
+static uint32_t add(int fd)
+{
+    if (held.count == held.room) {
+        size_t room = 2 * held.room + 64;
+        int *larger = realloc(held.fds, room * sizeof *larger);
+        if (!larger)
+            return 0;
+        held.fds = larger;
+        held.room = room;
+    }
+    held.fds[held.count++] = fd;
+    return (uint32_t)held.count;
+}
+
+/* ---- which they are ---- */
+
+static bool leads_to(const char *path, const struct file_id *id)
+{
+    struct file_id found;
+    return path[0] == '/' && file_id_at(AT_FDCWD, path, &found) == 0 && file_id_is_same(&found, id);
+}
+
+/* The kernel says so of the name that was opened; there are files that are called so. */
+static bool looks_deleted(const char *path)
+{
+    static const char ending[] = " (deleted)";
+    size_t length = strlen(path), tail = sizeof ending - 1;
+    return path[0] != '/' || (length > tail && !strcmp(path + length - tail, ending));
+}
+
+/* It has another name in the same folder, where a restart looks for it (reopen.h). */
+static bool is_beside(const struct fd_record *record, const char *path)
+{
+    if (record->links == 0 || !S_ISREG(record->id.mode))
+        return false;
+    int found = reopen_find(&record->id, path);
+    if (found >= 0)
+        close(found);
+    return found >= 0;
+}
+
+/* Permissions of a folder have been changed since it was opened, or it was opened with other rights. */
+static bool may_be_opened(const struct fd_record *record, const char *path)
+{
+    int access = record->status_flags & O_ACCMODE;
+    int wanted = (access == O_WRONLY ? 0 : R_OK) | (access == O_RDONLY ? 0 : W_OK);
+    if (geteuid() == 0 || (record->status_flags & O_PATH))
+        return true;
+    if (record->id.uid == geteuid()) /* who may give himself all rights */
+        return !VK->has_changed_folders || leads_to(path, &record->id);
+    return faccessat(AT_FDCWD, path, wanted, AT_EACCESS) == 0;
+}
+
+static bool has_to_be_held(const struct fd_record *record, const char *path)
+{
+    if (record->kind != FD_FILE || record->same_as >= 0 ||
+        (!S_ISREG(record->id.mode) && !S_ISDIR(record->id.mode)) || !strncmp(path, "/proc/", 6))
+        return false;
+    if (looks_deleted(path) && !leads_to(path, &record->id))
+        return !is_beside(record, path);
+    return !may_be_opened(record, path);
+}
+
+/* ---- the parcel ---- */
+
+static bool send_part(int sock, const int *fds, size_t count)
+{
+    char byte = 0, room[CMSG_SPACE(AT_ONCE * sizeof *fds)] = "";
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = room,
+                             .msg_controllen = CMSG_SPACE(count * sizeof *fds)};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof *fds);
+    memcpy(CMSG_DATA(head), fds, count * sizeof *fds);
+    return sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+/* A socket that holds them all, or -1. */
+static int pack(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        return -1;
+    bool is_sent = true;
+    for (size_t at = 0; at < held.count && is_sent; at += AT_ONCE)
+        is_sent = send_part(pair[0], held.fds + at, held.count - at < AT_ONCE ? held.count - at : AT_ONCE);
+    close(pair[0]);
+    if (!is_sent)
+        close(pair[1]);
+    return is_sent ? pair[1] : -1;
+}
+
+static struct content content_of(int fd)
+{
+    struct content content = {.description = vk_fd_description(fd)};
+    file_id_at(fd, "", &content.id);
+    return content;
+}
+
+/* As at the line before? Notes what is packed now. */
+static bool is_packed(void)
+{
+    struct content *now = calloc(held.count + 1, sizeof *now);
+    if (!now)
+        return false;
+    for (size_t i = 0; i < held.count; i++)
+        now[i] = content_of(held.fds[i]);
+    bool is_same = packed_count == held.count && !memcmp(packed, now, held.count * sizeof *now);
+    free(packed);
+    packed = now;
+    packed_count = held.count;
+    return is_same && GATE->control->parcel_fd > 0;
+}
+
+static void drop_parcel(void)
+{
+    vk_fd_close_own(GATE->control->parcel_fd > 0 ? GATE->control->parcel_fd : -1);
+    GATE->control->parcel_fd = 0;
+}
+
+static bool make_parcel(void)
+{
+    if (is_packed())
+        return true;
+    drop_parcel();
+    int sock = (int)vk_fd_own(pack());
+    if (sock < 0)
+        packed_count = 0;
+    else
+        GATE->control->parcel_fd = sock;
+    return sock > 0;
+}
+
+/* ---- at a line ---- */
+
+/* The journal: a file of the undo folder that has no name. */
+static int make_journal(void)
+{
+    char name[64];
+    if (vk_held_journal() >= 0 || folder < 0)
+        return (int)vk_held_journal();
+    int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        snprintf(name, sizeof name, UNDO_HELD "%ld", (long)getpid());
+        fd = openat(folder, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
+        unlinkat(folder, name, 0);
+    }
+    vk_held_set_journal(vk_fd_own(fd));
+    return (int)vk_held_journal();
+}
+
+/* What is in the journal so far is of no use to this line, and of none at all once this line is committed. */
+static void note_journal(void)
+{
+    int fd = (int)vk_held_journal();
+    off_t bytes = lseek(fd, 0, SEEK_END);
+    if (!vk_held_is_pending())
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)VK->held_journal_bytes);
+    VK->held_journal_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+    vk_held_set_line(GATE->control->line);
+}
+
+static int open_lost_cwd(void)
+{
+    char path[sizeof VK->cwd];
+    struct file_id id;
+    if (file_id_at(AT_FDCWD, ".", &id))
+        return -1;
+    bool has_path = getcwd(path, sizeof path) && leads_to(path, &id);
+    return has_path ? -1 : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Room for one more view, in saved memory that only grows. */
+static struct held_view *next_view(void)
+{
+    if (VK->held_view_count == VK->held_view_capacity) {
+        uint64_t capacity = 2 * VK->held_view_capacity + 16, bytes = sizeof *VK->held_views;
+        struct held_view *larger = vk_larger(VK->held_views, VK->held_view_count * bytes, capacity * bytes);
+        if (!larger)
+            return NULL;
+        VK->held_views = larger;
+        VK->held_view_capacity = capacity;
+    }
+    return &VK->held_views[VK->held_view_count++];
+}
+
+/* By the device's number in maps, which is not statx(2)'s on every file system, nothing is found there. */
+static const struct file_id *held_of(uint64_t device, uint64_t inode)
+{
+    static struct file_id id;
+    for (size_t i = 1; i < held.count; i++)
+        if (held.fds[i] >= 0 && file_id_at(held.fds[i], "", &id) == 0 && id.inode == inode &&
+            id.device == device && vk_held_is(&id))
+            return &id;
+    return NULL;
+}
+
+static void note_view(const char *line)
+{
+    struct held_view view, *noted;
+    unsigned device[2];
+    uint64_t inode;
+    char mode[5];
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &view.start, &view.end, mode,
+               &view.offset, &device[0], &device[1], &inode) != 7 ||
+        mode[3] != 's' || inode == 0 || !layout_is_upper(&GATE->layout, view.start, view.end))
+        return;
+    const struct file_id *id = held_of((uint64_t)device[0] << 32 | device[1], inode);
+    if (!id || !(noted = next_view()))
+        return;
+    view.id = *id;
+    view.prot = (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
+                (mode[2] == 'x' ? PROT_EXEC : 0);
+    *noted = view;
+}
+
+/* Of memory that the application has mapped. */
+static void note_views(void)
+{
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *maps = VK->has_shared_files ? fopen("/proc/self/maps", "re") : NULL;
+    while (maps && getline(&line, &bytes, maps) > 0)
+        note_view(line);
+    free(line);
+    if (maps)
+        fclose(maps);
+}
+
+/* Once for each rank. */
+static void say_lost(const char *path)
+{
+    static bool is_said;
+    char text[400], shown[ESCAPE_PATH_BYTES];
+    if (is_said)
+        return;
+    is_said = true;
+    snprintf(text, sizeof text,
+             "%.200s is open, no path leads to it, and it cannot be kept open elsewhere: a "
+             "restart would be refused",
+             escape_text(shown, sizeof shown, path));
+    GATE->say(text);
+}
+
+/* What has no name is in the image, up to a limit (special.c). */
+static void hold_none(struct fd_record *records, size_t count, const char *text)
+{
+    drop_parcel();
+    packed_count = 0;
+    VK->held_cwd = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (records[i].held && (records[i].links > 0 || !S_ISREG(records[i].id.mode)))
+            say_lost(text + records[i].path);
+        records[i].held = 0;
+    }
+}
+
+void held_note(struct fd_record *records, size_t count, const char *text)
+{
+    vk_held_clear();
+    VK->held_cwd = 0;
+    VK->held_view_count = 0;
+    held.count = 1; /* the journal's */
+    if (!held.fds && !(held.count = 0) && !add(-1))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (has_to_be_held(&records[i], text + records[i].path) && (records[i].held = add(records[i].fd)) &&
+            S_ISREG(records[i].id.mode))
+            vk_held_add(&records[i].id);
+    int cwd = open_lost_cwd();
+    if (cwd >= 0)
+        VK->held_cwd = add(cwd);
+    bool is_any = held.count > 1;
+    if (is_any)
+        held.fds[0] = make_journal();
+    if (!is_any || held.fds[0] < 0 || !make_parcel()) {
+        hold_none(records, count, text);
+        vk_held_clear();
+    } else {
+        note_journal();
+        note_views();
+    }
+    if (cwd >= 0)
+        close(cwd);
+}
+
+/* ---- in a restart ---- */
+
+/* What one message brings; false: there is no more. Nothing is taken out: another restart may come. */
+static bool receive_part(int sock)
+{
+    char byte, room[CMSG_SPACE(AT_ONCE * sizeof(int))];
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    if (recvmsg(sock, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1)
+        return false;
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    size_t count = head && head->cmsg_type == SCM_RIGHTS ? (head->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+        add(fd);
+    }
+    return true;
+}
+
+/* Out of the way of the numbers that the program wants. */
+static void move_away(int from)
+{
+    for (size_t i = 0; i < held.count; i++) {
+        int fd = fcntl(held.fds[i], F_DUPFD_CLOEXEC, from);
+        close(held.fds[i]);
+        held.fds[i] = fd;
+    }
+}
+
+int held_open(int parcel, struct belay_error *err)
+{
+    int start = 0, above = 3;
+    held.count = 0;
+    if (parcel < 0)
+        return 0;
+    setsockopt(parcel, SOL_SOCKET, SO_PEEK_OFF, &start, sizeof start);
+    while (receive_part(parcel))
+        ;
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        above = VK->fds[i].fd >= above ? VK->fds[i].fd + 1 : above;
+    move_away(above);
+    if (held.count == 0 || held_undo(held.fds, held.count, VK->held_journal_bytes, err))
+        return held.count ? -1
+                          : belay_error_set(err, EPROTO, "open files without a name are not there any more");
+    vk_held_set_journal(vk_fd_own(held.fds[0]));
+    held.fds[0] = -1;
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].held && S_ISREG(VK->fds[i].id.mode))
+            vk_held_add(&VK->fds[i].id);
+    return 0;
+}
+
+int held_fd(uint32_t number)
+{
+    return number && number <= held.count ? held.fds[number - 1] : -1;
+}
+
+/* One by which the file can be mapped like this. */
+static int mapper_of(const struct held_view *view)
+{
+    struct file_id id;
+    int found = -1;
+    for (size_t i = 1; i < held.count; i++) {
+        int flags = fcntl(held.fds[i], F_GETFL), access = flags & O_ACCMODE;
+        bool is_fit = access == O_RDWR || (access == O_RDONLY && !(view->prot & PROT_WRITE));
+        if (flags >= 0 && is_fit && !(flags & O_PATH) && file_id_at(held.fds[i], "", &id) == 0 &&
+            file_id_is_same(&id, &view->id) && (found < 0 || access == O_RDWR))
+            found = held.fds[i];
+    }
+    return found;
+}
+
+/* What the restored copy of it holds is what the file held at the line. */
+static bool write_view(int fd, const struct held_view *view)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+    if (!(view->prot & PROT_WRITE))
+        return true;
+    if (fstat(fd, &st) || (uint64_t)st.st_size <= view->offset)
+        return false;
+    uint64_t bytes = view->end - view->start, room = (uint64_t)st.st_size - view->offset;
+    bytes = bytes < room ? bytes : room;
+    fcntl(fd, F_SETFL, flags & ~(O_APPEND | O_DIRECT));
+    bool is_written = pwrite(fd, (const void *)view->start, bytes, (off_t)view->offset) == (ssize_t)bytes;
+    fcntl(fd, F_SETFL, flags);
+    return is_written;
+}
+
+int held_map(struct belay_error *err)
+{
+    for (uint64_t i = 0; i < VK->held_view_count; i++) {
+        const struct held_view *view = &VK->held_views[i];
+        int fd = mapper_of(view);
+        if (fd < 0 || !write_view(fd, view))
+            continue; /* as if nobody shared it: a seal may forbid it, or the descriptor has long been closed
+                       */
+        if (mmap((void *)view->start, view->end - view->start, (int)view->prot, MAP_SHARED | MAP_FIXED, fd,
+                 (off_t)view->offset) == MAP_FAILED)
+            return belay_error_errno(err, "cannot map an open file without a name again");
+    }
+    return 0;
+}
+
+void held_close(void)
+{
+    for (size_t i = 0; i < held.count; i++)
+        if (held.fds[i] >= 0)
+            close(held.fds[i]);
+    held.count = 0;
+}

@@ -1,0 +1,255 @@
+/* sockets.c - see sockets.h. */
+#include "mpi-layer/lower/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/special.h"
+#include "mpi-layer/lower/vk.h"
+
+#define MESSAGE_BYTES (256u << 10) /* beyond the longest that a socket takes by default */
+#define MESSAGES_MAX 1024
+
+struct socket_note {
+    uint64_t pair; /* both ends have this number */
+    int32_t type;
+    int32_t is_ended; /* its other end is closed */
+    int32_t is_shut;  /* nothing more comes in */
+    int32_t passes_credentials;
+    int32_t room[2]; /* SO_SNDBUF, SO_RCVBUF */
+    struct timeval timeouts[2];
+    uint64_t bytes; /* of messages behind it, a uint32_t with its length before each */
+};
+
+static const int room_options[2] = {SO_SNDBUF, SO_RCVBUF};
+static const int timeout_options[2] = {SO_SNDTIMEO, SO_RCVTIMEO};
+
+/* ---- noting ---- */
+
+static void get(int fd, int option, void *value, size_t bytes)
+{
+    socklen_t length = (socklen_t)bytes;
+    getsockopt(fd, SOL_SOCKET, option, value, &length);
+}
+
+static void set(int fd, int option, const void *value, size_t bytes)
+{
+    setsockopt(fd, SOL_SOCKET, option, value, (socklen_t)bytes);
+}
+
+/*
+ * One more message, or part of a stream, that is not taken out. Its bytes; 0: there is none; -1: descriptors
+ * come with it, there is no room for it, or it is empty, and hides what is behind it.
+ */
+static ssize_t peek(int fd, char *to, size_t room, bool is_stream, bool is_shut)
+{
+    struct iovec part = {to, room};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | (is_stream ? 0 : MSG_TRUNC));
+    if (got < 0)
+        return errno == EAGAIN ? 0 : -1;
+    if (got == 0)
+        return is_shut ? 0 : -1;
+    return (size_t)got <= room && !(message.msg_flags & MSG_CTRUNC) ? got : -1;
+}
+
+/* All that waits, behind `used` bytes of the record's details. Their new number; 0: it cannot be had. */
+static size_t peek_all(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
+{
+    int left = 0, count = 0;
+    ssize_t got = 0;
+    if (is_stream && ioctl(record->fd, FIONREAD, &left))
+        return 0;
+    while (!is_stream || left > 0) {
+        size_t room = is_stream ? (size_t)left : MESSAGE_BYTES, head = sizeof(uint32_t);
+        char *details = count++ < MESSAGES_MAX ? fd_note_reserve(used + head + room) : NULL;
+        got = details ? peek(record->fd, details + used + head, room, is_stream, is_shut) : -1;
+        if (got <= 0)
+            break;
+        uint32_t length = (uint32_t)got;
+        memcpy(details + used, &length, head);
+        used += head + length;
+        left -= (int)length;
+    }
+    return got < 0 || (is_stream && left > 0) ? 0 : used;
+}
+
+static size_t note_messages(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
+{
+    int before = -1, begin = 0;
+    get(record->fd, SO_PEEK_OFF, &before, sizeof before);
+    set(record->fd, SO_PEEK_OFF, &begin, sizeof begin);
+    used = peek_all(record, used, is_stream, is_shut);
+    set(record->fd, SO_PEEK_OFF, &before, sizeof before);
+    return used;
+}
+
+void sockets_note(struct fd_record *record)
+{
+    struct socket_note note = {.pair = vk_fd_pair(record->fd)};
+    struct pollfd state = {.fd = record->fd, .events = POLLIN | POLLRDHUP};
+    if (!note.pair || poll(&state, 1, 0) < 0)
+        return;
+    get(record->fd, SO_TYPE, &note.type, sizeof note.type);
+    get(record->fd, SO_PASSCRED, &note.passes_credentials, sizeof note.passes_credentials);
+    for (int i = 0; i < 2; i++) {
+        get(record->fd, room_options[i], &note.room[i], sizeof note.room[i]);
+        get(record->fd, timeout_options[i], &note.timeouts[i], sizeof note.timeouts[i]);
+    }
+    note.is_ended = (state.revents & POLLHUP) != 0;
+    note.is_shut = (state.revents & POLLRDHUP) != 0;
+    size_t used = sizeof note;
+    if (state.revents & POLLIN)
+        used = note_messages(record, used, note.type == SOCK_STREAM, note.is_shut);
+    char *details = fd_note_reserve(used);
+    if (!used || !details)
+        return;
+    note.bytes = used - sizeof note;
+    memcpy(details, &note, sizeof note);
+    fd_note_commit(record, used);
+}
+
+/* ---- restoring ---- */
+
+/* Of each end the first descriptor, by pairs. */
+static const struct fd_record **sockets;
+static size_t socket_count;
+
+static struct socket_note note_of(const struct fd_record *record)
+{
+    struct socket_note note;
+    memcpy(&note, VK->fd_text + record->text, sizeof note);
+    return note;
+}
+
+static bool is_noted(const struct fd_record *record)
+{
+    return record->kind == FD_SOCKET && record->same_as < 0 &&
+           record->text_bytes >= sizeof(struct socket_note) &&
+           record->text_bytes == sizeof(struct socket_note) + note_of(record).bytes;
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+    uint64_t one = note_of(*(const struct fd_record *const *)left).pair,
+             other = note_of(*(const struct fd_record *const *)right).pair;
+    return one < other ? -1 : one > other;
+}
+
+static void sort_sockets(void)
+{
+    sockets = calloc(VK->fd_count + 1, sizeof *sockets);
+    for (uint64_t i = 0; sockets && i < VK->fd_count; i++)
+        if (is_noted(&VK->fds[i]))
+            sockets[socket_count++] = &VK->fds[i];
+    if (sockets)
+        qsort(sockets, socket_count, sizeof *sockets, compare_pairs);
+}
+
+static const struct fd_record *other_end(const struct fd_record *record)
+{
+    if (!sockets)
+        sort_sockets();
+    const struct fd_record **at =
+        sockets ? bsearch(&record, sockets, socket_count, sizeof *sockets, compare_pairs) : NULL;
+    if (!at)
+        return NULL;
+    for (const struct fd_record **near = at > sockets ? at - 1 : at; near < sockets + socket_count; near++) {
+        if (near > at + 1)
+            break;
+        if (*near != record && compare_pairs(near, &record) == 0)
+            return *near;
+    }
+    return NULL;
+}
+
+static bool send_all(int fd, const char *from, uint64_t bytes)
+{
+    for (uint64_t at = 0; at + sizeof(uint32_t) <= bytes;) {
+        uint32_t length;
+        memcpy(&length, from + at, sizeof length);
+        at += sizeof length;
+        if (length > bytes - at ||
+            send(fd, from + at, length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)length)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+static void set_options(int fd, const struct socket_note *note)
+{
+    for (int i = 0; i < 2; i++) {
+        int half = note->room[i] / 2, now = 0; /* the kernel doubles what is asked for */
+        get(fd, room_options[i], &now, sizeof now);
+        if (now != note->room[i])
+            set(fd, room_options[i], &half, sizeof half);
+        set(fd, timeout_options[i], &note->timeouts[i], sizeof note->timeouts[i]);
+    }
+    if (note->passes_credentials)
+        set(fd, SO_PASSCRED, &note->passes_credentials, sizeof note->passes_credentials);
+}
+
+/* What an end was, but for its number. `writer` is its other end. */
+static bool fill(int fd, int writer, const struct fd_record *record)
+{
+    struct socket_note note = note_of(record);
+    set_options(fd, &note);
+    return send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
+}
+
+static bool place(int fd, const struct fd_record *record, uint64_t pair)
+{
+    if (note_of(record).is_shut)
+        shutdown(fd, SHUT_RD);
+    if (special_place(fd, record) < 0)
+        return false;
+    vk_fd_set_pair(record->fd, pair);
+    fcntl(record->fd, F_SETFL, record->status_flags);
+    return true;
+}
+
+/* A new pair, out of the way of the numbers that the two want. */
+static bool make_pair(int type, int above, int ends[2])
+{
+    int low[2];
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, low))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, above + 1);
+        close(low[i]);
+    }
+    return ends[0] >= 0 && ends[1] >= 0;
+}
+
+bool sockets_restore(const struct fd_record *record)
+{
+    int ends[2];
+    if (!is_noted(record))
+        return false;
+    struct socket_note note = note_of(record);
+    const struct fd_record *other = other_end(record);
+    if (other && other < record) /* was made with its other end */
+        return vk_fd_pair(record->fd) != 0;
+    if ((!other && !note.is_ended) ||
+        !make_pair(note.type, other && other->fd > record->fd ? other->fd : record->fd, ends))
+        return false;
+    uint64_t pair = vk_fd_new_description();
+    bool is_filled = fill(ends[0], ends[1], record) && (!other || fill(ends[1], ends[0], other));
+    if (is_filled && other)
+        return place(ends[0], record, pair) && place(ends[1], other, pair);
+    close(ends[1]);
+    if (is_filled)
+        return place(ends[0], record, pair);
+    close(ends[0]);
+    return false;
+}

@@ -1,0 +1,21 @@
+/*
+ * sockets.h - pairs of sockets (socketpair(2)) with both ends in the program, or whose other end nobody has
+ * any more: made again with what they held.
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_SOCKETS_H
+#define BELAY_MPI_LAYER_LOWER_SOCKETS_H
+
+#include <stdbool.h>
+
+#include "mpi-layer/lower/gate.h"
+
+/*
+ * Note one end, as special_note() does. Nothing is noted of what cannot be made again: other sockets, and
+ * what holds descriptors on their way.
+ */
+void sockets_note(struct fd_record *record);
+
+/* Make it again with its other end. False: that is not in the program, or nothing was noted. */
+bool sockets_restore(const struct fd_record *record);
+
+#endif

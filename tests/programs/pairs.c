@@ -1,0 +1,151 @@
+/*
+ * pairs - pairs of sockets inside a process, as event loops have them: every step reads what the step before
+ * has written, looks at what they are, and writes anew. Streams, messages and packets; one that is shut, one
+ * whose other end is gone, copies, one that an epoll descriptor watches, more than fits.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "tests/programs/program.h"
+
+#define KINDS 3
+
+struct pairs {
+    struct program program;
+    pid_t first;
+    long step;
+    int pairs[KINDS][2], full[2], shut[2], ended, copy, watching;
+    long filled;
+};
+
+static const int kinds[KINDS] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
+
+static void check(const struct pairs *p, bool is_fine, const char *what)
+{
+    if (!is_fine)
+        fail(&p->program, "step %ld, %s a restart: %s: %s", p->step,
+             getpid() == p->first ? "before" : "after", what, strerror(errno));
+}
+
+static void begin(struct pairs *p)
+{
+    int pair[2], room = 16384;
+    struct timeval timeout = {.tv_sec = 7};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 77};
+    char block[1000] = "full";
+    for (int i = 0; i < KINDS; i++)
+        check(p, socketpair(AF_UNIX, kinds[i], 0, p->pairs[i]) == 0, "socketpair");
+    check(p, fcntl(p->pairs[1][0], F_SETFL, O_NONBLOCK) == 0, "F_SETFL");
+    check(p, setsockopt(p->pairs[2][1], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0,
+          "SO_RCVTIMEO");
+    p->copy = dup(p->pairs[0][1]);
+    check(p, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p->full) == 0, "socketpair");
+    check(p, setsockopt(p->full[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0, "SO_SNDBUF");
+    for (ssize_t put; (put = write(p->full[0], block, sizeof block)) > 0;)
+        p->filled += put;
+    check(p, errno == EAGAIN, "a full pair");
+    check(p,
+          socketpair(AF_UNIX, SOCK_STREAM, 0, p->shut) == 0 && write(p->shut[0], "last", 4) == 4 &&
+              shutdown(p->shut[0], SHUT_WR) == 0,
+          "shutdown");
+    check(p,
+          socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0 && write(pair[1], "one", 3) == 3 &&
+              write(pair[1], "two", 3) == 3 && close(pair[1]) == 0,
+          "an end that is gone");
+    p->ended = pair[0];
+    p->watching = epoll_create1(0);
+    check(p, epoll_ctl(p->watching, EPOLL_CTL_ADD, p->pairs[0][1], &event) == 0, "epoll_ctl");
+}
+
+/* Each kind keeps its messages apart, or does not. */
+static void receive(struct pairs *p, int kind, int end)
+{
+    char text[256], expected[64];
+    int length = snprintf(expected, sizeof expected, "step %ld of %d", p->step - 1, kind);
+    ssize_t got = recv(p->pairs[kind][end], text, sizeof text, 0);
+    bool is_stream = kinds[kind] == SOCK_STREAM;
+    check(p, got == (is_stream ? length + 4 : length) && !memcmp(text, expected, (size_t)length),
+          "what the step before has written");
+    if (!is_stream)
+        check(p, recv(p->pairs[kind][end], text, sizeof text, 0) == 4 && !memcmp(text, "next", 4),
+              "the message behind it");
+    digest_add(&p->program.digest, expected, (size_t)length);
+}
+
+static void step_pairs(struct pairs *p)
+{
+    char text[64];
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int end = 0; end < 2; end++) {
+            if (p->step > 1)
+                receive(p, kind, end);
+            int length = snprintf(text, sizeof text, "step %ld of %d", p->step, kind);
+            check(p, write(p->pairs[kind][1 - end], text, (size_t)length) == length, "a message");
+            check(p, write(p->pairs[kind][1 - end], "next", 4) == 4, "the next one");
+        }
+}
+
+static void step_others(struct pairs *p)
+{
+    char byte, text[8];
+    int room = 0;
+    struct timeval timeout = {0};
+    struct epoll_event event;
+    socklen_t bytes = sizeof room, timeout_bytes = sizeof timeout;
+    check(p, recv(p->copy, &byte, 1, MSG_PEEK) == 1 && byte == 's', "by the copy");
+    check(p, epoll_wait(p->watching, &event, 1, 0) == 1 && event.data.u64 == 77, "epoll");
+    check(p, fcntl(p->pairs[1][0], F_GETFL) & O_NONBLOCK && !(fcntl(p->pairs[1][1], F_GETFL) & O_NONBLOCK),
+          "their flags");
+    check(p,
+          getsockopt(p->pairs[2][1], SOL_SOCKET, SO_RCVTIMEO, &timeout, &timeout_bytes) == 0 &&
+              timeout.tv_sec == 7,
+          "a timeout");
+    check(p, getsockopt(p->full[0], SOL_SOCKET, SO_SNDBUF, &room, &bytes) == 0 && room == 32768, "SO_SNDBUF");
+    check(p, recv(p->shut[1], text, sizeof text, MSG_PEEK) == 4 && !memcmp(text, "last", 4), "what was left");
+    check(p, send(p->shut[0], "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE, "a pair that is shut");
+    check(p, recv(p->ended, text, sizeof text, MSG_PEEK) == 3 && !memcmp(text, "one", 3),
+          "what was left of it");
+    check(p, send(p->ended, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE, "a pair without its other end");
+}
+
+/* All of it is there, and then the end. */
+static void finish(struct pairs *p)
+{
+    char block[4096];
+    long got = 0;
+    for (ssize_t part; (part = read(p->full[1], block, sizeof block)) > 0;)
+        got += part;
+    check(p, got >= p->filled && errno == EAGAIN, "all that was in the full pair");
+    check(p, read(p->shut[1], block, 4) == 4 && read(p->shut[1], block, 4) == 0,
+          "the end of one that is shut");
+    check(p,
+          read(p->ended, block, 9) == 3 && read(p->ended, block, 9) == 3 && !memcmp(block, "two", 3) &&
+              read(p->ended, block, 9) == 0,
+          "the end of one that has ended");
+}
+
+int main(int argc, char **argv)
+{
+    struct pairs p = {.program = {.steps = 100}, .first = getpid()};
+    MPI_Init(&argc, &argv);
+    program_begin(&p.program, "pairs", argc, argv);
+    begin(&p);
+    for (p.step = 1; p.step <= p.program.steps; p.step++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        step_pairs(&p);
+        step_others(&p);
+        program_step(&p.program, p.step);
+    }
+    finish(&p);
+    program_end(&p.program);
+    MPI_Finalize();
+    return 0;
+}
