@@ -276,6 +276,11 @@ struct outlet_input *outlet_input(struct outlet *outlet)
     return &outlet->input;
 }
 
+bool outlet_has_ranks(const struct outlet *outlet)
+{
+    return __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE) > 0;
+}
+
 int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err)
 {
     if (outlet->is_started)

@@ -337,10 +337,20 @@ static int fork_launch(struct supervisor *s, struct launch_spec *spec, struct be
     return rc;
 }
 
+/* What was to become the program, as far as the launch line tells. */
+static const char *launched(const struct supervisor *s)
+{
+    size_t at = 1;
+    const char *program = launch_line_is_mpirun(s->argv[0]) ? launch_line_program(s->argv, &at) : NULL;
+    return program ? program : s->argv[0];
+}
+
 static void watch(struct supervisor *s)
 {
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
+    s->watch.outlet = s->outlet;
+    s->watch.launched = launched(s);
     watch_launch(&s->watch);
     launch_reaped(&s->launch);
 }
@@ -447,7 +457,9 @@ static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Ver
     case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:
         if (s->restarts && status) /* the same launch line has worked before */
             return judge_loss(s, "the launch ended before the program began", verdict->newest_line);
-        log_warning("nothing was protected: no MPI program turned up under the launcher");
+        log_warning("nothing was protected: no MPI program turned up under the launcher (%s); one that loads "
+                    "MPI while it runs has to be named in BELAY_LATE_MPI",
+                    launched(s));
         return ended(status ? "failed" : "finished", has_line, status);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:
         return ended(status ? "failed" : "finished", status && has_line, status);

@@ -257,6 +257,20 @@ def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):
     assert_recovered(job)
 
 
+def test_mpi_that_is_loaded_unprotected(sandbox, programs):
+    """Said when it begins, once for all ranks, with the setting that helps."""
+    sandbox.environment.update(MPI_LIBRARY=real_libmpi(), BELAY_LATE_MPI="R")
+    with subprocess.Popen([sandbox.command, "run", "--", "mpirun", "-n", "2", *programs.test_program("late").argv],
+                          env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as job:
+        said = job.stderr.readline()
+        assert said == "belay: late loads MPI while it runs and is not protected: set BELAY_LATE_MPI=R:late\n"
+        assert job.poll() is None
+        rest = job.stderr.read()
+        assert "late loads MPI" not in rest and "nothing was protected" in rest, rest
+    assert job.returncode == 0
+
+
 @pytest.mark.campaign
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("kill", range(10))

@@ -212,6 +212,17 @@ def test_no_mpi_program(belay):
     assert len(lines) == 1 and "nothing was protected" in lines[0]
 
 
+def test_no_mpi_program_so_far(sandbox):
+    """Told while it runs: nobody waits for days to learn it."""
+    with subprocess.Popen([sandbox.command, "run", "--", "mpirun", "-n", "1", "sleep", "60"], env=sandbox.environment,
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+        said = job.stderr.readline()
+        assert "nothing is protected so far" in said and "(sleep)" in said and "BELAY_LATE_MPI" in said
+        assert job.poll() is None
+        job.terminate()
+        job.communicate(timeout=30)
+
+
 def test_standard_input_is_passed_on(sandbox, belay):
     done = subprocess.run([sandbox.command, "run", "--", "mpirun", "-n", "1", "cat"], input="some\nlines\n", text=True,
                           capture_output=True, timeout=60, env=sandbox.environment)

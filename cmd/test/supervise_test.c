@@ -166,7 +166,9 @@ static void test_unprotected(void **state)
 {
     (void)state;
     assert_int_equal(run("unprotected", RUN("sh", "-c", "exit 3")), 3);
-    assert_string_equal(said, "belay: nothing was protected: no MPI program turned up under the launcher\n");
+    assert_string_equal(said,
+                        "belay: nothing was protected: no MPI program turned up under the launcher (sh); one "
+                        "that loads MPI while it runs has to be named in BELAY_LATE_MPI\n");
     assert_string_equal(journal, "open j\nended 768\nclose failed drop 3\n");
 }
 
