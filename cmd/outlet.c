@@ -345,6 +345,7 @@ static int carry_input(const struct outlet *from, struct outlet *to)
 /* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
 static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
 {
+    to->head->is_other_told = from->head->is_other_told;
     if (carry_input(from, to) < 0)
         return belay_error_errno(err, "cannot write to the memory of standard streams");
     for (uint32_t rank = 0; from->slots && rank < from->slots_bytes / STREAMS_SLOT_BYTES; rank++) {

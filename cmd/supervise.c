@@ -425,6 +425,13 @@ static struct outcome judge(struct supervisor *s)
     return outcome;
 }
 
+/* mpirun has told of a lost process and an aborted job by now, in a block that looks like the end of it all.
+ */
+static const char *words_of_launcher(const struct supervisor *s)
+{
+    return launch_line_is_mpirun(s->argv[0]) ? "; what mpirun says above about it is settled by that" : "";
+}
+
 /* The job was lost for `reason`: go on, or give up. */
 static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
 {
@@ -433,8 +440,8 @@ static struct outcome judge_loss(struct supervisor *s, const char *reason, uint6
         log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->plan->max_restarts);
         return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
     }
-    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, reason, s->restarts + 1,
-             s->plan->max_restarts, place(newest_line, text));
+    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s%s", s->name, reason, s->restarts + 1,
+             s->plan->max_restarts, place(newest_line, text), words_of_launcher(s));
     return (struct outcome){0};
 }
 
