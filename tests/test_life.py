@@ -1,5 +1,6 @@
 """How jobs begin and end: exit statuses, signals, and that nothing is left of them."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -221,6 +222,22 @@ def test_no_mpi_program_so_far(sandbox):
         assert job.poll() is None
         job.terminate()
         job.communicate(timeout=30)
+
+
+def test_clean_while_the_agent_leaves(sandbox, belay):
+    """It holds its lock until its images are given back; the test has the lock in its place."""
+    assert belay("run", "--name", "j", "--", "true").returncode == 0
+    sandbox.wait_quiet()
+    path = os.path.join(sandbox.rundir, "agent.lock")
+    with open(path, "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with subprocess.Popen([sandbox.command, "clean", "j"], env=sandbox.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as clean:
+            assert "waiting for it" in clean.stderr.readline()
+            os.unlink(path)  # as an agent does it
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            out, err = clean.communicate(timeout=30)
+    assert (clean.returncode, out, err) == (0, "1 job cleaned\n", "")
 
 
 def test_standard_input_is_passed_on(sandbox, belay):
