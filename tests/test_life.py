@@ -1,11 +1,13 @@
 """How jobs begin and end: exit statuses, signals, and that nothing is left of them."""
 
 import fcntl
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -238,6 +240,28 @@ def test_clean_while_the_agent_leaves(sandbox, belay):
             fcntl.flock(lock, fcntl.LOCK_UN)
             out, err = clean.communicate(timeout=30)
     assert (clean.returncode, out, err) == (0, "1 job cleaned\n", "")
+
+
+def age_record(sandbox, job, seconds):
+    path = os.path.join(sandbox.rundir, "jobs", f"{job}.status")
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_list_shows_the_last_and_records_have_an_age(sandbox, belay):
+    for number in range(12):
+        assert belay("run", "--name", f"j{number:02}", "--", "true").returncode == 0
+        age_record(sandbox, f"j{number:02}", 3600 - 60 * number)
+    listed = belay("list").stdout.splitlines()
+    assert [row.split()[0] for row in listed[1:-1]] == [f"j{number:02}" for number in range(2, 12)]
+    assert listed[-1] == "2 more that ended earlier: belay list --all"
+    assert [row.split()[0] for row in belay("list", "--all").stdout.splitlines()[1:]] == [
+        f"j{number:02}" for number in range(12)]
+    assert len(json.loads(belay("list", "--json").stdout)["jobs"]) == 12
+    sandbox.wait_quiet()
+    environment = {**sandbox.environment, "BELAY_RECORD_AGE": "56m"}
+    assert belay("run", "--name", "last", "--", "true", env=environment).returncode == 0
+    assert [job["job"] for job in json.loads(belay("list", "--json").stdout)["jobs"]] == [
+        *(f"j{number:02}" for number in range(5, 12)), "last"]
 
 
 def test_standard_input_is_passed_on(sandbox, belay):
