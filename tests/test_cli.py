@@ -155,6 +155,21 @@ def test_doctor(belay):
     assert {"machine", "seccomp", "mpirun", "installation"} <= {check["name"] for check in report["checks"]}
 
 
+@pytest.mark.parametrize("settings, reason", [
+    pytest.param({"OMPI_ALLOW_RUN_AS_ROOT": None}, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", marks=pytest.mark.skipif(
+        os.geteuid() != 0, reason="mpirun refuses root only")),
+    ({"OMPI_MCA_btl": "nosuchtransport,self"}, "mpirun does not start two ranks here: "),
+])
+def test_doctor_names_mpiruns_reason(sandbox, settings, reason):
+    for name, value in settings.items():
+        if value is None:
+            sandbox.environment.pop(name)
+        else:
+            sandbox.environment[name] = value
+    checks = {check["name"]: check for check in json.loads(sandbox.belay("doctor", "--json").stdout)["checks"]}
+    assert checks["transports"]["state"] == "absent" and reason in checks["transports"]["found"], checks["transports"]
+
+
 def test_interval_auto(sandbox, programs):
     """The interval in use is Daly's for what lines have cost, or what the duty cycle asks for."""
     job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 6), interval="auto",
