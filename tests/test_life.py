@@ -226,6 +226,45 @@ def test_no_mpi_program_so_far(sandbox):
         job.communicate(timeout=30)
 
 
+def script_of(sandbox, text):
+    path = os.path.join(sandbox.folder, "script")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return ["sh", path]
+
+
+def test_second_program_of_a_script(sandbox, programs):
+    """The first one is protected; what comes after it runs as without Belay, and the user knows it."""
+    rings = [programs.test_program("ring", "--steps", steps, ranks=2) for steps in (200, 20)]
+    lines = [f"mpirun -n 2 {' '.join(program.argv)}" for program in rings]
+    job = sandbox.run(rings[0], trace=False, line=script_of(sandbox, f"{lines[0]} --seconds 2\n{lines[1]}\nexit 5\n"))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    assert job.wait() == 5
+    assert job.read("out") == b"".join(programs.reference(program).stdout for program in rings)
+    assert job.status()["history"][-1]["restored_line"] >= 2
+    assert [line for line in lines_of_belay(job.errors) if "second" in line] == [
+        f"belay: a second MPI program, {rings[1].argv[0]}, runs without lines: give each mpirun a belay run of its own"]
+
+
+@pytest.mark.parametrize("at", ["start", "late"])
+def test_second_program_at_the_same_time(sandbox, programs, at):
+    """Refused at the start; a job that has come far goes on, but is no success."""
+    first = programs.test_program("ring", "--steps", 200, ranks=2)
+    second = " ".join(["mpirun -n 2", *programs.test_program("sleepy").argv])
+    go_on = os.path.join(sandbox.folder, "go_on")
+    wait = f"while [ ! -e {go_on} ]; do sleep 0.1; done" if at == "late" else "true"
+    job = sandbox.run(first, trace=False, line=script_of(
+        sandbox, f"mpirun -n 2 {' '.join(first.argv)} --seconds 3 &\n{wait}\n{second}\nwait\n"))
+    if at == "late":
+        job.wait_committed(2)
+        with open(go_on, "x", encoding="ascii"):
+            pass
+    assert job.wait() == 77
+    assert (job.read("out") == programs.reference(first).stdout) == (at == "late")
+    assert "at the same time" in lines_of_belay(job.errors)[0] and "a belay run of its own" in job.errors
+
+
 def test_clean_while_the_agent_leaves(sandbox, belay):
     """It holds its lock until its images are given back; the test has the lock in its place."""
     assert belay("run", "--name", "j", "--", "true").returncode == 0
