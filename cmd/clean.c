@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/command.h"
@@ -15,7 +16,12 @@
 #include "cmd/tool.h"
 #include "common/util/log.h"
 #include "common/util/tree.h"
+#include "common/wire/client.h"
 #include "common/wire/undo.h"
+
+#define AGENT_WAIT_MS 10000 /* for one that is starting or leaving */
+#define AGENT_TELL_MS 1000
+#define AGENT_STEP_MS 10
 
 static const struct argp argp = {
     .parser = tool_options_parser,
@@ -69,9 +75,17 @@ static void remove_all_kept(struct sweep *sweep)
         free(names);
 }
 
+/* Is what was locked still what the name stands for? An agent removes the file when it leaves. */
+static bool is_same_file(int fd, const char *path)
+{
+    struct stat held, named;
+    return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+}
+
 /*
  * The lock that an agent holds while it serves the directory (RUNDIR/agent.lock): while it is ours, none
- * comes up. Returns a descriptor, or -1 with err.
+ * comes up. Returns a descriptor, or -1 with err (EAGAIN: an agent has it).
  */
 static int take_lock(const char *rundir, struct belay_error *err)
 {
@@ -81,10 +95,12 @@ static int take_lock(const char *rundir, struct belay_error *err)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return belay_error_errno(err, "cannot open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same_file(fd, path))
         return fd;
     close(fd);
-    return belay_error_set(err, EBUSY, "an agent is just starting or leaving in %s: try again", rundir);
+    return belay_error_set(err, EAGAIN,
+                           "an agent has been starting or leaving in %s for %d s: 'belay doctor' tells more",
+                           rundir, AGENT_WAIT_MS / 1000);
 }
 
 /* Directories go if no record is left in them; what a dead agent left does not count. */
@@ -133,10 +149,31 @@ static int clean_with_agent(const struct tool *tool, const char *job, unsigned *
     return 0;
 }
 
-static int clean_jobs(const struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
+static int try_clean(const struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
 {
-    return tool->agent.sock >= 0 ? clean_with_agent(tool, job, count, err)
-                                 : clean_without_agent(tool->rundir, job, count, err);
+    int rc = tool->agent.sock >= 0 ? clean_with_agent(tool, job, count, err)
+                                   : clean_without_agent(tool->rundir, job, count, err);
+    if (rc && (err->code == ECONNRESET || err->code == EPIPE))
+        err->code = EAGAIN; /* it was leaving, and has not read the request */
+    return rc;
+}
+
+/* An agent that is starting or leaving, since its last job has just ended, is waited for. */
+static int clean_jobs(struct tool *tool, const char *job, unsigned *count, struct belay_error *err)
+{
+    int rc = try_clean(tool, job, count, err);
+    for (int waited_ms = 0; rc && err->code == EAGAIN && waited_ms < AGENT_WAIT_MS;
+         waited_ms += AGENT_STEP_MS) {
+        if (waited_ms == AGENT_TELL_MS)
+            log_info("an agent is starting or leaving in %s: waiting for it", tool->rundir);
+        usleep(AGENT_STEP_MS * 1000);
+        tool_close(tool);
+        tool->agent.sock = agent_connect(tool->rundir, NULL, NULL);
+        rc = try_clean(tool, job, count, err);
+    }
+    if (rc && err->code == EAGAIN)
+        err->code = ECONNRESET;
+    return rc;
 }
 
 static int clean(int argc, char **argv)

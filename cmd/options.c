@@ -65,6 +65,9 @@ error_t tool_options_parser(int key, char *arg, struct argp_state *state)
     case 'j':
         options->is_json = true;
         return 0;
+    case 'a':
+        options->is_all = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (!options->job)
             options->job = arg;

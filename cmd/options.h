@@ -17,6 +17,7 @@ struct tool_options {
     const char *job;   /* NULL: left out */
     const char *extra; /* a word too many, NULL: none */
     bool is_json;
+    bool is_all; /* belay list */
 };
 
 /* The argp row of --json. */

@@ -276,6 +276,11 @@ struct outlet_input *outlet_input(struct outlet *outlet)
     return &outlet->input;
 }
 
+bool outlet_has_ranks(const struct outlet *outlet)
+{
+    return __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE) > 0;
+}
+
 int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err)
 {
     if (outlet->is_started)
@@ -340,6 +345,7 @@ static int carry_input(const struct outlet *from, struct outlet *to)
 /* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
 static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
 {
+    to->head->is_other_told = from->head->is_other_told;
     if (carry_input(from, to) < 0)
         return belay_error_errno(err, "cannot write to the memory of standard streams");
     for (uint32_t rank = 0; from->slots && rank < from->slots_bytes / STREAMS_SLOT_BYTES; rank++) {

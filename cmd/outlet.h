@@ -37,6 +37,9 @@ int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct bel
 int outlet_streams(const struct outlet *outlet);
 struct outlet_input *outlet_input(struct outlet *outlet);
 
+/* Has any rank come, in this launch or an earlier one? */
+bool outlet_has_ranks(const struct outlet *outlet);
+
 /*
  * Start to forward, to STDOUT_FILENO and STDERR_FILENO. If the ranks of this launch give their output to the
  * launcher, only what is left of an earlier one is forwarded, at once. Once. Returns 0 or -1 with err.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -45,26 +46,61 @@ void probe_libmpi(struct finding *finding)
     /* Never unloaded: Open MPI's libraries do not survive that. */
 }
 
+/* The first words in a text of mpirun's, which frames its messages with dashes, and logs behind brackets. */
+static void first_words(int fd, char *line, size_t bytes)
+{
+    FILE *file = fdopen(fd, "r");
+    bool is_found = false;
+    while (file && !is_found && fgets(line, (int)bytes, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        is_found = line[strspn(line, "- \t")] != '\0' && line[0] != '[';
+    }
+    if (!is_found)
+        line[0] = '\0';
+    if (file)
+        fclose(file);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* Why mpirun did not start them, in its own words, which it has written to fd. */
+static void tell_mpiruns_reason(int fd, struct finding *finding)
+{
+    char line[256] = "";
+    first_words(fd, line, sizeof line);
+    snprintf(finding->text, sizeof finding->text, "mpirun does not start two ranks here%s%.200s%s",
+             line[0] ? ": " : "", line,
+             strstr(line, "as root") ? " (set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)"
+                                     : "");
+}
+
 /* Of Open MPI, with the settings (OMPI_MCA_...) that jobs of this environment have. */
 void probe_transports(struct finding *finding)
 {
     struct layout layout;
     struct belay_error err;
-    char line[256] = "";
+    char line[256] = "", command[160];
     finding->is_good = false;
     if (layout_find(&layout, &err)) {
         snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
         return;
     }
+    int said = memfd_create("belay-doctor", MFD_CLOEXEC);
+    snprintf(command, sizeof command,
+             "mpirun --oversubscribe --timeout 20 -n 2 \"$BELAY_LAUNCH\" --transports 2>/proc/%d/fd/%d",
+             (int)getpid(), said);
     setenv("BELAY_LAUNCH", layout.launch, 1); /* the shell does not look into it */
-    FILE *pipe =
-        popen("mpirun --oversubscribe --timeout 20 -n 2 \"$BELAY_LAUNCH\" --transports 2>/dev/null", "re");
+    FILE *pipe = popen(command, "re");
     if (pipe && !fgets(line, sizeof line, pipe))
         line[0] = '\0';
     finding->is_good = pipe && pclose(pipe) == 0 && line[0];
     line[strcspn(line, "\n")] = '\0';
-    snprintf(finding->text, sizeof finding->text, "%s",
-             finding->is_good ? line : "mpirun does not start two ranks here");
+    if (!finding->is_good) {
+        tell_mpiruns_reason(said, finding);
+        return;
+    }
+    close(said);
+    snprintf(finding->text, sizeof finding->text, "%s", line);
 }
 
 void probe_installation(struct finding *finding)

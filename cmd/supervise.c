@@ -337,10 +337,20 @@ static int fork_launch(struct supervisor *s, struct launch_spec *spec, struct be
     return rc;
 }
 
+/* What was to become the program, as far as the launch line tells. */
+static const char *launched(const struct supervisor *s)
+{
+    size_t at = 1;
+    const char *program = launch_line_is_mpirun(s->argv[0]) ? launch_line_program(s->argv, &at) : NULL;
+    return program ? program : s->argv[0];
+}
+
 static void watch(struct supervisor *s)
 {
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
+    s->watch.outlet = s->outlet;
+    s->watch.launched = launched(s);
     watch_launch(&s->watch);
     launch_reaped(&s->launch);
 }
@@ -415,6 +425,13 @@ static struct outcome judge(struct supervisor *s)
     return outcome;
 }
 
+/* mpirun has told of a lost process and an aborted job by now, in a block that looks like the end of it all.
+ */
+static const char *words_of_launcher(const struct supervisor *s)
+{
+    return launch_line_is_mpirun(s->argv[0]) ? "; what mpirun says above about it is settled by that" : "";
+}
+
 /* The job was lost for `reason`: go on, or give up. */
 static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
 {
@@ -423,8 +440,8 @@ static struct outcome judge_loss(struct supervisor *s, const char *reason, uint6
         log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->plan->max_restarts);
         return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
     }
-    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, reason, s->restarts + 1,
-             s->plan->max_restarts, place(newest_line, text));
+    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s%s", s->name, reason, s->restarts + 1,
+             s->plan->max_restarts, place(newest_line, text), words_of_launcher(s));
     return (struct outcome){0};
 }
 
@@ -447,7 +464,9 @@ static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Ver
     case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:
         if (s->restarts && status) /* the same launch line has worked before */
             return judge_loss(s, "the launch ended before the program began", verdict->newest_line);
-        log_warning("nothing was protected: no MPI program turned up under the launcher");
+        log_warning("nothing was protected: no MPI program turned up under the launcher (%s); one that loads "
+                    "MPI while it runs has to be named in BELAY_LATE_MPI",
+                    launched(s));
         return ended(status ? "failed" : "finished", has_line, status);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:
         return ended(status ? "failed" : "finished", status && has_line, status);

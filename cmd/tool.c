@@ -125,11 +125,17 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->job, (*b)->job);
 }
 
+/* An agent that leaves holds no job any more: records tell the rest. */
+static bool has_left(const struct belay_error *err)
+{
+    return err->code == ECONNRESET || err->code == EPIPE;
+}
+
 int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err)
 {
     struct visit visit = {tool, jobs};
     *jobs = (struct jobs){0};
-    if (tool->agent.sock >= 0 && add_agent_jobs(tool, jobs, err)) {
+    if (tool->agent.sock >= 0 && add_agent_jobs(tool, jobs, err) && !has_left(err)) {
         jobs_release(jobs);
         return -1;
     }

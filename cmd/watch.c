@@ -15,6 +15,7 @@
 
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
 #define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
+#define UNPROTECTED_MS 10000          /* without any rank, until that is said */
 #define SAME_REQUEST_MS 500           /* signals this close are one request: timeout(1) sends two */
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -148,10 +149,26 @@ void watch_take_signals(struct watch *watch)
 
 static int poll_timeout(const struct watch *watch)
 {
-    if (watch->kill_at_ms == 0)
+    long long at_ms = watch->kill_at_ms;
+    if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
+        at_ms = watch->tell_at_ms;
+    if (at_ms == 0)
         return -1;
-    long long left = watch->kill_at_ms - now_ms();
+    long long left = at_ms - now_ms();
     return left > 0 ? (int)left : 0;
+}
+
+/* A user who waits for days is to know it before the end. */
+static void tell_unprotected(struct watch *watch)
+{
+    if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
+        return;
+    watch->tell_at_ms = 0;
+    if (watch->outlet && outlet_has_ranks(watch->outlet))
+        return;
+    log_warning("nothing is protected so far: no MPI program has turned up under the launcher in %d s (%s); "
+                "one that loads MPI while it runs has to be named in BELAY_LATE_MPI",
+                UNPROTECTED_MS / 1000, watch->launched);
 }
 
 static void enforce_deadline(struct watch *watch)
@@ -173,6 +190,7 @@ static bool has_ended(struct watch *watch)
 void watch_launch(struct watch *watch)
 {
     watch->kill_at_ms = 0;
+    watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
@@ -186,6 +204,7 @@ void watch_launch(struct watch *watch)
         if (fds[1].revents)
             read_agent(watch);
         enforce_deadline(watch);
+        tell_unprotected(watch);
     }
     watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
 }

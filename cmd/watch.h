@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cmd/outlet.h"
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 
@@ -28,8 +29,10 @@ struct watch {
     /* Set by the caller. */
     int sock; /* to the agent; -1: none */
     int signal_fd;
-    pid_t pid;         /* the launcher; 0: none */
-    bool is_own_group; /* it has a process group of its own */
+    pid_t pid;                   /* the launcher; 0: none */
+    bool is_own_group;           /* it has a process group of its own */
+    const struct outlet *outlet; /* of the ranks' output; it knows whether a rank has come */
+    const char *launched;        /* what the launcher was told to run, for messages */
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
@@ -38,6 +41,7 @@ struct watch {
     /* Private. */
     long long kill_at_ms;  /* when patience ends; 0: not asked to end */
     long long ended_at_ms; /* when the user's first signal came */
+    long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };
 
 /* Take an event of the agent: say it, and end the launch if that is what it asks. */

@@ -22,7 +22,8 @@ struct agent {
     struct keeper *keeper;
     struct job *jobs; /* uthash by name: running, or ended with images */
     unsigned connection_count;
-    bool leaves_jobs; /* what is held is left to the next agent */
+    uint64_t record_age_ms; /* that records of ended jobs may reach */
+    bool leaves_jobs;       /* what is held is left to the next agent */
     /* Called when the agent may have become idle: it decides later whether to leave. */
     void (*settle)(struct agent *agent);
 };

@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "common/util/private_memory.h"
 #include "common/wire/client.h"
@@ -82,7 +83,7 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         goto fail;
     }
     gethostname(daemon->agent.node, sizeof daemon->agent.node - 1);
-    if (take_lock(daemon, err) < 0)
+    if (conf_number(CONF_RECORD_AGE, NULL, &daemon->agent.record_age_ms, err) || take_lock(daemon, err) < 0)
         goto fail;
     int rc = uv_loop_init(&daemon->loop);
     if (rc != 0) {
@@ -102,6 +103,7 @@ struct daemon *daemon_create(const char *rundir, struct belay_error *err)
         capacity_check(&daemon->agent, NULL, 0, err) < 0 || start_listening(daemon, err) < 0 ||
         watch(daemon, err) < 0)
         goto fail;
+    record_remove_old(&daemon->agent);
     return daemon;
 fail:
     daemon->is_told_to_end = true; /* what the keeper holds is for an agent that can do with it */

@@ -12,6 +12,7 @@
 #include "common/wire/streams.h"
 #include "node-agent/capacity.h"
 #include "node-agent/line.h"
+#include "node-agent/newcomer.h"
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
 #include "node-agent/restore.h"
@@ -34,11 +35,10 @@ static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
 static void hurry_launcher(struct epoch *epoch);
 static bool is_launcher_gone(const struct epoch *epoch);
-static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
-                       struct belay_error *err);
 static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
                    struct belay_error *err);
 static void refuse(struct epoch *epoch, const char *reason);
+static void turn_away(struct epoch *epoch, const struct belay_error *err);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
 static void answer_end(struct epoch *epoch, struct rank *rank);
@@ -120,7 +120,9 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
 {
     struct belay_error err;
     struct job *job = epoch->job;
-    if (check_hello(epoch, connection_pid(connection), hello, &err) < 0) {
+    if (newcomer_check(epoch, connection_pid(connection), hello, &err) < 0) {
+        if (err.code == EALREADY || err.code == EXDEV)
+            turn_away(epoch, &err);
         connection_reply_error(connection, err.code, err.text);
         return;
     }
@@ -223,29 +225,6 @@ static bool is_launcher_gone(const struct epoch *epoch)
     return epoch->has_launch_ended || launcher_is_gone(&epoch->launcher);
 }
 
-static int check_hello(const struct epoch *epoch, pid_t pid, const Belay__Wire__RankHello *hello,
-                       struct belay_error *err)
-{
-    const char *job = epoch->job->name;
-    if (hello->ranks == 0 || hello->ranks > STREAMS_MAX_RANKS || hello->rank >= hello->ranks)
-        return belay_error_set(err, EINVAL, "rank %u of %u is out of range", hello->rank, hello->ranks);
-    if (hello->identity.len != 32)
-        return belay_error_set(err, EINVAL, "a rank's identity has 32 bytes");
-    if (epoch->has_launch_ended || epoch->is_killed)
-        return belay_error_set(err, ESTALE, "job \"%s\": this launch is over", job);
-    if (epoch->refused[0])
-        return belay_error_set(err, EPERM, "%s", epoch->refused);
-    if (epoch->ranks && epoch->ranks != hello->ranks)
-        return belay_error_set(err, EINVAL, "job \"%s\" runs already, with %u ranks", job, epoch->ranks);
-    const struct rank *rank = epoch->ranks ? epoch->table[hello->rank] : NULL;
-    if (rank && !rank_begins_again(rank, pid))
-        return belay_error_set(err, EEXIST,
-                               "job \"%s\": rank %u is there already; two MPI programs need two "
-                               "names",
-                               job, hello->rank);
-    return 0;
-}
-
 /* A process that says hello again takes its own place. */
 static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
 {
@@ -266,6 +245,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         if (!epoch->table)
             return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
         epoch->ranks = epoch->job->ranks = hello->ranks;
+        newcomer_bind(epoch, hello);
         if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
             return -1;
     }
@@ -294,6 +274,21 @@ static void refuse(struct epoch *epoch, const char *reason)
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
     kill_ranks(epoch, rank_kill);
+}
+
+/*
+ * It is not of the program whose lines these are. One at the same time would begin anew after a restart, and
+ * the first would not: so the job ends now, or, if it has come far already, without success.
+ */
+static void turn_away(struct epoch *epoch, const struct belay_error *err)
+{
+    if (err->code == EXDEV && store_committed_line(epoch->job->store) == 0) {
+        refuse(epoch, err->text);
+        return;
+    }
+    if (err->code == EXDEV)
+        snprintf(epoch->turned_away, sizeof epoch->turned_away, "%s", err->text);
+    newcomer_tell(epoch, err);
 }
 
 static void on_rank_changed(struct rank *rank, void *context)
@@ -509,7 +504,7 @@ static void judge(const struct epoch *epoch, struct verdict *verdict)
         .ranks = ranks,
         .wait_status = epoch->wait_status,
         .is_stopped = epoch->job->is_stopping,
-        .refused = epoch->refused,
+        .refused = epoch->refused[0] || epoch->wait_status ? epoch->refused : epoch->turned_away,
         .newest_line = store_committed_line(epoch->job->store),
         .before = epoch->job->last_loss,
     };

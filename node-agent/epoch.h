@@ -28,6 +28,9 @@ struct epoch {
     enum control_answer answer; /* to ranks that have announced an end of all */
     char refused[VERDICT_REASON_BYTES];
     struct launcher launcher;
+    char launch[64];                        /* of the ranks; "": it has no name */
+    char turned_away[VERDICT_REASON_BYTES]; /* why another program was not let in; "": none came */
+    bool has_second;                        /* of another program the user has been told */
     bool has_launch_ended;
     int wait_status;               /* of the launcher */
     struct connection *verdict_to; /* the arbiter, while it waits for the verdict */

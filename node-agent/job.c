@@ -230,6 +230,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     if (is_kept)
         record_save_again(job);
     job->arbiter = NULL;
+    record_remove_old(agent);
     answer_waiters(job);
     if (is_kept) {
         if (!undo_has_begun(&job->undo)) /* else only the user gives it up */

@@ -115,6 +115,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     for (uint32_t i = 0; i < count; i++)
         members[i].rank = ranks[i];
     line->unseen_told = 0;
+    line->is_closed = false;
     line->members = members;
     line->ranks = ranks;
     line->count = count;
@@ -194,6 +195,7 @@ void line_rank_lost(struct line *line, const char *reason)
 
 void line_close(struct line *line)
 {
+    line->is_closed = true;
     line_step(line,
               (struct coord_event){.type = COORD_EVENT_CLOSE, .epoch = line->epoch, .agent = OWN_AGENT});
 }
@@ -471,7 +473,8 @@ static void do_abort(struct line *line, const struct coord_action *action)
     entry->state = "aborted";
     snprintf(entry->reason, sizeof entry->reason, "%s", action->reason ? action->reason : "");
     measure_fill(&line->measure, line->ranks, line->count, entry);
-    line_tell(line, entry);
+    if (!line->is_closed && !line->job->is_stopping) /* at a job's end that is no trouble of the user's */
+        line_tell(line, entry);
 }
 
 /* Clients hear of a committed line when it has been measured to the end. */

@@ -41,6 +41,7 @@ struct line {
     uint32_t former_count;
     uint32_t unseen_told;     /* see memories_look() */
     char refusal[512];        /* why no line is taken of this launch; "": lines are */
+    bool is_closed;           /* the ranks of this epoch end: what becomes of a line is no news */
     uint32_t count;
     uint64_t number;          /* of the line in progress, 0: none */
     uint32_t targets_version; /* newest, 0: none yet */

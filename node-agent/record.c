@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
@@ -208,6 +209,26 @@ bool record_remove_status(const struct agent *agent, const char *job)
     bool was_there = unlink(path) == 0;
     remove_folder(agent);
     return was_there;
+}
+
+static void remove_if_old(void *context, const char *job)
+{
+    struct agent *agent = context;
+    char path[PATH_BYTES];
+    struct timespec now;
+    struct stat st;
+    status_path(agent, job, "", path, sizeof path);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (job_find(agent, job) || stat(path, &st) < 0 || now.tv_sec < st.st_mtim.tv_sec ||
+        (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) < agent->record_age_ms / 1000)
+        return;
+    log_info("job \"%s\": its record is old enough to go", job);
+    record_remove_status(agent, job);
+}
+
+void record_remove_old(struct agent *agent)
+{
+    record_each_status(agent, remove_if_old, agent);
 }
 
 void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),

@@ -39,6 +39,9 @@ Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char
 /* Returns whether there was one. */
 bool record_remove_status(const struct agent *agent, const char *job);
 
+/* Remove the status files that are older than the agent wants them; those of jobs that it holds stay. */
+void record_remove_old(struct agent *agent);
+
 /* Call each() with the name of every job that has a status file. */
 void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),
                         void *context);

@@ -80,7 +80,8 @@ def test_unprotected_command_and_what_is_known_of_it(sandbox, belay):
     """It runs unharmed with its own status; status and list answer until clean."""
     done = belay("run", "--name", "shell", "--", "/bin/sh", "-c", "echo out; exit 3")
     assert (done.returncode, done.stdout) == (3, "out\n")
-    assert only_line(done) == "belay: nothing was protected: no MPI program turned up under the launcher"
+    assert only_line(done).startswith("belay: nothing was protected: no MPI program turned up under the launcher "
+                                      "(/bin/sh); one that loads MPI while it runs has to be named in BELAY_LATE_MPI")
     status = sandbox.status("shell")
     assert KEYS <= set(status) and status["state"] == "failed" and status["exit_status"] == 3
     assert [job["job"] for job in json.loads(belay("list", "--json").stdout)["jobs"]] == ["shell"]
@@ -152,6 +153,21 @@ def test_doctor(belay):
     assert all(check["advice"] for check in report["checks"] if check["state"] != "ok")
     assert {"files", "children", "standard streams"} <= set(report["policies"])
     assert {"machine", "seccomp", "mpirun", "installation"} <= {check["name"] for check in report["checks"]}
+
+
+@pytest.mark.parametrize("settings, reason", [
+    pytest.param({"OMPI_ALLOW_RUN_AS_ROOT": None}, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", marks=pytest.mark.skipif(
+        os.geteuid() != 0, reason="mpirun refuses root only")),
+    ({"OMPI_MCA_btl": "nosuchtransport,self"}, "mpirun does not start two ranks here: "),
+])
+def test_doctor_names_mpiruns_reason(sandbox, settings, reason):
+    for name, value in settings.items():
+        if value is None:
+            sandbox.environment.pop(name)
+        else:
+            sandbox.environment[name] = value
+    checks = {check["name"]: check for check in json.loads(sandbox.belay("doctor", "--json").stdout)["checks"]}
+    assert checks["transports"]["state"] == "absent" and reason in checks["transports"]["found"], checks["transports"]
 
 
 def test_interval_auto(sandbox, programs):

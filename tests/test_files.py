@@ -193,8 +193,9 @@ def test_buffers_are_carried_over(sandbox, programs):
 
 
 def test_other_output_is_reported_once(sandbox, programs):
-    job = run_with_kills(sandbox, lines(programs, "random", ranks=1), kills=1, piped=True)
-    assert job.errors.count("is not what it had written") == 1
+    """Not by each rank and after each restart."""
+    job = run_with_kills(sandbox, lines(programs, "random"), kills=2, piped=True)
+    assert job.errors.count("is not what it had written") == 1 and "times that differ are harmless" in job.errors
 
 
 def test_lines_of_other_lengths(sandbox, programs):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result
-from programs import TESTS, Program, fixed
+from programs import TESTS, Program, fixed, lacks
 
 PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
 
@@ -21,7 +21,7 @@ def built(programs, name, *arguments, **options):
     """A test program that is only built where its compiler is there."""
     program = programs.test_program(name, *arguments, **options)
     if not os.path.exists(program.argv[0]):
-        pytest.skip(f"{name} was not built: its compiler is missing")
+        lacks(f"{name} was not built: its compiler is missing")
     return program
 
 
@@ -75,7 +75,7 @@ def test_cxx(sandbox, programs, name):
 def needs_modules(*names):
     for name in names:
         if subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode:
-            pytest.skip(f"{name} is not installed (python3-{name})")
+            lacks(f"{name} is not installed (python3-{name})")
 
 
 def pickles(*arguments):
@@ -175,7 +175,10 @@ def test_wrappers(sandbox, programs):
     text = f'/usr/bin/python3 -c "print(1)" > /dev/null\n{shlex.quote(ring)} "$@"\n'
     wrappers = ["env -u NOTHING SOME=thing", "nice -n 1", "setarch -R", "stdbuf -oL", "taskset 1",
                 "numactl --localalloc", "strace -f -o /dev/null", "/usr/bin/time", f"{PYTHON} -c {shlex.quote(PYTHON_WRAPPER)}"]
-    ways = [[*shlex.split(words), ring] for words in wrappers if shutil.which(shlex.split(words)[0])]
+    missing = [words for words in wrappers if not shutil.which(shlex.split(words)[0])]
+    if missing:
+        lacks(f"{missing} are not installed")
+    ways = [[*shlex.split(words), ring] for words in wrappers]
     ways += [[LINKER, ring], [fixed(programs.test_program("placed").argv[0], sandbox.folder)]]
     program = programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=1 + len(ways))
     run_in_ways(sandbox, program, [[script(sandbox.folder, text)], *ways], BELAY_LATE_MPI="")  # or Python itself would be made the rank
@@ -200,7 +203,7 @@ def real_libmpi():
 def test_linking(sandbox, programs):
     """However the program is led to a libmpi, it gets ours."""
     if not shutil.which("patchelf"):
-        pytest.skip("patchelf is not installed")
+        lacks("patchelf is not installed")
     ring = programs.test_program("ring").argv[0]
     copies = os.path.join(sandbox.base, "copies")
     os.mkdir(copies)
@@ -255,6 +258,20 @@ def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+def test_mpi_that_is_loaded_unprotected(sandbox, programs):
+    """Said when it begins, once for all ranks, with the setting that helps."""
+    sandbox.environment.update(MPI_LIBRARY=real_libmpi(), BELAY_LATE_MPI="R")
+    with subprocess.Popen([sandbox.command, "run", "--", "mpirun", "-n", "2", *programs.test_program("late").argv],
+                          env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as job:
+        said = job.stderr.readline()
+        assert said == "belay: late loads MPI while it runs and is not protected: set BELAY_LATE_MPI=R:late\n"
+        assert job.poll() is None
+        rest = job.stderr.read()
+        assert "late loads MPI" not in rest and "nothing was protected" in rest, rest
+    assert job.returncode == 0
 
 
 @pytest.mark.campaign

@@ -1,10 +1,13 @@
 """How jobs begin and end: exit statuses, signals, and that nothing is left of them."""
 
+import fcntl
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -210,6 +213,94 @@ def test_no_mpi_program(belay):
     assert (done.returncode, done.stdout) == (4, "here\nhere\n")
     lines = lines_of_belay(done.stderr)
     assert len(lines) == 1 and "nothing was protected" in lines[0]
+
+
+def test_no_mpi_program_so_far(sandbox):
+    """Told while it runs: nobody waits for days to learn it."""
+    with subprocess.Popen([sandbox.command, "run", "--", "mpirun", "-n", "1", "sleep", "60"], env=sandbox.environment,
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+        said = job.stderr.readline()
+        assert "nothing is protected so far" in said and "(sleep)" in said and "BELAY_LATE_MPI" in said
+        assert job.poll() is None
+        job.terminate()
+        job.communicate(timeout=30)
+
+
+def script_of(sandbox, text):
+    path = os.path.join(sandbox.folder, "script")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return ["sh", path]
+
+
+def test_second_program_of_a_script(sandbox, programs):
+    """The first one is protected; what comes after it runs as without Belay, and the user knows it."""
+    rings = [programs.test_program("ring", "--steps", steps, ranks=2) for steps in (200, 20)]
+    lines = [f"mpirun -n 2 {' '.join(program.argv)}" for program in rings]
+    job = sandbox.run(rings[0], trace=False, line=script_of(sandbox, f"{lines[0]} --seconds 2\n{lines[1]}\nexit 5\n"))
+    job.wait_committed(2)
+    job.kill_and_recover()
+    assert job.wait() == 5
+    assert job.read("out") == b"".join(programs.reference(program).stdout for program in rings)
+    assert job.status()["history"][-1]["restored_line"] >= 2
+    assert [line for line in lines_of_belay(job.errors) if "second" in line] == [
+        f"belay: a second MPI program, {rings[1].argv[0]}, runs without lines: give each mpirun a belay run of its own"]
+
+
+@pytest.mark.parametrize("at", ["start", "late"])
+def test_second_program_at_the_same_time(sandbox, programs, at):
+    """Refused at the start; a job that has come far goes on, but is no success."""
+    first = programs.test_program("ring", "--steps", 200, ranks=2)
+    second = " ".join(["mpirun -n 2", *programs.test_program("sleepy").argv])
+    go_on = os.path.join(sandbox.folder, "go_on")
+    wait = f"while [ ! -e {go_on} ]; do sleep 0.1; done" if at == "late" else "true"
+    job = sandbox.run(first, trace=False, line=script_of(
+        sandbox, f"mpirun -n 2 {' '.join(first.argv)} --seconds 3 &\n{wait}\n{second}\nwait\n"))
+    if at == "late":
+        job.wait_committed(2)
+        with open(go_on, "x", encoding="ascii"):
+            pass
+    assert job.wait() == 77
+    assert (job.read("out") == programs.reference(first).stdout) == (at == "late")
+    assert "at the same time" in lines_of_belay(job.errors)[0] and "a belay run of its own" in job.errors
+
+
+def test_clean_while_the_agent_leaves(sandbox, belay):
+    """It holds its lock until its images are given back; the test has the lock in its place."""
+    assert belay("run", "--name", "j", "--", "true").returncode == 0
+    sandbox.wait_quiet()
+    path = os.path.join(sandbox.rundir, "agent.lock")
+    with open(path, "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with subprocess.Popen([sandbox.command, "clean", "j"], env=sandbox.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as clean:
+            assert "waiting for it" in clean.stderr.readline()
+            os.unlink(path)  # as an agent does it
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            out, err = clean.communicate(timeout=30)
+    assert (clean.returncode, out, err) == (0, "1 job cleaned\n", "")
+
+
+def age_record(sandbox, job, seconds):
+    path = os.path.join(sandbox.rundir, "jobs", f"{job}.status")
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_list_shows_the_last_and_records_have_an_age(sandbox, belay):
+    for number in range(12):
+        assert belay("run", "--name", f"j{number:02}", "--", "true").returncode == 0
+        age_record(sandbox, f"j{number:02}", 3600 - 60 * number)
+    listed = belay("list").stdout.splitlines()
+    assert [row.split()[0] for row in listed[1:-1]] == [f"j{number:02}" for number in range(2, 12)]
+    assert listed[-1] == "2 more that ended earlier: belay list --all"
+    assert [row.split()[0] for row in belay("list", "--all").stdout.splitlines()[1:]] == [
+        f"j{number:02}" for number in range(12)]
+    assert len(json.loads(belay("list", "--json").stdout)["jobs"]) == 12
+    sandbox.wait_quiet()
+    environment = {**sandbox.environment, "BELAY_RECORD_AGE": "56m"}
+    assert belay("run", "--name", "last", "--", "true", env=environment).returncode == 0
+    assert [job["job"] for job in json.loads(belay("list", "--json").stdout)["jobs"]] == [
+        *(f"j{number:02}" for number in range(5, 12)), "last"]
 
 
 def test_standard_input_is_passed_on(sandbox, belay):

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from belaytest import Job, assert_same_result, lines_of_belay
-from programs import fixed
+from programs import fixed, lacks
 
 
 def only_line(text):
@@ -86,7 +86,7 @@ def test_memory_in_the_way(sandbox, programs, belay):
 def test_tools_that_would_lose_the_program(programs, belay, words):
     """It would be out of their control, without a word."""
     if not shutil.which(words[0]):
-        pytest.skip(f"{words[0]} is not installed")
+        lacks(f"{words[0]} is not installed")
     done = belay("run", "--", "mpirun", "-n", "1", *words, *programs.test_program("exits").argv)
     assert f"runs under {words[0]}" in done.stderr and "run it without belay" in done.stderr, done.stderr
 

@@ -9,10 +9,15 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_same_result, recover_twice
-from programs import TOP
+from programs import TOP, lacks
 from waiting import wait_for
 
-needs_gdb = pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+
+@pytest.fixture(name="needs_gdb")
+def find_gdb():
+    if not shutil.which("gdb"):
+        lacks("gdb is not installed")
+
 
 
 # ---- profilers ----
@@ -73,7 +78,7 @@ def assert_readable(text):
     assert " main (" in text and "program_step (" in text and "/ring.c:" in text
 
 
-@needs_gdb
+@pytest.mark.usefixtures("needs_gdb")
 def test_debugger_on_a_rank(sandbox, programs):
     """Before and after a restart."""
     job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 400, ranks=2))
@@ -90,7 +95,7 @@ def core_pattern():
         return file.read().strip()
 
 
-@needs_gdb
+@pytest.mark.usefixtures("needs_gdb")
 @pytest.mark.skipif(core_pattern() != "core" or resource.getrlimit(resource.RLIMIT_CORE)[1] == 0,
                     reason="this machine does not write core files named core")
 def test_core_file(sandbox, programs):

@@ -166,8 +166,23 @@ static void test_unprotected(void **state)
 {
     (void)state;
     assert_int_equal(run("unprotected", RUN("sh", "-c", "exit 3")), 3);
-    assert_string_equal(said, "belay: nothing was protected: no MPI program turned up under the launcher\n");
+    assert_string_equal(said,
+                        "belay: nothing was protected: no MPI program turned up under the launcher (sh); one "
+                        "that loads MPI while it runs has to be named in BELAY_LATE_MPI\n");
     assert_string_equal(journal, "open j\nended 768\nclose failed drop 3\n");
+}
+
+/* Its block about the loss looks like the end of the job; a script says what it likes. */
+static void test_words_of_mpirun_are_explained(void **state)
+{
+    (void)state;
+    write_text("mpirun", "#!/bin/sh\nexit 137\n");
+    assert_int_equal(chmod(path_of("mpirun"), 0700), 0);
+    assert_int_equal(run("lost\nlost\nlost\nlost", RUN("--max-restarts", "1", "./mpirun", "true")), 75);
+    assert_string_equal(
+        said, "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 1 from the start; what "
+              "mpirun says above about it is settled by that\n"
+              "belay: j: rank 2 (pid 4711) was killed by signal 9; 1 restarts are used up\n");
 }
 
 static void test_restarts(void **state)
@@ -487,6 +502,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_own_status_is_passed_on),
         cmocka_unit_test(test_launcher_that_crashes_in_an_abort),
         cmocka_unit_test(test_unprotected),
+        cmocka_unit_test(test_words_of_mpirun_are_explained),
         cmocka_unit_test(test_restarts),
         cmocka_unit_test(test_restart_that_fails_to_launch),
         cmocka_unit_test(test_exhausted),

@@ -144,6 +144,18 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "Directory of the agent's socket and records (default: /run/belay for root, else "
                     "$XDG_RUNTIME_DIR/belay or /tmp/belay-UID)",
         },
+    [CONF_RECORD_AGE] =
+        {
+            .name = "record-age",
+            .variable = "BELAY_RECORD_AGE",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 60000,
+            .max = 100 * YEAR_MS,
+            .fallback = "720h",
+            .help = "How long records of ended jobs stay for 'belay list' and 'belay status'; an agent looks "
+                    "at it when it starts",
+        },
     [CONF_LOG] =
         {
             .name = "log",

@@ -24,6 +24,7 @@ enum conf_key {
     CONF_TRACKER,
     CONF_POLICY,
     CONF_RUNDIR,
+    CONF_RECORD_AGE,
     CONF_LOG,
     CONF_FAULT,
     CONF_END, /* one past the last key */

@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define STREAMS_MAGIC 0x736d616572747362ull /* "bstreams" */
-#define STREAMS_VERSION 3u
+#define STREAMS_VERSION 4u
 #define STREAMS_PAGE_BYTES 4096ul
 #define STREAMS_SLOT_BYTES (4ul << 20)
 #define STREAMS_RING_BYTES (1ul << 20) /* the most that a rank is ahead of the arbiter */
@@ -68,6 +68,7 @@ struct streams {
     uint64_t input_bytes;      /* arbiter: stored so far */
     uint64_t input_from;       /* rank 0: position from which it goes on ... */
     uint32_t input_epoch;      /* ... in this epoch (valid as soon as it is the current one) */
+    uint32_t is_other_told;    /* R: some rank's output was not the same again, and the user knows it */
 };
 
 /* Offsets in the memfd. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/util/escape.h"
+#include "mpi-layer/entry/dlopen.h"
 #include "mpi-layer/entry/late.h"
 #include "mpi-layer/entry/tools.h"
 #include "mpi-layer/entry/unfit.h"
@@ -195,8 +196,10 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv, char
     int is_known = own_program(program) == 0;
     /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
      * has us. */
-    if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv)))
+    if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv))) {
+        dlopen_watch();
         return;
+    }
     if (unfit_reason(reason + 1, sizeof reason - 1))
         refuse("", argv[0], reason);
     note_streams();

@@ -505,6 +505,21 @@ static void start_again(int argc, char **argv, const struct options *options)
     free(again);
 }
 
+/* The agent takes no second program of a launch, and has told the user so. Returns if that fails. */
+static void run_without_belay(const struct options *options, const char *program, struct belay_error *err)
+{
+    const char *preload = getenv("BELAY_UPPER_PRELOAD");
+    if (preload && *preload)
+        setenv("LD_PRELOAD", preload, 1);
+    unsetenv("BELAY_UPPER_PRELOAD");
+    unsetenv("BELAY_LINKED_TOOLS");
+    unsetenv("BELAY_STREAMS");
+    if (options->argv0)
+        options->command[0] = (char *)(uintptr_t)options->argv0;
+    execv(program, options->command);
+    belay_error_errno(err, "cannot execute %s without Belay", program);
+}
+
 int main(int argc, char **argv)
 {
     struct belay_error err = {0};
@@ -523,11 +538,16 @@ int main(int argc, char **argv)
     }
     if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
         die(&err);
+    if (map_gate(&err) || code_page_map(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
+        streams_start(&rank, &err)) {
+        if (err.code == EALREADY)
+            run_without_belay(&options, program, &err);
+        if (err.code == EXDEV) /* the agent has said it, for all ranks */
+            _exit(EXIT_REFUSED);
+        die(&err);
+    }
     /* The application's crashes are its own: no handler of the library's. */
     setenv("OMPI_MCA_opal_signal", "", 0);
-    if (map_gate(&err) || code_page_map(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
-        streams_start(&rank, &err))
-        die(&err);
     fill_gate();
     let_agent_read();
     interpose_on_abort(gate_announce_exit);

@@ -229,6 +229,8 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     hello.rank = rank->rank;
     hello.ranks = rank->ranks;
     hello.pid = (uint32_t)getpid();
+    if (getenv("PMIX_NAMESPACE"))
+        hello.launch = getenv("PMIX_NAMESPACE");
     hello.program = (char *)(uintptr_t)program;
     hello.identity.data = digest;
     hello.identity.len = sizeof digest;

@@ -122,14 +122,17 @@ static bool is_ended(const struct thread *self, struct handler_counts counts, ui
 
 /* ---- output ---- */
 
+/* Once for all ranks and restarts: nearly every program tells times. */
 static void report_difference(int which)
 {
     static const char *const texts[] = {
         "belay: after the restart, what a rank wrote to standard output again is not what it had written, "
-        "which stays\n",
+        "which stays; times that differ are harmless, results that differ are not (told once)\n",
         "belay: after the restart, what a rank wrote to standard error again is not what it had written, "
-        "which stays\n"};
+        "which stays; times that differ are harmless, results that differ are not (told once)\n"};
     uint64_t length = 0;
+    if (__atomic_exchange_n(&own.shared->is_other_told, 1, __ATOMIC_RELAXED))
+        return;
     while (texts[which][length])
         length++;
     raw3(SYS_write, 2, texts[which], length);

@@ -120,6 +120,11 @@ static void test_finalizing_rank_ends_the_line(void **state)
     check_state("running");
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    assert_null(
+        strstr(events, "aborted")); /* who asked for the line has heard it; at the end it is no news */
+    Belay__Wire__Reply *reply = status();
+    assert_string_equal(reply->status->lines[0]->state, "aborted");
+    done_with(reply);
     close_job("finished", false);
 }
 

@@ -107,8 +107,10 @@ static void test_no_process(void **state)
 static void test_little_and_much(void **state)
 {
     (void)state;
-    if (!tracker_pagemap_scan.works())
+    if (!tracker_pagemap_scan.works()) {
+        print_message("skipped: no pagemap_scan on this kernel\n");
         skip();
+    }
     char *hot = map_memory();
     struct memory *memory =
         memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), -1, 0, NULL);

@@ -176,8 +176,10 @@ static int add_run(void *context, uint64_t start, uint64_t end)
 static void test_neighbours_of_a_moved_mapping(void **state)
 {
     const struct tracker_ops *ops = *state;
-    if (!ops->works())
+    if (!ops->works()) {
+        print_message("skipped: no %s on this kernel\n", ops->name);
         skip();
+    }
     char *const place = (char *)(uintptr_t)UPPER_BASE, *const elsewhere = place + 1000 * PAGE;
     volatile char *word = place + 5 * PAGE;
     const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -221,8 +223,10 @@ static void test_huge_pages(void **state)
     const uint64_t block = 2 << 20, bytes = 4 * block;
     char *const place = (char *)(uintptr_t)UPPER_BASE;
     volatile char *word = place + block;
-    if (!tracker_pagemap_scan.works())
+    if (!tracker_pagemap_scan.works()) {
+        print_message("skipped: no pagemap_scan on this kernel\n");
         skip();
+    }
     assert_ptr_equal(
         mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
         place);
@@ -249,16 +253,20 @@ static void test_huge_pages(void **state)
     munmap(place, bytes);
     memory_unref(memory);
     memory_unref(other);
-    if (!is_huge && geteuid() != 0) /* collapsing takes a privilege; or there was no huge page to be had */
+    if (!is_huge && geteuid() != 0) { /* collapsing takes a privilege; or there was no huge page to be had */
+        print_message("skipped: huge pages are made by root only\n");
         skip();
+    }
     assert_true(is_huge || image < 0);
 }
 
 static void test_every_operation(void **state)
 {
     const struct tracker_ops *ops = *state;
-    if (!ops->works())
+    if (!ops->works()) {
+        print_message("skipped: no %s on this kernel\n", ops->name);
         skip();
+    }
     ahead_bytes = 0;
     for (unsigned seed = first_seed; seed <= last_seed; seed++)
         follow(ops, seed);

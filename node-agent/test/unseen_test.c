@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -101,6 +102,7 @@ static struct memory *follow(struct ring *ring, char *page)
     assert_non_null(memory);
     if (ring_open(ring, page) < 0) {
         memory_unref(memory);
+        print_message("skipped: no io_uring here\n");
         skip();
     }
     memset(page, 'a', PAGE);
@@ -161,7 +163,9 @@ int main(void)
         cmocka_unit_test(test_under_way),
         cmocka_unit_test(test_at_any_time),
     };
-    if (!tracker_pagemap_scan.works())
+    if (!tracker_pagemap_scan.works()) {
+        puts("skipped: no pagemap_scan on this kernel");
         return 77; /* automake: skipped */
+    }
     return cmocka_run_group_tests(tests, map, NULL);
 }

@@ -65,10 +65,11 @@ run_make()
     make -C "$build" -j"$(nproc)" "$@"
 }
 
-# Needed packages, configure, build, install: everything up to a belay that can be run.
+# Needed packages, configure, build, install: everything up to a belay that can be run. Arguments are those of
+# install-deps.
 build_all()
 {
-    step install-deps "$top/scripts/install-deps" &&
+    step install-deps "$top/scripts/install-deps" "$@" &&
         step autogen run_autogen &&
         step configure run_configure &&
         step build run_make all &&

@@ -1,8 +1,9 @@
 """Add up the results that scripts/check left in its folder of logs.
 
 Looked at: lint (one test), the .trs and .log files of Automake's tests (the tests of a cmocka program
-count one by one, any other program is one test), and pytest's XML. Prints what failed, then exactly one
-line `N passed, N failed`; the status is 1 if anything failed.
+count one by one, any other program is one test), and pytest's XML. A unit test that is skipped prints
+`skipped: REASON` first. Prints what failed, what was skipped and why, then exactly one line
+`N passed, N failed`; the status is 1 if anything failed.
 """
 import pathlib
 import re
@@ -11,6 +12,8 @@ import xml.etree.ElementTree as ElementTree
 
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)", re.MULTILINE)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\)", re.MULTILINE)
+CMOCKA_SKIPPED = re.compile(r"^(?:skipped: (.*)\n)?\[  SKIPPED \] (?!\d+ test\(s\))(.+)", re.MULTILINE)
+CMOCKA_SUMMARY = "test(s) run."  # behind it, names are repeated
 CMOCKA_FAILED_NAME = re.compile(r"^\[  FAILED  \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
 
 
@@ -18,7 +21,10 @@ class Results:
     def __init__(self):
         self.passed = 0
         self.failed = []
-        self.skipped = 0
+        self.skipped = {}  # reason: names
+
+    def skip(self, name, reason):
+        self.skipped.setdefault(reason or "no reason is told", []).append(name)
 
     def add(self, name, is_passed):
         if is_passed:
@@ -54,8 +60,10 @@ def count_program(trs, results):
     text = log.read_text(errors="replace") if log.exists() else ""
     passed = sum(int(count) for count in CMOCKA_PASSED.findall(text))
     failed = sorted(set(CMOCKA_FAILED_NAME.findall(text)))
+    for reason, test in CMOCKA_SKIPPED.findall(text.partition(CMOCKA_SUMMARY)[0]):
+        results.skip(f"{name}: {test}", reason)
     if outcome == "SKIP":
-        results.skipped += 1
+        results.skip(name, text.strip().partition("\n")[0].removeprefix("skipped: "))
     elif not passed and not CMOCKA_FAILED.search(text):
         results.add(name, outcome == "PASS")
     else:
@@ -70,8 +78,9 @@ def count_integration(logs, results):
     path = logs / "integration.xml"
     if path.exists():
         for case in ElementTree.parse(path).iter("testcase"):
-            if case.find("skipped") is not None:
-                results.skipped += 1
+            skipped = case.find("skipped")
+            if skipped is not None:
+                results.skip(f"{case.get('classname')}.{case.get('name')}", skipped.get("message"))
             else:
                 is_passed = case.find("failure") is None and case.find("error") is None
                 results.add(f"{case.get('classname')}.{case.get('name')}", is_passed)
@@ -87,8 +96,8 @@ def main():
     count_integration(logs, results)
     for name in results.failed:
         print(f"  failed: {name}")
-    if results.skipped:
-        print(f"  {results.skipped} skipped (see the logs)")
+    for reason, names in sorted(results.skipped.items()):
+        print(f"  skipped: {reason}: {', '.join(names)}")
     print(f"{results.passed} passed, {len(results.failed)} failed")
     return 1 if results.failed else 0
 

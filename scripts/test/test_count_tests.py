@@ -12,7 +12,10 @@ CMOCKA_BAD = ("[  FAILED  ] test_b\n[==========] 3 test(s) run.\n[  PASSED  ] 2 
               "[  FAILED  ] 1 test(s), listed below:\n[  FAILED  ] test_b\n")
 XML_GOOD = "<testsuites><testsuite><testcase classname='t' name='a'/></testsuite></testsuites>"
 XML_BAD = XML_GOOD.replace("/></testsuite>", "><failure/></testcase></testsuite>")
-XML_SKIP = XML_GOOD.replace("/></testsuite>", "><skipped/></testcase></testsuite>")
+XML_SKIP = XML_GOOD.replace("/></testsuite>", "><skipped message='no such kernel'/></testcase></testsuite>")
+CMOCKA_SKIP = ("[==========] Running 3 test(s).\n[ RUN      ] test_b\nskipped: no such processor\n[  SKIPPED ] test_b\n"
+               "[==========] 3 test(s) run.\n[  PASSED  ] 2 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"
+               "[  SKIPPED ] test_b\n")
 
 
 @pytest.fixture(name="logs")
@@ -84,6 +87,17 @@ def test_a_case_failed(logs):
 def test_a_skipped_case_is_neither(logs):
     (logs / "integration.xml").write_text(XML_SKIP)
     assert last_line(logs) == "5 passed, 0 failed"
+
+
+def test_a_skip_names_its_reason(logs):
+    (logs / "integration.xml").write_text(XML_SKIP)
+    (logs / "units/coord/coord_test.log").write_text(CMOCKA_SKIP)
+    (logs / "units/coord/simulation.trs").write_text(":test-result: SKIP\n")
+    (logs / "units/coord/simulation.log").write_text("skipped: no time\nSKIP simulation\n")
+    done = subprocess.run([sys.executable, COUNT, logs], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["  skipped: no such kernel: t.a",
+                                        "  skipped: no such processor: coord/coord_test: test_b",
+                                        "  skipped: no time: coord/simulation", "3 passed, 0 failed"]
 
 
 def test_pytest_was_killed(logs):

@@ -54,6 +54,17 @@ def test_missing_and_sudo(machine):
     ]
 
 
+def test_what_tests_need(machine):
+    """No test is left out on a new machine for want of a compiler or a tool."""
+    add(machine, "dpkg-query", "exit 1")
+    missing = {option: set(install_deps(machine, *option.split(), "--list").stdout.split())
+               for option in ("", "--tests", "--all")}
+    assert missing[""] < missing["--tests"] < missing["--all"]
+    assert {"gfortran", "g++", "gdb", "patchelf", "python3-mpi4py", "valgrind"} <= missing["--tests"] - missing[""]
+    check = (SCRIPT.parent / "check").read_text(encoding="utf-8")
+    assert "build_all --tests" in check and "BELAY_CHECK=1" in check
+
+
 def test_not_debian(machine):
     done = install_deps(machine)
     assert done.returncode == 1

@@ -6,9 +6,18 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
+import pytest
+
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOP = os.path.dirname(TESTS)
 NATIVE_LIMIT_S = 120
+
+
+def lacks(reason):
+    """Software that a test needs is not here: in scripts/check, which installs it, that is a failure."""
+    if os.environ.get("BELAY_CHECK"):
+        pytest.fail(f"{reason}; scripts/install-deps --tests installs it", pytrace=False)
+    pytest.skip(reason)
 
 
 def mpi_environment():
