@@ -13,6 +13,11 @@ def recover(job, before_the_kill=lambda: None):
     assert_recovered(job)
 
 
+def test_much_address_space(sandbox, programs):
+    """85 TiB of it, of which a native run has room for some more."""
+    recover(sandbox.run(programs.test_program("mem_fixed", "--mode", "wide", "--steps", 50, "--seconds", 2, ranks=2)))
+
+
 def test_limited_address_space(sandbox, programs):
     """600 MiB under a limit that leaves room for them and the libraries of MPI."""
     program = programs.test_program("mem_fixed", "--mode", "limited", "--value", 600, "--steps", 50, "--seconds", 2,

@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 15
+#define LAYER_LAYOUT_VERSION 16
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -233,7 +233,8 @@ struct vk {
     uint64_t actions_set;  /* bits of signals whose action the application has set */
     uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
     uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
-    uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
+    uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on ... */
+    uint64_t next_wide, next_high, next_deep;
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;

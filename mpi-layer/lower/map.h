@@ -17,7 +17,7 @@
 #define VDSO_ADDRESS 0x15f000100000ul /* belay-vdso.so, not saved, same content after a restart */
 #define VDSO_BYTES (2 * MAP_PAGE_BYTES)
 
-#define VK_ADDRESS 0x160000000000ul        /* struct vk and, behind it, its tables */
+#define VK_ADDRESS 0x160000000000ul /* struct vk and, behind it, its tables */
 #define VK_BYTES 0x10000ul
 #define VK_FD_BITS_ADDRESS 0x160000100000ul /* one bit for each descriptor of the application */
 #define VK_FD_MAX (1ul << 24)
@@ -40,5 +40,11 @@
 /* For what is larger than the areas above: reservations of address space. */
 #define UPPER_WIDE UPPER_END
 #define UPPER_WIDE_END 0x550000000000ul
+/* When that is full, too: between the windows, and below them, behind the heaps of programs that lie there.
+ */
+#define UPPER_HIGH 0x550000000000ul
+#define UPPER_HIGH_END LAYOUT_END
+#define UPPER_DEEP 0x1000000000ul
+#define UPPER_DEEP_END LOWER_FIXED
 
 #endif

@@ -55,23 +55,33 @@ bool vk_is_reserved(uint64_t start, uint64_t bytes)
     return layout_is_lower(&GATE->layout, start, end) || (start < UPPER_TRAMPOLINES_END && end > VK_ADDRESS);
 }
 
-/* Behind the lower half's mmap area, where the kernel has that here (vm.legacy_va_layout). */
-static struct area area_wide(void)
+/* Without what is the lower half's: of the two sides of a window, the larger one. */
+static struct area outside_windows(struct area area)
 {
-    struct area wide = {&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END};
-    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++)
-        if (GATE->layout.lower[i].start < wide.high && GATE->layout.lower[i].end > wide.low)
-            wide.low = GATE->layout.lower[i].end;
-    if (VK->next_wide < wide.low)
-        VK->next_wide = wide.low;
-    return wide;
+    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++) {
+        uint64_t start = GATE->layout.lower[i].start, end = GATE->layout.lower[i].end;
+        if (start >= area.high || end <= area.low)
+            continue;
+        if (start > area.low && (end >= area.high || start - area.low > area.high - end))
+            area.high = start;
+        else
+            area.low = end;
+    }
+    if (*area.next < area.low)
+        *area.next = area.low;
+    return area;
 }
 
 /* Anonymous memory wherever there is room. */
 static long place_anon(uint64_t bytes, long prot, long flags, long fd, long offset, uint64_t align)
 {
+    const struct area areas[] = {{&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END},
+                                 {&VK->next_high, UPPER_HIGH, UPPER_HIGH_END},
+                                 {&VK->next_deep, UPPER_DEEP, UPPER_DEEP_END}};
     long result = place(area_anon(), bytes, prot, flags, fd, offset, align);
-    return result == -ENOMEM ? place(area_wide(), bytes, prot, flags, fd, offset, align) : result;
+    for (unsigned i = 0; result == -ENOMEM && i < sizeof areas / sizeof areas[0]; i++)
+        result = place(outside_windows(areas[i]), bytes, prot, flags, fd, offset, align);
+    return result;
 }
 
 /* A large mapping starts at a huge page's boundary, as the kernel would do. */

@@ -96,6 +96,8 @@ long vk_create(void)
     VK->next_file = UPPER_FILES;
     VK->next_low = UPPER_LOW;
     VK->next_wide = UPPER_WIDE;
+    VK->next_high = UPPER_HIGH;
+    VK->next_deep = UPPER_DEEP;
     VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
     VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
     VK->outputs[0].digest = VK->outputs[1].digest = STREAM_DIGEST_START;
