@@ -199,9 +199,20 @@ struct vk_limit { /* struct rlimit as the kernel has it */
     uint64_t soft, hard;
 };
 
+enum advice {
+    ADVICE_WIPED = 1,    /* MADV_WIPEONFORK */
+    ADVICE_LEFT_OUT = 2, /* MADV_DONTFORK */
+    ADVICE_GROWS = 4,    /* MAP_GROWSDOWN */
+    ADVICE_LOCKED = 8,
+    ADVICE_LOCKED_ON_FAULT = 16,
+    ADVICE_HUGE = 32, /* pages of page_bytes that were set aside */
+    ADVICE_UNRESERVED = 64,
+    ADVICE_SEALED = 128, /* mseal */
+};
+
 struct vk_advice { /* memory of which the program has told the kernel something: advice.h */
-    uint64_t start, end;
-    uint32_t is_wiped, is_left_out, is_growing; /* MADV_WIPEONFORK, MADV_DONTFORK, MAP_GROWSDOWN */
+    uint64_t start, end, page_bytes;
+    uint32_t flags; /* enum advice */
 };
 
 #define VK_SETTINGS 16
@@ -261,6 +272,7 @@ struct vk {
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
     uint64_t has_advice; /* some was given at some time */
+    uint32_t lock_future, lock_all; /* mlockall's flags; all: whatever is mapped is locked */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
     char exe[4096];        /* what /proc/self/exe is for the application */

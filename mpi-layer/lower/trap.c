@@ -87,6 +87,7 @@ static void become_child(uint64_t *mask)
     VK->threads_lock = 0;
     vk_timers_forget();
     vk_signals_become_child(mask);
+    vk_lock_forget();
     if (hidden_fd >= 0)
         raw1(SYS_close, hidden_fd);
 }

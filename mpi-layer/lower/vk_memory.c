@@ -161,6 +161,13 @@ static long map_hinted(uint64_t hint, uint64_t bytes, long prot, long flags, lon
     return result < 0 ? -1 : result;
 }
 
+/* Huge pages that were set aside: where they may lie, in lengths of their own. */
+static long map_huge(uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    uint64_t page = vk_huge_bytes(flags, fd);
+    return page ? place_anon((bytes + page - 1) & ~(page - 1), prot, flags, fd, offset, page) : -EINVAL;
+}
+
 static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
@@ -168,23 +175,34 @@ static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long of
     long result = -ENOMEM;
     if (flags & MAP_32BIT)
         return place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
+    if (flags & MAP_ANONYMOUS && flags & MAP_HUGETLB)
+        return map_huge(bytes, prot, flags, fd, offset);
     if (!(flags & MAP_ANONYMOUS))
         result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
     if (result == -ENOMEM)
         result = place_anon(bytes, prot, flags, fd, offset, alignment(bytes));
+    if (result == -EINVAL && !(flags & MAP_ANONYMOUS))
+        result = map_huge(bytes, prot, flags, fd, offset);
     return result;
 }
 
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     long result = -1;
+    bool is_file = !(flags & MAP_ANONYMOUS);
     if (!bytes)
         return -EINVAL;
+    bool is_huge = vk_huge_bytes(flags, fd) > 0;
+    if (is_huge && is_file && vk_huge_is_refused(prot, flags, fd))
+        return -ENODEV;
+    flags |= vk_lock_flags();
     if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
         result = map_fixed(addr, bytes, prot, flags, fd, offset);
     else if ((result = map_hinted(addr, bytes, prot, flags, fd, offset)) == -1)
         result = map_anywhere(bytes, prot, flags, fd, offset);
-    if (flags & MAP_GROWSDOWN)
+    if (!(flags & MAP_LOCKED))
+        result = vk_lock_mapped(result, bytes);
+    if ((flags & MAP_GROWSDOWN) || is_huge || ((flags & MAP_LOCKED) && !VK->lock_all))
         VK->has_advice = 1;
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
@@ -217,7 +235,7 @@ long vk_shmat(long id, uint64_t addr, long flags)
     if (result < 0 || (addr && vk_is_reserved(addr, segment.shm_segsz)))
         return result < 0 ? result : -EINVAL;
     if (addr)
-        return raw3(SYS_shmat, id, addr, flags);
+        return vk_lock_mapped(raw3(SYS_shmat, id, addr, flags), segment.shm_segsz);
     long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0, MAP_PAGE_BYTES);
     if (at < 0)
@@ -225,12 +243,19 @@ long vk_shmat(long id, uint64_t addr, long flags)
     result = raw3(SYS_shmat, id, at, flags | SHM_REMAP);
     if (result < 0)
         raw2(SYS_munmap, at, segment.shm_segsz);
-    return result;
+    return vk_lock_mapped(result, segment.shm_segsz);
 }
 
 void vk_brk_begin(uint64_t start)
 {
     VK->brk = VK->brk_start = start;
+}
+
+static long grow_brk(uint64_t at, uint64_t bytes)
+{
+    long flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | vk_lock_flags();
+    long result = raw_syscall(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return flags & MAP_LOCKED ? result : vk_lock_mapped(result, bytes);
 }
 
 long vk_brk(uint64_t end)
@@ -239,9 +264,7 @@ long vk_brk(uint64_t end)
         return (long)VK->brk;
     uint64_t old_page = VK_PAGE_UP(VK->brk), new_page = VK_PAGE_UP(end);
     if (new_page > old_page) {
-        if (vk_is_reserved(old_page, new_page - old_page) ||
-            raw_syscall(SYS_mmap, (long)old_page, (long)(new_page - old_page), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) < 0)
+        if (vk_is_reserved(old_page, new_page - old_page) || grow_brk(old_page, new_page - old_page) < 0)
             return (long)VK->brk;
     } else if (new_page < old_page) {
         raw2(SYS_munmap, new_page, old_page - new_page);

@@ -12,12 +12,17 @@
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
 
 const int vk_trapped_calls[] = {
-    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat, SYS_shmget,
+    SYS_mlock, SYS_mlock2, SYS_munlock, SYS_mlockall, SYS_munlockall,
+    SYS_memfd_secret, VK_SYS_mseal,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
     SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
@@ -195,6 +200,14 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
     case SYS_shmat:
         return vk_shmat(a, (uint64_t)b, c);
+    case SYS_shmget:
+        return vk_huge_shmget(a, b, c);
+    case SYS_mlock:
+    case SYS_mlock2:
+    case SYS_munlock:
+    case SYS_mlockall:
+    case SYS_munlockall:
+        return vk_lock_syscall(nr, a, b, c);
     case SYS_arch_prctl:
         return vk_arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:
@@ -207,6 +220,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
     case SYS_io_setup:
         return -ENOSYS;
+    case SYS_memfd_secret: /* nobody can read it from outside; many kernels have it off */
+        return vk_is_rank() ? -ENOSYS : raw1(nr, a);
+    case VK_SYS_mseal:
+        return vk_mseal((uint64_t)a, (uint64_t)b, c);
     case SYS_process_vm_writev:
         vk_note_unseen(CONTROL_UNSEEN_OTHERS);
         return raw_syscall(nr, a, b, c, d, e, f);
