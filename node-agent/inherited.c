@@ -129,6 +129,13 @@ void inherited_warning(char *text, size_t room)
                  "the agent is killed when it has used %ju s of processor time (ulimit -t of the shell that "
                  "started it)",
                  (uintmax_t)limit.rlim_cur);
+    else if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(
+            text, room,
+            "the agent may map %ju MiB (ulimit -v of the shell that started it), and lines that need more "
+            "will "
+            "be aborted; set the limit in the launch line: mpirun ... sh -c 'ulimit -v KIB; exec PROGRAM'",
+            (uintmax_t)limit.rlim_cur >> 20);
 }
 
 struct attempt {

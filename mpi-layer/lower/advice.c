@@ -2,9 +2,11 @@
 #include "mpi-layer/lower/advice.h"
 
 #include <inttypes.h>
+#include <linux/mman.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "mpi-layer/lower/vk.h"
 
@@ -25,40 +27,100 @@ static struct vk_advice *next_record(void)
     return &VK->advice[VK->advice_count++];
 }
 
-static void note_flags(uint64_t start, uint64_t end, const char *flags)
+static const struct {
+    const char name[4]; /* as /proc/PID/smaps has it */
+    uint32_t flag;
+} names[] = {{" wf", ADVICE_WIPED},      {" dc", ADVICE_LEFT_OUT},        {" gd", ADVICE_GROWS},
+             {" lo", ADVICE_LOCKED},     {" lf", ADVICE_LOCKED_ON_FAULT}, {" ht", ADVICE_HUGE},
+             {" nr", ADVICE_UNRESERVED}, {" sl", ADVICE_SEALED}};
+
+static void note_flags(const struct vk_advice *found, const char *text)
 {
-    bool is_upper = layout_is_upper(&GATE->layout, start, end);
-    bool is_wiped = strstr(flags, " wf"), is_left_out = strstr(flags, " dc"),
-         is_growing = strstr(flags, " gd");
-    bool is_needed = is_upper && (is_wiped || is_left_out || is_growing);
+    uint32_t flags = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        flags |= strstr(text, names[i].name) ? names[i].flag : 0;
+    bool is_needed = layout_is_upper(&GATE->layout, found->start, found->end) && (flags & ~ADVICE_UNRESERVED);
     struct vk_advice *record = is_needed ? next_record() : NULL;
-    if (record)
-        *record = (struct vk_advice){start, end, is_wiped, is_left_out, is_growing};
+    if (record) {
+        *record = *found;
+        record->flags = flags;
+    }
 }
 
 /* By /proc/self/smaps, which takes long: only once such advice has been given. */
 void advice_note(void)
 {
     char line[4352];
-    uint64_t start = 0, end = 0, first, second;
+    struct vk_advice found = {0};
+    uint64_t first, second;
     FILE *file = VK->has_advice ? fopen("/proc/self/smaps", "re") : NULL;
     VK->advice_count = 0;
     while (file && fgets(line, sizeof line, file)) {
         if (!strncmp(line, FLAGS, strlen(FLAGS)))
-            note_flags(start, end, line);
+            note_flags(&found, line);
+        else if (sscanf(line, "KernelPageSize: %" SCNu64, &first) == 1)
+            found.page_bytes = first << 10;
         else if (sscanf(line, "%" SCNx64 "-%" SCNx64, &first, &second) == 2)
-            start = first, end = second;
+            found = (struct vk_advice){.start = first, .end = second};
     }
     if (file)
         fclose(file);
 }
 
+/* What one mapping was may have become several since, to an image. */
+static const struct vk_advice *find(uint64_t address)
+{
+    uint64_t low = 0, high = VK->advice_count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (VK->advice[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < VK->advice_count && VK->advice[low].start <= address ? &VK->advice[low] : NULL;
+}
+
 bool advice_is_growing(uint64_t start)
 {
-    for (uint64_t i = 0; i < VK->advice_count; i++)
-        if (VK->advice[i].start == start)
-            return VK->advice[i].is_growing;
-    return false;
+    const struct vk_advice *record = find(start);
+    return record && (record->flags & ADVICE_GROWS);
+}
+
+int advice_huge_flags(uint64_t start)
+{
+    const struct vk_advice *record = find(start);
+    if (!record || !(record->flags & ADVICE_HUGE))
+        return 0;
+    int size = __builtin_ctzll(record->page_bytes);
+    return MAP_HUGETLB | size << MAP_HUGE_SHIFT | (record->flags & ADVICE_UNRESERVED ? MAP_NORESERVE : 0);
+}
+
+static bool lock_all_again(void)
+{
+    bool is_locked = vk_lock_all_again();
+    for (uint64_t i = 0; i < VK->advice_count; i++) {
+        const struct vk_advice *record = &VK->advice[i];
+        if (record->flags & ADVICE_LOCKED)
+            is_locked &= vk_lock_again(record->start, record->end - record->start,
+                                       record->flags & ADVICE_LOCKED_ON_FAULT);
+    }
+    return is_locked;
+}
+
+/* As far as the launch may: the program's own limit is set later, and may be a higher one. */
+static void restore_locks(void)
+{
+    struct rlimit now = {0}, wanted;
+    bool is_set = getrlimit(RLIMIT_MEMLOCK, &now) == 0;
+    wanted = (struct rlimit){now.rlim_max, now.rlim_max};
+    if (is_set)
+        setrlimit(RLIMIT_MEMLOCK, &wanted);
+    if (!lock_all_again())
+        vk_say("memory that the program had locked cannot be locked again (ulimit -l): it goes on without", 0,
+               "");
+    if (is_set)
+        setrlimit(RLIMIT_MEMLOCK, &now);
 }
 
 void advice_restore(void)
@@ -66,9 +128,13 @@ void advice_restore(void)
     for (uint64_t i = 0; i < VK->advice_count; i++) {
         const struct vk_advice *record = &VK->advice[i];
         uint64_t bytes = record->end - record->start;
-        if (record->is_wiped)
+        if (record->flags & ADVICE_WIPED)
             vk_madvise(record->start, bytes, MADV_WIPEONFORK);
-        if (record->is_left_out)
+        if (record->flags & ADVICE_LEFT_OUT)
             madvise((void *)record->start, bytes, MADV_DONTFORK);
     }
+    restore_locks();
+    for (uint64_t i = 0; i < VK->advice_count; i++)
+        if (VK->advice[i].flags & ADVICE_SEALED)
+            vk_mseal(VK->advice[i].start, VK->advice[i].end - VK->advice[i].start, 0);
 }

@@ -1,7 +1,7 @@
 /*
  * advice.h - what the program has told the kernel of its memory that /proc/PID/maps does not show: advice
- * that its children would notice (MADV_WIPEONFORK, MADV_DONTFORK), and that it grows (MAP_GROWSDOWN). Noted
- * at a line, told again after a restart.
+ * that its children would notice (MADV_WIPEONFORK, MADV_DONTFORK), that it grows (MAP_GROWSDOWN), is locked,
+ * or has huge pages that were set aside. Noted at a line, told again after a restart.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_ADVICE_H
 #define BELAY_MPI_LAYER_LOWER_ADVICE_H
@@ -13,6 +13,8 @@
 void advice_note(void);
 /* Is the memory that begins there to be mapped with MAP_GROWSDOWN? */
 bool advice_is_growing(uint64_t start);
+/* Flags to map the memory that begins there with huge pages, MAP_NORESERVE among them; 0: it had none. */
+int advice_huge_flags(uint64_t start);
 /* The memory is back. */
 void advice_restore(void);
 

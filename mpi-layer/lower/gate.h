@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 18
+#define LAYER_LAYOUT_VERSION 19
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -209,9 +209,20 @@ struct vk_limit { /* struct rlimit as the kernel has it */
     uint64_t soft, hard;
 };
 
+enum advice {
+    ADVICE_WIPED = 1,    /* MADV_WIPEONFORK */
+    ADVICE_LEFT_OUT = 2, /* MADV_DONTFORK */
+    ADVICE_GROWS = 4,    /* MAP_GROWSDOWN */
+    ADVICE_LOCKED = 8,
+    ADVICE_LOCKED_ON_FAULT = 16,
+    ADVICE_HUGE = 32, /* pages of page_bytes that were set aside */
+    ADVICE_UNRESERVED = 64,
+    ADVICE_SEALED = 128, /* mseal */
+};
+
 struct vk_advice { /* memory of which the program has told the kernel something: advice.h */
-    uint64_t start, end;
-    uint32_t is_wiped, is_left_out, is_growing; /* MADV_WIPEONFORK, MADV_DONTFORK, MAP_GROWSDOWN */
+    uint64_t start, end, page_bytes;
+    uint32_t flags; /* enum advice */
 };
 
 #define VK_SETTINGS 16
@@ -243,7 +254,8 @@ struct vk {
     uint64_t actions_set;  /* bits of signals whose action the application has set */
     uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
     uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
-    uint64_t next_anon, next_file, next_low, next_wide; /* where the search for free addresses goes on */
+    uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on ... */
+    uint64_t next_wide, next_high, next_deep;
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
@@ -274,6 +286,7 @@ struct vk {
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
     uint64_t has_advice;                 /* some was given at some time */
+    uint32_t lock_future, lock_all; /* mlockall's flags; all: whatever is mapped is locked */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
     /* Numbers below 1024 of the first launch's MPI library: they stay taken. A bit each. */

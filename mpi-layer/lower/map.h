@@ -38,5 +38,11 @@
 /* For what is larger than the areas above: reservations of address space. */
 #define UPPER_WIDE UPPER_END
 #define UPPER_WIDE_END 0x550000000000ul
+/* When that is full, too: between the windows, and below them, behind the heaps of programs that lie there.
+ */
+#define UPPER_HIGH 0x550000000000ul
+#define UPPER_HIGH_END LAYOUT_END
+#define UPPER_DEEP 0x1000000000ul
+#define UPPER_DEEP_END LOWER_FIXED
 
 #endif

@@ -83,6 +83,12 @@ static bool grows_down(const struct restore *restore, const struct image_region 
     return is_stack || (!is_own(region) && advice_is_growing(region->start));
 }
 
+/* Known when the virtual kernel's memory is back. */
+static int huge_flags_of(const struct image_region *region)
+{
+    return is_own(region) ? 0 : advice_huge_flags(region->start);
+}
+
 /* What is shared is written to: it has to be the file that was mapped. */
 static int open_by_identity(const struct image_region *region, const char *path, int flags)
 {
@@ -129,6 +135,37 @@ static int open_region_file(const struct image_region *region, const char *path,
     return fd;
 }
 
+/* The program had better go on than not at all. */
+static void tell_ordinary(const char *why)
+{
+    static bool is_told;
+    if (!is_told)
+        vk_say(why, 0, ": it goes on with ordinary pages");
+    is_told = true;
+}
+
+static const char too_few[] = "there are not as many free huge pages as the program had (nr_hugepages)";
+
+/* MAP_FAILED: there are not as many. */
+static void *map_huge(const struct image_region *region, int huge_flags)
+{
+    void *at = mmap((void *)region->start, region->end - region->start, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | huge_flags, -1, 0);
+    if (at == MAP_FAILED)
+        tell_ordinary(too_few);
+    return at;
+}
+
+/* What was not reserved may turn out to be missing when it is filled. */
+static int make_ordinary(const struct image_region *region, struct belay_error *err)
+{
+    tell_ordinary(too_few);
+    if (mmap((void *)region->start, region->end - region->start, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+        return belay_error_errno(err, "cannot map the saved region at 0x%lx", (unsigned long)region->start);
+    return 0;
+}
+
 static int map_region(const struct restore *restore, const struct image_region *region,
                       struct belay_error *err)
 {
@@ -143,8 +180,17 @@ static int map_region(const struct restore *restore, const struct image_region *
         flags |= MAP_GROWSDOWN;
     if (is_file && (fd = open_region_file(region, path, err)) < 0)
         return -1;
-    void *at = mmap((void *)region->start, region->end - region->start, prot, flags, fd,
-                    is_file ? (off_t)region->file_offset : 0);
+    int huge_flags = huge_flags_of(region);
+    if (huge_flags && is_file &&
+        !(huge_flags & MAP_NORESERVE)) /* rather not at all than with a SIGBUS later */
+        flags &= ~MAP_NORESERVE;
+    if (huge_flags && is_shared && !is_file)
+        tell_ordinary("the program had shared memory of huge pages");
+    bool is_huge = huge_flags && region->kind == IMAGE_REGION_ANON;
+    void *at = is_huge ? map_huge(region, huge_flags) : MAP_FAILED;
+    if (at == MAP_FAILED)
+        at = mmap((void *)region->start, region->end - region->start, prot, flags, fd,
+                  is_file ? (off_t)region->file_offset : 0);
     if (fd >= 0)
         close(fd);
     if (at == MAP_FAILED)
@@ -172,7 +218,7 @@ static bool may_be_mapped(const struct restore *restore, const struct image_regi
                           const struct image_run *run)
 {
     return region->kind == IMAGE_REGION_ANON && !grows_down(restore, region) && !is_own(region) &&
-           run->bytes >= restore->map_bytes;
+           !huge_flags_of(region) && run->bytes >= restore->map_bytes;
 }
 
 static int map_run(const struct restore *restore, const struct image_run *run, struct belay_error *err)
@@ -214,7 +260,12 @@ static int fill_region(const struct restore *restore, const struct image_region 
 static int restore_region(const struct restore *restore, const struct image_region *region,
                           struct belay_error *err)
 {
-    if (map_region(restore, region, err) || fill_region(restore, region, err))
+    if (map_region(restore, region, err))
+        return -1;
+    int result = fill_region(restore, region, err);
+    if (result && errno == EFAULT && region->kind == IMAGE_REGION_ANON && huge_flags_of(region))
+        result = make_ordinary(region, err) ? -1 : fill_region(restore, region, err);
+    if (result)
         return -1;
     if (region->kind != IMAGE_REGION_SHARED_FILE && region->prot != (PROT_READ | PROT_WRITE) &&
         mprotect((void *)region->start, region->end - region->start, (int)region->prot))

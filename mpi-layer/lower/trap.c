@@ -80,6 +80,7 @@ static void become_child(uint64_t *mask)
     VK->threads_lock = 0;
     vk_timers_forget();
     vk_signals_become_child(mask);
+    vk_lock_forget();
     vk_fd_close_all_own();
 }
 

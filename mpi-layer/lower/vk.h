@@ -83,6 +83,27 @@ bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *pa
 /* The path of what is mapped at an address, VK_MAPS_PATH_BYTES at most. False: none. */
 #define VK_MAPS_PATH_BYTES 4096
 bool vk_maps_path(uint64_t address, char path[]);
+/* All mappings in their order, until visit() returns true. */
+void vk_maps_walk(bool (*visit)(const struct vk_part *part, void *context), void *context);
+
+/* Huge pages that were set aside (vk_huge.c): the size of a mapping's; 0: it has ordinary pages. */
+uint64_t vk_huge_bytes(long flags, long fd);
+/* A mapping of a file of them that a restart could not put back; then one line has said so. */
+bool vk_huge_is_refused(long prot, long flags, long fd);
+long vk_huge_shmget(long key, long bytes, long flags);
+
+/* Locked memory (vk_lock.c): mlock and its like. */
+long vk_lock_syscall(long nr, long a, long b, long c);
+/* mlockall(MCL_FUTURE): flags for a new mapping; or, if it was made without, its address or -errno. */
+long vk_lock_flags(void);
+long vk_lock_mapped(long at, uint64_t bytes);
+/* Of a mapping of the image. */
+bool vk_lock_is_on(uint64_t address);
+/* A forked child has no locks. */
+void vk_lock_forget(void);
+/* After a restart: false: the limit does not allow it. */
+bool vk_lock_again(uint64_t start, uint64_t bytes, bool is_on_fault);
+bool vk_lock_all_again(void);
 
 /* Memory mapped from the image (vk_image.c). First its inode, then the parts that are mapped from it. */
 void vk_image_begin(uint64_t inode);
@@ -91,6 +112,8 @@ bool vk_image_is_used(void);
 /* What is mapped from the image in a range becomes anonymous memory with the same contents. */
 long vk_image_leave(uint64_t start, uint64_t bytes);
 long vk_madvise(uint64_t start, uint64_t bytes, long advice);
+/* Sealed memory can be neither replaced nor unmapped: it becomes anonymous before. */
+long vk_mseal(uint64_t start, uint64_t bytes, long flags);
 
 /*
  * Patching (vk_patch.c): rewrite the known call sites in mapped code of a C library, which nobody executes
@@ -209,6 +232,7 @@ extern struct vk_wait_label {
 #define VK_SYS_openat2 437
 #define VK_SYS_process_madvise 440
 #define VK_SYS_fchmodat2 452
+#define VK_SYS_mseal 462 /* Linux 6.10 */
 
 /* Calls that a restart could not repeat (vk_refuse.c), among harmless ones. */
 long vk_refuse(long nr, long a, long b, long c, long d, long e);

@@ -47,17 +47,33 @@ static bool find_part(uint64_t from, uint64_t to, struct vk_part *part)
     return from < to && vk_maps_find(from, to, image.inode, part);
 }
 
+/* What has taken the place of a locked part is locked, too. */
+static long lock_as_before(const struct vk_part *part, bool is_locked, long result)
+{
+    if (result >= 0 && is_locked)
+        vk_lock_again(part->start, part->end - part->start, true);
+    return result;
+}
+
 /* In its place, zeros. */
 static long make_empty(const struct vk_part *part)
 {
-    return raw_syscall(SYS_mmap, (long)part->start, (long)(part->end - part->start), part->prot,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    bool is_locked = vk_lock_is_on(part->start);
+    long result = raw_syscall(SYS_mmap, (long)part->start, (long)(part->end - part->start), part->prot,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return lock_as_before(part, is_locked, result);
+}
+
+static long give_back(const struct vk_part *part)
+{
+    return vk_lock_is_on(part->start) ? -EINVAL : make_empty(part);
 }
 
 /* In its place, anonymous memory with the same contents: copied elsewhere, moved over it. */
 static long make_anonymous(const struct vk_part *part)
 {
     uint64_t bytes = part->end - part->start;
+    bool is_locked = vk_lock_is_on(part->start);
     long result = 0;
     long copy = vk_mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (copy < 0)
@@ -76,7 +92,7 @@ static long make_anonymous(const struct vk_part *part)
                              (long)part->start, 0);
     if (result < 0)
         raw2(SYS_munmap, copy, bytes);
-    return result < 0 ? result : 0;
+    return result < 0 ? result : lock_as_before(part, is_locked, 0);
 }
 
 static long replace(uint64_t start, uint64_t end, long (*with)(const struct vk_part *part))
@@ -103,9 +119,22 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice)
         return -EINVAL; /* as before Linux 6.13: nobody could read such pages, or tell where they are */
     if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK)
         VK->has_advice = 1;
-    if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE)
+    if (advice == MADV_DONTNEED || advice == MADV_FREE)
+        result = replace(start, end, give_back);
+    else if (advice == MADV_DONTNEED_LOCKED)
         result = replace(start, end, make_empty);
     else if (advice == MADV_WIPEONFORK)
         result = replace(start, end, make_anonymous);
     return result < 0 ? result : raw3(SYS_madvise, start, bytes, advice);
+}
+
+long vk_mseal(uint64_t start, uint64_t bytes, long flags)
+{
+    long left = vk_image_is_used() && !flags ? vk_image_leave(start, bytes) : 0;
+    if (left < 0)
+        return left;
+    long result = raw3(VK_SYS_mseal, start, bytes, flags);
+    if (result == 0)
+        VK->has_advice = 1;
+    return result;
 }

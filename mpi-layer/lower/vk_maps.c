@@ -44,14 +44,15 @@ static void parse_line(const char *text, struct vk_part *part)
     part->inode = parse_number(&text, 10);
 }
 
-bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part)
+void vk_maps_walk(bool (*visit)(const struct vk_part *part, void *context), void *context)
 {
     char block[4096], line[LINE_BYTES];
+    struct vk_part part;
     unsigned used = 0;
-    bool is_found = false;
+    bool is_done = false;
     long got, fd = raw3(SYS_open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    while (fd >= 0 && !is_found && (got = raw3(SYS_read, fd, block, sizeof block)) > 0) {
-        for (long i = 0; i < got && !is_found; i++) {
+    while (fd >= 0 && !is_done && (got = raw3(SYS_read, fd, block, sizeof block)) > 0) {
+        for (long i = 0; i < got && !is_done; i++) {
             if (block[i] != '\n') {
                 if (used < LINE_BYTES - 1)
                     line[used++] = block[i];
@@ -59,15 +60,36 @@ bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *pa
             }
             line[used] = 0;
             used = 0;
-            parse_line(line, part);
-            is_found = (inode == VK_MAPS_ANY || part->inode == inode) && part->end > from && part->start < to;
+            parse_line(line, &part);
+            is_done = visit(&part, context);
         }
     }
     if (fd >= 0)
         raw1(SYS_close, fd);
+}
+
+struct search {
+    uint64_t from, to, inode;
+    struct vk_part *found;
+    bool is_found;
+};
+
+static bool is_it(const struct vk_part *part, void *context)
+{
+    struct search *search = context;
+    *search->found = *part;
+    search->is_found = (search->inode == VK_MAPS_ANY || part->inode == search->inode) &&
+                       part->end > search->from && part->start < search->to;
+    return search->is_found;
+}
+
+bool vk_maps_find(uint64_t from, uint64_t to, uint64_t inode, struct vk_part *part)
+{
+    struct search search = {from, to, inode, part, false};
+    vk_maps_walk(is_it, &search);
     part->start = part->start > from ? part->start : from;
     part->end = part->end < to ? part->end : to;
-    return is_found;
+    return search.is_found;
 }
 
 /* In `path` is a line of maps: moves the path that ends it to the front, "" if there is none. */

@@ -59,23 +59,33 @@ bool vk_is_reserved(uint64_t start, uint64_t bytes)
     return layout_is_lower(&GATE->layout, start, end) || (start < UPPER_TRAMPOLINES_END && end > VK_ADDRESS);
 }
 
-/* Behind the lower half's mmap area, where the kernel has that here (vm.legacy_va_layout). */
-static struct area area_wide(void)
+/* Without what is the lower half's: of the two sides of a window, the larger one. */
+static struct area outside_windows(struct area area)
 {
-    struct area wide = {&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END};
-    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++)
-        if (GATE->layout.lower[i].start < wide.high && GATE->layout.lower[i].end > wide.low)
-            wide.low = GATE->layout.lower[i].end;
-    if (VK->next_wide < wide.low)
-        VK->next_wide = wide.low;
-    return wide;
+    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++) {
+        uint64_t start = GATE->layout.lower[i].start, end = GATE->layout.lower[i].end;
+        if (start >= area.high || end <= area.low)
+            continue;
+        if (start > area.low && (end >= area.high || start - area.low > area.high - end))
+            area.high = start;
+        else
+            area.low = end;
+    }
+    if (*area.next < area.low)
+        *area.next = area.low;
+    return area;
 }
 
 /* Anonymous memory wherever there is room. */
 static long place_anon(uint64_t bytes, long prot, long flags, long fd, long offset, uint64_t align)
 {
+    const struct area areas[] = {{&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END},
+                                 {&VK->next_high, UPPER_HIGH, UPPER_HIGH_END},
+                                 {&VK->next_deep, UPPER_DEEP, UPPER_DEEP_END}};
     long result = place(area_anon(), bytes, prot, flags, fd, offset, align);
-    return result == -ENOMEM ? place(area_wide(), bytes, prot, flags, fd, offset, align) : result;
+    for (unsigned i = 0; result == -ENOMEM && i < sizeof areas / sizeof areas[0]; i++)
+        result = place(outside_windows(areas[i]), bytes, prot, flags, fd, offset, align);
+    return result;
 }
 
 /* A large mapping starts at a huge page's boundary, as the kernel would do. */
@@ -155,6 +165,13 @@ static long map_hinted(uint64_t hint, uint64_t bytes, long prot, long flags, lon
     return result < 0 ? -1 : result;
 }
 
+/* Huge pages that were set aside: where they may lie, in lengths of their own. */
+static long map_huge(uint64_t bytes, long prot, long flags, long fd, long offset)
+{
+    uint64_t page = vk_huge_bytes(flags, fd);
+    return page ? place_anon((bytes + page - 1) & ~(page - 1), prot, flags, fd, offset, page) : -EINVAL;
+}
+
 static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
@@ -162,10 +179,14 @@ static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long of
     long result = -ENOMEM;
     if (flags & MAP_32BIT)
         return place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
+    if (flags & MAP_ANONYMOUS && flags & MAP_HUGETLB)
+        return map_huge(bytes, prot, flags, fd, offset);
     if (!(flags & MAP_ANONYMOUS))
         result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
     if (result == -ENOMEM)
         result = place_anon(bytes, prot, flags, fd, offset, alignment(bytes));
+    if (result == -EINVAL && !(flags & MAP_ANONYMOUS))
+        result = map_huge(bytes, prot, flags, fd, offset);
     return result;
 }
 
@@ -202,13 +223,20 @@ long vk_mprotect(long nr, const long args[6])
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     long result = -1;
+    bool is_file = !(flags & MAP_ANONYMOUS);
     if (!bytes)
         return -EINVAL;
+    bool is_huge = vk_huge_bytes(flags, fd) > 0;
+    if (is_huge && is_file && vk_huge_is_refused(prot, flags, fd))
+        return -ENODEV;
+    flags |= vk_lock_flags();
     if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
         result = map_fixed(addr, bytes, prot, flags, fd, offset);
     else if ((result = map_hinted(addr, bytes, prot, flags, fd, offset)) == -1)
         result = map_anywhere(bytes, prot, flags, fd, offset);
-    if (flags & MAP_GROWSDOWN)
+    if (!(flags & MAP_LOCKED))
+        result = vk_lock_mapped(result, bytes);
+    if ((flags & MAP_GROWSDOWN) || is_huge || ((flags & MAP_LOCKED) && !VK->lock_all))
         VK->has_advice = 1;
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
@@ -238,7 +266,7 @@ long vk_shmat(long id, uint64_t addr, long flags)
     if (result < 0 || (addr && vk_is_reserved(addr, segment.shm_segsz)))
         return result < 0 ? result : -EINVAL;
     if (addr)
-        return raw3(SYS_shmat, id, addr, flags);
+        return vk_lock_mapped(raw3(SYS_shmat, id, addr, flags), segment.shm_segsz);
     long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0, MAP_PAGE_BYTES);
     if (at < 0)
@@ -246,12 +274,19 @@ long vk_shmat(long id, uint64_t addr, long flags)
     result = raw3(SYS_shmat, id, at, flags | SHM_REMAP);
     if (result < 0)
         raw2(SYS_munmap, at, segment.shm_segsz);
-    return result;
+    return vk_lock_mapped(result, segment.shm_segsz);
 }
 
 void vk_brk_begin(uint64_t start)
 {
     VK->brk = VK->brk_start = start;
+}
+
+static long grow_brk(uint64_t at, uint64_t bytes)
+{
+    long flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | vk_lock_flags();
+    long result = raw_syscall(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return flags & MAP_LOCKED ? result : vk_lock_mapped(result, bytes);
 }
 
 long vk_brk(uint64_t end)
@@ -260,9 +295,7 @@ long vk_brk(uint64_t end)
         return (long)VK->brk;
     uint64_t old_page = VK_PAGE_UP(VK->brk), new_page = VK_PAGE_UP(end);
     if (new_page > old_page) {
-        if (vk_is_reserved(old_page, new_page - old_page) ||
-            raw_syscall(SYS_mmap, (long)old_page, (long)(new_page - old_page), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) < 0)
+        if (vk_is_reserved(old_page, new_page - old_page) || grow_brk(old_page, new_page - old_page) < 0)
             return (long)VK->brk;
     } else if (new_page < old_page) {
         raw2(SYS_munmap, new_page, old_page - new_page);

@@ -10,134 +10,44 @@
 #ifndef SYS_clone3
 #define SYS_clone3 435
 #endif
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
 
-const int vk_trapped_calls[] = {SYS_mmap,
-                                SYS_munmap,
-                                SYS_brk,
-                                SYS_mremap,
-                                SYS_shmat,
-                                SYS_arch_prctl,
-                                SYS_set_tid_address,
-                                SYS_set_robust_list,
-                                SYS_get_robust_list,
-                                SYS_rseq,
-                                SYS_gettid,
-                                SYS_tgkill,
-                                SYS_tkill,
-                                SYS_clone3,
-                                SYS_fork,
-                                SYS_exit,
-                                SYS_exit_group,
-                                SYS_execve,
-                                SYS_execveat,
-                                SYS_prctl,
-                                SYS_seccomp,
-                                SYS_pkey_alloc,
-                                SYS_chroot,
-                                SYS_pivot_root,
-                                SYS_unshare,
-                                SYS_setns,
-                                SYS_ioperm,
-                                SYS_iopl,
-                                SYS_readlink,
-                                SYS_readlinkat,
-                                SYS_rt_sigaction,
-                                SYS_rt_sigprocmask,
-                                SYS_rt_sigpending,
-                                SYS_open,
-                                SYS_openat,
-                                VK_SYS_openat2,
-                                SYS_creat,
-                                SYS_close,
-                                VK_SYS_close_range,
-                                SYS_dup,
-                                SYS_dup2,
-                                SYS_dup3,
-                                SYS_pipe,
-                                SYS_pipe2,
-                                SYS_socket,
-                                SYS_socketpair,
-                                SYS_eventfd,
-                                SYS_eventfd2,
-                                SYS_epoll_create,
-                                SYS_epoll_create1,
-                                SYS_timerfd_create,
-                                SYS_signalfd,
-                                SYS_signalfd4,
-                                SYS_inotify_init,
-                                SYS_inotify_init1,
-                                SYS_memfd_create,
-                                SYS_pidfd_open,
-                                SYS_mq_open,
-                                SYS_fanotify_init,
-                                SYS_open_by_handle_at,
-                                SYS_perf_event_open,
-                                SYS_userfaultfd,
-                                SYS_pidfd_getfd,
-                                SYS_io_uring_setup,
-                                SYS_io_setup,
-                                SYS_getrusage,
-                                SYS_times,
-                                SYS_clock_gettime,
-                                SYS_timerfd_settime,
-                                SYS_timer_create,
-                                SYS_timer_settime,
-                                SYS_timer_gettime,
-                                SYS_timer_getoverrun,
-                                SYS_timer_delete,
-                                SYS_rt_tgsigqueueinfo,
-                                SYS_sched_setaffinity,
-                                SYS_sched_getaffinity,
-                                SYS_sched_setscheduler,
-                                SYS_sched_getscheduler,
-                                SYS_sched_setparam,
-                                SYS_sched_getparam,
-                                SYS_sched_rr_get_interval,
-                                SYS_sched_setattr,
-                                SYS_sched_getattr,
-                                SYS_setpriority,
-                                SYS_getpriority,
-                                SYS_write,
-                                SYS_writev,
-                                SYS_pwrite64,
-                                SYS_pwritev,
-                                SYS_pwritev2,
-                                SYS_ftruncate,
-                                SYS_fallocate,
-                                SYS_copy_file_range,
-                                SYS_splice,
-                                SYS_sendfile,
-                                SYS_process_vm_writev,
-                                VK_SYS_process_madvise,
-                                SYS_truncate,
-                                SYS_unlink,
-                                SYS_rmdir,
-                                SYS_unlinkat,
-                                SYS_rename,
-                                SYS_renameat,
-                                SYS_renameat2,
-                                SYS_link,
-                                SYS_symlink,
-                                SYS_linkat,
-                                SYS_symlinkat,
-                                SYS_mkdir,
-                                SYS_mknod,
-                                SYS_mkdirat,
-                                SYS_mknodat,
-                                SYS_bind,
-                                SYS_chmod,
-                                SYS_fchmod,
-                                SYS_fchmodat,
-                                VK_SYS_fchmodat2,
-                                SYS_chown,
-                                SYS_lchown,
-                                SYS_fchown,
-                                SYS_fchownat,
-                                SYS_utime,
-                                SYS_utimes,
-                                SYS_futimesat,
-                                SYS_utimensat,
-                                -1};
+/* clang-format off */
+const int vk_trapped_calls[] = {
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat, SYS_shmget,
+    SYS_mlock, SYS_mlock2, SYS_munlock, SYS_mlockall, SYS_munlockall,
+    SYS_memfd_secret, VK_SYS_mseal,
+    SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
+    SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
+    SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
+    SYS_ioperm, SYS_iopl,
+    SYS_readlink, SYS_readlinkat,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
+    SYS_open, SYS_openat, VK_SYS_openat2, SYS_creat, SYS_close, VK_SYS_close_range,
+    SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
+    SYS_socket, SYS_socketpair,
+    SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
+    SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open, SYS_mq_open,
+    SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,
+    SYS_io_uring_setup, SYS_io_setup,
+    SYS_getrusage, SYS_times,
+    SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
+    SYS_timer_getoverrun, SYS_timer_delete,
+    SYS_rt_tgsigqueueinfo, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
+    SYS_sched_getscheduler, SYS_sched_setparam, SYS_sched_getparam, SYS_sched_rr_get_interval,
+    SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
+    SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_fallocate,
+    SYS_copy_file_range, SYS_splice, SYS_sendfile,
+    SYS_process_vm_writev,
+    SYS_truncate, SYS_unlink, SYS_rmdir, SYS_unlinkat, SYS_rename, SYS_renameat, SYS_renameat2, SYS_link,
+    SYS_symlink, SYS_linkat, SYS_symlinkat, SYS_mkdir, SYS_mknod, SYS_mkdirat, SYS_mknodat,
+    VK_SYS_process_madvise, SYS_bind,
+    SYS_chmod, SYS_fchmod, SYS_fchmodat, VK_SYS_fchmodat2, SYS_chown, SYS_lchown, SYS_fchown, SYS_fchownat,
+    SYS_utime, SYS_utimes, SYS_futimesat, SYS_utimensat,
+    -1};
+/* clang-format on */
 
 bool vk_is_own_process(void)
 {
@@ -189,6 +99,8 @@ long vk_create(void)
     VK->next_file = UPPER_FILES;
     VK->next_low = UPPER_LOW;
     VK->next_wide = UPPER_WIDE;
+    VK->next_high = UPPER_HIGH;
+    VK->next_deep = UPPER_DEEP;
     VK->trampoline_next = VK->trampoline_end = UPPER_TRAMPOLINES;
     VK->arena_next = VK->arena_end = VK_ARENA_ADDRESS;
     VK->outputs[0].digest = VK->outputs[1].digest = STREAM_DIGEST_START;
@@ -288,6 +200,14 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
     case SYS_shmat:
         return vk_shmat(a, (uint64_t)b, c);
+    case SYS_shmget:
+        return vk_huge_shmget(a, b, c);
+    case SYS_mlock:
+    case SYS_mlock2:
+    case SYS_munlock:
+    case SYS_mlockall:
+    case SYS_munlockall:
+        return vk_lock_syscall(nr, a, b, c);
     case SYS_arch_prctl:
         return vk_arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:
@@ -300,6 +220,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
     case SYS_io_setup:
         return -ENOSYS;
+    case SYS_memfd_secret: /* nobody can read it from outside; many kernels have it off */
+        return vk_is_rank() ? -ENOSYS : raw1(nr, a);
+    case VK_SYS_mseal:
+        return vk_mseal((uint64_t)a, (uint64_t)b, c);
     case SYS_process_vm_writev:
         vk_note_unseen(CONTROL_UNSEEN_OTHERS);
         return raw_syscall(nr, a, b, c, d, e, f);

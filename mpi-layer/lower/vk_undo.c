@@ -15,7 +15,8 @@
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define BUCKETS 1024
-#define TABLE_BYTES (1ul << 30) /* of address space; what is used of it is what there is to know */
+#define TABLE_BYTES (1ul << 30) /* of what there is to know at most, ... */
+#define CHUNK_BYTES (1ul << 20) /* ... taken as it is needed: a program may limit its address space */
 #define BLOCK_SHIFT 16          /* data are kept by blocks of 64 KiB, larger ones in files beyond 1 GiB */
 #define MAX_BLOCKS 16384u
 #define WAIT_ALL 0x40000000 /* __WALL */
@@ -45,12 +46,20 @@ struct range {
     const struct vk_undo_place *place;
 };
 
+/* Of the table, CHUNK_BYTES in all. They are kept from line to line. */
+struct chunk {
+    struct chunk *next;
+    uint64_t reserved;
+};
+
 static struct {
     uint32_t lock;
     bool is_active;
     uint32_t rank;
     bool has_warned[VK_UNDO_REASONS];
-    char *table, *table_next;
+    struct chunk *chunks, *chunk; /* the first, the one that is in use */
+    char *chunk_next;             /* what is free of that */
+    uint64_t chunks_bytes;
     struct file *buckets[BUCKETS];
     struct vk_undo_place place;
 } undo;
@@ -110,13 +119,33 @@ struct undo_attributes vk_undo_attributes_of(long folder, const char *name)
                                     .changed_ns = st.stx_mtime.tv_nsec};
 }
 
+static bool take_chunk(struct chunk *chunk)
+{
+    undo.chunk = chunk;
+    undo.chunk_next = chunk ? (char *)(chunk + 1) : NULL;
+    return chunk;
+}
+
+static bool next_chunk(void)
+{
+    struct chunk **next = undo.chunk ? &undo.chunk->next : &undo.chunks;
+    if (!*next && undo.chunks_bytes < TABLE_BYTES) {
+        long at = raw_syscall(SYS_mmap, 0, CHUNK_BYTES, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        *next = at > 0 ? (struct chunk *)at : NULL;
+        undo.chunks_bytes += at > 0 ? CHUNK_BYTES : 0;
+    }
+    return *next && take_chunk(*next);
+}
+
 static void *table_alloc(uint64_t bytes)
 {
     bytes = (bytes + 15) & ~15ul;
-    if (!undo.table || undo.table_next + bytes > undo.table + TABLE_BYTES)
+    bool has_room = undo.chunk && undo.chunk_next + bytes <= (char *)undo.chunk + CHUNK_BYTES;
+    if (!has_room && !next_chunk())
         return NULL;
-    uint64_t *block = (uint64_t *)(void *)undo.table_next;
-    undo.table_next += bytes;
+    uint64_t *block = (uint64_t *)(void *)undo.chunk_next;
+    undo.chunk_next += bytes;
     for (uint64_t i = 0; i < bytes / 8; i++)
         block[i] = 0; /* used before, at an earlier line */
     return block;
@@ -181,9 +210,6 @@ void vk_undo_start(long folder, uint32_t rank, uint64_t limit_bytes, uint64_t to
 {
     if (folder < 0)
         return;
-    long at = raw_syscall(SYS_mmap, 0, TABLE_BYTES, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    undo.table = undo.table_next = at > 0 ? (char *)at : NULL;
     undo.rank = rank;
     vk_undo_room_start(limit_bytes, total_bytes);
     undo.is_active = true;
@@ -196,7 +222,7 @@ void vk_undo_begin_line(uint64_t line)
     for (int i = 0; i < BUCKETS; i++)
         undo.buckets[i] = NULL;
     vk_fd_forget_noted();
-    undo.table_next = undo.table;
+    take_chunk(undo.chunks);
     vk_undo_log_line(line);
     vk_undo_room_line();
     vk_undo_unlock(mask);

@@ -102,8 +102,9 @@ static int open_mem(struct source *source, struct belay_error *err)
     return source->mem >= 0 ? 0 : belay_error_errno(err, "cannot open %s", name);
 }
 
+/* Reading an absent huge page takes one of those that were set aside: there may be none left. */
 static bool may_lack_pages(const struct maps *maps, uint64_t address)
 {
     const struct mapping *mapping = maps_find(maps, address);
-    return mapping && mapping->content == MAPPING_CONTENT_ALL;
+    return mapping && (mapping->content == MAPPING_CONTENT_ALL || mapping->is_huge);
 }

@@ -11,6 +11,7 @@
 
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
+#define HUGE_BYTES (2ull << 20) /* the smallest that there are */
 
 static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
@@ -110,6 +111,8 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
     } else {
         classify(mapping, perms[3] == 's', has_file, &st);
     }
+    mapping->is_huge =
+        !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES)) || (has_file && (uint64_t)st.st_blksize >= HUGE_BYTES);
     if (is_image && perms[3] == 'p' && offset == image_offset(start))
         mapping->content = MAPPING_CONTENT_IMAGE;
     if (has_file && !(mapping->path = strdup(path)))

@@ -24,7 +24,8 @@ enum mapping_content {
 struct mapping {
     struct image_region region; /* path is left 0 */
     enum mapping_content content;
-    char *path; /* NULL: none that a restart could use */
+    bool is_huge; /* it may have huge pages that were set aside (hugetlbfs) */
+    char *path;   /* NULL: none that a restart could use */
 };
 
 struct maps {

@@ -77,11 +77,11 @@ static void soft_destroy(struct tracker *tracker)
     errno = code;
 }
 
+/* The kernel clears no mark of a huge page that was set aside, and sets none. */
 static bool is_written(const struct mapping *mapping, uint64_t entry)
 {
     bool is_own = (entry & PAGEMAP_ENTRY_EXCLUSIVE) || !(entry & PAGEMAP_ENTRY_PRESENT);
-    (void)mapping;
-    return !is_own || (entry & PAGEMAP_ENTRY_SOFT_DIRTY);
+    return !is_own || mapping->is_huge || (entry & PAGEMAP_ENTRY_SOFT_DIRTY);
 }
 
 static int soft_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,

@@ -5,6 +5,8 @@
  *
  * --mode beyond: only where a new process, whose addresses are random, is likely to have something of
  * Belay's.
+ * --mode wide: 85 TiB of address space in pieces, some of it writable.
+ * --mode limited: --value MiB of address space, under a limit that the launch has set.
  * --mode taken: memory where something is already that the program has not mapped; it is to be refused.
  */
 #include <errno.h>
@@ -22,8 +24,9 @@
 #define PAGE 4096ul
 #define TIB (1ul << 40)
 #define PAGES 4
+#define MIB (1ul << 20)
 #define RESERVED_BYTES (16 * TIB)
-#define AREAS_MAX 16
+#define AREAS_MAX 32
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -77,17 +80,24 @@ static void map_others(const struct program *program)
 }
 
 /* Address space, of which little becomes memory. */
-static void reserve(const struct program *program)
+static void reserve(const struct program *program, unsigned long bytes, int prot)
 {
-    char *space = mmap(NULL, RESERVED_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *space = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space == MAP_FAILED)
         fail(program, "no address space: %s", strerror(errno));
-    char *parts[] = {space, space + RESERVED_BYTES - PAGES * PAGE};
+    char *parts[] = {space, space + bytes - PAGES * PAGE};
     for (int i = 0; i < 2; i++) {
-        if (mprotect(parts[i], PAGES * PAGE, PROT_READ | PROT_WRITE))
+        if (prot == PROT_NONE && mprotect(parts[i], PAGES * PAGE, PROT_READ | PROT_WRITE))
             fail(program, "mprotect: %s", strerror(errno));
         add(program, "reserved", parts[i], 0);
     }
+}
+
+static void reserve_much(const struct program *program)
+{
+    static const unsigned long sizes[] = {1, 40, 8, 8, 20, 8};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        reserve(program, sizes[i] * TIB, i % 2 ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 /* At one address or the next ones that are free. */
@@ -186,12 +196,16 @@ int main(int argc, char **argv)
     if (strcmp(program.mode, "taken") == 0) {
         take(&program);
         program.steps = 0;
+    } else if (strcmp(program.mode, "wide") == 0) {
+        reserve_much(&program);
+    } else if (strcmp(program.mode, "limited") == 0) {
+        reserve(&program, (unsigned long)program.value * MIB, PROT_READ | PROT_WRITE);
     } else if (strcmp(program.mode, "beyond") == 0) {
         map_beyond(&program);
     } else {
         map_anonymous(&program);
         map_others(&program);
-        reserve(&program);
+        reserve(&program, RESERVED_BYTES, PROT_NONE);
     }
     for (long step = 1; step <= program.steps; step++) {
         use(&program, step);
