@@ -22,7 +22,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 19
+#define LAYER_LAYOUT_VERSION 20
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -335,12 +335,13 @@ struct gate {
     void (*wait_command)(uint32_t seen, uint32_t timeout_ms);
     /* The lower half's symbol `name` (of libmpi and what it needs), NULL if there is none. */
     void *(*symbol)(const char *name);
-    /* Note descriptors, timers, clocks for the image. */
-    void (*note_process)(void);
+    /* Note descriptors, timers, clocks for the image. NULL, or why that cannot be done. */
+    const char *(*note_process)(void);
     /* Set the kernel's mask of the calling thread, but for SIGSYS; the one before. [any] */
     uint64_t (*set_signal_mask)(uint64_t mask);
-    /* Note what the kernel knows of the calling thread; all its signals are blocked. [any] */
-    void (*note_thread)(void);
+    /* Note what the kernel knows of the calling thread; all its signals are blocked. The same returns. [any]
+     */
+    const char *(*note_thread)(void);
     /*
      * Park every other thread of the application / let them go. park_threads() returns 0 if another thread
      * has become the leader meanwhile. [any]
@@ -349,8 +350,8 @@ struct gate {
     void (*release_threads)(void);
     /* The rank has announced how it ends. [any] */
     void (*announce_exit)(uint32_t kind, int status);
-    /* Fault points (common/fault), named for the rank's control page. */
-    void (*fault)(const char *point, uint64_t line);
+    /* Fault points (common/fault), of this rank. 1: the step is to fail. */
+    int (*fault)(const char *point, uint64_t line);
     /* A line on the launcher's standard error: "belay: rank N: text". */
     void (*say)(const char *text);
     /* CLOCK_MONOTONIC in ns. [any] */

@@ -168,9 +168,9 @@ static void gate_announce_exit(uint32_t kind, int status)
         wait_for_answer();
 }
 
-static void gate_fault(const char *point, uint64_t line)
+static int gate_fault(const char *point, uint64_t line)
 {
-    fault_hit(point, (int)rank.rank, line);
+    return fault_hit(point, (int)rank.rank, line);
 }
 
 /* What a wrapper is about to do; one thread at a time is in a wrapper. */
@@ -201,17 +201,20 @@ static void leave_tracking(void)
     rank.control->tracking_fd = 0;
 }
 
-static void gate_note_process(void)
+static const char *gate_note_process(void)
 {
     leave_tracking();
     process_note();
     limits_note();
-    advice_note();
+    const char *failure = advice_note();
     arguments_note();
     settings_note();
     unseen_note_transports();
-    mapped_note_identities();
-    vk_undo_begin_line(rank.control->line);
+    if (!failure)
+        failure = mapped_note_identities();
+    if (!failure)
+        vk_undo_begin_line(rank.control->line);
+    return failure;
 }
 
 /* ---- setting up ---- */

@@ -281,8 +281,11 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext);
 void vk_threads_lock(void);
 void vk_threads_unlock(void);
 void vk_park_event(void);
-/* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
-void vk_thread_note(void);
+/*
+ * What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. NULL, or why it cannot
+ * be noted.
+ */
+const char *vk_thread_note(void);
 /* Restart: forget what the new process was started with. */
 void vk_pending_drop(void);
 void vk_thread_restore(struct thread *self);

@@ -106,7 +106,7 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
         code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
     if (code == MPI_SUCCESS) {
         r->made = (struct handle *)(void *)*newcomm;
-        r->made->real = r->made_real;
+        handle_set_real(r->made, r->made_real);
         comm_of(*newcomm)->is_incomplete = true;
         *request = (MPI_Request)(void *)r;
     }
@@ -165,9 +165,9 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 {
     void *real = NULL;
     collective_enter(comm_old);
-    int code = lower_MPI_Dist_graph_create_adjacent(api_real(comm_old), indegree, sources, sourceweights,
-                                                    outdegree, destinations, destweights, api_real(info),
-                                                    reorder, &real);
+    int code =
+        lower_MPI_Dist_graph_create_adjacent(api_real(comm_old), indegree, sources, sourceweights, outdegree,
+                                             destinations, destweights, api_real(info), reorder, &real);
     return created(code, real, comm_old, comm_dist_graph);
 }
 API_EXPORT(MPI_Dist_graph_create_adjacent);
@@ -304,8 +304,10 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 {
     wrapper_enter();
     int code = lower_MPI_Comm_set_info(api_real(comm), api_real(info));
-    if (code == MPI_SUCCESS)
+    if (code == MPI_SUCCESS) {
         comm_of(comm)->has_hints = true;
+        comm_of(comm)->are_hints_noted = false;
+    }
     wrapper_leave();
     return code;
 }
