@@ -249,6 +249,8 @@ struct vk {
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
     struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread;    /* the one that initialised MPI */
+    /* 64: what stand-ins of MPI's other libraries call (fortran/bindings.h) */
+    const struct bindings *bindings;
     struct vk_action actions[65];
     uint64_t handlers[65]; /* the last one that each signal had */
     uint64_t actions_set;  /* bits of signals whose action the application has set */
@@ -299,7 +301,9 @@ struct vk {
     struct held_view *held_views; /* at parking: shared mappings of what is in the parcel */
     uint64_t held_view_count, held_view_capacity;
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
-    char libmpi[4096];           /* our library: what a path of the real one means to the application */
+    char stand_ins[4096]; /* the folder of our libraries that stand in for MPI's */
+    /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */
+    char stood_for[3][4096];
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
     uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;

@@ -65,7 +65,7 @@ extern void vk_trampoline_entry(void);
 static struct rank rank; /* this process's; the gate's functions need it */
 
 struct paths { /* what lies beside this program */
-    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
+    char vdso[PATH_MAX], stand_ins[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
 };
 
 struct options {
@@ -228,7 +228,7 @@ static int find_paths(struct paths *paths, struct belay_error *err)
         return belay_error_errno(err, "cannot find my own path");
     *slash = 0;
     snprintf(paths->vdso, sizeof paths->vdso, "%s/belay-vdso.so", self);
-    snprintf(paths->stub, sizeof paths->stub, "%s/libmpi.so.40", self);
+    snprintf(paths->stand_ins, sizeof paths->stand_ins, "%s/", self);
     snprintf(paths->belayd, sizeof paths->belayd, "%s/belayd", self);
     snprintf(paths->preload, sizeof paths->preload, "%s/libbelay.so", self);
     return 0;
@@ -321,30 +321,25 @@ static void fill_gate(void)
 
 static bool is_own_variable(const char *variable)
 {
-    static const char *const own[] = {
-        "BELAY_UPPER_PRELOAD=", "BELAY_LINKED_TOOLS=", "LD_PRELOAD=", "OMPI_MCA_opal_signal="};
+    static const char *const own[] = {"BELAY_UPPER_PRELOAD=", "LD_PRELOAD=", "OMPI_MCA_opal_signal="};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strncmp(variable, own[i], strlen(own[i])))
             return true;
     return false;
 }
 
-/*
- * The upper half's environment: ours plus our libmpi, behind the user's own preloads and the tools that the
- * program is linked with. The first space ends what the application's children are to get (half.c).
- */
-static char **upper_environment(const char *stub)
+/* The upper half's environment: ours, with the user's own preloads. */
+static char **upper_environment(void)
 {
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
     char **out = calloc(count + 2, sizeof *out);
-    const char *preload = getenv("BELAY_UPPER_PRELOAD"), *tools = getenv("BELAY_LINKED_TOOLS");
+    const char *preload = getenv("BELAY_UPPER_PRELOAD");
     for (size_t i = 0; out && i < count; i++)
         if (!is_own_variable(environ[i]))
             out[used++] = environ[i];
-    if (out &&
-        asprintf(&out[used], "LD_PRELOAD=%s %s %s", preload ? preload : "", tools ? tools : "", stub) < 0)
+    if (out && preload && *preload && asprintf(&out[used], "LD_PRELOAD=%s", preload) < 0)
         return NULL;
     return out;
 }
@@ -366,13 +361,13 @@ static void start_program(const struct paths *paths, const char *program, const 
     struct loader_start start = {.name = options->executed ? options->executed : program,
                                  .program = &elf,
                                  .argv = options->command,
-                                 .envp = upper_environment(paths->stub)};
+                                 .envp = upper_environment()};
     if (!start.envp) {
         belay_error_set(err, ENOMEM, "no memory");
         return;
     }
     snprintf(VK->exe, sizeof VK->exe, "%s", program);
-    snprintf(VK->libmpi, sizeof VK->libmpi, "%s", paths->stub);
+    snprintf(VK->stand_ins, sizeof VK->stand_ins, "%s", paths->stand_ins);
     VK->is_patching = !getenv("BELAY_NO_PATCH");
     if (loader_map(program, &elf, err))
         return;

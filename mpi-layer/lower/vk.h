@@ -152,6 +152,13 @@ long vk_file_syscall(long nr, const long args[6]);
 extern const unsigned vk_file_ioctls[];
 long vk_file_open(long nr, long a, long b, long c, long d);
 
+/*
+ * Is this a library of MPI's that we stand in for, or the installed one behind it (vk_stand_in.c), to be
+ * opened for reading? The second opens it then, with what a call of open returns in *result.
+ */
+bool vk_stand_in_is(const char *path, long flags);
+bool vk_stand_in_open(long folder, const char *path, long flags, long *result);
+
 /* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
 static inline void vk_note_unseen(uint32_t how)
 {

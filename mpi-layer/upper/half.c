@@ -2,11 +2,10 @@
 #include "mpi-layer/upper/half.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/fortran/bindings.h"
 #include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/handle.h"
@@ -80,28 +79,18 @@ void half_act_on_pending(void)
 static int is_in_rank(void)
 {
     unsigned char resident;
-    return mincore((void *)GATE_ADDRESS, MAP_PAGE_BYTES, &resident) == 0 && VK->magic == VK_MAGIC;
-}
-
-/* Children of the application are not ranks: they must not get this library. */
-static void hide_from_children(void)
-{
-    const char *list = getenv("LD_PRELOAD");
-    size_t length = list ? strcspn(list, " ") : 0; /* the user's own; what follows is for this process */
-    char *others = length ? strndup(list, length) : NULL;
-    unsetenv("LD_PRELOAD");
-    if (others)
-        setenv("LD_PRELOAD", others, 1);
-    free(others);
+    return raw3(SYS_mincore, GATE_ADDRESS, MAP_PAGE_BYTES, &resident) == 0 && VK->magic == VK_MAGIC;
 }
 
 __attribute__((constructor)) static void half_start(void)
 {
+    static const char refusal[] = "belay: this libmpi works only inside belay-launch: take it out of "
+                                  "LD_PRELOAD and LD_LIBRARY_PATH\n";
     if (!is_in_rank()) {
-        fprintf(stderr, "belay: this libmpi works only inside belay-launch; take it out of LD_PRELOAD\n");
-        _Exit(97);
+        raw3(SYS_write, STDERR_FILENO, refusal, sizeof refusal - 1);
+        _exit(EXIT_REFUSED);
     }
     half_bind();
+    bindings_publish();
     VK->safepoint = line_safepoint;
-    hide_from_children();
 }
