@@ -31,14 +31,19 @@ static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
     return code;
 }
 
+static int copy_attributes(MPI_Comm parent, MPI_Comm made)
+{
+    int code = attr_copy_all(comm_of(parent)->handle, made);
+    return code == MPI_SUCCESS ? code : errors_raise(parent, code);
+}
+
 /* What a duplicate takes over beside the members. */
 static int duplicated(int code, MPI_Comm parent, bool has_hints, MPI_Comm *new_comm)
 {
     if (code != MPI_SUCCESS)
         return code;
     comm_of(*new_comm)->has_hints = has_hints;
-    code = attr_copy_all(comm_of(parent)->handle, *new_comm);
-    return code == MPI_SUCCESS ? code : errors_raise(parent, code);
+    return copy_attributes(parent, *new_comm);
 }
 
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
@@ -220,7 +225,9 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     if (!made)
         return out_of_memory(comm);
     int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
-    return adopted(code, real, made, comm, newcomm);
+    code = adopted(code, real, made, comm, newcomm);
+    /* Open MPI takes the attributes over, which MPI does not ask for: programs find them there. */
+    return code == MPI_SUCCESS ? copy_attributes(comm, *newcomm) : code;
 }
 API_EXPORT(MPI_Comm_create_group);
 
