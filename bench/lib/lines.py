@@ -75,6 +75,10 @@ class MemoryJob:
         self._wait(lambda: len(self._rounds) >= begun, "a round")
         return float(self._rounds[begun - 1])
 
+    def wait_output(self):
+        """Until the program has printed a line."""
+        self._wait(lambda: self._rounds, "a line of output")
+
     def copy_ms(self):
         return self.value() / 1e6
 
