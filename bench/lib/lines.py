@@ -39,7 +39,7 @@ class MemoryJob:
         if is_protected:
             command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options,
                        "--", *command]
-        self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(command, env=environment.variables, cwd=environment.folder, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._rounds, self._times = [], []
         self._said = []
