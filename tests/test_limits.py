@@ -325,7 +325,7 @@ def test_list_of_very_many_jobs(sandbox, programs, belay):
             file.write(record.replace(b"\x0a\x05first", b"\x0a" + bytes([len(name)]) + name, 1))
     job = sandbox.run(ring(programs), seconds=2)
     job.wait_epoch(1)
-    done = belay("list")
+    done = belay("list", "--all")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 300 + 2, done.stderr
     assert job.wait() == 0
     assert_same_result(job)
