@@ -17,9 +17,7 @@
 #include "node-agent/reply.h"
 #include "node-agent/restore.h"
 
-/* How long a launcher may take to end by itself after a rank was lost. */
-#define PATIENCE_MS 2000
-/* The same after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there at times. */
+/* As EPOCH_PATIENCE_MS, after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there at times. */
 #define ABORT_PATIENCE_MS 5000
 /*
  * While ending a launch: how often to look, and after how many looks a launcher that nobody has asked yet is
@@ -34,7 +32,6 @@
 static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
 static void hurry_launcher(struct epoch *epoch);
-static bool is_launcher_gone(const struct epoch *epoch);
 static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
                    struct belay_error *err);
 static void refuse(struct epoch *epoch, const char *reason);
@@ -50,10 +47,6 @@ static void note_end(struct epoch *epoch, struct rank *rank);
 static void on_patience(void *context);
 static void on_nudge(void *context);
 static void end_soon(struct epoch *epoch);
-static void end_if_over(struct epoch *epoch);
-static void end_with_verdict(struct epoch *epoch);
-static void end_without_arbiter(struct epoch *epoch);
-static void judge(const struct epoch *epoch, struct verdict *verdict);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
@@ -103,7 +96,7 @@ void epoch_destroy(struct epoch *epoch)
     line_close_epoch(epoch->job->line);
     if (epoch->is_killed || epoch->gone == epoch->joined) {
         remains_remove_files(&epoch->remains);
-        if (is_launcher_gone(epoch))
+        if (epoch_is_launcher_gone(epoch))
             remains_remove_session(&epoch->remains);
     }
     remains_release(&epoch->remains);
@@ -172,14 +165,14 @@ void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection 
     epoch->wait_status = wait_status;
     epoch->verdict_to = connection;
     kill_ranks(epoch, rank_kill);
-    end_if_over(epoch);
+    epoch_end_if_over(epoch);
 }
 
 void epoch_kill(struct epoch *epoch)
 {
     epoch->is_killed = true;
     kill_ranks(epoch, rank_kill);
-    bool is_launcher_alive = !is_launcher_gone(epoch);
+    bool is_launcher_alive = !epoch_is_launcher_gone(epoch);
     if (is_launcher_alive)
         hurry_launcher(epoch);
     epoch->kills++;
@@ -190,7 +183,7 @@ void epoch_kill(struct epoch *epoch)
 void epoch_abandon(struct epoch *epoch)
 {
     epoch_kill(epoch);
-    end_if_over(epoch);
+    epoch_end_if_over(epoch);
 }
 
 static void note_remains(struct epoch *epoch, const struct rank *rank)
@@ -220,7 +213,7 @@ static void hurry_launcher(struct epoch *epoch)
         launcher_signal(&epoch->launcher, SIGKILL);
 }
 
-static bool is_launcher_gone(const struct epoch *epoch)
+bool epoch_is_launcher_gone(const struct epoch *epoch)
 {
     return epoch->has_launch_ended || launcher_is_gone(&epoch->launcher);
 }
@@ -372,7 +365,7 @@ static void on_rank_ended(struct rank *rank, void *context)
     struct epoch *epoch = context;
     epoch->gone++;
     note_end(epoch, rank);
-    end_if_over(epoch);
+    epoch_end_if_over(epoch);
 }
 
 static void note_end(struct epoch *epoch, struct rank *rank)
@@ -398,7 +391,7 @@ static void note_end(struct epoch *epoch, struct rank *rank)
     log_info("job \"%s\": %s", epoch->job->name, text);
     if (!epoch->has_launch_ended) {
         job_tell_text(epoch->job, text);
-        timer_start(epoch->patience, PATIENCE_MS, 0);
+        timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0);
         end_soon(epoch);
     }
 }
@@ -440,80 +433,5 @@ static void on_patience(void *context)
         job_tell_text(epoch->job, "the launch does not end by itself: ending it");
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)
         epoch_kill(epoch);
-    end_if_over(epoch); /* may free the epoch */
-}
-
-static void end_if_over(struct epoch *epoch)
-{
-    if (epoch->gone < epoch->joined)
-        return;
-    if (epoch->job->is_abandoned) {
-        if (is_launcher_gone(epoch))
-            job_end(epoch->job, JOB_STATE_LOST, true);
-    } else if (epoch->job->has_arbiter) {
-        if (epoch->has_launch_ended)
-            end_with_verdict(epoch);
-    } else if (epoch->joined == epoch->ranks && epoch->joined > 0) {
-        end_without_arbiter(epoch);
-    } else if (epoch->joined > 0) {
-        epoch->kills++; /* some never came: wait for them once */
-        if (epoch->kills == 1)
-            timer_start(epoch->patience, PATIENCE_MS, 0);
-        else
-            end_without_arbiter(epoch);
-    }
-}
-
-static void end_with_verdict(struct epoch *epoch)
-{
-    struct job *job = epoch->job;
-    struct connection *connection = epoch->verdict_to;
-    struct verdict verdict;
-    judge(epoch, &verdict);
-    job->last_loss = (struct verdict_loss){
-        .rank = verdict.lost_rank, .signal = verdict.signal, .newest_line = store_committed_line(job->store)};
-    snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
-    snprintf(job->message, sizeof job->message, "%s", verdict.reason);
-    if (verdict.kind == BELAY__WIRE__VERDICT_KIND__VERDICT_LOST)
-        job->state = JOB_STATE_RESTARTING;
-    log_info("job \"%s\": epoch %u has ended: %s", job->name, epoch->number, verdict.reason);
-    job->epoch = NULL;
-    epoch_destroy(epoch);
-    if (connection)
-        reply_verdict(connection, &verdict, store_committed_line(job->store));
-}
-
-static void end_without_arbiter(struct epoch *epoch)
-{
-    struct job *job = epoch->job;
-    struct verdict verdict;
-    judge(epoch, &verdict);
-    bool is_lost = verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED &&
-                   verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED;
-    snprintf(job->message, sizeof job->message, "%s", verdict.reason);
-    if (job->is_stopping)
-        job_end(job, JOB_STATE_STOPPED, false);
-    else
-        job_end(job, is_lost ? JOB_STATE_LOST : JOB_STATE_FINISHED, is_lost);
-}
-
-static void judge(const struct epoch *epoch, struct verdict *verdict)
-{
-    struct verdict_rank *ranks = calloc(epoch->joined + 1, sizeof *ranks);
-    struct verdict_case of = {
-        .ranks = ranks,
-        .wait_status = epoch->wait_status,
-        .is_stopped = epoch->job->is_stopping,
-        .refused = epoch->refused[0] || epoch->wait_status ? epoch->refused : epoch->turned_away,
-        .newest_line = store_committed_line(epoch->job->store),
-        .before = epoch->job->last_loss,
-    };
-    for (uint32_t i = 0; ranks && i < epoch->ranks; i++) {
-        const struct rank *rank = epoch->table[i];
-        if (rank)
-            ranks[of.count++] =
-                (struct verdict_rank){.rank = i, .pid = rank_pid(rank), .exit = *rank_exit(rank)};
-    }
-    verdict_judge(&of, verdict);
-    free(ranks);
+    epoch_end_if_over(epoch); /* may free the epoch */
 }

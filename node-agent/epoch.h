@@ -14,6 +14,9 @@
 #include "node-agent/rank.h"
 #include "node-agent/remains.h"
 
+/* How long a launcher may take to end by itself after a rank was lost. */
+#define EPOCH_PATIENCE_MS 2000
+
 struct epoch {
     struct job *job;
     uint32_t number;
@@ -54,10 +57,10 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
 /* Accepts NULL. */
 void epoch_destroy(struct epoch *epoch);
 
-/* A rank said hello; answers the connection with its Welcome or an error. */
 /* The connection of a process is closed: a rank of ours may have executed another program. */
 void epoch_connection_closed(struct epoch *epoch, pid_t pid);
 
+/* A rank said hello; answers the connection with its Welcome or an error. */
 void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello);
 
 /* The launcher has ended; the connection gets the verdict once all ranks are gone. */
@@ -68,5 +71,11 @@ void epoch_kill(struct epoch *epoch);
 
 /* The arbiter is gone: end the launch, and the job with it. The job may be freed. */
 void epoch_abandon(struct epoch *epoch);
+
+/* Whether its launcher has ended; also true if that is not known. */
+bool epoch_is_launcher_gone(const struct epoch *epoch);
+
+/* If all its ranks are gone, and its launcher where that counts: judge it. May free it, and the job. */
+void epoch_end_if_over(struct epoch *epoch);
 
 #endif
