@@ -19,11 +19,14 @@
 #define HURRY_S 1
 #define LINE_PATIENCE_MS 100 /* how long the beginning of a line waits for its end */
 
+#define CUT_PATIENCE_MS 10000 /* ... that a restarted rank has to write again */
+
 /* What is known of a stream here. */
 struct reader {
     uint64_t taken;        /* of the stream, so far: out */
     uint64_t held_end;     /* of the stream, when the beginning of a line was held back */
     int64_t held_since_ms; /* ... since then */
+    bool is_cut;           /* ... and its rank has been lost */
 };
 
 struct outlet {
@@ -36,6 +39,7 @@ struct outlet {
     pthread_t thread;
     bool is_started, is_closed[STREAMS_PER_RANK]; /* nobody reads any more: the rest is dropped */
     bool has_held;                                /* some line's beginning waits */
+    bool is_cut;                                  /* atomic: outlet_set_cut() */
     bool is_ending;                               /* the thread is to leave when all is out */
     bool is_damaged, is_hopeless;                 /* a rank's counts; the memory cannot be mapped: was told */
 };
@@ -187,8 +191,11 @@ static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, ui
     if (!is_whole && reader->held_end != end) {
         reader->held_end = end;
         reader->held_since_ms = now_ms();
+        reader->is_cut = false;
     }
-    if (is_whole || now_ms() - reader->held_since_ms >= LINE_PATIENCE_MS)
+    reader->is_cut |= __atomic_load_n(&outlet->is_cut, __ATOMIC_RELAXED);
+    int64_t patience_ms = reader->is_cut ? CUT_PATIENCE_MS : LINE_PATIENCE_MS;
+    if (is_whole || now_ms() - reader->held_since_ms >= patience_ms)
         return end;
     outlet->has_held = true;
     return at;
@@ -296,6 +303,11 @@ int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *e
         return belay_error_set(err, code, "cannot start a thread: %s", strerror(code));
     outlet->is_started = true;
     return 0;
+}
+
+void outlet_set_cut(struct outlet *outlet, bool is_cut)
+{
+    __atomic_store_n(&outlet->is_cut, is_cut, __ATOMIC_RELAXED);
 }
 
 void outlet_finish(struct outlet *outlet, bool is_hurried)

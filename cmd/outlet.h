@@ -47,6 +47,12 @@ bool outlet_has_ranks(const struct outlet *outlet);
 int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err);
 
 /*
+ * The launch is lost: where its ranks were in the middle of a line, those of the next launch will write the
+ * rest. Or (is_cut false) that launch runs.
+ */
+void outlet_set_cut(struct outlet *outlet, bool is_cut);
+
+/*
  * All that the ranks have written is out when this returns; they have ended. With is_hurried it is given up
  * after a second, if nobody reads.
  */

@@ -94,6 +94,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     enum log_level level = !strcmp(event->state, "committed") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
         log_write(level, "%s", event->text);
+    if (watch->outlet && (event->lost || event->restored))
+        outlet_set_cut(watch->outlet, event->lost);
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
@@ -104,6 +106,8 @@ static void lose_agent(struct watch *watch)
 {
     log_error("the agent has gone; the launch is ended");
     watch->is_agent_lost = true;
+    if (watch->outlet)
+        outlet_set_cut(watch->outlet, true);
     ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 

@@ -29,10 +29,10 @@ struct watch {
     /* Set by the caller. */
     int sock; /* to the agent; -1: none */
     int signal_fd;
-    pid_t pid;                   /* the launcher; 0: none */
-    bool is_own_group;           /* it has a process group of its own */
-    const struct outlet *outlet; /* of the ranks' output; it knows whether a rank has come */
-    const char *launched;        /* what the launcher was told to run, for messages */
+    pid_t pid;             /* the launcher; 0: none */
+    bool is_own_group;     /* it has a process group of its own */
+    struct outlet *outlet; /* of the ranks' output; it knows whether a rank has come */
+    const char *launched;  /* what the launcher was told to run, for messages */
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */

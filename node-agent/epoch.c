@@ -17,7 +17,8 @@
 #include "node-agent/reply.h"
 #include "node-agent/restore.h"
 
-/* As EPOCH_PATIENCE_MS, after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there at times. */
+/* As EPOCH_PATIENCE_MS, after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there
+ * at times. */
 #define ABORT_PATIENCE_MS 5000
 /*
  * While ending a launch: how often to look, and after how many looks a launcher that nobody has asked yet is
@@ -390,7 +391,10 @@ static void note_end(struct epoch *epoch, struct rank *rank)
     epoch->has_loss = true;
     log_info("job \"%s\": %s", epoch->job->name, text);
     if (!epoch->has_launch_ended) {
-        job_tell_text(epoch->job, text);
+        Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+        event.text = text;
+        event.lost = true;
+        job_tell(epoch->job, &event);
         timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0);
         end_soon(epoch);
     }
