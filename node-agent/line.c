@@ -14,6 +14,7 @@
 
 #define SETTLE_MS 1000
 #define APPLY_AGAIN_MS 1000
+#define PATIENCE_MS 500    /* of a line for ranks that run below target */
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
 static void emit(void *context, const struct coord_action *action);
@@ -21,6 +22,7 @@ static void act(struct line *line, const struct coord_action *action);
 static void do_strobe(struct line *line, const struct coord_action *action);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void converge(struct line *line);
+static void on_patience(void *context);
 static void do_targets(struct line *line, const struct coord_action *action);
 static void do_stop(struct line *line);
 static void do_capture(struct line *line);
@@ -55,8 +57,9 @@ struct line *line_create(struct job *job, struct belay_error *err)
     line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
     line->copy_delay = timer_new(job->agent->loop, on_copy_delay, line);
     line->apply_again = timer_new(job->agent->loop, on_apply_again, line);
+    line->patience = timer_new(job->agent->loop, on_patience, line);
     if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit ||
-        !line->copy_delay || !line->apply_again) {
+        !line->copy_delay || !line->apply_again || !line->patience) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
         return NULL;
@@ -75,6 +78,7 @@ void line_destroy(struct line *line)
     timer_destroy(line->settle_limit);
     timer_destroy(line->copy_delay);
     timer_destroy(line->apply_again);
+    timer_destroy(line->patience);
     measure_release(&line->measure);
     coord_destroy(line->coord);
     targets_destroy(&line->clocks);
@@ -248,6 +252,7 @@ static void do_strobe(struct line *line, const struct coord_action *action)
     line->number = line->job->last_line = action->line;
     line->targets_version = 0;
     line->parked = 0;
+    line->is_impatient = false;
     for (uint32_t i = 0; i < line->count; i++)
         line->members[i] = (struct member){.rank = line->members[i].rank};
     history_add_line(&line->job->history, line->number);
@@ -282,7 +287,18 @@ static void converge(struct line *line)
 {
     line->measure.ordered_ns = monotonic_ns();
     order_all(line, CONTROL_CONVERGE);
+    timer_start(line->patience, PATIENCE_MS, 0);
     order_fence();
+    look_at_all(line);
+}
+
+/* A rank that seems to compute may wait for what a held one has: docs/line.md. */
+static void on_patience(void *context)
+{
+    struct line *line = context;
+    if (!line->ranks || coord_phase(line->coord) != COORD_PHASE_CONVERGE)
+        return;
+    line->is_impatient = true;
     look_at_all(line);
 }
 
@@ -304,6 +320,7 @@ static void do_targets(struct line *line, const struct coord_action *action)
 
 static void do_stop(struct line *line)
 {
+    timer_stop(line->patience);
     line->measure.converged_ns = monotonic_ns();
     order_all(line, CONTROL_STOP);
     order_fence();
