@@ -147,9 +147,10 @@ static long set_tid_address(uint64_t addr)
     return thread_self()->vtid;
 }
 
+/* A forked child's thread is the kernel's: that sees to its mutexes, also if it is killed. */
 static long set_robust_list(uint64_t head, uint64_t bytes)
 {
-    if (!vk_is_own_process())
+    if (!vk_is_own_process() || !vk_is_rank())
         return raw2(SYS_set_robust_list, head, bytes);
     thread_self()->robust_list = head;
     thread_self()->robust_bytes = bytes;
@@ -159,8 +160,12 @@ static long set_robust_list(uint64_t head, uint64_t bytes)
 /* The end of the rank itself is announced first, so that it is not taken for a loss. */
 static long exit_group(long status)
 {
-    if (vk_is_own_process() && vk_is_rank())
+    if (vk_is_own_process() && vk_is_rank()) {
         GATE->announce_exit(CONTROL_EXIT_STATUS, (int)status);
+        for (const struct thread *thread = VK->threads; thread; thread = thread->next)
+            if (thread->life == THREAD_LIVE)
+                vk_thread_leave_mutexes(thread);
+    }
     return raw1(SYS_exit_group, status);
 }
 
