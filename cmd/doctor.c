@@ -60,7 +60,7 @@ static const struct {
     {"pipes to others, sockets", "closed: their use gives EBADF, their numbers stay taken; named once"},
     {"children", "not started again: waiting for one gives ECHILD"},
     {"devices, terminals", "opened again, in the state that they are in"},
-    {"locks on files", "gone"},
+    {"locks on files", "taken again"},
 };
 
 #define POLICY_COUNT (sizeof policies / sizeof policies[0])

@@ -43,6 +43,7 @@
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/restore.h"
 #include "mpi-layer/lower/settings.h"
+#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
@@ -401,6 +402,13 @@ static int init_mpi(struct belay_error *err)
     return check_world(err);
 }
 
+/* No rank goes on before all have told the kernel of their locks. */
+static int meet(struct belay_error *err)
+{
+    int code = MPI_Barrier(MPI_COMM_WORLD);
+    return code == MPI_SUCCESS ? 0 : belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
+}
+
 static void restart_program(struct belay_error *err)
 {
     struct restore restore;
@@ -411,7 +419,7 @@ static void restart_program(struct belay_error *err)
     clock_restore();
     if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
         restore_regions(&restore, 0, VK_ADDRESS, err) ||
-        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
+        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err) || special_restore_locks(err) || meet(err))
         return;
     restore_close(&restore);
     close(rank.image_fd);

@@ -14,6 +14,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/locks.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
@@ -83,6 +84,19 @@ static void note_fdinfo(struct fd_record *record)
     }
 }
 
+/*
+ * Each file is asked for. /proc/locks, which tells of all at once, makes the kernel wait for milliseconds.
+ * Most files have none: nothing is written to saved memory then.
+ */
+static void note_locks(struct fd_record *record)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
+    text[read_text(path, text, sizeof text - 1)] = 0;
+    if (locks_are_in(text))
+        note_fdinfo(record);
+}
+
 /* What a pipe holds, without taking it out: tee(2) copies it to a pipe of ours. */
 static void note_pipe(struct fd_record *record)
 {
@@ -143,6 +157,8 @@ void special_note(struct fd_record *record)
 {
     if (is_nameless(record))
         note_nameless(record);
+    else if (record->kind == FD_FILE && !S_ISCHR(record->id.mode))
+        note_locks(record);
     if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
         record->kind == FD_SIGNAL)
         note_fdinfo(record);
@@ -301,6 +317,15 @@ static void watch_all(const struct fd_record *record)
             fprintf(stderr, "belay: descriptor %d is no longer watched by epoll descriptor %d: %s\n", fd,
                     record->fd, strerror(errno));
     }
+}
+
+int special_restore_locks(struct belay_error *err)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_FILE && VK->fds[i].same_as < 0 &&
+            locks_restore(&VK->fds[i], details(&VK->fds[i]), err) < 0)
+            return -1;
+    return 0;
 }
 
 void special_restore_epoll(void)

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "common/util/error.h"
 #include "mpi-layer/lower/gate.h"
 
 /* Note what a restart needs of the record's descriptor. The kinds that have nothing are left alone. */
@@ -15,6 +16,9 @@ void special_note(struct fd_record *record);
 
 /* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
 bool special_restore(const struct fd_record *record);
+
+/* When no file of the program's will be closed any more: take again all locks. Returns 0 or -1 with err. */
+int special_restore_locks(struct belay_error *err);
 
 /* Last: tell every epoll descriptor what it watches. */
 void special_restore_epoll(void);

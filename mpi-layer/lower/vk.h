@@ -48,6 +48,12 @@ bool vk_is_rank(void);
 /* "belay: rank N: BEFORE", the address (0: none), "BEHIND" on standard error (vk_say.c). */
 void vk_say(const char *before, uint64_t address, const char *behind);
 
+/*
+ * Run a function in a child that shares our memory and has descriptors of its own, and wait for its end: what
+ * it closes does not take the application's locks with it (vk_apart.c). All signals are blocked.
+ */
+void vk_apart(void (*function)(void *context), void *context);
+
 /* Address space (vk_memory.c). */
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset);
 long vk_munmap(uint64_t addr, uint64_t bytes);

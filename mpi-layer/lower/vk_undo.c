@@ -351,29 +351,56 @@ static long open_reader(long fd)
     return raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 }
 
+/* [offset, offset + bytes) of a file by a descriptor is about to be lost. */
+struct loss {
+    struct range range;
+    long fd;
+    uint64_t offset, bytes;
+};
+
+static void open_and_keep(void *context)
+{
+    struct loss *loss = context;
+    loss->range.reader = open_reader(loss->fd);
+    keep_range(&loss->range, loss->offset, end_of(loss->offset, loss->bytes));
+    if (loss->range.reader >= 0)
+        raw1(SYS_close, loss->range.reader);
+}
+
+/* Has anybody a lock on the file of a descriptor, our own process as well? By O_PATH it is not told. */
+static bool may_be_locked(long fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return raw3(SYS_fcntl, fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
 static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offset, uint64_t bytes)
 {
-    struct range range = {.file = find(&facts->id), .place = &undo.place, .reader = -1};
-    bool is_first = !range.file;
+    struct loss loss = {.range = {.file = find(&facts->id), .place = &undo.place, .reader = -1},
+                        .fd = fd,
+                        .offset = offset,
+                        .bytes = bytes};
+    struct range *range = &loss.range;
+    bool is_first = !range->file;
     if (is_first)
-        range.file = add(facts);
-    if (!range.file) {
+        range->file = add(facts);
+    if (!range->file) {
         vk_undo_give_up("a file", &facts->id, VK_UNDO_NOT_KEPT);
         return;
     }
     if (vk_undo_place_of_fd(fd, &undo.place) < 0) {
         vk_text_put(undo.place.path, "a file");
-        give_up_file(&range, VK_UNDO_NO_PATH);
+        give_up_file(range, VK_UNDO_NO_PATH);
         return;
     }
     if (is_first)
-        note(&range, &(struct vk_undo_note){.kind = UNDO_LENGTH, .offset = facts->bytes});
-    if (offset >= range.file->length || range.file->is_settled)
+        note(range, &(struct vk_undo_note){.kind = UNDO_LENGTH, .offset = facts->bytes});
+    if (offset >= range->file->length || range->file->is_settled)
         return;
-    range.reader = open_reader(fd);
-    keep_range(&range, offset, end_of(offset, bytes));
-    if (range.reader >= 0)
-        raw1(SYS_close, range.reader);
+    if (may_be_locked(fd)) /* the log and its folder are open, which a child could not leave to us */
+        vk_apart(open_and_keep, &loss);
+    else
+        open_and_keep(&loss);
 }
 
 /* Has all been noted that has to be? Without the lock: files are added, never freed while threads run. */

@@ -158,8 +158,18 @@ static long copy_data(long from, long to, uint64_t bytes)
     return result;
 }
 
-/* A copy of the file that was looked at, not of what has come to its name since. */
-static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+struct copy {
+    const struct vk_undo_place *at;
+    const char *kept;
+    const struct vk_undo_facts *facts;
+    long result;
+};
+
+/*
+ * Make a copy of the file that was looked at, not of what has come to its name since. Called in a child: the
+ * application may have the file open, and locked.
+ */
+static long copy_file(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
 {
     struct vk_undo_facts opened;
     long folder = vk_undo_log_folder(), to = -EACCES;
@@ -178,6 +188,19 @@ static long copy_aside(const struct vk_undo_place *at, const char *kept, const s
     if (result < 0 && to >= 0)
         raw3(SYS_unlinkat, folder, kept, 0);
     return result;
+}
+
+static void run_copy(void *context)
+{
+    struct copy *copy = context;
+    copy->result = copy_file(copy->at, copy->kept, copy->facts);
+}
+
+static long copy_aside(const struct vk_undo_place *at, const char *kept, const struct vk_undo_facts *facts)
+{
+    struct copy copy = {at, kept, facts, 0};
+    vk_apart(run_copy, &copy);
+    return copy.result;
 }
 
 /*
