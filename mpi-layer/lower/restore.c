@@ -132,7 +132,7 @@ static int map_region(const struct restore *restore, const struct image_region *
 {
     const char *path = image_string(&restore->view, region->path);
     bool is_file = region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE;
-    bool is_shared = region->kind == IMAGE_REGION_SHARED_ANON || region->kind == IMAGE_REGION_SHARED_FILE;
+    bool is_shared = region->kind == IMAGE_REGION_SHARED || region->kind == IMAGE_REGION_SHARED_FILE;
     int prot = is_shared && is_file ? (int)region->prot : PROT_READ | PROT_WRITE;
     int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd = -1;
     if (!is_file)

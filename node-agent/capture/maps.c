@@ -165,7 +165,7 @@ static void classify(struct mapping *mapping, bool is_shared, bool has_file, con
         region->file_mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
         mapping->content = is_shared ? MAPPING_CONTENT_NONE : MAPPING_CONTENT_CHANGED;
     } else {
-        region->kind = is_shared ? IMAGE_REGION_SHARED_ANON : IMAGE_REGION_ANON;
+        region->kind = is_shared ? IMAGE_REGION_SHARED : IMAGE_REGION_ANON;
         region->file_offset = 0;
         mapping->content = MAPPING_CONTENT_ALL;
     }

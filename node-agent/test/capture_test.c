@@ -158,7 +158,7 @@ static void check_image(const struct image_view *view, const char *image)
     assert_int_equal(page_in(view, image, DELETED)[7], 'f'); /* the file will not be there */
     expect_filled(view, image, DELETED + 1);
     assert_int_equal(page_in(view, image, DELETED + 3)[0], 0); /* beyond its end */
-    assert_int_equal(region_at(view, SHARED)->kind, IMAGE_REGION_SHARED_ANON);
+    assert_int_equal(region_at(view, SHARED)->kind, IMAGE_REGION_SHARED);
     expect_filled(view, image, SHARED);
     for (uint64_t i = 0; i < SCATTERED; i++) {
         expect_filled(view, image, MANY + 2 * i);
@@ -251,7 +251,7 @@ static void test_maps_lines(void **state)
                      0);
     assert_int_equal(parse("160000000000-160000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
                      1);
-    assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED_ANON);
+    assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED);
     assert_null(mapping.path);
     assert_int_equal(parse("160000000000-160000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping),
                      1);
