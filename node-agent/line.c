@@ -11,12 +11,14 @@
 #include "node-agent/line_copy.h"
 #include "node-agent/line_memory.h"
 #include "node-agent/line_state.h"
+#include "node-agent/shared/renew.h"
 
 #define SETTLE_MS 1000
 #define APPLY_AGAIN_MS 1000
 #define PATIENCE_MS 500    /* of a line for ranks that run below target */
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
+static struct shared *make_shared(const struct job *job, struct belay_error *err);
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
 static void do_strobe(struct line *line, const struct coord_action *action);
@@ -32,6 +34,7 @@ static void do_line_done(struct line *line, const struct coord_action *action);
 static void order_all(struct line *line, enum control_command command);
 static void look_at_all(struct line *line);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
+static void complain(struct line *line, const char *text, bool *is_told);
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
@@ -110,7 +113,10 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
     struct member *members = calloc(count, sizeof *members);
     line->memories = members ? memories_create(line->job, ranks, count, &err) : NULL;
-    if (!line->memories) {
+    line->shared = line->memories ? make_shared(line->job, &err) : NULL;
+    if (!line->shared) {
+        memories_destroy(line->memories, count);
+        line->memories = NULL;
         free(members);
         give_up_lines(line, &err);
         return;
@@ -137,6 +143,14 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     }
 }
 
+/* As a restart has made it again, or nothing. */
+static struct shared *make_shared(const struct job *job, struct belay_error *err)
+{
+    int image = job->renewal ? store_shared_image(job->store) : -1;
+    return shared_create(job->renewal ? renewal_objects(job->renewal) : NULL, image,
+                         store_committed_line(job->store), err);
+}
+
 void line_close_epoch(struct line *line)
 {
     line->refusal[0] = '\0';
@@ -160,6 +174,8 @@ void line_close_epoch(struct line *line)
     line->former = line->memories;
     line->former_count = line->count;
     line->memories = NULL;
+    shared_unref(line->shared);
+    line->shared = NULL;
     line->ranks = NULL;
     line->count = 0;
     free(line->members);
@@ -340,6 +356,8 @@ static void do_capture(struct line *line)
         .line = line->number,
         .ranks = line->ranks,
         .memories = line->memories,
+        .shared = line->shared,
+        .wants_lost = !line->has_told_lost,
         .count = line->count,
         .memory_limit_bytes = line->job->config->memory_limit_bytes,
     };
@@ -517,16 +535,28 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     struct history_line *entry = history_line(&line->job->history, line->number);
     line->measure.captured_bytes += captured_bytes;
     line->measure.dirty_bytes = line_capture_dirty_bytes(line->capture);
+    complain(line, line_capture_complaint(line->capture), &line->has_complained);
     if (reason) {
         line_say(line, COORD_EVENT_ABORT, reason);
         return;
     }
+    complain(line, line_capture_lost(line->capture), &line->has_told_lost);
     if (entry)
         entry->state = "captured";
     if (fault_hit("agent.captured", -1, line->number))
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
     else
         line_say(line, COORD_EVENT_CAPTURED, NULL);
+}
+
+/* Once is enough. */
+static void complain(struct line *line, const char *text, bool *is_told)
+{
+    if (!text[0] || *is_told)
+        return;
+    *is_told = true;
+    log_warning("job \"%s\": %s", line->job->name, text);
+    job_tell_text(line->job, text);
 }
 
 /* A strobe while a line is in progress is left out, not queued. */

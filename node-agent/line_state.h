@@ -39,6 +39,9 @@ struct line {
     struct memory **memories; /* of the ranks */
     struct memory **former;   /* of the ranks of the epoch before, until the next one is open; NULL: none */
     uint32_t former_count;
+    struct shared *shared;    /* what they share */
+    bool has_complained;      /* that something of it cannot be captured ... */
+    bool has_told_lost;       /* ... or brought back */
     uint32_t unseen_told;     /* see memories_look() */
     char refusal[512];        /* why no line is taken of this launch; "": lines are */
     uint32_t count;

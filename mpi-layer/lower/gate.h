@@ -18,11 +18,12 @@
 
 #include "common/util/file_id.h"
 #include "common/wire/control.h"
+#include "common/wire/shares.h"
 #include "common/wire/streams.h"
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 15
+#define LAYER_LAYOUT_VERSION 16
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -177,6 +178,13 @@ struct vk_shared_file { /* a file that the program has mapped shared, noted when
     char path[4096];
 };
 
+struct vk_sysv { /* an object of System V whose id the application knows */
+    uint32_t kind;         /* enum share_kind; SHARE_NONE: the entry is free */
+    int32_t id, kernel_id; /* as the application knows it; the kernel's may be new after a restart */
+    uint32_t undo_count;
+    int32_t *undo; /* of semaphores: what is added to each when the process ends (SEM_UNDO); NULL: nothing */
+};
+
 struct vk_sigevent { /* struct sigevent as the kernel has it */
     uint64_t value;
     int32_t signal, notify, tid;
@@ -262,6 +270,11 @@ struct vk {
     uint64_t has_advice; /* some was given at some time */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
+    struct vk_sysv *sysv;
+    uint64_t sysv_count, sysv_capacity;
+    uint64_t may_share;         /* the process has had shared memory, or objects of System V */
+    struct share_note *shares;  /* at parking: common/wire/shares.h */
+    uint64_t shares_count, shares_capacity;
     char exe[4096];        /* what /proc/self/exe is for the application */
     char cwd[4096];        /* at parking */
     struct file_id cwd_id;

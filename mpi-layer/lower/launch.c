@@ -43,6 +43,7 @@
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/restore.h"
 #include "mpi-layer/lower/settings.h"
+#include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
@@ -192,7 +193,9 @@ static void leave_tracking(void)
 static void gate_note_process(void)
 {
     leave_tracking();
+    shares_begin();
     process_note();
+    shares_end(rank.control);
     limits_note();
     advice_note();
     arguments_note();
@@ -402,11 +405,13 @@ static int init_mpi(struct belay_error *err)
     return check_world(err);
 }
 
-/* No rank goes on before all have told the kernel of their locks. */
+/* No rank goes on before all have what they share, and have told the kernel. */
 static int meet(struct belay_error *err)
 {
     int code = MPI_Barrier(MPI_COMM_WORLD);
-    return code == MPI_SUCCESS ? 0 : belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
+    if (code != MPI_SUCCESS)
+        return belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
+    return shares_let_go(err);
 }
 
 static void restart_program(struct belay_error *err)
@@ -417,9 +422,10 @@ static void restart_program(struct belay_error *err)
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
-    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(err) || init_mpi(err) ||
-        restore_regions(&restore, 0, VK_ADDRESS, err) ||
-        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err) || special_restore_locks(err) || meet(err))
+    if (shares_restore_begin(&rank, err) || reopen_begin(rank.undo_fd, rank.restore_line, err) ||
+        process_restore_fds(err) || init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
+        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err) || shares_restore_end(err) ||
+        special_restore_locks(err) || meet(err))
         return;
     restore_close(&restore);
     close(rank.image_fd);

@@ -2,10 +2,12 @@
 #include "mpi-layer/lower/mapped.h"
 
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/reopen.h"
@@ -60,9 +62,17 @@ static void for_each(bool is_writable_only, mapped_visit_f *visit)
         fclose(maps);
 }
 
+/* The agent keeps files in memory with the memory of the ranks: node-agent/shared. */
+static bool is_in_memory(const char *path)
+{
+    struct statfs fs;
+    return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 static void note_file(const char *path)
 {
-    vk_undo_path(path, 0, VK_UNDO_WHOLE);
+    if (!is_in_memory(path))
+        vk_undo_path(path, 0, VK_UNDO_WHOLE);
 }
 
 void mapped_note_files(void)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/util/escape.h"
@@ -22,6 +23,7 @@
 #include "mpi-layer/lower/vk.h"
 
 #define STREAMS 3
+#define MQUEUE_MAGIC 0x19800202 /* the kernel's ipc/mqueue.c */
 
 typedef void fd_visit_f(int fd);
 
@@ -84,8 +86,17 @@ static bool is_ended_pipe(int fd, const char *path)
     return path[0] != '/' && poll(&ready, 1, 0) == 1 && (ready.revents & (POLLHUP | POLLERR));
 }
 
+/* Its path is that of a file in "/". */
+static bool is_message_queue(int fd, const char *path)
+{
+    struct statfs fs;
+    return path[0] == '/' && !strchr(path + 1, '/') && fstatfs(fd, &fs) == 0 && fs.f_type == MQUEUE_MAGIC;
+}
+
 static enum fd_kind kind_of(int fd, const struct stat *st, const char *path)
 {
+    if (S_ISREG(st->st_mode) && is_message_queue(fd, path))
+        return FD_OTHER;
     if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode) || S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         return FD_FILE;
     if (S_ISFIFO(st->st_mode))
@@ -159,6 +170,7 @@ void process_note(void)
     VK->fd_count = VK->fd_text_bytes = 0;
     clock_note();
     for_each_fd(note_fd);
+    special_note_shares();
     vk_timers_note();
     for (int which = 0; which < 3; which++)
         getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);

@@ -11,17 +11,17 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "mpi-layer/lower/locks.h"
+#include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
 #define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t) /* linux/timerfd.h, at odds with sys/timerfd.h */
 #endif
-
-#define NAMELESS_LIMIT_BYTES (64l << 20)
 
 int special_place(int fd, const struct fd_record *record)
 {
@@ -101,7 +101,7 @@ static void note_locks(struct fd_record *record)
 static void note_pipe(struct fd_record *record)
 {
     int copy[2], bytes = 0;
-    if ((record->status_flags & O_ACCMODE) != O_RDONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
+    if ((record->status_flags & O_ACCMODE) == O_WRONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
         return;
     char *text = text_reserve((size_t)bytes);
     if (!text || pipe2(copy, O_CLOEXEC | O_NONBLOCK))
@@ -119,51 +119,40 @@ static const char *details(const struct fd_record *record)
     return record->text_bytes ? VK->fd_text + record->text : "";
 }
 
+/* As stat(2) and /proc/PID/maps have it. */
+static uint64_t device_of(const struct fd_record *record)
+{
+    return makedev((unsigned)(record->id.device >> 32), (unsigned)record->id.device);
+}
+
+/* A file may be called so, too. */
 static bool is_nameless(const struct fd_record *record)
 {
     static const char ending[] = " (deleted)";
     size_t length = strlen(record->path), tail = sizeof ending - 1;
     return record->kind == FD_FILE && record->bytes >= 0 && length > tail &&
-           !strcmp(record->path + length - tail, ending);
+           !strcmp(record->path + length - tail, ending) && access(record->path, F_OK) < 0;
 }
 
-/* A file that has no name any more (tmpfile(), a memfd): its content is all there will be of it. */
-static void note_nameless(struct fd_record *record)
+/* A new open file description of what another descriptor refers to. */
+static bool open_again(int file, const struct fd_record *record)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", record->fd);
-    char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? text_reserve((size_t)record->bytes + 1) : NULL;
-    int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* the program's own may be write-only */
-    ssize_t got = fd >= 0 ? pread(fd, text, (size_t)record->bytes, 0) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (got == record->bytes)
-        text_commit(record, (size_t)got + 1);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    int fd = open(path, (record->status_flags & (O_ACCMODE | O_APPEND | O_NONBLOCK)) | O_CLOEXEC);
+    return fd >= 0 && special_place(fd, record) >= 0;
 }
 
+/*
+ * A file that has no name any more (tmpfile(), a memfd): it is kept by the agent, since others may have it,
+ * too. A new descriptor, with a position of its own, comes by way of /proc.
+ */
 static bool restore_nameless(const struct fd_record *record)
 {
-    if (!is_nameless(record) || record->text_bytes != (uint64_t)record->bytes + 1)
-        return false;
-    int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes ||
-        special_place(fd, record) < 0)
-        return false;
-    fcntl(record->fd, F_SETFL, record->status_flags & (O_APPEND | O_NONBLOCK));
-    return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
-}
-
-void special_note(struct fd_record *record)
-{
-    if (is_nameless(record))
-        note_nameless(record);
-    else if (record->kind == FD_FILE && !S_ISCHR(record->id.mode))
-        note_locks(record);
-    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
-        record->kind == FD_SIGNAL)
-        note_fdinfo(record);
-    else if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
-        note_pipe(record);
+    struct belay_error err;
+    int file = is_nameless(record) ? shares_file(SHARE_FILE, device_of(record), record->id.inode, &err) : -1;
+    return file >= 0 && open_again(file, record) &&
+           (record->offset <= 0 || lseek(record->fd, record->offset, SEEK_SET) == record->offset);
 }
 
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
@@ -173,8 +162,79 @@ static const char *field(const struct fd_record *record, const char *name)
     return at ? at + strlen(name) : NULL;
 }
 
+/* The other end of the same pipe among the noted descriptors. */
+static const struct fd_record *other_end(const struct fd_record *record)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++) {
+        const struct fd_record *other = &VK->fds[i];
+        if (other != record && other->kind == FD_PIPE && other->same_as < 0 &&
+            !strcmp(other->path, record->path) &&
+            (other->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
+            return other;
+    }
+    return NULL;
+}
+
+static void note_share(const struct fd_record *record, uint32_t kind, uint64_t device, uint64_t inode,
+                       int32_t ends)
+{
+    shares_note(
+        &(struct share_note){.kind = kind, .fd = record->fd, .device = device, .inode = inode, .id = ends});
+}
+
+/* Linux tells the number of an eventfd since 5.2. */
+static uint64_t event_id(const struct fd_record *record)
+{
+    const char *id = field(record, "eventfd-id:");
+    return id ? strtoull(id, NULL, 10) : 0;
+}
+
+static int32_t ends_of(const struct fd_record *record)
+{
+    int mode = record->status_flags & O_ACCMODE;
+    return mode == O_RDWR ? SHARE_READER | SHARE_WRITER : mode == O_RDONLY ? SHARE_READER : SHARE_WRITER;
+}
+
+/* Both ends of a pipe in this process are its own business, unless it has a name that others can open. */
+static void note_channel(const struct fd_record *record)
+{
+    if (record->kind == FD_PIPE && (record->path[0] == '/' || !other_end(record)))
+        note_share(record, SHARE_PIPE, device_of(record), record->id.inode, ends_of(record));
+    else if (record->kind == FD_EVENT && event_id(record))
+        note_share(record, SHARE_EVENT, 0, event_id(record), 0);
+    else if (record->kind == FD_SOCKET || record->kind == FD_OTHER)
+        note_share(record, SHARE_LOST, 0, 0, 0);
+}
+
+void special_note_shares(void)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].same_as < 0)
+            note_channel(&VK->fds[i]);
+}
+
+void special_note(struct fd_record *record)
+{
+    if (is_nameless(record))
+        note_share(record, SHARE_FILE, device_of(record), record->id.inode, 0);
+    if (record->kind == FD_FILE && !S_ISCHR(record->id.mode))
+        note_locks(record);
+    if (record->kind == FD_EVENT || record->kind == FD_EPOLL || record->kind == FD_TIMER ||
+        record->kind == FD_SIGNAL)
+        note_fdinfo(record);
+    else if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
+        note_pipe(record);
+}
+
 static bool restore_event(const struct fd_record *record)
 {
+    struct belay_error err;
+    uint64_t id = event_id(record);
+    int shared = id ? shares_file(SHARE_EVENT, 0, id, &err) : -1;
+    if (shared >= 0) { /* the same one for all ranks that have it */
+        int copy = fcntl(shared, F_DUPFD_CLOEXEC, 0);
+        return copy >= 0 && special_place(copy, record) >= 0;
+    }
     const char *count = field(record, "eventfd-count:"), *semaphore = field(record, "eventfd-semaphore:");
     int flags = (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
                 (semaphore && atoi(semaphore) ? EFD_SEMAPHORE : 0);
@@ -222,19 +282,6 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-/* The other end of the same pipe among the noted descriptors. */
-static const struct fd_record *other_end(const struct fd_record *record)
-{
-    for (uint64_t i = 0; i < VK->fd_count; i++) {
-        const struct fd_record *other = &VK->fds[i];
-        if (other != record && other->kind == FD_PIPE && other->same_as < 0 &&
-            !strcmp(other->path, record->path) &&
-            (other->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
-            return other;
-    }
-    return NULL;
-}
-
 /* Put into a new pipe what the noted one held; it has to have the same room first. */
 static bool fill_pipe(int writer, const struct fd_record *reader)
 {
@@ -243,13 +290,30 @@ static bool fill_pipe(int writer, const struct fd_record *reader)
     return !bytes || write(writer, details(reader), bytes) == (ssize_t)bytes;
 }
 
+/* One that nobody else has, by a descriptor for both. What it holds now is of the launch that was lost. */
+static bool restore_own_fifo(const struct fd_record *record)
+{
+    char unwanted[4096];
+    int fd = open(record->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    while (fd >= 0 && read(fd, unwanted, sizeof unwanted) > 0)
+        ;
+    return fd >= 0 && fill_pipe(fd, record) && special_place(fd, record) >= 0 &&
+           fcntl(record->fd, F_SETFL, record->status_flags) == 0;
+}
+
 static bool restore_pipe(const struct fd_record *record)
 {
+    struct belay_error err;
     const struct fd_record *other = other_end(record);
     bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
     int ends[2];
+    int shared = other && record->path[0] != '/'
+                     ? -1
+                     : shares_file(SHARE_PIPE, device_of(record), record->id.inode, &err);
+    if (shared >= 0)
+        return open_again(shared, record) && fcntl(record->fd, F_SETFL, record->status_flags) == 0;
     if (!other)
-        return false;
+        return ends_of(record) == (SHARE_READER | SHARE_WRITER) && restore_own_fifo(record);
     if (other < record) /* made with its other end */
         return true;
     const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;

@@ -1,7 +1,7 @@
 /*
  * special.h - descriptors that no path leads to: eventfd, timerfd, signalfd, epoll, pipes with both ends in
- * the program or without another end, files without a name (up to 64 MiB). Their state is noted as the kernel
- * tells it (proc(5), fdinfo).
+ * the program or without another end, files without a name. Their state is noted as the kernel tells it
+ * (proc(5), fdinfo).
  */
 #ifndef BELAY_MPI_LAYER_LOWER_SPECIAL_H
 #define BELAY_MPI_LAYER_LOWER_SPECIAL_H
@@ -13,6 +13,9 @@
 
 /* Note what a restart needs of the record's descriptor. The kinds that have nothing are left alone. */
 void special_note(struct fd_record *record);
+
+/* When all are noted: what other ranks may have as well, and what a restart cannot bring back (shares.h). */
+void special_note_shares(void);
 
 /* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
 bool special_restore(const struct fd_record *record);

@@ -1,6 +1,7 @@
 /* vk_syscall.c - which system calls of the upper half are served, and by whom. */
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_sysv.h"
 
 #include <errno.h>
 #include <linux/mman.h>
@@ -15,9 +16,13 @@
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 const int vk_trapped_calls[] = {
-    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat,
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap,
+    SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semctl, SYS_msgget, SYS_msgctl,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
     SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
@@ -196,8 +201,6 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
     case SYS_madvise: /* in a process that was not restored, some advice only */
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
-    case SYS_shmat:
-        return vk_shmat(a, (uint64_t)b, c);
     case SYS_arch_prctl:
         return vk_arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:
@@ -276,6 +279,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     default:
         if (vk_file_is_name_call(nr))
             return vk_file_syscall(nr, a, b, c, d, e, f);
+        if (vk_sysv_is_call(nr))
+            return vk_sysv_syscall(nr, a, b, c, d);
         return vk_fd_syscall(nr, a, b, c, d, e, f);
     }
 }

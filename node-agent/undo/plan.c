@@ -115,7 +115,7 @@ static int take(struct plan *plan, const struct plan_step *step)
 
 static bool is_sound(const struct undo_entry *entry)
 {
-    return entry->magic == UNDO_MAGIC && entry->kind > UNDO_NONE && entry->kind <= UNDO_UNPROTECTED &&
+    return entry->magic == UNDO_MAGIC && entry->kind > UNDO_NONE && entry->kind <= UNDO_SYSV_ID &&
            entry->path_bytes >= 2 && entry->path_bytes <= UNDO_PATH_BYTES &&
            entry->data_bytes <= UNDO_DATA_BYTES && entry->offset <= INT64_MAX && entry->extent <= INT64_MAX;
 }
