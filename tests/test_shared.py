@@ -4,6 +4,8 @@ import dataclasses
 import os
 import signal
 
+import pytest
+
 from belaytest import assert_recovered, newest_line
 
 
@@ -42,6 +44,13 @@ def test_memory_and_a_lost_agent(sandbox, programs):
     job.wait_committed(status["history"][-1]["restored_line"] + 1)
     job.wait()
     assert_recovered(job, status["restarts"])
+
+
+@pytest.mark.parametrize("mode", ["open", "constant"])
+def test_files_without_a_name(sandbox, programs, mode):
+    """What a rank alone has open is its own, what several have is one file; and one that is mapped to be read."""
+    recover_often(sandbox.run(programs.test_program("shm", "--mode", mode, "--steps", 150, "--seconds", 3,
+                                                    ranks=2), interval="100ms"))
 
 
 def test_synchronisation(sandbox, programs):

@@ -5,6 +5,9 @@
  * what they were after the step before, write one's own, wait for the others, check theirs. What a rank does
  * not see of another's cells ends the program. Some things are mapped twice, in part, for reading only, or
  * come and go.
+ *
+ * --mode open: nothing is mapped. A file without a name that all ranks have open, and one of each rank's own.
+ * --mode constant: a file without a name that is mapped by a descriptor that cannot write, and closed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -344,6 +347,84 @@ static void make_anonymous(void)
     expect(duplicate != MAP_FAILED && duplicate != anonymous, "a duplicate", 0);
 }
 
+/* ---- files without a name that are not mapped, or only to be read: --mode open, constant ---- */
+
+static int common_fd = -1, own_fd = -1;
+static const char *constant;
+
+static int make_nameless(void)
+{
+    char name[] = "shm-nameless-XXXXXX";
+    int fd = mkstemp(name);
+    expect(fd >= 0 && unlink(name) == 0, "a file without a name", 0);
+    return fd;
+}
+
+static int open_through_proc(long pid, long fd, int flags)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/fd/%ld", pid, fd);
+    int opened = open(path, flags);
+    expect(opened >= 0, "a file opened through /proc", 0);
+    return opened;
+}
+
+/* One for each rank, and one for all. */
+static void make_open(void)
+{
+    long where[2] = {getpid(), program.rank == 0 ? make_nameless() : -1};
+    common_fd = (int)where[1];
+    MPI_Bcast(where, 2, MPI_LONG, 0, MPI_COMM_WORLD);
+    if (program.rank > 0)
+        common_fd = open_through_proc(where[0], where[1], O_RDWR);
+    own_fd = make_nameless();
+    wait_for_all();
+}
+
+/* Mapped by a descriptor that cannot write, and closed. */
+static void make_constant(void)
+{
+    int fd = make_nameless(), reader = open_through_proc(getpid(), fd, O_RDONLY);
+    expect(write(fd, "constant", 9) == 9, "a write", 0);
+    constant = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, reader, 0);
+    expect(constant != MAP_FAILED, "a mapping to read", 0);
+    close(fd);
+    close(reader);
+}
+
+static void use_open(long step)
+{
+    int64_t value = step * 11 + program.rank, read = 0;
+    int next = (program.rank + 1) % program.ranks;
+    ssize_t got = pread(common_fd, &read, sizeof read, 8 * next);
+    expect(step == 1 || (got == sizeof read && read == (step - 1) * 11 + next), "a common file", step);
+    wait_for_all();
+    expect(pwrite(common_fd, &value, sizeof value, 8 * program.rank) == sizeof value, "a write", step);
+    expect(lseek(own_fd, 0, SEEK_CUR) == 8 * (step - 1) && lseek(own_fd, 0, SEEK_END) == 8 * (step - 1),
+           "an own file", step);
+    expect(write(own_fd, &value, sizeof value) == sizeof value, "a write", step);
+    expect(pread(own_fd, &read, sizeof read, 0) == sizeof read && read == 11 + program.rank, "an own file",
+           step);
+    wait_for_all();
+}
+
+static void run_nameless(bool is_constant)
+{
+    if (is_constant)
+        make_constant();
+    else
+        make_open();
+    for (long step = 1; step <= program.steps; step++) {
+        if (is_constant)
+            expect(!strcmp(constant, "constant"), "a mapping to read", step);
+        else
+            use_open(step);
+        program_step(&program, step);
+    }
+    program_end(&program);
+    MPI_Finalize();
+}
+
 /* ---- a step ---- */
 
 /* Several mappings in one rank are of one thing. */
@@ -438,6 +519,10 @@ int main(int argc, char **argv)
     program = (struct program){.steps = 200};
     MPI_Init(&argc, &argv);
     program_begin(&program, "shm", argc, argv);
+    if (*program.mode) {
+        run_nameless(!strcmp(program.mode, "constant"));
+        return 0;
+    }
     name_file();
     make_unlinked();
     map_named(program.rank == 0);
