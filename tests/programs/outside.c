@@ -2,8 +2,8 @@
  * outside - what docs/policies.md says of the world outside a rank's memory, in every step: before a restart,
  * where everything works, and after one (the process id is another then), where some of it is gone. --mode
  * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
- * new children sockets   a pair, a listener and a connection to it, inotify: their next use gives EBADF, and
- * nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom pipes     a pipe of 1 MiB that
+ * new children sockets   a pair, which goes on; a listener and a connection to it, inotify: their next use
+ * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom pipes     a pipe of 1 MiB that
  * is nearly full, one whose writer has closed it, one with two readers
  */
 #include <errno.h>
@@ -136,8 +136,6 @@ static void begin_sockets(struct outside *o)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     demand(o, socketpair(AF_UNIX, SOCK_STREAM, 0, o->pair) == 0, "socketpair");
-    lose(o, o->pair[0]);
-    lose(o, o->pair[1]);
     o->listener = lose(o, socket(AF_INET, SOCK_STREAM, 0));
     demand(o,
            bind(o->listener, (struct sockaddr *)&address, bytes) == 0 && listen(o->listener, 5) == 0 &&
@@ -152,14 +150,14 @@ static void begin_sockets(struct outside *o)
 static void step_sockets(struct outside *o)
 {
     char byte = (char)o->step, back = 0;
+    demand(o, write(o->pair[0], &byte, 1) == 1 && read(o->pair[1], &back, 1) == 1 && back == byte,
+           "the pair");
     if (is_restarted(o)) {
         check_lost(o);
         demand(o, send(o->connection[0], &byte, 1, MSG_NOSIGNAL) == -1 && errno == EBADF, "send");
         demand(o, accept(o->listener, NULL, NULL) == -1 && errno == EBADF, "accept");
         return;
     }
-    demand(o, write(o->pair[0], &byte, 1) == 1 && read(o->pair[1], &back, 1) == 1 && back == byte,
-           "the pair");
     demand(o,
            send(o->connection[0], &byte, 1, 0) == 1 && recv(o->connection[1], &back, 1, 0) == 1 &&
                back == byte,
