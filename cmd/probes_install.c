@@ -20,7 +20,8 @@
 
 /* Everything that belongs in the same directory as the agent. */
 static const char *const parts[] = {
-    "belay-keeper", "belay-launch", "belay-vdso.so", "belayd", "libbelay.so", "libmpi.so.40",
+    "belay-keeper", "belay-launch", "belay-vdso.so",    "belayd",
+    "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
 };
 
 void probe_mpirun(struct finding *finding)

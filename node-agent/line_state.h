@@ -28,6 +28,7 @@ struct member {
     struct coord_report sent;
     int32_t sent_peers[CONTROL_MAX_PEERS];
     bool is_parked;
+    bool has_failed; /* it cannot do its part */
 };
 
 struct line {

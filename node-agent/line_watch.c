@@ -1,4 +1,5 @@
 /* line_watch.c - what ranks publish becomes the coordinator's events. */
+#include <stdio.h>
 #include <string.h>
 
 #include "node-agent/line_report.h"
@@ -7,6 +8,7 @@
 static bool order_again(struct line *line, struct member *member);
 static void send_clocks(struct line *line);
 static void send_report(struct line *line, struct member *member);
+static void note_failed(struct line *line, struct member *member);
 static void note_parked(struct line *line, struct member *member);
 
 void line_look_at(struct line *line, struct member *member)
@@ -28,6 +30,7 @@ void line_look_at(struct line *line, struct member *member)
     if (report_is_above_target(rank_report(member->rank)))
         send_clocks(line);
     send_report(line, member);
+    note_failed(line, member);
     note_parked(line, member);
 }
 
@@ -82,6 +85,23 @@ static void send_report(struct line *line, struct member *member)
                                          .agent = OWN_AGENT,
                                          .line = line->number,
                                          .report = made});
+}
+
+/*
+ * The line is over, but ranks finish a drain together: the coordinator keeps the reason until all have
+ * parked, and none may wait for this one meanwhile. Looked at before the rank counts as parked: it says so
+ * first.
+ */
+static void note_failed(struct line *line, struct member *member)
+{
+    char failure[CONTROL_FAILURE_BYTES], reason[CONTROL_FAILURE_BYTES + 32];
+    if (member->has_failed || !rank_failure(member->rank, line->number, failure))
+        return;
+    member->has_failed = true;
+    for (uint32_t i = 0; i < line->count; i++)
+        rank_order_leave(line->members[i].rank, line->number);
+    snprintf(reason, sizeof reason, "rank %u: %s", rank_number(member->rank), failure);
+    line_say(line, COORD_EVENT_ABORT, reason);
 }
 
 static void note_parked(struct line *line, struct member *member)

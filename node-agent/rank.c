@@ -252,6 +252,28 @@ void rank_order_drain(struct rank *rank, uint64_t line)
     __atomic_store_n(&rank->control->drain_line, line, __ATOMIC_RELEASE);
 }
 
+void rank_order_leave(struct rank *rank, uint64_t line)
+{
+    __atomic_store_n(&rank->control->leave_line, line, __ATOMIC_RELEASE);
+}
+
+/* The rank may write anything there: it is cut, and nothing but text is passed on. */
+bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES])
+{
+    const volatile char *said = rank->control->failure;
+    size_t length = 0;
+    if (__atomic_load_n(&rank->control->failed_line, __ATOMIC_ACQUIRE) != line)
+        return false;
+    for (; length < CONTROL_FAILURE_BYTES - 1; length++) {
+        char c = said[length];
+        if (c == 0)
+            break;
+        text[length] = c >= ' ' && c <= '~' ? c : '?';
+    }
+    text[length] = 0;
+    return true;
+}
+
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets)
 {
     struct control *control = rank->control;

@@ -118,6 +118,14 @@ void rank_order(struct rank *rank, enum control_command command, uint64_t line);
 /* Every rank has its order to stop for this line: messages may be taken from the library. */
 void rank_order_drain(struct rank *rank, uint64_t line);
 
+/* A rank cannot do its part in this line: nobody waits for what it cannot do. */
+void rank_order_leave(struct rank *rank, uint64_t line);
+
+/*
+ * Why this rank cannot do its part in a line, as a line of text. False: it has not said so.
+ */
+bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES]);
+
 /* The targets of a line; communicators not named count as 0. order_fence() as above. */
 struct targets;
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets);

@@ -68,6 +68,70 @@ def test_drained_messages(sandbox, programs, variables):
     run_and_recover(sandbox, programs.test_program("p2_drain", "--steps", 20, "--value", 120), **variables)
 
 
+def test_large_messages(sandbox, programs):
+    """More bytes than fit into an int, but that is 4096 here."""
+    run_and_recover(sandbox, programs.test_program("p2_large", "--value", 4096, ranks=2),
+                    BELAY_FAULT="rank.large=error")
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(1000)
+@pytest.mark.parametrize("size", [1 << 31, 2362232012])
+def test_campaign_of_large_messages(sandbox, programs, size):
+    """Needs 9 GiB of memory. Each message is on the wire for the time between two lines."""
+    job = sandbox.run(programs.test_program("p2_large", "--value", size, "--steps", 7, ranks=2), interval="100ms",
+                      trace=False)
+    assert job.wait(900) == 0
+    assert_same_result(job)
+    assert len(committed(job.status())) >= 2
+
+
+# ---- when a rank cannot do its part ----
+
+FAILURES = {2: ("rank.drain@0", "rank 0: the fault point rank.drain was set to fail"),
+            4: ("rank.drain.counts@1", "rank 1: there is no memory for counts of messages"),
+            6: ("rank.note@3", "rank 3: the fault point rank.note was set to fail"),
+            8: ("rank.park@0", "rank 0: the fault point rank.park was set to fail")}
+
+
+def test_failed_steps_abort_the_line_only(sandbox, programs):
+    """Each ends its line with its reason, whatever is pending; the next line is taken, and the result is right."""
+    points = [f"{point}#{line}=error" for line, (point, _) in FAILURES.items()]
+    job = belaytest.run_and_recover(sandbox, programs.test_program("req_functions", "--steps", 34),
+                                    BELAY_FAULT=",".join(points))
+    lines = {line["line"]: line for line in job.status()["lines"]}
+    lost = [number for number, line in lines.items() if "was lost" in line.get("reason", "")]
+    failed = [number for number in FAILURES if number in lines and number not in lost]
+    for number in failed:
+        reason = FAILURES[number][1]
+        assert lines[number]["state"] == "aborted" and lines[number]["reason"].startswith(reason), lines[number]
+        assert f"belay: line {number} aborted: {reason}" in job.errors
+        assert lines[number + 1]["state"] == "committed" or number + 1 in lost
+    assert len(lost) <= 1 and len(failed) >= len(FAILURES) - 1, lines
+
+
+@pytest.mark.parametrize("name", ["p2_nbx", "req_functions"])
+def test_no_memory_for_messages(sandbox, programs, name):
+    """Half of the lines find no memory for what they drain, on one rank or another; messages arrive all the same."""
+    points = [f"rank.drain.message@{line // 2 % 4}#{line}=error" for line in range(2, 60, 2)]
+    job = belaytest.run_and_recover(sandbox, programs.test_program(name, "--steps", 34), BELAY_FAULT=",".join(points))
+    reasons = [line["reason"] for line in job.status()["lines"] if line["state"] == "aborted"]
+    assert any("there is no memory for a message in transit" in reason for reason in reasons), reasons
+
+
+def test_program_without_memory(sandbox, programs):
+    """A rank has come to its RLIMIT_AS, and malloc gives it nothing more, when a line finds a large message."""
+    program = programs.test_program("p2_large", "--mode", "limit", "--value", 50000000, "--steps", 8, ranks=2)
+    job = sandbox.run(program, interval="60ms")
+    job.wait_step(4)
+    job.wait_committed(newest_line(job.status()) + 1)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+    reasons = [line["reason"] for line in job.status()["lines"] if line["state"] == "aborted"]
+    assert any("no memory for a message in transit (49999999 bytes)" in reason for reason in reasons), reasons
+
+
 def test_synchronous_sends_complete_when_matched(sandbox, programs):
     run_and_recover(sandbox, programs.test_program("p2_nbx", "--steps", 25, "--value", 120))
 

@@ -224,6 +224,29 @@ def test_linking(sandbox, programs):
     run_in_ways(sandbox, program, ways)
 
 
+@pytest.mark.parametrize("name", ["own_program", "own_in_program"])
+def test_names_of_the_program(sandbox, programs, name):
+    """Functions of its own that are called like Fortran's of MPI, or like something inside of Open MPI or Belay."""
+    job = sandbox.run(programs.test_program(name, "--steps", 100, "--seconds", 1, ranks=2))
+    job.wait_committed(1)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_other_names_of_the_library(sandbox, programs):
+    """An Open MPI that is not called libmpi.so.40 would run in the wrong half: one line, and no rank."""
+    if not shutil.which("patchelf"):
+        pytest.skip("patchelf is not installed")
+    ring, copy = programs.test_program("ring").argv[0], os.path.join(sandbox.base, "libothermpi.so")
+    shutil.copy(real_libmpi(), copy)
+    other = os.path.join(sandbox.base, "other")
+    subprocess.run(["patchelf", "--replace-needed", "libmpi.so.40", copy, "--output", other, ring], check=True)
+    job = sandbox.run(Program((other,), 2), trace=False)
+    assert job.wait(30) != 0
+    assert "is linked with an Open MPI that is not called libmpi.so.40" in job.errors
+
+
 def test_names(sandbox, programs):
     """What ps shows and /proc/self tells, under another argv[0], before a restart and after it."""
     program = programs.test_program("names", "--steps", 100, "--seconds", 2, ranks=2)

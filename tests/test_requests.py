@@ -1,6 +1,7 @@
 """Functions that communicate or handle requests: used before a line, pending across it, used after it."""
 
 import os
+import re
 
 import pytest
 
@@ -39,6 +40,29 @@ def test_without_lines(sandbox, programs):
     job = sandbox.run(programs.test_program("req_functions", "--steps", 34, "--value", 1), interval=None)
     job.wait()
     assert_same_result(job)
+
+
+def processor_seconds(errors):
+    """What req_many says of its beginning and its end, together."""
+    return sum(map(float, re.search(r"processor time: ([\d.]+) s to begin, ([\d.]+) s to end", errors).groups()))
+
+
+CAMPAIGN = pytest.mark.campaign
+
+
+@pytest.mark.parametrize("mode, count", [
+    ("tags", 10000), ("receives", 20000), ("comms", 3000), pytest.param("issend", 20000, marks=CAMPAIGN),
+    pytest.param("tags", 20000, marks=CAMPAIGN), pytest.param("unexpected", 20000, marks=CAMPAIGN),
+    pytest.param("objects", 20000, marks=CAMPAIGN)])
+def test_many(sandbox, programs, tmp_path, mode, count):
+    """What calls and lines cost does not grow with the square of what is pending, nor much with its number."""
+    program = programs.test_program("req_many", "--mode", mode, "--value", count, "--steps", 100, ranks=2)
+    native = run_native(program, tmp_path).stderr.decode()
+    job = run_and_recover(sandbox, program)
+    slack = 1 if mode == "receives" else 0.2  # how often all are looked at depends on when messages come
+    assert processor_seconds(job.errors) < 3 * processor_seconds(native) + slack
+    drains = [line["drain_ms"] for line in job.status()["lines"] if line["state"] == "committed"]
+    assert min(drains[1:9]) < 12, drains  # the first one takes the messages; other work delays some
 
 
 ERRORS = """\

@@ -19,6 +19,22 @@ def test_threads_call_mpi(sandbox, programs, mode):
                           interval="200ms", seconds=3))
 
 
+def test_legal_threads_at_any_time(sandbox, programs):
+    """Callbacks, threads that end, and questions while another thread is inside MPI end nothing."""
+    kill_once(sandbox.run(programs.test_program("threads_together", "--mode", "legal", "--steps", 200, ranks=3),
+                          interval="200ms", seconds=3))
+
+
+def test_two_threads_inside_mpi(sandbox, programs):
+    """Not granted: the program ends, with one line that names the level and both functions, and is not restarted."""
+    job = sandbox.run(programs.test_program("threads_together", ranks=2), interval="200ms", trace=False)
+    assert job.wait(60) != 0
+    said = [line for line in job.errors.splitlines() if "two threads are inside MPI at once" in line]
+    assert 1 <= len(said) <= 2, job.errors
+    assert "in MPI_Sendrecv and MPI_Sendrecv, but MPI_THREAD_SERIALIZED is" in said[0]
+    assert job.status()["restarts"] == 0
+
+
 def test_threads_among_themselves(sandbox, programs):
     """Locks that know their owner, barriers, cancellation, thread-specific data, threads that come and go."""
     kill_once(sandbox.run(programs.test_program("threads_sync", "--steps", 200, ranks=2), interval="200ms",

@@ -33,6 +33,7 @@ class Environment:
         self.rundir = short_folder("belay-")
         self._shared_memory = os.path.join("/dev/shm", os.path.basename(self.rundir))
         os.mkdir(self._shared_memory, 0o700)
+        self.folder = short_folder("belay-work-")  # of programs that make files
         self.variables = {**os.environ, **mpi_environment(), "BELAY_RUNDIR": self.rundir,
                           "OMPI_MCA_btl_vader_backing_directory": self._shared_memory}
         # Every rank has a core of its own. One that gave it up while it polls would measure the kernel.
@@ -45,7 +46,7 @@ class Environment:
         subprocess.run([self.belay, "clean"], env=self.variables, capture_output=True, check=False,
                        timeout=COMMAND_LIMIT_S)
         traces.kill_processes_of(self.rundir)
-        for path in (self.rundir, self._shared_memory):
+        for path in (self.rundir, self._shared_memory, self.folder):
             shutil.rmtree(path, ignore_errors=True)
 
     def scratch(self, name):

@@ -39,7 +39,7 @@ class MemoryJob:
         if is_protected:
             command = [environment.belay, "run", "--name", JOB, "--max-restarts", str(max_restarts), *options,
                        "--", *command]
-        self._process = subprocess.Popen(command, env=environment.variables, stdin=subprocess.DEVNULL,
+        self._process = subprocess.Popen(command, env=environment.variables, cwd=environment.folder, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._rounds, self._times = [], []
         self._said = []
@@ -74,6 +74,10 @@ class MemoryJob:
         begun = len(self._rounds) + 2  # the first one that ends may have begun before
         self._wait(lambda: len(self._rounds) >= begun, "a round")
         return float(self._rounds[begun - 1])
+
+    def wait_output(self):
+        """Until the program has printed a line."""
+        self._wait(lambda: self._rounds, "a line of output")
 
     def copy_ms(self):
         return self.value() / 1e6

@@ -10,6 +10,9 @@
  *   events     COUNT eventfds                               alarms     COUNT timerfds, set
  *   watched    an epoll descriptor that watches COUNT eventfds
  *   timers     COUNT timers of timer_create                 threads    COUNT threads that sleep
+ *   mappings   COUNT mappings of a page
+ *   issends    COUNT synchronous sends of rank 0 to rank 1, which nobody receives
+ *   communicators   COUNT communicators
  *   none       nothing
  *
  * Ranks meet every 10 ms. Rank 0 prints a line when all are ready. It ends when it is stopped.
@@ -23,11 +26,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#define PAGE 4096ul
+#define MAPPINGS_BYTES (1ul << 30)
 
 static int rank;
 
@@ -162,6 +169,36 @@ static void make_thread(int number)
         fail("pthread_create");
 }
 
+/* Each of another protection than its neighbours, so that the kernel does not join them. */
+static void make_mapping(int number)
+{
+    static char *next;
+    int protection = number % 2 ? PROT_READ : PROT_READ | PROT_WRITE;
+    if (!next)
+        next = mmap(NULL, MAPPINGS_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (next == MAP_FAILED || mmap(next, PAGE, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        fail("mmap");
+    *next = (char)number;
+    checked(mprotect(next, PAGE, protection), "mprotect");
+    next += PAGE;
+}
+
+static void make_issend(int number)
+{
+    static int value;
+    MPI_Request request;
+    if (rank == 0)
+        MPI_Issend(&value, 1, MPI_INT, 1, number % 30000, MPI_COMM_WORLD, &request);
+}
+
+static void make_communicator(int number)
+{
+    MPI_Comm comm;
+    (void)number;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+}
+
 static void make_nothing(int number)
 {
     (void)number;
@@ -177,7 +214,9 @@ static const struct kind {
     {"pairs", make_pair},      {"listening", make_listener},
     {"events", make_event},    {"alarms", make_alarm},
     {"watched", make_watched}, {"timers", make_timer},
-    {"threads", make_thread},  {"none", make_nothing},
+    {"threads", make_thread},  {"mappings", make_mapping},
+    {"issends", make_issend},  {"communicators", make_communicator},
+    {"none", make_nothing},
 };
 
 static const struct kind *find_kind(const char *name)

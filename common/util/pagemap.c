@@ -28,7 +28,8 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
     for (uint64_t at = query->start; at < query->end;) {
         struct scan_argument scan = {
             .size = sizeof scan,
-            .flags = query->arm ? SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC : 0,
+            .flags = (query->arm ? SCAN_WP_MATCHING : 0) |
+                     (query->arm || query->is_checked ? SCAN_CHECK_WPASYNC : 0),
             .start = at,
             .end = query->end,
             .vec = (uintptr_t)regions,

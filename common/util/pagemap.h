@@ -19,10 +19,11 @@
 
 struct pagemap_query {
     uint64_t start, end;
-    bool arm;      /* write-protect what matches; EPERM where no userfaultfd is registered */
-    uint32_t all;  /* categories that a page must have */
-    uint32_t any;  /* ... of which it must have one; 0: no condition */
-    uint32_t none; /* ... that it must not have */
+    bool arm;        /* write-protect what matches; EPERM where no userfaultfd is registered */
+    bool is_checked; /* EPERM there also if nothing is armed */
+    uint32_t all;    /* categories that a page must have */
+    uint32_t any;    /* ... of which it must have one; 0: no condition */
+    uint32_t none;   /* ... that it must not have */
 };
 
 /* Takes ascending ranges; returns 0, or -1 with errno to stop. */

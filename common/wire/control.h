@@ -30,11 +30,12 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 8u
+#define CONTROL_VERSION 9u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
 #define CONTROL_ANYBODY (-1)
+#define CONTROL_FAILURE_BYTES 160 /* of a reason, its NUL included */
 
 /* The signal that makes a rank look at its control page while it computes: SIGRTMAX - 2. It is the
  * agent's to send (tgkill to leader_tid) and never visible to the application. */
@@ -124,6 +125,7 @@ struct control {
     uint32_t exit_answer;                          /* A>R, R>A: enum control_answer */
     uint64_t committed_line;                       /* the newest; 0: none yet in this epoch */
     uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
+    uint64_t leave_line; /* a rank has failed in this line: nobody waits for what it cannot do any more */
 
     /* The rank's report. R>A */
     uint32_t version __attribute__((aligned(64))); /* odd while being changed */
@@ -155,6 +157,9 @@ struct control {
     uint64_t parked_ns;    /* CLOCK_MONOTONIC when it parked */
     uint64_t resumed_line; /* R>A: the last line after which the rank runs again */
     uint64_t resumed_ns;   /* CLOCK_MONOTONIC when it ran again */
+    /* Why this rank cannot do its part in a line. R>A, written before failed_line and once for a line */
+    uint64_t failed_line;
+    char failure[CONTROL_FAILURE_BYTES];
     /* The restart that brought this process. R>A */
     uint64_t restored_line; /* 0: started from the beginning */
     uint64_t restore_ns;    /* from the end of the new MPI_Init to the first application instruction */

@@ -78,7 +78,7 @@ def generate(options, table):
         "files.gen.c": filecalls.files_source(table, prototypes),
         "refused.gen.c": wrappers.refused_source(table, prototypes),
         "data.gen.c": tables.data_source(real, handles, prototypes),
-        "libmpi.gen.map": tables.export_map(table, prototypes, real),
+        "libmpi.gen.map": tables.export_map(real),
     }
     os.makedirs(options.output, exist_ok=True)
     for name, text in files.items():

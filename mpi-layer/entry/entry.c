@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,6 @@
 #include "common/util/escape.h"
 #include "mpi-layer/entry/dlopen.h"
 #include "mpi-layer/entry/late.h"
-#include "mpi-layer/entry/tools.h"
 #include "mpi-layer/entry/unfit.h"
 #include "mpi-layer/lower/confine.h"
 
@@ -172,13 +172,37 @@ static void become_rank(const char *program, int argc, char **argv)
     /* The lower half runs without preloads; the upper half gets the user's back. */
     unsetenv("LD_PRELOAD");
     setenv("BELAY_UPPER_PRELOAD", others, 1);
-    tools_export();
     stop_timers();
     confine_begin(native);
     execv(launcher, arguments);
     char why[256];
     snprintf(why, sizeof why, ": %m (is Belay installed whole?)");
     refuse("cannot start ", launcher, why);
+}
+
+/* What the program is linked with, as its dynamic linker has loaded it. */
+enum linked { LINKED_WITHOUT = 0, LINKED, LINKED_OTHERWISE };
+
+/* libmpi.so, libmpi.so.40, libmpi.so.40.30.4: what ours stands in for. */
+static bool is_libmpi(const char *path)
+{
+    static const char libmpi[] = "libmpi.so";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *rest = name + sizeof libmpi - 1;
+    return !strncmp(name, libmpi, sizeof libmpi - 1) && (!*rest || !strncmp(rest, ".40", 3));
+}
+
+/* Open MPI under another name or of another version has the same object in it; other MPIs have not. */
+static enum linked look_at_libraries(void)
+{
+    struct link_map *map = NULL;
+    void *program = dlopen(NULL, RTLD_LAZY);
+    if (!program || dlinfo(program, RTLD_DI_LINKMAP, &map))
+        return LINKED_WITHOUT;
+    for (; map; map = map->l_next)
+        if (is_libmpi(map->l_name))
+            return LINKED;
+    return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") ? LINKED_OTHERWISE : LINKED_WITHOUT;
 }
 
 static bool is_disabled(int argc)
@@ -194,9 +218,12 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv, char
     if (is_disabled(argc))
         return;
     int is_known = own_program(program) == 0;
-    /* MPI_Init is present exactly if the program is linked with MPI. A rank's own preload list no longer
-     * has us. */
-    if (!dlsym(RTLD_DEFAULT, "MPI_Init") && !(is_known && late_is_rank(program, argc, argv))) {
+    /* A rank's own preload list no longer has us. */
+    enum linked linked = look_at_libraries();
+    if (linked == LINKED_OTHERWISE)
+        refuse("", argv[0],
+               " is linked with an Open MPI that is not called libmpi.so.40: it cannot be protected");
+    if (linked != LINKED && !(is_known && late_is_rank(program, argc, argv))) {
         dlopen_watch();
         return;
     }
@@ -209,7 +236,7 @@ __attribute__((constructor)) static void belay_entry(int argc, char **argv, char
 
 typedef int start_f(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
                     void (*)(void), void *);
-start_f __libc_start_main;
+__attribute__((visibility("default"))) start_f __libc_start_main;
 
 /*
  * Called by each program's first instructions. What a constructor as early as ours adds to the environment,

@@ -11,6 +11,7 @@
 #include "mpi-layer/api/api.h"
 #include "mpi-layer/fortran/names.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/table.h"
 
 typedef void copy_f(MPI_Fint *handle, MPI_Fint *keyval, void *extra_state, void *in, void *out,
                     MPI_Fint *flag, MPI_Fint *code);
@@ -25,17 +26,18 @@ struct callbacks {
 
 struct cell {
     MPI_Aint value; /* the attribute is its address */
-    struct cell *next;
+    struct table_entry entry;
 };
 
-static struct cell *cells;
+static struct table cells; /* by their addresses: what C has set is none of them */
 
-static struct cell **find_cell(const void *value)
+static struct cell *find_cell(const void *value)
 {
-    struct cell **link = &cells;
-    while (*link && (void *)*link != value)
-        link = &(*link)->next;
-    return link;
+    struct table_entry *e = table_first(&cells, table_mix((uintptr_t)value));
+    for (; e; e = table_next(e))
+        if ((void *)TABLE_OWNER(e, struct cell, entry) == value)
+            return TABLE_OWNER(e, struct cell, entry);
+    return NULL;
 }
 
 static void *new_cell(MPI_Aint value)
@@ -44,23 +46,22 @@ static void *new_cell(MPI_Aint value)
     if (!cell)
         return NULL;
     cell->value = value;
-    cell->next = cells;
-    cells = cell;
+    table_add(&cells, &cell->entry, table_mix((uintptr_t)cell));
     return cell;
 }
 
 static void free_cell(const void *value)
 {
-    struct cell **link = find_cell(value), *cell = *link;
-    if (cell) {
-        *link = cell->next;
-        arena_free(cell);
-    }
+    struct cell *cell = find_cell(value);
+    if (!cell)
+        return;
+    table_remove(&cells, &cell->entry);
+    arena_free(cell);
 }
 
 static MPI_Aint integer_of(void *value)
 {
-    const struct cell *cell = *find_cell(value);
+    const struct cell *cell = find_cell(value);
     return cell ? cell->value : (MPI_Aint)value;
 }
 
@@ -115,7 +116,7 @@ static struct callbacks *new_callbacks(copy_f *copy, delete_f *delete, MPI_Aint 
 
 /* ---- routines, the same for each class of objects ---- */
 
-#define ATTRIBUTES(type, name, lower, upper)                                                                 \
+#define ATTRIBUTES(type, name, lower)                                                                        \
     static int copy_##lower(type handle, int keyval, void *extra, void *in, void *out, int *flag)            \
     {                                                                                                        \
         return call_copy(P##name##_c2f(handle), keyval, extra, in, out, flag);                               \
@@ -152,7 +153,6 @@ static struct callbacks *new_callbacks(copy_f *copy, delete_f *delete, MPI_Aint 
         if (code)                                                                                            \
             *code = c;                                                                                       \
     }                                                                                                        \
-    FORTRAN_NAMES(lower##_create_keyval, upper##_CREATE_KEYVAL);                                             \
     void ompi_##lower##_get_attr_f(MPI_Fint *number, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag,      \
                                    MPI_Fint *code)                                                           \
     {                                                                                                        \
@@ -160,18 +160,16 @@ static struct callbacks *new_callbacks(copy_f *copy, delete_f *delete, MPI_Aint 
         if (code)                                                                                            \
             *code = c;                                                                                       \
     }                                                                                                        \
-    FORTRAN_NAMES(lower##_get_attr, upper##_GET_ATTR);                                                       \
     void ompi_##lower##_set_attr_f(MPI_Fint *number, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *code)      \
     {                                                                                                        \
         int c = set_##lower(*number, *keyval, *value);                                                       \
         if (code)                                                                                            \
             *code = c;                                                                                       \
-    }                                                                                                        \
-    FORTRAN_NAMES(lower##_set_attr, upper##_SET_ATTR)
+    }
 
-ATTRIBUTES(MPI_Comm, MPI_Comm, comm, COMM);
-ATTRIBUTES(MPI_Datatype, MPI_Type, type, TYPE);
-ATTRIBUTES(MPI_Win, MPI_Win, win, WIN);
+ATTRIBUTES(MPI_Comm, MPI_Comm, comm)
+ATTRIBUTES(MPI_Datatype, MPI_Type, type)
+ATTRIBUTES(MPI_Win, MPI_Win, win)
 
 /* ---- MPI-1's routines for communicators ---- */
 
@@ -181,7 +179,6 @@ void ompi_keyval_create_f(copy_f *copy, delete_f *delete, MPI_Fint *keyval, MPI_
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(keyval_create, KEYVAL_CREATE);
 
 void ompi_attr_get_f(MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value, MPI_Fint *flag, MPI_Fint *code)
 {
@@ -192,7 +189,6 @@ void ompi_attr_get_f(MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value, MPI_Fint
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(attr_get, ATTR_GET);
 
 void ompi_attr_put_f(MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value, MPI_Fint *code)
 {
@@ -200,4 +196,3 @@ void ompi_attr_put_f(MPI_Fint *comm, MPI_Fint *keyval, MPI_Fint *value, MPI_Fint
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(attr_put, ATTR_PUT);

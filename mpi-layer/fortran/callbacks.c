@@ -25,9 +25,8 @@ void ompi_op_create_f(operation_f *operation, MPI_Fint *commutes, MPI_Fint *numb
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(op_create, OP_CREATE);
 
-#define ERROR_HANDLERS(type, name, lower, upper)                                                             \
+#define ERROR_HANDLERS(type, name, lower)                                                                    \
     static void call_##lower##_handler(type *object, int *code, void *c, void *d, handler_f *handler)        \
     {                                                                                                        \
         MPI_Fint number = P##name##_c2f(*object);                                                            \
@@ -44,19 +43,17 @@ FORTRAN_NAMES(op_create, OP_CREATE);
             *number = PMPI_Errhandler_c2f(made);                                                             \
         if (code)                                                                                            \
             *code = c;                                                                                       \
-    }                                                                                                        \
-    FORTRAN_NAMES(lower##_create_errhandler, upper##_CREATE_ERRHANDLER)
+    }
 
-ERROR_HANDLERS(MPI_Comm, MPI_Comm, comm, COMM);
-ERROR_HANDLERS(MPI_File, MPI_File, file, FILE);
-ERROR_HANDLERS(MPI_Win, MPI_Win, win, WIN);
+ERROR_HANDLERS(MPI_Comm, MPI_Comm, comm)
+ERROR_HANDLERS(MPI_File, MPI_File, file)
+ERROR_HANDLERS(MPI_Win, MPI_Win, win)
 
 /* MPI-1's name of MPI_COMM_CREATE_ERRHANDLER. */
 void ompi_errhandler_create_f(handler_f *handler, MPI_Fint *number, MPI_Fint *code)
 {
     ompi_comm_create_errhandler_f(handler, number, code);
 }
-FORTRAN_NAMES(errhandler_create, ERRHANDLER_CREATE);
 
 /* ---- generalized requests ---- */
 
@@ -113,4 +110,3 @@ void ompi_grequest_start_f(void (*query)(MPI_Aint *, MPI_Fint *, MPI_Fint *),
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(grequest_start, GREQUEST_START);

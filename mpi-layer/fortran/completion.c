@@ -81,7 +81,6 @@ void ompi_wait_f(MPI_Fint *number, MPI_Fint *out, MPI_Fint *code)
         give_status(&status, out);
     give_code(c, code);
 }
-FORTRAN_NAMES(wait, WAIT);
 
 void ompi_test_f(MPI_Fint *number, MPI_Fint *flag, MPI_Fint *out, MPI_Fint *code)
 {
@@ -94,7 +93,6 @@ void ompi_test_f(MPI_Fint *number, MPI_Fint *flag, MPI_Fint *out, MPI_Fint *code
         give_status(&status, out);
     give_code(c, code);
 }
-FORTRAN_NAMES(test, TEST);
 
 /* ---- all ---- */
 
@@ -108,7 +106,6 @@ void ompi_waitall_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *out, MPI_Fint 
     }
     give_code(c, code);
 }
-FORTRAN_NAMES(waitall, WAITALL);
 
 void ompi_testall_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *flag, MPI_Fint *out, MPI_Fint *code)
 {
@@ -121,7 +118,6 @@ void ompi_testall_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *flag, MPI_Fint
     *flag = is_done;
     give_code(c, code);
 }
-FORTRAN_NAMES(testall, TESTALL);
 
 /* ---- any: the index of a completed one counts from 1 ---- */
 
@@ -144,7 +140,6 @@ void ompi_waitany_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *index, MPI_Fin
     *index = is_index(which) ? which + 1 : which;
     give_code(c, code);
 }
-FORTRAN_NAMES(waitany, WAITANY);
 
 void ompi_testany_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *index, MPI_Fint *flag, MPI_Fint *out,
                     MPI_Fint *code)
@@ -162,7 +157,6 @@ void ompi_testany_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *index, MPI_Fin
     *flag = is_done;
     give_code(c, code);
 }
-FORTRAN_NAMES(testany, TESTANY);
 
 /* ---- some ---- */
 
@@ -186,11 +180,9 @@ void ompi_waitsome_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *done, MPI_Fin
 {
     complete_some(PMPI_Waitsome, count, numbers, done, indices, out, code);
 }
-FORTRAN_NAMES(waitsome, WAITSOME);
 
 void ompi_testsome_f(MPI_Fint *count, MPI_Fint *numbers, MPI_Fint *done, MPI_Fint *indices, MPI_Fint *out,
                      MPI_Fint *code)
 {
     complete_some(PMPI_Testsome, count, numbers, done, indices, out, code);
 }
-FORTRAN_NAMES(testsome, TESTSOME);

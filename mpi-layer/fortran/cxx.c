@@ -1,6 +1,10 @@
-/* cxx.c - what the C++ bindings import from the library, and their routines that read its objects. */
+/* cxx.c - what the C++ bindings import from the library, and their routines that read its objects: see cxx.h.
+ */
+#include "mpi-layer/fortran/cxx.h"
+
 #include "mpi-layer/api/api.h"
 #include "mpi-layer/fortran/names.h"
+#include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/closure.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/handle.h"
@@ -14,7 +18,7 @@ void ompi_op_set_cxx_callback(MPI_Op op, void (*function)(void))
 
 enum cxx_comm_type { CXX_UNKNOWN = 0, CXX_INTRACOMM, CXX_INTERCOMM, CXX_CARTCOMM, CXX_GRAPHCOMM };
 
-int ompi_cxx_comm_get_type(MPI_Comm comm)
+int cxx_comm_type(MPI_Comm comm)
 {
     int is_inter = 0, topology = MPI_UNDEFINED;
     if (comm == MPI_COMM_NULL)
@@ -27,56 +31,56 @@ int ompi_cxx_comm_get_type(MPI_Comm comm)
                                    : CXX_INTRACOMM;
 }
 
-int ompi_cxx_errhandler_invoke_comm(MPI_Comm comm, int code, const char *message)
+int cxx_comm_invoke(MPI_Comm comm, int code)
 {
-    (void)message;
     return errors_raise(comm, code);
 }
 
-int ompi_cxx_errhandler_invoke_file(MPI_File file, int code, const char *message)
+int cxx_file_invoke(MPI_File file, int code)
 {
-    (void)message;
     return PMPI_File_call_errhandler(file, code);
 }
 
-/* ---- error handlers: the bindings' own function makes a C++ object and calls the user's ---- */
+/* ---- error handlers ---- */
 
-#define ERROR_HANDLERS(type, name, lower)                                                                    \
-    __attribute__((weak)) void ompi_mpi_cxx_##lower##_errhandler_invoke(type *object, int *code,             \
-                                                                        const char *message, void *handler); \
-    static void call_##lower##_handler(type *object, int *code, void *c, void *d, void *handler)             \
-    {                                                                                                        \
-        (void)c, (void)d; /* of variable arguments, which Open MPI does not use */                           \
-        ompi_mpi_cxx_##lower##_errhandler_invoke(object, code, NULL, handler);                               \
-    }                                                                                                        \
-    MPI_Errhandler ompi_cxx_errhandler_create_##lower(void (*handler)(void))                                 \
+struct cxx_handler { /* what the closure knows; it lives as long as the program, as the bindings' own do */
+    cxx_invoke_f *invoke;
+    void (*handler)(void);
+};
+
+/* c and d: of variable arguments, which Open MPI does not use. */
+static void call_handler(void *object, int *code, void *c, void *d, const struct cxx_handler *h)
+{
+    (void)c, (void)d;
+    h->invoke(object, code, NULL, (void *)h->handler);
+}
+
+static closure_f *bind(void (*handler)(void), cxx_invoke_f *invoke)
+{
+    struct cxx_handler *h = arena_alloc(sizeof *h);
+    closure_f *closure = NULL;
+    if (h) {
+        *h = (struct cxx_handler){invoke, handler};
+        closure = closure_new((closure_f *)call_handler, h);
+    }
+    if (!closure) {
+        arena_free(h);
+        errors_raise(NULL, MPI_ERR_NO_MEM);
+    }
+    return closure;
+}
+
+#define ERROR_HANDLERS(name, lower)                                                                          \
+    MPI_Errhandler cxx_##lower##_handler(void (*handler)(void), cxx_invoke_f *invoke)                        \
     {                                                                                                        \
         MPI_Errhandler made = MPI_ERRHANDLER_NULL;                                                           \
-        closure_f *closure = closure_new((closure_f *)call_##lower##_handler, (const void *)handler);        \
+        closure_f *closure = bind(handler, invoke);                                                          \
         if (closure)                                                                                         \
             P##name##_create_errhandler((name##_errhandler_function *)closure, &made);                       \
-        else                                                                                                 \
-            errors_raise(NULL, MPI_ERR_NO_MEM);                                                              \
         return made;                                                                                         \
     }                                                                                                        \
     extern int no_semicolon_##lower
 
-ERROR_HANDLERS(MPI_Comm, MPI_Comm, comm);
-ERROR_HANDLERS(MPI_File, MPI_File, file);
-ERROR_HANDLERS(MPI_Win, MPI_Win, win);
-
-/* ---- keyvals: the bindings' own functions find the user's by their extra state ---- */
-
-#define KEYVALS(name, lower)                                                                                 \
-    int ompi_cxx_attr_create_keyval_##lower(name##_copy_attr_function *copy,                                 \
-                                            name##_delete_attr_function *delete, int *keyval, void *extra,   \
-                                            int flags, void *unused)                                         \
-    {                                                                                                        \
-        (void)flags, (void)unused;                                                                           \
-        return P##name##_create_keyval(copy, delete, keyval, extra);                                         \
-    }                                                                                                        \
-    extern int no_semicolon_keyvals_##lower
-
-KEYVALS(MPI_Comm, comm);
-KEYVALS(MPI_Type, type);
-KEYVALS(MPI_Win, win);
+ERROR_HANDLERS(MPI_Comm, comm);
+ERROR_HANDLERS(MPI_File, file);
+ERROR_HANDLERS(MPI_Win, win);

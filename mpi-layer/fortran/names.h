@@ -12,18 +12,7 @@
 
 #define FORTRAN_ALIAS(routine, name) extern __typeof__(routine) name __attribute__((weak, alias(#routine)))
 
-/* lower: op_create, upper: OP_CREATE */
-#define FORTRAN_NAMES(lower, upper)                                                                          \
-    FORTRAN_ALIAS(ompi_##lower##_f, mpi_##lower);                                                            \
-    FORTRAN_ALIAS(ompi_##lower##_f, mpi_##lower##_);                                                         \
-    FORTRAN_ALIAS(ompi_##lower##_f, mpi_##lower##__);                                                        \
-    FORTRAN_ALIAS(ompi_##lower##_f, MPI_##upper);                                                            \
-    FORTRAN_ALIAS(ompi_##lower##_f, pmpi_##lower);                                                           \
-    FORTRAN_ALIAS(ompi_##lower##_f, pmpi_##lower##_);                                                        \
-    FORTRAN_ALIAS(ompi_##lower##_f, pmpi_##lower##__);                                                       \
-    FORTRAN_ALIAS(ompi_##lower##_f, PMPI_##upper)
-
-/* For those that the library has without a profiling name. */
+/* lower: dup_fn, upper: DUP_FN. These have no profiling names. */
 #define FORTRAN_NAMES_UNPROFILED(lower, upper)                                                               \
     FORTRAN_ALIAS(ompi_##lower##_f, mpi_##lower);                                                            \
     FORTRAN_ALIAS(ompi_##lower##_f, mpi_##lower##_);                                                         \

@@ -47,12 +47,10 @@ void ompi_register_datarep_f(const char *name, void *read, void *write, void *ex
                              MPI_Fint *code, int length)
 {
     (void)name, (void)read, (void)write, (void)extent, (void)extra, (void)length;
-    int c =
-        refuse("MPI_Register_datarep", "data representations of the application are not supported", NULL);
+    int c = refuse("MPI_Register_datarep", "data representations of the application are not supported", NULL);
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(register_datarep, REGISTER_DATAREP);
 
 void ompix_alltoallw_init_f(void)
 {

@@ -14,13 +14,20 @@ int ompi_fortran_string_f2c(const char *text, int length, char **out)
         text++;
     while (end > text && end[-1] == ' ')
         end--;
-    *out = strndup(text, (size_t)(end - text));
-    return *out ? SUCCESS : OUT_OF_RESOURCE;
+    size_t used = (size_t)(end - text);
+    *out = malloc(used + 1);
+    if (!*out)
+        return OUT_OF_RESOURCE;
+    memcpy(*out, text, used);
+    (*out)[used] = 0;
+    return SUCCESS;
 }
 
 int ompi_fortran_string_c2f(const char *text, char *out, int length)
 {
-    size_t used = strnlen(text, (size_t)length);
+    size_t used = 0;
+    while (used < (size_t)length && text[used])
+        used++;
     memcpy(out, text, used);
     memset(out + used, ' ', (size_t)length - used);
     return SUCCESS;

@@ -49,8 +49,8 @@ static int alltoallw(void *send, const MPI_Fint *send_counts, const MPI_Fint *se
         code = PMPI_Ialltoallw(from, send_counts, send_offsets, from_types, to, counts, offsets, to_types,
                                comm, request);
     else
-        code = PMPI_Alltoallw(from, send_counts, send_offsets, from_types, to, counts, offsets, to_types,
-                              comm);
+        code =
+            PMPI_Alltoallw(from, send_counts, send_offsets, from_types, to, counts, offsets, to_types, comm);
     free(to_types);
     free(from_types);
     return code;
@@ -65,7 +65,6 @@ void ompi_alltoallw_f(void *send, MPI_Fint *send_counts, MPI_Fint *send_offsets,
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(alltoallw, ALLTOALLW);
 
 void ompi_ialltoallw_f(void *send, MPI_Fint *send_counts, MPI_Fint *send_offsets, MPI_Fint *send_types,
                        void *receive, MPI_Fint *counts, MPI_Fint *offsets, MPI_Fint *types, MPI_Fint *comm,
@@ -79,7 +78,6 @@ void ompi_ialltoallw_f(void *send, MPI_Fint *send_counts, MPI_Fint *send_offsets
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(ialltoallw, IALLTOALLW);
 
 /* The Fortran types of a class, NULL for one that there is not. */
 static MPI_Datatype matching_type(int class, int bytes)
@@ -108,11 +106,10 @@ void ompi_type_match_size_f(MPI_Fint *class, MPI_Fint *bytes, MPI_Fint *number, 
     if (code)
         *code = c;
 }
-FORTRAN_NAMES(type_match_size, TYPE_MATCH_SIZE);
 
 /* ---- groups: the library's routines read the new integer from its own object ---- */
 
-#define GROUP_OF_RANKS(name, lower, upper, ranks_type)                                                       \
+#define GROUP_OF_RANKS(name, lower, ranks_type)                                                              \
     void ompi_##lower##_f(MPI_Fint *group, MPI_Fint *n, ranks_type ranks, MPI_Fint *made, MPI_Fint *code)    \
     {                                                                                                        \
         MPI_Group new = MPI_GROUP_NULL;                                                                      \
@@ -121,10 +118,9 @@ FORTRAN_NAMES(type_match_size, TYPE_MATCH_SIZE);
             *made = PMPI_Group_c2f(new);                                                                     \
         if (code)                                                                                            \
             *code = c;                                                                                       \
-    }                                                                                                        \
-    FORTRAN_NAMES(lower, upper)
+    }
 
-#define GROUP_OF_TWO(name, lower, upper)                                                                     \
+#define GROUP_OF_TWO(name, lower)                                                                            \
     void ompi_##lower##_f(MPI_Fint *one, MPI_Fint *two, MPI_Fint *made, MPI_Fint *code)                      \
     {                                                                                                        \
         MPI_Group new = MPI_GROUP_NULL;                                                                      \
@@ -133,15 +129,14 @@ FORTRAN_NAMES(type_match_size, TYPE_MATCH_SIZE);
             *made = PMPI_Group_c2f(new);                                                                     \
         if (code)                                                                                            \
             *code = c;                                                                                       \
-    }                                                                                                        \
-    FORTRAN_NAMES(lower, upper)
+    }
 
 typedef int range[3];
 
-GROUP_OF_RANKS(MPI_Group_incl, group_incl, GROUP_INCL, MPI_Fint *);
-GROUP_OF_RANKS(MPI_Group_excl, group_excl, GROUP_EXCL, MPI_Fint *);
-GROUP_OF_RANKS(MPI_Group_range_incl, group_range_incl, GROUP_RANGE_INCL, range *);
-GROUP_OF_RANKS(MPI_Group_range_excl, group_range_excl, GROUP_RANGE_EXCL, range *);
-GROUP_OF_TWO(MPI_Group_union, group_union, GROUP_UNION);
-GROUP_OF_TWO(MPI_Group_intersection, group_intersection, GROUP_INTERSECTION);
-GROUP_OF_TWO(MPI_Group_difference, group_difference, GROUP_DIFFERENCE);
+GROUP_OF_RANKS(MPI_Group_incl, group_incl, MPI_Fint *)
+GROUP_OF_RANKS(MPI_Group_excl, group_excl, MPI_Fint *)
+GROUP_OF_RANKS(MPI_Group_range_incl, group_range_incl, range *)
+GROUP_OF_RANKS(MPI_Group_range_excl, group_range_excl, range *)
+GROUP_OF_TWO(MPI_Group_union, group_union)
+GROUP_OF_TWO(MPI_Group_intersection, group_intersection)
+GROUP_OF_TWO(MPI_Group_difference, group_difference)

@@ -34,30 +34,37 @@ static const struct {
              {" lo", ADVICE_LOCKED},     {" lf", ADVICE_LOCKED_ON_FAULT}, {" ht", ADVICE_HUGE},
              {" nr", ADVICE_UNRESERVED}, {" sl", ADVICE_SEALED}};
 
-static void note_flags(const struct vk_advice *found, const char *text)
+/* Returns 0, or -1: out of memory. */
+static int note_flags(const struct vk_advice *found, const char *text)
 {
     uint32_t flags = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         flags |= strstr(text, names[i].name) ? names[i].flag : 0;
     bool is_needed = layout_is_upper(&GATE->layout, found->start, found->end) && (flags & ~ADVICE_UNRESERVED);
-    struct vk_advice *record = is_needed ? next_record() : NULL;
-    if (record) {
-        *record = *found;
-        record->flags = flags;
-    }
+    if (!is_needed)
+        return 0;
+    struct vk_advice *record = next_record();
+    if (!record)
+        return -1;
+    *record = *found;
+    record->flags = flags;
+    return 0;
 }
 
 /* By /proc/self/smaps, which takes long: only once such advice has been given. */
-void advice_note(void)
+const char *advice_note(void)
 {
     char line[4352];
     struct vk_advice found = {0};
     uint64_t first, second;
-    FILE *file = VK->has_advice ? fopen("/proc/self/smaps", "re") : NULL;
+    int result = 0;
     VK->advice_count = 0;
-    while (file && fgets(line, sizeof line, file)) {
+    if (!VK->has_advice)
+        return NULL;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file && result == 0 && fgets(line, sizeof line, file)) {
         if (!strncmp(line, FLAGS, strlen(FLAGS)))
-            note_flags(&found, line);
+            result = note_flags(&found, line);
         else if (sscanf(line, "KernelPageSize: %" SCNu64, &first) == 1)
             found.page_bytes = first << 10;
         else if (sscanf(line, "%" SCNx64 "-%" SCNx64, &first, &second) == 2)
@@ -65,6 +72,7 @@ void advice_note(void)
     }
     if (file)
         fclose(file);
+    return file && result == 0 ? NULL : "what it has advised about its memory cannot be noted";
 }
 
 /* What one mapping was may have become several since, to an image. */

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The rank parks. */
-void advice_note(void);
+/* The rank parks. NULL, or why it cannot be noted. */
+const char *advice_note(void);
 /* Is the memory that begins there to be mapped with MAP_GROWSDOWN? */
 bool advice_is_growing(uint64_t start);
 /* Flags to map the memory that begins there with huge pages, MAP_NORESERVE among them; 0: it had none. */

@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 20
+#define LAYER_LAYOUT_VERSION 21
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -251,6 +251,8 @@ struct vk {
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
     struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (line.c) */
     struct thread *mpi_thread;    /* the one that initialised MPI */
+    /* 64: what stand-ins of MPI's other libraries call (fortran/bindings.h) */
+    const struct bindings *bindings;
     struct vk_action actions[65];
     uint64_t handlers[65]; /* the last one that each signal had */
     uint64_t actions_set;  /* bits of signals whose action the application has set */
@@ -304,7 +306,9 @@ struct vk {
     uint32_t held_cwd;           /* ... if no path leads there: in the parcel, as in struct fd_record */
     uint32_t noted_pid;          /* of the process, at parking */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
-    char libmpi[4096];           /* our library: what a path of the real one means to the application */
+    char stand_ins[4096]; /* the folder of our libraries that stand in for MPI's */
+    /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */
+    char stood_for[3][4096];
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */
     uint64_t arguments[2], variables[2], auxiliary[2];
     uint32_t umask;
@@ -340,12 +344,13 @@ struct gate {
     void (*wait_command)(uint32_t seen, uint32_t timeout_ms);
     /* The lower half's symbol `name` (of libmpi and what it needs), NULL if there is none. */
     void *(*symbol)(const char *name);
-    /* Note descriptors, timers, clocks for the image. */
-    void (*note_process)(void);
+    /* Note descriptors, timers, clocks for the image. NULL, or why that cannot be done. */
+    const char *(*note_process)(void);
     /* Set the kernel's mask of the calling thread, but for SIGSYS; the one before. [any] */
     uint64_t (*set_signal_mask)(uint64_t mask);
-    /* Note what the kernel knows of the calling thread; all its signals are blocked. [any] */
-    void (*note_thread)(void);
+    /* Note what the kernel knows of the calling thread; all its signals are blocked. The same returns. [any]
+     */
+    const char *(*note_thread)(void);
     /*
      * Park every other thread of the application / let them go. park_threads() returns 0 if another thread
      * has become the leader meanwhile. [any]
@@ -354,8 +359,8 @@ struct gate {
     void (*release_threads)(void);
     /* The rank has announced how it ends. [any] */
     void (*announce_exit)(uint32_t kind, int status);
-    /* Fault points (common/fault), named for the rank's control page. */
-    void (*fault)(const char *point, uint64_t line);
+    /* Fault points (common/fault), of this rank. 1: the step is to fail. */
+    int (*fault)(const char *point, uint64_t line);
     /* A line on the launcher's standard error: "belay: rank N: text". */
     void (*say)(const char *text);
     /* CLOCK_MONOTONIC in ns. [any] */

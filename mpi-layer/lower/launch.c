@@ -67,7 +67,7 @@ extern void vk_trampoline_entry(void);
 static struct rank rank; /* this process's; the gate's functions need it */
 
 struct paths { /* what lies beside this program */
-    char vdso[PATH_MAX], stub[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
+    char vdso[PATH_MAX], stand_ins[PATH_MAX], belayd[PATH_MAX], preload[PATH_MAX];
 };
 
 struct options {
@@ -170,9 +170,9 @@ static void gate_announce_exit(uint32_t kind, int status)
         wait_for_answer();
 }
 
-static void gate_fault(const char *point, uint64_t line)
+static int gate_fault(const char *point, uint64_t line)
 {
-    fault_hit(point, (int)rank.rank, line);
+    return fault_hit(point, (int)rank.rank, line);
 }
 
 /* What a wrapper is about to do; one thread at a time is in a wrapper. */
@@ -203,19 +203,22 @@ static void leave_tracking(void)
     rank.control->tracking_fd = 0;
 }
 
-static void gate_note_process(void)
+static const char *gate_note_process(void)
 {
     leave_tracking();
     shares_begin();
     process_note();
-    mapped_note_identities();
+    const char *failure = mapped_note_identities();
     shares_end(rank.control);
     limits_note();
-    advice_note();
+    if (!failure)
+        failure = advice_note();
     arguments_note();
     settings_note();
     unseen_note_transports();
-    vk_undo_begin_line(rank.control->line);
+    if (!failure)
+        vk_undo_begin_line(rank.control->line);
+    return failure;
 }
 
 /* ---- setting up ---- */
@@ -229,7 +232,7 @@ static int find_paths(struct paths *paths, struct belay_error *err)
         return belay_error_errno(err, "cannot find my own path");
     *slash = 0;
     snprintf(paths->vdso, sizeof paths->vdso, "%s/belay-vdso.so", self);
-    snprintf(paths->stub, sizeof paths->stub, "%s/libmpi.so.40", self);
+    snprintf(paths->stand_ins, sizeof paths->stand_ins, "%s/", self);
     snprintf(paths->belayd, sizeof paths->belayd, "%s/belayd", self);
     snprintf(paths->preload, sizeof paths->preload, "%s/libbelay.so", self);
     return 0;
@@ -322,30 +325,25 @@ static void fill_gate(void)
 
 static bool is_own_variable(const char *variable)
 {
-    static const char *const own[] = {
-        "BELAY_UPPER_PRELOAD=", "BELAY_LINKED_TOOLS=", "LD_PRELOAD=", "OMPI_MCA_opal_signal="};
+    static const char *const own[] = {"BELAY_UPPER_PRELOAD=", "LD_PRELOAD=", "OMPI_MCA_opal_signal="};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strncmp(variable, own[i], strlen(own[i])))
             return true;
     return false;
 }
 
-/*
- * The upper half's environment: ours plus our libmpi, behind the user's own preloads and the tools that the
- * program is linked with. The first space ends what the application's children are to get (half.c).
- */
-static char **upper_environment(const char *stub)
+/* The upper half's environment: ours, with the user's own preloads. */
+static char **upper_environment(void)
 {
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
     char **out = calloc(count + 2, sizeof *out);
-    const char *preload = getenv("BELAY_UPPER_PRELOAD"), *tools = getenv("BELAY_LINKED_TOOLS");
+    const char *preload = getenv("BELAY_UPPER_PRELOAD");
     for (size_t i = 0; out && i < count; i++)
         if (!is_own_variable(environ[i]))
             out[used++] = environ[i];
-    if (out &&
-        asprintf(&out[used], "LD_PRELOAD=%s %s %s", preload ? preload : "", tools ? tools : "", stub) < 0)
+    if (out && preload && *preload && asprintf(&out[used], "LD_PRELOAD=%s", preload) < 0)
         return NULL;
     return out;
 }
@@ -367,13 +365,13 @@ static void start_program(const struct paths *paths, const char *program, const 
     struct loader_start start = {.name = options->executed ? options->executed : program,
                                  .program = &elf,
                                  .argv = options->command,
-                                 .envp = upper_environment(paths->stub)};
+                                 .envp = upper_environment()};
     if (!start.envp) {
         belay_error_set(err, ENOMEM, "no memory");
         return;
     }
     snprintf(VK->exe, sizeof VK->exe, "%s", program);
-    snprintf(VK->libmpi, sizeof VK->libmpi, "%s", paths->stub);
+    snprintf(VK->stand_ins, sizeof VK->stand_ins, "%s", paths->stand_ins);
     VK->is_patching = !getenv("BELAY_NO_PATCH");
     if (loader_map(program, &elf, err))
         return;

@@ -46,7 +46,8 @@ static char *path_of(char *line, bool *is_writable)
     return is_upper && is_named && sharing == 's' ? line + path_at : NULL;
 }
 
-static void for_each(bool is_writable_only, mapped_visit_f *visit)
+/* False: the mappings cannot be looked at. */
+static bool for_each(bool is_writable_only, mapped_visit_f *visit)
 {
     char *line = NULL;
     size_t bytes = 0;
@@ -62,6 +63,7 @@ static void for_each(bool is_writable_only, mapped_visit_f *visit)
     free(line);
     if (maps)
         fclose(maps);
+    return maps || !VK->has_shared_files;
 }
 
 /* The agent keeps files in memory with the memory of the ranks: node-agent/shared. */
@@ -90,6 +92,8 @@ const struct file_id *mapped_identity(const char *path)
     return NULL;
 }
 
+static bool is_table_full; /* there is no memory for a larger one */
+
 /* The table is in saved memory and only grows. */
 static void note_identity(const char *path)
 {
@@ -99,6 +103,7 @@ static void note_identity(const char *path)
         uint64_t capacity = VK->shared_capacity ? 2 * VK->shared_capacity : 4;
         struct vk_shared_file *table =
             vk_larger(VK->shared_files, VK->shared_count * sizeof *table, capacity * sizeof *table);
+        is_table_full = !table;
         if (!table)
             return;
         VK->shared_files = table;
@@ -109,8 +114,11 @@ static void note_identity(const char *path)
     reopen_identify(path, &file->id);
 }
 
-void mapped_note_identities(void)
+const char *mapped_note_identities(void)
 {
     VK->shared_count = 0;
-    for_each(false, note_identity);
+    is_table_full = false;
+    if (for_each(false, note_identity) && !is_table_full)
+        return NULL;
+    return "the files that it has mapped cannot be noted";
 }

@@ -10,8 +10,8 @@
  */
 void mapped_note_files(void);
 
-/* At a line: note which files are mapped shared, in struct vk. */
-void mapped_note_identities(void);
+/* At a line: note which files are mapped shared, in struct vk. Returns NULL, or why that cannot be done. */
+const char *mapped_note_identities(void);
 
 /* The file that was mapped shared by this path, as noted; NULL: none. */
 const struct file_id *mapped_identity(const char *path);

@@ -152,6 +152,13 @@ long vk_file_syscall(long nr, const long args[6]);
 extern const unsigned vk_file_ioctls[];
 long vk_file_open(long nr, long a, long b, long c, long d);
 
+/*
+ * Is this a library of MPI's that we stand in for, or the installed one behind it (vk_stand_in.c), to be
+ * opened for reading? The second opens it then, with what a call of open returns in *result.
+ */
+bool vk_stand_in_is(const char *path, long flags);
+bool vk_stand_in_open(long folder, const char *path, long flags, long *result);
+
 /* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
 static inline void vk_note_unseen(uint32_t how)
 {
@@ -281,8 +288,11 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext);
 void vk_threads_lock(void);
 void vk_threads_unlock(void);
 void vk_park_event(void);
-/* What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. */
-void vk_thread_note(void);
+/*
+ * What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. NULL, or why it cannot
+ * be noted.
+ */
+const char *vk_thread_note(void);
 /* Restart: forget what the new process was started with. */
 void vk_pending_drop(void);
 void vk_thread_restore(struct thread *self);

@@ -247,29 +247,12 @@ long vk_file_syscall(long nr, const long args[6])
     return result;
 }
 
-/* libmpi.so, libmpi.so.40, libmpi.so.40.30.4 in whatever folder */
-static bool is_libmpi(const char *path)
-{
-    const char *name = path, *expected = "libmpi.so";
-    for (const char *at = path; *at; at++)
-        if (*at == '/')
-            name = at + 1;
-    while (*expected && *name == *expected)
-        name++, expected++;
-    return !*expected && (!*name || (name[0] == '.' && name[1] == '4' && name[2] == '0'));
-}
-
-/*
- * A program that loads the library by a path, not by its name, would get a second one, in the wrong half.
- * ld.so knows by device and inode that it has ours. A program that reads its own file wants its symbols.
- */
+/* A program that reads its own file wants its symbols. */
 static long path_of(long path, long flags)
 {
     if ((flags & (O_ACCMODE | O_CREAT | O_PATH)) != O_RDONLY || !path)
         return path;
-    if (vk_is_own_exe((const char *)path))
-        return (long)VK->exe;
-    return VK->libmpi[0] && vk_is_rank() && is_libmpi((const char *)path) ? (long)VK->libmpi : path;
+    return vk_is_own_exe((const char *)path) ? (long)VK->exe : path;
 }
 
 bool vk_file_is_open(long nr)
@@ -298,7 +281,7 @@ bool vk_file_is_open_wait(long nr, long a, long b, long c)
     if ((flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_DIRECT)) || (flags & O_ACCMODE) == O_RDWR)
         return false;
     if (!(flags & (O_CREAT | O_TRUNC)))
-        return path_of(path, flags) == path;
+        return path_of(path, flags) == path && !vk_stand_in_is((const char *)path, flags);
     return !(flags & O_EXCL) && raw4(SYS_newfstatat, has_folder ? a : AT_FDCWD, path, &st, 0) == 0 &&
            S_ISFIFO(st.st_mode);
 }
@@ -308,14 +291,20 @@ long vk_file_open(long nr, long a, long b, long c, long d)
     long flags = open_flags(nr, b, c);
     bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
     struct vk_undo_change change;
+    long fd;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
+    if (vk_stand_in_open(has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags, &fd)) {
+        if (fd >= 0 && vk_is_own_process())
+            vk_fd_add(fd);
+        return fd;
+    }
     if (has_folder)
         b = path_of(b, flags);
     else
         a = path_of(a, flags);
     vk_undo_open(&change, has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags);
-    long fd = raw4(nr, a, b, c, d);
+    fd = raw4(nr, a, b, c, d);
     vk_undo_opened(&change, fd);
     if (vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
         vk_fd_add(fd);

@@ -17,14 +17,19 @@
 #define INFO_BYTES 128
 #define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */
 
-/* The mask behind "SigPnd:" of the calling thread's status: pending for itself, not for the process. */
-static uint64_t own_pending(void)
+/*
+ * The mask behind "SigPnd:" of the calling thread's status: pending for itself, not for the process. 0 with
+ * *failure if it cannot be read.
+ */
+static uint64_t own_pending(const char **failure)
 {
     static const char word[] = "SigPnd:\t";
     char text[512];
     size_t matched = 0;
     uint64_t mask = 0;
     long fd = raw3(SYS_open, "/proc/thread-self/status", 0, 0), got = 0;
+    if (fd < 0)
+        *failure = "its pending signals cannot be told from one another: no descriptor is left";
     for (bool is_done = fd < 0; !is_done && (got = raw3(SYS_read, fd, text, sizeof text)) > 0;)
         for (long i = 0; i < got && !is_done; i++) {
             char c = text[i];
@@ -56,11 +61,13 @@ static void *reserve_info(struct signal_queue *queue)
     return queue->infos[queue->count];
 }
 
-/* Take one pending signal of the set into the queue. False: there is none (any more). */
-static bool take(struct signal_queue *queue, uint64_t set)
+/* Take one pending signal of the set into the queue. False: there is none (any more), or *failure. */
+static bool take(struct signal_queue *queue, uint64_t set, const char **failure)
 {
     static const int64_t now[2];
     void *info = reserve_info(queue);
+    if (!info)
+        *failure = "its pending signals cannot be noted: no memory";
     if (!info || raw4(SYS_rt_sigtimedwait, &set, info, now, 8) < 0)
         return false;
     queue->count++;
@@ -69,10 +76,10 @@ static bool take(struct signal_queue *queue, uint64_t set)
 
 /* The kernel gives a thread's own signals first; a number that is pending for the process as well comes next.
  */
-static void take_own(struct thread *self, uint64_t pending)
+static void take_own(struct thread *self, uint64_t pending, const char **failure)
 {
-    for (uint64_t own = own_pending() & pending; own; own = own_pending() & pending)
-        if (!take(&self->signals, own & -own))
+    for (uint64_t own = own_pending(failure) & pending; own; own = own_pending(failure) & pending)
+        if (!take(&self->signals, own & -own, failure))
             return;
 }
 
@@ -96,7 +103,7 @@ static void send_again(const struct signal_queue *queue, const struct thread *to
 }
 
 /* The main thread notes those of the process: only it may send any siginfo to the process again. */
-static void note_pending(struct thread *self)
+static void note_pending(struct thread *self, const char **failure)
 {
     uint64_t pending = 0;
     bool is_main = self == VK->threads;
@@ -109,8 +116,8 @@ static void note_pending(struct thread *self)
     pending &= ~VK_SIGNAL_BIT(SIGSYS); /* CONTROL_SIGNAL may be the application's; ours does no harm */
     if (!pending)
         return;
-    take_own(self, pending);
-    while (is_main && take(&VK->signals, pending))
+    take_own(self, pending, failure);
+    while (is_main && !*failure && take(&VK->signals, pending, failure))
         ;
     send_again(&self->signals, self);
     if (is_main)
@@ -136,14 +143,16 @@ static int64_t processor_ns(const struct thread *self)
     return now[0] * 1000000000 + now[1] + self->cpu_offset_ns;
 }
 
-void vk_thread_note(void)
+const char *vk_thread_note(void)
 {
     struct thread *self = thread_self();
+    const char *failure = NULL;
     raw2(SYS_sigaltstack, 0, self->alt_stack);
     raw2(SYS_prctl, PR_GET_NAME, self->name);
     vk_settings_read(&self->settings);
-    note_pending(self);
+    note_pending(self, &failure);
     self->cpu_noted_ns = processor_ns(self);
+    return failure;
 }
 
 void vk_thread_restore(struct thread *self)

@@ -10,11 +10,24 @@
 
 #include <stdint.h>
 
-/* Tell a rank that its send `request` has been received. Inside a wrapper; no line may be draining. */
-void ack_send(int world_rank, uint64_t request);
+/* Which send: the sender's request, and the serial of its synchronous send. Sent as it is. */
+struct ack {
+    uint64_t request, serial;
+};
 
-/* The same from within a drain: remembered, and sent by ack_send_later() when the line is over. */
-void ack_later(int world_rank, uint64_t request);
+/* Acknowledgements to one rank that have not been sent. */
+struct owed {
+    struct owed *next;
+    int world_rank;
+    uint32_t count;
+    struct ack acks[];
+};
+
+/* Tell a rank that its send has been received. Inside a wrapper; no line may be draining. */
+void ack_send(int world_rank, uint64_t request, uint64_t serial);
+
+/* From within a drain: remembered, and sent by ack_send_later() when the line is over. It owns the memory. */
+void ack_later(struct owed *owed);
 void ack_send_later(void);
 
 /* Complete the held requests whose acknowledgements have come. */

@@ -5,9 +5,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "mpi-layer/lower/rawsys.h" /* not a function that the application may have of its own */
+
 #define MIN_SHIFT 5  /* 32 bytes, header included */
 #define MAX_SHIFT 16 /* 64 KiB; beyond it a mapping of its own */
 #define CHUNK_BYTES (1ul << 20)
+#define BALLAST_BYTES (8ul << 20)
 
 struct header { /* before every block */
     uint64_t shift; /* class, or 0: a mapping of its own ... */
@@ -21,11 +24,15 @@ struct free_block {
 
 static struct free_block *free_lists[MAX_SHIFT + 1];
 static char *chunk, *chunk_end; /* what is left of the newest chunk */
+static void *ballast;           /* NULL: it has been given up */
 
 static void *map(size_t bytes)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (bytes > PTRDIFF_MAX)
+        return NULL;
+    long at =
+        raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
 static struct header *alloc_large(size_t bytes)
@@ -72,10 +79,23 @@ void arena_free(void *block)
         return;
     struct header *header = (struct header *)block - 1;
     if (!header->shift) {
-        munmap(header, header->bytes);
+        raw2(SYS_munmap, header, header->bytes);
         return;
     }
     struct free_block *freed = (struct free_block *)(void *)header;
     freed->next = free_lists[header->shift];
     free_lists[header->shift] = freed;
+}
+
+void arena_take_ballast(void)
+{
+    if (!ballast)
+        ballast = map(BALLAST_BYTES);
+}
+
+void arena_drop_ballast(void)
+{
+    if (ballast)
+        raw2(SYS_munmap, ballast, BALLAST_BYTES);
+    ballast = NULL;
 }

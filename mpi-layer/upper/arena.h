@@ -14,4 +14,12 @@ void *arena_alloc(size_t bytes);
 /* Give back what arena_alloc() returned; NULL is accepted. */
 void arena_free(void *block);
 
+/*
+ * Some address space is held back, which costs no memory: a drain gives it up while it lasts, so that its own
+ * records, and those of the library below, find room in a process that has come to its limit (RLIMIT_AS).
+ * Taking it back may fail, which nobody notices before the next time.
+ */
+void arena_take_ballast(void);
+void arena_drop_ballast(void);
+
 #endif

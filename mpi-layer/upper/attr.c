@@ -6,6 +6,7 @@
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/table.h"
 
 #define FIRST_KEYVAL 1024 /* above the predefined ones */
 
@@ -14,6 +15,7 @@ typedef int copy_f(void *object, int keyval, void *extra_state, void *value, voi
 typedef int delete_f(void *object, int keyval, void *value, void *extra_state);
 
 struct keyval {
+    struct table_entry entry;
     int number;
     enum handle_kind kind; /* of the objects that it is for */
     int is_freed;          /* by the application; attributes may still use it */
@@ -21,7 +23,6 @@ struct keyval {
     copy_f *copy;
     delete_f *delete;
     void *extra_state;
-    struct keyval *next;
 };
 
 struct attribute {
@@ -30,13 +31,13 @@ struct attribute {
     struct attribute *next; /* newest first */
 };
 
-static const int predefined_keys[] = {MPI_TAG_UB, MPI_HOST, MPI_IO, MPI_WTIME_IS_GLOBAL, MPI_UNIVERSE_SIZE,
-                                      MPI_APPNUM, MPI_LASTUSEDCODE};
+static const int predefined_keys[] = {MPI_TAG_UB,        MPI_HOST,   MPI_IO,          MPI_WTIME_IS_GLOBAL,
+                                      MPI_UNIVERSE_SIZE, MPI_APPNUM, MPI_LASTUSEDCODE};
 #define PREDEFINED_KEYS (sizeof predefined_keys / sizeof predefined_keys[0])
 
 static int predefined_values[PREDEFINED_KEYS];
 static int predefined_present[PREDEFINED_KEYS];
-static struct keyval *keyvals;
+static struct table keyvals;
 static int next_keyval = FIRST_KEYVAL;
 
 void attr_bind_predefined(void)
@@ -51,20 +52,20 @@ void attr_bind_predefined(void)
 
 static struct keyval *find_keyval(enum handle_kind kind, int number)
 {
-    struct keyval *k = keyvals;
-    while (k && (k->number != number || k->kind != kind))
-        k = k->next;
-    return k;
+    struct table_entry *e = table_first(&keyvals, table_hash(kind, number, 0));
+    for (; e; e = table_next(e)) {
+        struct keyval *k = TABLE_OWNER(e, struct keyval, entry);
+        if (k->number == number && k->kind == kind)
+            return k;
+    }
+    return NULL;
 }
 
 static void drop_keyval(struct keyval *keyval)
 {
-    struct keyval **link = &keyvals;
     if (!keyval->is_freed || keyval->references)
         return;
-    while (*link != keyval)
-        link = &(*link)->next;
-    *link = keyval->next;
+    table_remove(&keyvals, &keyval->entry);
     arena_free(keyval);
 }
 
@@ -143,8 +144,8 @@ static int create_keyval(enum handle_kind kind, copy_f *copy, delete_f *delete, 
     struct keyval *k = arena_alloc(sizeof *k);
     if (!k)
         return MPI_ERR_NO_MEM;
-    *k = (struct keyval){next_keyval++, kind, 0, 0, copy, delete, extra_state, keyvals};
-    keyvals = k;
+    *k = (struct keyval){{0}, next_keyval++, kind, 0, 0, copy, delete, extra_state};
+    table_add(&keyvals, &k->entry, table_hash(kind, k->number, 0));
     *keyval = k->number;
     return MPI_SUCCESS;
 }

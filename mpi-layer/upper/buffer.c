@@ -27,7 +27,7 @@ static bool has_room(uint64_t bytes)
 {
     uint64_t limit = attached ? (uint64_t)attached_bytes : 0;
     if (used_bytes + bytes > limit)
-        request_reap_orphans();
+        request_reap_all();
     return used_bytes + bytes <= limit;
 }
 
@@ -76,9 +76,9 @@ int buffer_send(const void *buf, int count, MPI_Datatype type, int dest, int tag
 
 static struct request *first_buffered(void)
 {
-    struct request *r = used_bytes ? request_first() : NULL;
+    struct request *r = used_bytes ? request_first_orphan() : NULL;
     while (r && !r->buffered_bytes)
-        r = r->next;
+        r = r->next_orphan;
     return r;
 }
 
@@ -87,7 +87,7 @@ void buffer_flush(void)
     struct request *r;
     while ((r = first_buffered())) {
         wait_done(r);
-        request_reap_orphans();
+        request_reap_all();
     }
     wait_over();
 }

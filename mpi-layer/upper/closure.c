@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "mpi-layer/lower/rawsys.h"
+
 #define PAGE_BYTES 4096
 #define CLOSURES (PAGE_BYTES / sizeof(union code))
 
@@ -41,16 +43,17 @@ static void write_code(union code *code)
 /* A page of code, which is not writable once it is executable, and its page of cells. */
 static void add_page(void)
 {
-    unsigned char *page =
-        mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
+    long at = raw_syscall(SYS_mmap, 0, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                          -1, 0);
+    if (at < 0 && at > -4096)
         return;
+    unsigned char *page = (unsigned char *)at;
     union code *code = (union code *)page;
     struct cell *cells = (struct cell *)(void *)(page + PAGE_BYTES);
     for (size_t i = 0; i < CLOSURES; i++)
         write_code(&code[i]);
-    if (mprotect(page, PAGE_BYTES, PROT_READ | PROT_EXEC)) {
-        munmap(page, 2 * PAGE_BYTES);
+    if (raw3(SYS_mprotect, page, PAGE_BYTES, PROT_READ | PROT_EXEC)) {
+        raw2(SYS_munmap, page, 2 * PAGE_BYTES);
         return;
     }
     for (size_t i = 0; i < CLOSURES; i++) {

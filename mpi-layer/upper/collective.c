@@ -75,9 +75,9 @@ static void pass_gate(struct control *control, struct comm *c)
     GATE->notify();
 }
 
-void collective_enter(MPI_Comm comm)
+void collective_enter_as(MPI_Comm comm, const char *function)
 {
-    wrapper_enter();
+    wrapper_enter_as(function);
     struct comm *c = comm_of(comm);
     struct control *control = half_control(); /* a restart changes it: read inside the wrapper */
     if (UNLIKELY(!c))

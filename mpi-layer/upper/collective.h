@@ -15,7 +15,9 @@
  * "inside" and no line is taken, so real handles are valid. An invalid communicator is let through: the
  * library reports it. collective_leave() takes any value.
  */
-void collective_enter(MPI_Comm comm);
+void collective_enter_as(MPI_Comm comm, const char *function);
 void collective_leave(MPI_Comm comm);
+
+#define collective_enter(comm) collective_enter_as(comm, __func__)
 
 #endif

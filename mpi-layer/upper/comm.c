@@ -6,6 +6,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/drained.h"
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/info.h"
 #include "mpi-layer/upper/topology.h"
@@ -14,7 +15,8 @@
 #define SELF_ID 2
 #define ACKS_ID 3
 
-static struct comm *first, **end = &first; /* all communicators */
+static struct comm *first, *last; /* all communicators */
+static struct table by_id;
 static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
 static MPI_Comm acks;
 static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
@@ -52,25 +54,16 @@ void *comm_private_end(void)
 
 struct comm *comm_by_id(uint64_t id)
 {
-    struct comm *c = first;
-    while (c && c->id != id)
-        c = c->next;
-    return c;
-}
-
-/* Finalizer of MurmurHash3 (Appleby): every input bit changes every output bit with probability 1/2. */
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdull;
-    x ^= x >> 33;
-    x *= 0xc4ceb9fe1a85ec53ull;
-    return x ^ x >> 33;
+    struct table_entry *e = table_first(&by_id, table_mix(id));
+    for (; e; e = table_next(e))
+        if (TABLE_OWNER(e, struct comm, entry)->id == id)
+            return TABLE_OWNER(e, struct comm, entry);
+    return NULL;
 }
 
 static uint64_t make_id(uint64_t parent, uint64_t creation, uint64_t leader)
 {
-    uint64_t id = mix(mix(mix(parent) + creation) + leader);
+    uint64_t id = table_mix(table_mix(table_mix(parent) + creation) + leader);
     return id > ACKS_ID ? id : id + ACKS_ID + 1;
 }
 
@@ -145,7 +138,6 @@ static int record_fill(struct comm *c, void *real)
     lower_MPI_Comm_rank(real, &c->rank);
     find_members(c, real);
     c->peers = arena_alloc((size_t)c->size * sizeof *c->peers + 1);
-    c->drained_end = &c->drained;
     return !c->world || !c->peers || (c->local_size && !c->local) ? -1 : 0;
 }
 
@@ -171,7 +163,6 @@ static struct comm *record_copy(const struct comm *from)
     c->world = arena_alloc((size_t)c->size * sizeof *c->world + 1);
     c->peers = arena_alloc((size_t)c->size * sizeof *c->peers + 1);
     c->local = c->local_size ? arena_alloc((size_t)c->local_size * sizeof *c->local) : NULL;
-    c->drained_end = &c->drained;
     if (!c->world || !c->peers || (c->local_size && !c->local)) {
         record_free(c);
         return NULL;
@@ -198,8 +189,10 @@ static void enlist(struct comm *c, struct handle *handle, uint64_t id)
     c->id = id;
     c->handle = handle;
     handle->record = c;
-    *end = c;
-    end = &c->next;
+    c->previous = last;
+    *(last ? &last->next : &first) = c;
+    last = c;
+    table_add(&by_id, &c->entry, table_mix(id));
     take_slot(c);
 }
 
@@ -217,6 +210,7 @@ static int start_acks(void)
 {
     void *real = NULL;
     lower_MPI_Comm_dup(api_real(MPI_COMM_WORLD), &real);
+    lower_MPI_Comm_set_errhandler(real, api_real(MPI_ERRORS_RETURN)); /* what fails is tried again */
     acks = comm_adopt(real, ACKS_ID);
     return acks ? 0 : -1;
 }
@@ -251,13 +245,12 @@ MPI_Comm comm_reserve(uint64_t id)
     struct comm *c = arena_alloc(sizeof *c);
     if (!c)
         return NULL;
-    c->drained_end = &c->drained;
     return enlist_new(c, NULL, id);
 }
 
 int comm_fill(struct comm *c, void *real)
 {
-    c->handle->real = real;
+    handle_set_real(c->handle, real);
     return record_fill(c, real);
 }
 
@@ -275,54 +268,58 @@ MPI_Comm comm_copy(struct comm *parent)
     return c ? enlist_new(c, NULL, make_id(parent->id, parent->seq, leader_of(c))) : NULL;
 }
 
-static void drop_messages(struct comm *c)
-{
-    while (c->drained) {
-        struct message *message = c->drained;
-        c->drained = message->next;
-        arena_free(message);
-    }
-}
-
 void comm_unregister(struct comm *c)
 {
-    struct comm **link = &first;
-    while (*link != c)
-        link = &(*link)->next;
-    *link = c->next;
-    if (!c->next)
-        end = link;
+    *(c->previous ? &c->previous->next : &first) = c->next;
+    *(c->next ? &c->next->previous : &last) = c->previous;
+    table_remove(&by_id, &c->entry);
     give_slot(c);
-    drop_messages(c);
+    drained_drop(c);
     struct handle *handle = c->handle;
     handle->record = NULL;
     record_free(c);
     handle_release(HANDLE_COMM, handle);
 }
 
-static void note_hints(struct comm *c)
+static bool note_hints(struct comm *c)
 {
     void *info = NULL;
-    lower_MPI_Comm_get_info(c->handle->real, &info);
-    c->hints = info_note(info, c->hints);
+    if (lower_MPI_Comm_get_info(c->handle->real, &info) != MPI_SUCCESS)
+        return false;
+    struct info *hints = info_note(info, c->hints);
+    c->hints = hints ? hints : c->hints;
     lower_MPI_Info_free(&info);
+    return hints != NULL;
 }
 
-void comm_note_all(void)
+static bool note_errhandler(struct comm *c)
 {
-    for (struct comm *c = first; c; c = c->next) {
-        void *errhandler = NULL;
-        if (c->ending || !c->handle->real)
-            continue;
-        lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler);
-        c->errhandler = handle_find(HANDLE_ERRHANDLER, errhandler);
-        lower_MPI_Errhandler_free(&errhandler);
-        if (c->has_hints)
-            note_hints(c);
-        if (!c->is_noted)
-            c->topology = topology_note(c->handle->real);
-        c->is_noted = true;
-    }
+    void *errhandler = NULL;
+    if (lower_MPI_Comm_get_errhandler(c->handle->real, &errhandler) != MPI_SUCCESS)
+        return false;
+    c->errhandler = handle_find(HANDLE_ERRHANDLER, errhandler);
+    lower_MPI_Errhandler_free(&errhandler);
+    return true;
+}
+
+/* What has been noted stays so until the application changes it. */
+static bool note(struct comm *c)
+{
+    if (!c->is_errhandler_noted)
+        c->is_errhandler_noted = note_errhandler(c);
+    if (c->has_hints && !c->are_hints_noted)
+        c->are_hints_noted = note_hints(c);
+    if (!c->is_noted)
+        c->is_noted = topology_note(c->handle->real, &c->topology);
+    return c->is_errhandler_noted && (c->are_hints_noted || !c->has_hints) && c->is_noted;
+}
+
+bool comm_note_all(void)
+{
+    for (struct comm *c = first; c; c = c->next)
+        if (!c->ending && c->handle->real && !note(c))
+            return false;
+    return true;
 }
 
 static void *create_from(void *world_group, const int *world, int size)

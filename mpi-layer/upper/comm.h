@@ -14,21 +14,12 @@
 
 #include "mpi-layer/upper/handle.h"
 
-/* A message that the drain has taken from the library, for a receive of the application to come. */
-struct message {
-    struct message *next;
-    int source, tag; /* source: rank in the communicator */
-    uint64_t bytes;
-    uint64_t ack; /* of a synchronous send: the sender's request, which waits for this receive; else 0 */
-    char data[];
-};
-
 struct peer { /* per rank of the communicator (of the remote group, if there are two) */
     uint64_t sent;     /* messages initiated to it */
     uint64_t told;     /* of those, how many it was told of at the last line */
     uint64_t received; /* messages taken from the library */
     uint64_t expected; /* what it said to have sent, at the last line */
-    uint32_t pending_sync; /* synchronous sends to it that are neither done nor told of */
+    uint32_t pending_sync; /* synchronous sends to it that are counted (sync.h) */
 };
 
 /*
@@ -52,16 +43,21 @@ struct comm {
     struct peer *peers; /* size entries */
     int local_size;     /* intercommunicator: the own group's size, else 0 */
     int *local;         /* ... and world ranks, else NULL */
-    struct message *drained, **drained_end; /* oldest first; drained_end: where the next one is linked */
+    uint64_t drained;          /* messages that drains have taken, for receives to come (drained.h) */
     uint32_t pending;      /* requests of the application that are not complete */
     struct ending *ending; /* NULL while it is in use */
     struct topology *topology; /* noted at its first line; NULL: none */
     bool is_incomplete; /* made by an MPI_Comm_idup that has not completed: it carries no messages yet */
-    bool is_noted;
+    bool is_noted, is_errhandler_noted, are_hints_noted; /* see comm_note_all() */
     bool has_hints;     /* the application has given info */
     struct info *hints; /* noted at a line, NULL: none */
     void *errhandler;   /* noted at a line: our handle */
-    struct comm *next;  /* all, in order of creation */
+    struct comm *next, *previous;                        /* all, in order of creation */
+    struct comm *next_ending;                            /* of those that are ending */
+    struct table_entry entry;                            /* of comm_by_id() */
+    /* In a drain alone: */
+    struct comm *next_missing; /* others on which messages are missing (drain.c) */
+    void *loud;                /* the real error handler that flight.c has put aside; NULL: none */
 };
 
 static inline struct comm *comm_of(MPI_Comm comm)
@@ -103,7 +99,7 @@ MPI_Comm comm_copy(struct comm *parent);
 static inline void comm_complete(MPI_Comm comm, void *real)
 {
     struct comm *c = comm_of(comm);
-    c->handle->real = real;
+    handle_set_real(c->handle, real);
     c->is_incomplete = false;
 }
 
@@ -127,8 +123,8 @@ bool comm_endings_in_flight(void);
 
 /* After a restart: real communicators from the recorded members, in the order of ids. */
 void comm_rebuild_all(void);
-/* Before parking: topologies, hints and error handlers. */
-void comm_note_all(void);
+/* Before parking: topologies, hints and error handlers. False: out of memory. */
+bool comm_note_all(void);
 
 /* For acknowledgements of drained synchronous sends: all ranks, counted and drained as the application's. */
 MPI_Comm comm_acks(void);

@@ -31,14 +31,19 @@ static int created(int code, void *real, MPI_Comm parent, MPI_Comm *new_comm)
     return code;
 }
 
+static int copy_attributes(MPI_Comm parent, MPI_Comm made)
+{
+    int code = attr_copy_all(comm_of(parent)->handle, made);
+    return code == MPI_SUCCESS ? code : errors_raise(parent, code);
+}
+
 /* What a duplicate takes over beside the members. */
 static int duplicated(int code, MPI_Comm parent, bool has_hints, MPI_Comm *new_comm)
 {
     if (code != MPI_SUCCESS)
         return code;
     comm_of(*new_comm)->has_hints = has_hints;
-    code = attr_copy_all(comm_of(parent)->handle, *new_comm);
-    return code == MPI_SUCCESS ? code : errors_raise(parent, code);
+    return copy_attributes(parent, *new_comm);
 }
 
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
@@ -106,7 +111,7 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
         code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
     if (code == MPI_SUCCESS) {
         r->made = (struct handle *)(void *)*newcomm;
-        r->made->real = r->made_real;
+        handle_set_real(r->made, r->made_real);
         comm_of(*newcomm)->is_incomplete = true;
         *request = (MPI_Request)(void *)r;
     }
@@ -165,9 +170,9 @@ int PMPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int s
 {
     void *real = NULL;
     collective_enter(comm_old);
-    int code = lower_MPI_Dist_graph_create_adjacent(api_real(comm_old), indegree, sources, sourceweights,
-                                                    outdegree, destinations, destweights, api_real(info),
-                                                    reorder, &real);
+    int code =
+        lower_MPI_Dist_graph_create_adjacent(api_real(comm_old), indegree, sources, sourceweights, outdegree,
+                                             destinations, destweights, api_real(info), reorder, &real);
     return created(code, real, comm_old, comm_dist_graph);
 }
 API_EXPORT(MPI_Dist_graph_create_adjacent);
@@ -220,7 +225,9 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     if (!made)
         return out_of_memory(comm);
     int code = lower_MPI_Comm_create_group(api_real(comm), api_real(group), tag, &real);
-    return adopted(code, real, made, comm, newcomm);
+    code = adopted(code, real, made, comm, newcomm);
+    /* Open MPI takes the attributes over, which MPI does not ask for: programs find them there. */
+    return code == MPI_SUCCESS ? copy_attributes(comm, *newcomm) : code;
 }
 API_EXPORT(MPI_Comm_create_group);
 
@@ -304,8 +311,10 @@ int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info)
 {
     wrapper_enter();
     int code = lower_MPI_Comm_set_info(api_real(comm), api_real(info));
-    if (code == MPI_SUCCESS)
+    if (code == MPI_SUCCESS) {
         comm_of(comm)->has_hints = true;
+        comm_of(comm)->are_hints_noted = false;
+    }
     wrapper_leave();
     return code;
 }

@@ -7,7 +7,7 @@
 
 #define MAX_REAP_LOOKS 4 /* in vain: a thousand freed in a row must not be looked at a thousand times */
 
-static uint32_t endings; /* how many there are */
+static struct comm *first_ending, *last_ending; /* oldest first */
 
 static void ending_free(struct ending *ending)
 {
@@ -43,7 +43,8 @@ int comm_end(struct comm *c)
         return code;
     }
     c->ending = ending;
-    endings++;
+    *(last_ending ? &last_ending->next_ending : &first_ending) = c;
+    last_ending = c;
     return MPI_SUCCESS;
 }
 
@@ -67,9 +68,7 @@ static void expect_coming(struct comm *c)
 bool comm_endings_in_flight(void)
 {
     bool in_flight = false;
-    for (struct comm *c = endings ? comm_first() : NULL; c; c = c->next) {
-        if (!c->ending)
-            continue;
+    for (struct comm *c = first_ending; c; c = c->next_ending) {
         if (is_exchanged(c->ending))
             expect_coming(c);
         else
@@ -80,21 +79,22 @@ bool comm_endings_in_flight(void)
 
 void comm_reap(void)
 {
-    struct comm *next;
-    int looks = MAX_REAP_LOOKS;
-    for (struct comm *c = endings ? comm_first() : NULL; c && looks; c = next) {
-        next = c->next;
-        if (!c->ending)
-            continue;
+    struct comm **link = &first_ending, *before = NULL;
+    for (int looks = MAX_REAP_LOOKS; *link && looks;) {
+        struct comm *c = *link;
         if (!is_exchanged(c->ending) || c->pending) {
             looks--;
+            before = c;
+            link = &c->next_ending;
             continue;
         }
         void *real = c->handle->real;
         if (real)
             lower_MPI_Comm_free(&real);
+        *link = c->next_ending;
+        if (last_ending == c)
+            last_ending = before;
         ending_free(c->ending);
-        endings--;
         comm_unregister(c);
     }
 }

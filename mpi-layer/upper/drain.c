@@ -1,113 +1,86 @@
 /* drain.c - see drain.h. Runs inside a wrapper or a signal handler: the arena is its only memory. */
 #include "mpi-layer/upper/drain.h"
 
-#include <string.h>
-
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/bytes.h"
+#include "mpi-layer/upper/drain_counts.h"
+#include "mpi-layer/upper/drained.h"
+#include "mpi-layer/upper/flight.h"
 #include "mpi-layer/upper/init.h"
-#include "mpi-layer/upper/request.h"
-
-#define COUNT_TAG 1
-
-/*
- * "On communicator `comm`, I, rank `source` there, have sent you `count` messages so far", or, if there is
- * a request: "I did not know my synchronous send `request` with this tag to be complete when I stopped;
- * `count` more messages with the tag came after it".
- */
-struct told {
-    uint64_t comm;
-    uint64_t count;
-    uint64_t request;
-    int32_t source, tag;
-};
-
-struct told_sync { /* kept until the drain is over: then it is known whether we have the message */
-    struct told told;
-    struct told_sync *next;
-};
-
-struct outgoing { /* one message of counts on its way */
-    void *request;
-    struct outgoing *next;
-    int count;
-    struct told told[];
-};
+#include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/p2p.h"
 
 struct drain {
-    struct outgoing *outgoing;
-    struct outgoing **by_world_rank; /* the message being filled for each rank, NULL: none */
-    void *barrier;                   /* NULL: not started */
-    struct told_sync *syncs;
+    uint64_t line;
+    struct flight flight;
+    struct comm *missing; /* communicators on which messages are missing, by next_missing */
+    bool is_short;        /* there is no memory for another message ... */
+    bool is_stuck;        /* ... not even for its envelope: some stay in the library */
 };
 
-static void add_told(struct drain *drain, int world_rank, struct told told)
+/* A drain needs every rank; one that has seen the end of the barrier in MPI_Finalize will not come. */
+static bool is_over(uint64_t line)
 {
-    struct outgoing *out = drain->by_world_rank[world_rank];
-    int room = out ? out->count & (out->count - 1) : 0; /* grown at powers of two */
-    if (!out || (room == 0 && out->count)) {
-        int capacity = out ? 2 * out->count : 1;
-        struct outgoing *larger = arena_alloc(sizeof *larger + (size_t)capacity * sizeof told);
-        if (out)
-            memcpy(larger->told, out->told, (size_t)out->count * sizeof told);
-        larger->count = out ? out->count : 0;
-        arena_free(out);
-        drain->by_world_rank[world_rank] = out = larger;
-    }
-    out->told[out->count++] = told;
+    const struct control *control = half_control();
+    return init_is_ending() &&
+           (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP || control->line != line);
 }
 
-static void collect_counts(struct drain *drain)
+/* A rank has failed: nobody waits for what it may not do any more. */
+static bool is_left(uint64_t line)
 {
+    return __atomic_load_n(&half_control()->leave_line, __ATOMIC_SEQ_CST) == line;
+}
+
+/* A rank whose message is taken must have stopped: it would take a synchronous send for received. */
+static bool is_taking_allowed(uint64_t line)
+{
+    return __atomic_load_n(&half_control()->drain_line, __ATOMIC_SEQ_CST) == line;
+}
+
+/* ---- messages that no posted receive waits for ---- */
+
+static uint64_t missing_on(const struct comm *c)
+{
+    uint64_t missing = 0;
+    for (int i = 0; i < c->size; i++)
+        if (c->peers[i].received < c->peers[i].expected)
+            missing += c->peers[i].expected - c->peers[i].received;
+    return missing;
+}
+
+static void find_missing(struct drain *drain)
+{
+    struct comm **link = &drain->missing;
     for (struct comm *c = comm_first(); c; c = c->next)
-        for (int i = 0; i < c->size; i++) {
-            struct peer *peer = &c->peers[i];
-            if (peer->sent == peer->told)
-                continue;
-            add_told(drain, c->world[i],
-                     (struct told){.comm = c->id, .count = peer->sent, .source = c->rank});
-            peer->told = peer->sent;
+        if (c->size && !c->is_incomplete && missing_on(c)) {
+            flight_quiet(c);
+            *link = c;
+            link = &c->next_missing;
         }
+    *link = NULL;
 }
 
-/* From here on such a send is done when the receiver says so, whatever the library says of it. */
-static void collect_syncs(struct drain *drain)
+static void forget_complete(struct drain *drain)
 {
-    for (struct request *r = request_first(); r; r = r->next) {
-        if (!r->is_sync || r->is_done || r->is_told)
-            continue;
-        r->is_held = r->is_told = true;
-        r->comm->peers[r->peer].pending_sync--;
-        add_told(drain, r->comm->world[r->peer],
-                 (struct told){r->comm->id, r->later, (uint64_t)(uintptr_t)r, r->comm->rank, r->tag});
-    }
+    struct comm **link = &drain->missing;
+    while (*link)
+        if (missing_on(*link))
+            link = &(*link)->next_missing;
+        else
+            *link = (*link)->next_missing;
 }
 
-static void send_counts(struct drain *drain, int ranks)
+/* It is in a queue, and counts. */
+static void taken(struct message *message)
 {
-    for (int rank = 0; rank < ranks; rank++) {
-        struct outgoing *out = drain->by_world_rank[rank];
-        if (!out)
-            continue;
-        lower_MPI_Issend(out->told, (int)((size_t)out->count * sizeof out->told[0]), api_real(MPI_BYTE), rank,
-                         COUNT_TAG, comm_private_world(), &out->request);
-        out->next = drain->outgoing;
-        drain->outgoing = out;
-    }
-}
-
-static void note_told(struct drain *drain, const struct told *told)
-{
-    struct comm *c = comm_by_id(told->comm);
-    if (told->request) {
-        struct told_sync *sync = arena_alloc(sizeof *sync);
-        *sync = (struct told_sync){*told, drain->syncs};
-        drain->syncs = sync;
-    } else if (c && told->source < c->size) {
-        c->peers[told->source].expected = told->count;
-    }
+    struct control *control = half_control();
+    message->comm->peers[message->source].received++;
+    drained_add(message);
+    control->drained_messages++;
+    control->drained_bytes += message->bytes;
 }
 
 /*
@@ -115,190 +88,170 @@ static void note_told(struct drain *drain, const struct told *told)
  * Matched probes would say so more plainly, but Open MPI's libfabric transport fails in receiving what they
  * have matched.
  */
-static void receive_probed(void *buffer, MPI_Count bytes, const MPI_Status *probed, void *real_comm)
+static bool receive(struct drain *drain, struct comm *c, const MPI_Status *found, uint64_t bytes)
 {
-    lower_MPI_Recv(buffer, (int)bytes, api_real(MPI_BYTE), probed->MPI_SOURCE, probed->MPI_TAG, real_comm,
-                   MPI_STATUS_IGNORE);
-}
-
-static void receive_counts(struct drain *drain)
-{
-    MPI_Status status;
-    int flag = 0, bytes = 0;
-    lower_MPI_Iprobe(MPI_ANY_SOURCE, COUNT_TAG, comm_private_world(), &flag, &status);
-    if (!flag)
-        return;
-    lower_MPI_Get_count(&status, api_real(MPI_BYTE), &bytes);
-    struct told *list = arena_alloc((size_t)bytes + 1);
-    receive_probed(list, bytes, &status, comm_private_world());
-    for (size_t i = 0; i < (size_t)bytes / sizeof *list; i++)
-        note_told(drain, &list[i]);
-    arena_free(list);
-}
-
-static bool outgoing_done(struct drain *drain)
-{
-    while (drain->outgoing) {
-        struct outgoing *out = drain->outgoing;
-        int flag = 0;
-        lower_MPI_Test(&out->request, &flag, MPI_STATUS_IGNORE);
-        if (!flag)
-            return false;
-        drain->outgoing = out->next;
-        arena_free(out);
+    struct message *message =
+        drain->is_short ? NULL : drained_new(c, found->MPI_SOURCE, found->MPI_TAG, bytes);
+    if (!message || drained_reserve(message)) {
+        drained_free(message);
+        return false;
     }
+    message->error = bytes_receive(message->data, bytes, message->source, message->tag, c->handle->real);
+    if (message->error != MPI_SUCCESS)
+        line_fail("the MPI library cannot receive a message", bytes);
+    taken(message);
     return true;
 }
 
-/* All counts that concern us are here when everybody's messages of counts have been received. */
-static bool counts_known(struct drain *drain)
+/*
+ * There is no memory for the message: take it out of the library's queues and leave its data there, so that
+ * what came after it can be taken, and everybody knows where it is. A receive gets it from there, or a later
+ * line.
+ */
+static bool receive_envelope(struct comm *c, const MPI_Status *found, uint64_t bytes)
 {
     int flag = 0;
-    receive_counts(drain);
-    if (!drain->barrier) {
-        if (outgoing_done(drain))
-            lower_MPI_Ibarrier(comm_private_world(), &drain->barrier);
+    MPI_Status status;
+    struct message *message =
+        p2p_keeps_matched() ? drained_new(c, found->MPI_SOURCE, found->MPI_TAG, 0) : NULL;
+    if (!message || drained_reserve(message) ||
+        lower_MPI_Improbe(message->source, message->tag, c->handle->real, &flag, &message->real, &status) ||
+        !flag) {
+        drained_free(message);
         return false;
     }
-    lower_MPI_Test(&drain->barrier, &flag, MPI_STATUS_IGNORE);
-    return flag;
-}
-
-/* Take one message that no posted receive waits for. */
-static bool take_message(struct comm *c)
-{
-    MPI_Status status;
-    MPI_Count bytes = 0;
-    int flag = 0;
-    lower_MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->handle->real, &flag, &status);
-    if (!flag)
-        return false;
-    lower_MPI_Get_elements_x(&status, api_real(MPI_BYTE), &bytes);
-    struct message *message = arena_alloc(sizeof *message + (size_t)bytes);
-    message->source = status.MPI_SOURCE;
-    message->tag = status.MPI_TAG;
-    message->bytes = (uint64_t)bytes;
-    receive_probed(message->data, bytes, &status, c->handle->real);
-    c->peers[message->source].received++;
-    *c->drained_end = message;
-    c->drained_end = &message->next;
-    half_control()->drained_messages++;
-    half_control()->drained_bytes += message->bytes;
+    message->bytes = bytes;
+    taken(message);
     return true;
 }
 
-static void take_messages(void)
+static bool take_message(struct drain *drain, struct comm *c)
 {
-    for (struct comm *c = comm_first(); c; c = c->next)
-        while (c->handle->real && !c->is_incomplete && take_message(c))
-            ;
-}
-
-/* Receives, sends and collectives that the library can complete now. True if one that must is not. */
-static bool requests_in_flight(void)
-{
-    bool in_flight = comm_endings_in_flight();
-    for (struct request *r = request_first(); r; r = r->next) {
-        MPI_Status status;
-        int flag = 0;
-        if (r->is_done || !r->real)
-            continue;
-        int code = lower_MPI_Test(&r->real, &flag, &status);
-        if (r->is_held && flag)
-            r->real = NULL;
-        else if (flag || code != MPI_SUCCESS)
-            request_complete(r, &status, code);
-        else
-            in_flight |= r->kind != REQUEST_RECV; /* a receive may wait for a message after the line */
-    }
-    return in_flight;
-}
-
-static bool messages_in_flight(void)
-{
-    for (const struct comm *c = comm_first(); c; c = c->next)
-        for (int i = 0; i < c->size; i++)
-            if (c->peers[i].received < c->peers[i].expected)
-                return true;
+    MPI_Status found;
+    int flag = 0;
+    if (lower_MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, c->handle->real, &flag, &found) || !flag)
+        return false;
+    uint64_t bytes = found._ucount; /* a status counts bytes */
+    if (receive(drain, c, &found, bytes))
+        return true;
+    drain->is_short = true;
+    line_fail("there is no memory for a message in transit", bytes);
+    if (receive_envelope(c, &found, bytes))
+        return true;
+    drain->is_stuck = true;
     return false;
 }
 
+/* What former drains had no memory for. */
+static void complete_messages(struct drain *drain)
+{
+    uint64_t bytes = 0;
+    if (drained_complete(!drain->is_short, &bytes) || probe_drain_matched(!drain->is_short, &bytes)) {
+        drain->is_short = true;
+        line_fail("there is no memory for a message in transit", bytes);
+    }
+}
+
+/* True: all that can be taken now has been. */
+static bool take_messages(struct drain *drain)
+{
+    if (!is_taking_allowed(drain->line))
+        return false;
+    complete_messages(drain);
+    for (struct comm *c = drain->missing; c && !drain->is_stuck; c = c->next_missing)
+        while (c->handle->real && !drain->is_stuck && take_message(drain, c))
+            ;
+    return true;
+}
+
+/* One look at everything. True: nothing is on its way any more, or nobody waits for it. */
+static bool look(struct drain *drain)
+{
+    bool is_leaving = is_left(drain->line);
+    bool are_taken = take_messages(drain);
+    if (drain->missing) {
+        flight_test_receives(&drain->flight);
+        forget_complete(drain);
+    }
+    bool in_flight = flight_test_others(&drain->flight) | comm_endings_in_flight();
+    if (is_leaving)
+        return !drain->missing || drain->is_stuck;
+    return are_taken && !drain->missing && !in_flight && !line_has_failed(drain->line);
+}
+
+/* ---- synchronous sends that we have been told of ---- */
+
 /* Mark the drained message that a told send has left, or have it acknowledged after the line. */
-static void settle_sync(const struct told *told)
+static bool must_acknowledge(const struct told *told)
 {
-    struct comm *c = comm_by_id(told->comm);
-    struct message *message;
-    uint64_t waiting = 0, number = 0;
-    if (!c)
-        return;
-    for (message = c->drained; message; message = message->next)
-        waiting += message->source == told->source && message->tag == told->tag;
-    if (waiting <= told->count) { /* a receive has matched it */
-        ack_later(c->world[told->source], told->request);
-        return;
-    }
-    for (message = c->drained; message; message = message->next)
-        if (message->source == told->source && message->tag == told->tag &&
-            number++ == waiting - told->count - 1)
-            message->ack = told->request;
+    const struct comm *c = comm_by_id(told->comm);
+    if (!c || told->source < 0 || told->source >= c->size ||
+        c->peers[told->source].received < c->peers[told->source].expected) /* the rank is stuck: told again */
+        return false;
+    struct message *message = drained_before(c, told->source, told->tag, told->count);
+    if (!message)
+        return true; /* a receive has matched it */
+    message->ack = told->request;
+    message->ack_serial = told->serial;
+    return false;
 }
 
-static void settle_syncs(struct drain *drain)
-{
-    while (drain->syncs) {
-        struct told_sync *sync = drain->syncs;
-        drain->syncs = sync->next;
-        settle_sync(&sync->told);
-        arena_free(sync);
-    }
-}
-
-/* A drain needs every rank; one that has seen the end of the barrier in MPI_Finalize will not come. */
-static bool is_over(uint64_t line)
-{
-    const struct control *control = half_control();
-    return init_is_ending() && (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP ||
-                                control->line != line);
-}
-
-/* Whose message is taken must have stopped, or take a completed synchronous send for what it is not. */
-static bool is_taking_allowed(uint64_t line)
-{
-    return __atomic_load_n(&half_control()->drain_line, __ATOMIC_SEQ_CST) == line;
-}
+/* ---- the steps ---- */
 
 /* Others may still need this rank's progress to get its last messages. */
 static bool wait_for_all(uint64_t line)
 {
     void *barrier = NULL;
     int flag = 0;
-    lower_MPI_Ibarrier(comm_private_world(), &barrier);
-    while (!flag && !is_over(line))
+    while (lower_MPI_Ibarrier(comm_private_world(), &barrier) != MPI_SUCCESS && !is_over(line))
+        line_fail("the MPI library cannot begin a barrier", 0);
+    while (barrier && !flag && !is_over(line))
         lower_MPI_Test(&barrier, &flag, MPI_STATUS_IGNORE);
     return flag;
 }
 
-bool drain_run(uint64_t line)
+static void begin(struct drain *drain)
 {
-    struct drain drain = {.outgoing = NULL};
-    int ranks = comm_world()->size;
+    bool has_failed = line_fault("rank.drain", drain->line);
     half_control()->drained_messages = half_control()->drained_bytes = 0;
-    drain.by_world_rank = arena_alloc((size_t)ranks * sizeof *drain.by_world_rank);
-    collect_counts(&drain);
-    collect_syncs(&drain);
-    send_counts(&drain, ranks);
-    bool known = false, is_drained = false;
-    while (!is_drained && !is_over(line)) {
-        known = known || counts_known(&drain);
-        bool in_flight = requests_in_flight();
-        if (is_taking_allowed(line)) {
-            take_messages();
-            probe_drain_matched();
-        }
-        is_drained = known && !in_flight && !messages_in_flight();
+    half_post_now();
+    if (has_failed)
+        line_fail("the fault point rank.drain was set to fail", 0);
+    else if (flight_begin(&drain->flight))
+        line_fail("there is no memory for a list of requests", 0);
+    if (counts_begin(drain->line, !line_has_failed(drain->line)))
+        line_fail("there is no memory for counts of messages", 0);
+}
+
+static enum drain_end run(struct drain *drain)
+{
+    bool is_agreed = false;
+    begin(drain);
+    while (!is_over(drain->line) && !counts_look(is_left(drain->line), &is_agreed))
+        ;
+    if (is_agreed && !is_over(drain->line)) {
+        find_missing(drain);
+        while (!is_over(drain->line) && !look(drain))
+            ;
+        counts_settle(must_acknowledge);
     }
-    settle_syncs(&drain);
-    is_drained = is_drained && wait_for_all(line);
-    arena_free(drain.by_world_rank);
-    return is_drained;
+    bool are_all_here = wait_for_all(drain->line);
+    bool is_done = are_all_here && is_agreed && !line_has_failed(drain->line) && !is_left(drain->line);
+    counts_end(is_done);
+    return is_done ? DRAIN_DONE : are_all_here ? DRAIN_LEFT : DRAIN_OVER;
+}
+
+enum drain_end drain_run(uint64_t line)
+{
+    struct drain drain = {.line = line, .is_short = line_fault("rank.drain.message", line)};
+    arena_drop_ballast();
+    enum drain_end end = run(&drain);
+    flight_end(&drain.flight);
+    arena_take_ballast();
+    return end;
+}
+
+void drain_forget(void)
+{
+    counts_forget();
 }

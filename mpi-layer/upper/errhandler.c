@@ -13,6 +13,7 @@ struct errhandler {
     MPI_Comm_errhandler_function *function;
     MPI_File_errhandler_function *file_function; /* of one for files; else NULL */
     bool is_kept; /* there is a reference for the communicators that may have it */
+    bool is_used; /* by one, as the sweep finds */
 };
 
 static struct {
@@ -54,7 +55,7 @@ void errhandler_deliver(void)
     MPI_Comm comm = noted.comm;
     int code = noted.code;
     noted.is_set = false;
-    wrapper_enter();
+    wrapper_enter_anytime();
     const struct handle *handle = handler_of(api_real(comm));
     const struct errhandler *record = handle ? handle->record : NULL;
     wrapper_leave();
@@ -67,14 +68,6 @@ static int create_real(void **real)
     return lower_MPI_Comm_create_errhandler((MPI_Comm_errhandler_function *)(void *)note, real);
 }
 
-static bool is_used(const struct handle *errhandler)
-{
-    const struct comm *c = comm_first();
-    while (c && c->errhandler != errhandler)
-        c = c->next;
-    return c != NULL;
-}
-
 /* No communicator has it any more. */
 static void drop(struct handle *errhandler)
 {
@@ -85,14 +78,25 @@ static void drop(struct handle *errhandler)
     }
 }
 
+static void mark_used(bool is_used)
+{
+    for (const struct comm *c = comm_first(); c; c = c->next) {
+        const struct handle *handle = c->errhandler;
+        if (handle && !handle->is_predefined && handle->record)
+            ((struct errhandler *)handle->record)->is_used = is_used;
+    }
+}
+
 void errhandler_sweep(void)
 {
     struct handle *next;
-    for (struct handle *h = handle_first(); h; h = next) {
+    mark_used(true);
+    for (struct handle *h = handle_first(HANDLE_ERRHANDLER); h; h = next) {
         next = h->next;
-        if (h->kind == HANDLE_ERRHANDLER && !h->held && !is_used(h))
+        if (!h->held && !((struct errhandler *)h->record)->is_used)
             drop(h);
     }
+    mark_used(false);
 }
 
 void errhandler_hold(struct handle *errhandler)
@@ -173,6 +177,17 @@ int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler)
 }
 API_EXPORT(MPI_Comm_get_errhandler);
 
+int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
+{
+    wrapper_enter();
+    int code = lower_MPI_Comm_set_errhandler(api_real(comm), api_real(errhandler));
+    if (code == MPI_SUCCESS && comm_of(comm))
+        comm_of(comm)->is_errhandler_noted = false;
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Comm_set_errhandler);
+
 int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
 {
     struct handle *handle = errhandler ? (struct handle *)(void *)*errhandler : NULL;
@@ -199,3 +214,9 @@ int PMPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler)
     return PMPI_Comm_get_errhandler(comm, errhandler);
 }
 API_EXPORT(MPI_Errhandler_get);
+
+int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler)
+{
+    return PMPI_Comm_set_errhandler(comm, errhandler);
+}
+API_EXPORT(MPI_Errhandler_set);

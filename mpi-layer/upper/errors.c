@@ -34,7 +34,7 @@ static int is_fatal(void *real_comm)
 
 int errors_raise(MPI_Comm comm, int code)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     void *real = comm_of(comm) ? api_real(comm) : api_real(MPI_COMM_WORLD);
     /* The program ends by its own doing: a restart would only repeat it. */
     if (is_fatal(real))
@@ -144,7 +144,7 @@ int refuse(const char *function, const char *reason, MPI_Comm comm)
         GATE->say(text);
     if (!comm_world())
         return code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     if (add(MPI_ERR_UNSUPPORTED_OPERATION, &own) == MPI_SUCCESS) {
         add_string(own, text);
         code = own;

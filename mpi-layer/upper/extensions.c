@@ -15,7 +15,7 @@ int MPIX_Query_cuda_support(void)
 int OMPI_Affinity_str(ompi_affinity_fmt_t fmt_type, char ompi_bound[OMPI_AFFINITY_STRING_MAX],
                       char current_binding[OMPI_AFFINITY_STRING_MAX], char exists[OMPI_AFFINITY_STRING_MAX])
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     unsigned long upper = lower_enter();
     int (*real)(ompi_affinity_fmt_t, char *, char *, char *) = GATE->symbol("OMPI_Affinity_str");
     int code = real ? real(fmt_type, ompi_bound, current_binding, exists) : MPI_ERR_UNSUPPORTED_OPERATION;

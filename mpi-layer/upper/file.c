@@ -2,9 +2,9 @@
 #include "mpi-layer/upper/file.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/collective.h"
 #include "mpi-layer/upper/request.h"
@@ -22,13 +22,13 @@ static int start_shared_pointer(struct file *f)
     return MPI_SUCCESS;
 }
 
-int file_enter(MPI_File fh, unsigned use)
+int file_enter_as(MPI_File fh, unsigned use, const char *function)
 {
     struct file *f = file_of(fh);
     if (f && use & FILE_COLLECTIVE)
-        collective_enter((MPI_Comm)(void *)f->comm->handle);
+        collective_enter_as((MPI_Comm)(void *)f->comm->handle, function);
     else
-        wrapper_enter();
+        wrapper_enter_as(function);
     if (!f)
         return MPI_ERR_FILE;
     return use & FILE_SHARED_POINTER ? start_shared_pointer(f) : MPI_SUCCESS;
@@ -57,7 +57,7 @@ static char *absolute_path(const char *path)
     const char *prefix_end = strchr(path, ':'), *slash = strchr(path, '/');
     bool is_relative = *path != '/' && (!prefix_end || (slash && slash < prefix_end));
     char folder[4096] = "";
-    if (is_relative && !getcwd(folder, sizeof folder))
+    if (is_relative && raw2(SYS_getcwd, folder, sizeof folder) < 0)
         return NULL;
     size_t length = strlen(folder);
     char *copy = arena_alloc(length + strlen(path) + 2);
@@ -159,7 +159,7 @@ static MPI_Offset displacement_now(const struct file *f)
 }
 
 void file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-                   const char *representation)
+                    const char *representation)
 {
     handle_retain(etype);
     handle_retain(filetype);

@@ -54,8 +54,10 @@ static inline struct file *file_of(MPI_File fh)
  * the gate of the recovery lines. file_enter() returns MPI_SUCCESS or an error, and the call is to be left
  * out; file_leave() raises the error that it is given and returns it.
  */
-int file_enter(MPI_File fh, unsigned use);
+int file_enter_as(MPI_File fh, unsigned use, const char *function);
 int file_leave(MPI_File fh, unsigned use, int code);
+
+#define file_enter(fh, use) file_enter_as(fh, use, __func__)
 
 /* Our request for a real one of the library, inside the call. */
 MPI_Request file_request(MPI_File fh, void *real);
@@ -93,8 +95,8 @@ void file_take_hints(struct file *f);
 void file_take_view(struct file *f, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                     const char *representation);
 
-/* Before parking: what only the library knows. */
-void file_note_all(void);
+/* Before parking: what only the library knows. False: it does not tell. */
+bool file_note_all(void);
 /* After a restart, communicators, datatypes and infos being there: open all again. */
 void file_restore_all(void);
 

@@ -4,6 +4,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/collective.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/file.h"
@@ -65,6 +66,9 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
         discard(f);
     comm_reap();
     collective_leave(comm);
+    /* Open MPI duplicates the communicator for the file, with attributes: their callbacks are called. */
+    if (code == MPI_SUCCESS)
+        code = attr_copy_all(parent->handle, f->comm->handle);
     return code == MPI_SUCCESS ? code : file_raise(MPI_FILE_NULL, code);
 }
 API_EXPORT(MPI_File_open);
@@ -82,7 +86,10 @@ static void delete_closed(const struct file *f)
 int PMPI_File_close(MPI_File *fh)
 {
     struct file *f = file_of(*fh);
-    int code = file_enter(*fh, FILE_COLLECTIVE);
+    int code = f ? attr_delete_all(f->comm->handle) : MPI_SUCCESS;
+    if (code != MPI_SUCCESS)
+        return file_raise(*fh, code);
+    code = file_enter(*fh, FILE_COLLECTIVE);
     if (code != MPI_SUCCESS)
         return file_leave(*fh, FILE_COLLECTIVE, code);
     file_unwatch(f);

@@ -9,22 +9,29 @@
 /* What must not happen again when the file is opened again. Deletion at the close is ours (file_calls.c). */
 #define ONCE (MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_DELETE_ON_CLOSE)
 
-static void note(struct file *f)
+static bool note(struct file *f)
 {
+    int code = MPI_SUCCESS;
     if (!(f->amode & MPI_MODE_SEQUENTIAL))
-        lower_MPI_File_get_position(f->handle->real, &f->position);
-    if (f->uses_shared_pointer)
-        lower_MPI_File_get_position_shared(f->handle->real, &f->shared_position);
-    lower_MPI_File_get_atomicity(f->handle->real, &f->atomicity);
+        code = lower_MPI_File_get_position(f->handle->real, &f->position);
+    if (code == MPI_SUCCESS && f->uses_shared_pointer)
+        code = lower_MPI_File_get_position_shared(f->handle->real, &f->shared_position);
+    if (code == MPI_SUCCESS)
+        code = lower_MPI_File_get_atomicity(f->handle->real, &f->atomicity);
+    if (code != MPI_SUCCESS)
+        return false;
     unsigned long upper = lower_enter();
     GATE->identify_file(f->path, &f->id);
     lower_leave(upper);
+    return true;
 }
 
-void file_note_all(void)
+bool file_note_all(void)
 {
     for (struct file *f = file_first(); f; f = f->next)
-        note(f);
+        if (!note(f))
+            return false;
+    return true;
 }
 
 /* What is at its path now must be the file that was open. */

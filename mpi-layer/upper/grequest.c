@@ -59,9 +59,9 @@ int PMPI_Grequest_complete(MPI_Request request)
     struct request *r = request_of(request);
     if (request_is_null(request) || r->kind != REQUEST_GENERALIZED || r->is_done)
         return errors_raise(NULL, MPI_ERR_REQUEST);
-    wrapper_enter();
+    wrapper_enter_anytime(); /* by a thread, while another one waits for the request */
     request_complete(r, &r->status, MPI_SUCCESS);
-    request_reap_orphans();
+    request_reap(r);
     wrapper_leave();
     return MPI_SUCCESS;
 }

@@ -16,15 +16,20 @@ static void *world_group(void)
     return group;
 }
 
-void group_note(struct handle *handle)
+bool group_note(struct handle *handle)
 {
     int size = 0;
     if (handle->record)
-        return;
-    void *world = world_group();
+        return true;
     lower_MPI_Group_size(handle->real, &size);
     struct group *group = arena_alloc(sizeof *group + (size_t)size * sizeof(int));
     int *own = arena_alloc((size_t)size * sizeof(int) + 1);
+    if (!group || !own) {
+        arena_free(group);
+        arena_free(own);
+        return false;
+    }
+    void *world = world_group();
     for (int i = 0; i < size; i++)
         own[i] = i;
     group->size = size;
@@ -32,6 +37,7 @@ void group_note(struct handle *handle)
     lower_MPI_Group_free(&world);
     arena_free(own);
     handle->record = group;
+    return true;
 }
 
 void group_restore(struct handle *handle)

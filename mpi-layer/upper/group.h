@@ -4,8 +4,11 @@
 
 #include "mpi-layer/upper/handle.h"
 
-/* Before parking: note the members of one that is new. After a restart: make the real group again. */
-void group_note(struct handle *group);
+/*
+ * Before parking: note the members of one that is new (false: out of memory). After a restart: make the real
+ * group again.
+ */
+bool group_note(struct handle *group);
 void group_restore(struct handle *group);
 
 #endif

@@ -12,6 +12,7 @@
 
 #define BUCKETS 512 /* for about 150 predefined handles */
 #define MAX_PREDEFINED 400
+#define KINDS (HANDLE_WIN + 1)
 
 struct bucket_entry {
     struct handle *handle;
@@ -20,7 +21,11 @@ struct bucket_entry {
 
 static struct bucket_entry *buckets[BUCKETS];
 static struct bucket_entry entries[MAX_PREDEFINED];
-static struct handle *first, *last; /* list of the others */
+static struct {
+    struct handle *first, *last;
+} lists[KINDS]; /* of the others */
+
+static struct table by_real; /* those of them that are asked for by their real twins */
 
 static unsigned bucket_of(const void *real)
 {
@@ -52,14 +57,55 @@ static struct handle *find_predefined(enum handle_kind kind, const void *real)
     return NULL;
 }
 
+/* ---- finding ours for a real one ---- */
+
+static bool is_asked_for(const struct handle *handle)
+{
+    return handle->real && (handle->kind == HANDLE_COMM || handle->kind == HANDLE_DATATYPE ||
+                            handle->kind == HANDLE_ERRHANDLER);
+}
+
+static void index_add(struct handle *handle)
+{
+    if (is_asked_for(handle))
+        table_add(&by_real, &handle->entry, table_mix((uintptr_t)handle->real));
+}
+
+static void index_remove(struct handle *handle)
+{
+    if (is_asked_for(handle))
+        table_remove(&by_real, &handle->entry);
+}
+
+void handle_set_real(struct handle *handle, void *real)
+{
+    index_remove(handle);
+    handle->real = real;
+    index_add(handle);
+}
+
+void handle_find_again(void)
+{
+    table_clear(&by_real);
+    for (int kind = 0; kind < KINDS; kind++)
+        for (struct handle *h = lists[kind].first; h; h = h->next)
+            index_add(h);
+}
+
+/* The newest one: the library may have given an old one's address to it. */
 struct handle *handle_find(enum handle_kind kind, const void *real)
 {
     struct handle *found = find_predefined(kind, real);
-    for (struct handle *h = last; !found && h; h = h->previous)
+    struct table_entry *e = found ? NULL : table_first(&by_real, table_mix((uintptr_t)real));
+    for (; e && !found; e = table_next(e)) {
+        struct handle *h = TABLE_OWNER(e, struct handle, entry);
         if (h->real == real && h->kind == kind)
             found = h;
+    }
     return found;
 }
+
+/* ---- making and forgetting ---- */
 
 void *handle_new(enum handle_kind kind, void *real)
 {
@@ -72,16 +118,17 @@ void *handle_new(enum handle_kind kind, void *real)
     handle->real = real;
     handle->kind = kind;
     handle->references = handle->held = 1;
-    handle->previous = last;
-    *(last ? &last->next : &first) = handle;
-    last = handle;
+    handle->previous = lists[kind].last;
+    *(lists[kind].last ? &lists[kind].last->next : &lists[kind].first) = handle;
+    lists[kind].last = handle;
+    index_add(handle);
     return handle;
 }
 
 static void unlink_handle(struct handle *handle)
 {
-    *(handle->previous ? &handle->previous->next : &first) = handle->next;
-    *(handle->next ? &handle->next->previous : &last) = handle->previous;
+    *(handle->previous ? &handle->previous->next : &lists[handle->kind].first) = handle->next;
+    *(handle->next ? &handle->next->previous : &lists[handle->kind].last) = handle->previous;
 }
 
 void handle_unref(void *handle)
@@ -89,6 +136,7 @@ void handle_unref(void *handle)
     struct handle *h = handle;
     if (!h || h->is_predefined || --h->references)
         return;
+    index_remove(h);
     if (h->kind == HANDLE_DATATYPE)
         datatype_forget(h);
     else if (h->kind == HANDLE_OP)
@@ -125,7 +173,7 @@ int handle_set_name(void *handle, const char *name)
     return 0;
 }
 
-struct handle *handle_first(void)
+struct handle *handle_first(enum handle_kind kind)
 {
-    return first;
+    return lists[kind].first;
 }

@@ -3,7 +3,7 @@
  *
  * The first word is the real handle, so translation is one load. For predefined handles the object is the
  * library's own data symbol (256 bytes at least); others come from handle_new(). All live objects that
- * are not predefined are listed, oldest first, so that a restart can make their real twins again.
+ * are not predefined are listed by kind, oldest first, so that a restart can make their real twins again.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_HANDLE_H
 #define BELAY_MPI_LAYER_UPPER_HANDLE_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "mpi-layer/api/predefined.h"
+#include "mpi-layer/upper/table.h"
 
 /* Known of a datatype: its size and extent; that it has been counted in, received with: it is committed. */
 enum type_fact { TYPE_NONE = 0, TYPE_SIZES = 1, TYPE_IS_COUNTED = 2, TYPE_IS_RECEIVED = 4 };
@@ -26,6 +27,7 @@ struct handle {
     struct attribute *attributes;
     char *name; /* given by the application, else NULL */
     struct handle *next, *previous;
+    struct table_entry entry; /* of handle_find() */
     int number; /* its integer in Fortran (fortran/numbers.h) */
     /* Of a datatype: what the library has said of it, which never changes (type_facts.c). */
     uint32_t known; /* enum type_fact */
@@ -38,7 +40,10 @@ _Static_assert(sizeof(struct handle) <= 256, "predefined ones are as small as th
 /* Ours for a real handle: the predefined object if there is one, else a new one. NULL: out of memory. */
 void *handle_new(enum handle_kind kind, void *real);
 
-/* Ours for a real handle that exists already (predefined or listed); NULL if there is none. */
+/*
+ * Ours for a real handle that exists already: predefined, or a communicator, datatype or error handler. NULL
+ * if there is none. Without a search, and without libc: the library may be the caller.
+ */
 struct handle *handle_find(enum handle_kind kind, const void *real);
 
 /*
@@ -78,8 +83,14 @@ static inline void handle_unref_quick(void *handle)
 /* Keep a copy of the name that the application gave it. Returns 0, or -1: out of memory. */
 int handle_set_name(void *handle, const char *name);
 
-/* First listed object; follow next. */
-struct handle *handle_first(void);
+/* First listed object of a kind; follow next. */
+struct handle *handle_first(enum handle_kind kind);
+
+/* The real twin of one of those that handle_find() finds is this one from now on. */
+void handle_set_real(struct handle *handle, void *real);
+
+/* After a restart: all real twins are new. */
+void handle_find_again(void);
 
 /* Put the real handles into the predefined objects (start and restart). */
 void handle_bind_predefined(void);

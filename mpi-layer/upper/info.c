@@ -5,6 +5,8 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/half.h"
+#include "mpi-layer/upper/handle.h"
 
 struct info { /* count pairs of NUL-terminated strings, key then value */
     int count;
@@ -34,6 +36,8 @@ struct info *info_note(void *real, struct info *old)
     for (int i = 0; i < count; i++)
         bytes += copy_pair(real, i, NULL);
     struct info *info = arena_alloc(sizeof *info + bytes);
+    if (!info)
+        return NULL;
     info->count = count;
     for (int i = 0; i < count; i++)
         used += copy_pair(real, i, info->text + used);
@@ -53,3 +57,36 @@ void *info_make(const struct info *info)
     }
     return real;
 }
+
+/* ---- what changes an object of the application: it is to be noted again ---- */
+
+static void forget_noted(MPI_Info info)
+{
+    struct handle *handle = (struct handle *)(void *)info;
+    if (!handle || handle->is_predefined)
+        return;
+    arena_free(handle->record);
+    handle->record = NULL;
+}
+
+int PMPI_Info_set(MPI_Info info, const char *key, const char *value)
+{
+    wrapper_enter();
+    int code = lower_MPI_Info_set(api_real(info), key, value);
+    if (code == MPI_SUCCESS)
+        forget_noted(info);
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Info_set);
+
+int PMPI_Info_delete(MPI_Info info, const char *key)
+{
+    wrapper_enter();
+    int code = lower_MPI_Info_delete(api_real(info), key);
+    if (code == MPI_SUCCESS)
+        forget_noted(info);
+    wrapper_leave();
+    return code;
+}
+API_EXPORT(MPI_Info_delete);

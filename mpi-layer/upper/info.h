@@ -4,7 +4,10 @@
 
 struct info; /* keys and values; arena_free() it */
 
-/* What a real info object holds now, in place of `old` (may be NULL), which is freed. */
+/*
+ * What a real info object holds now, in place of `old` (may be NULL), which is freed. NULL: out of memory,
+ * and `old` stays.
+ */
 struct info *info_note(void *real, struct info *old);
 
 /* A new real info object with these contents. */

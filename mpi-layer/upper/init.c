@@ -6,8 +6,10 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/fortran/numbers.h"
+#include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/buffer.h"
+#include "mpi-layer/upper/bytes.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
@@ -32,6 +34,8 @@ static int init(int required, int *provided)
         attr_bind_predefined();
         numbers_start();
         p2p_bind();
+        bytes_bind();
+        arena_take_ballast();
         code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
     if (code == MPI_SUCCESS) {
@@ -135,7 +139,7 @@ static void reap_all(void)
 {
     while (comm_endings_in_flight())
         ;
-    request_reap_orphans();
+    request_reap_all();
     comm_reap();
 }
 
@@ -162,7 +166,7 @@ API_EXPORT(MPI_Finalize);
 
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     GATE->announce_exit(CONTROL_EXIT_ABORT, errorcode);
     int code = lower_MPI_Abort(api_real(comm), errorcode);
     wrapper_leave();

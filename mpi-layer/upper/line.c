@@ -5,10 +5,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/drain.h"
@@ -60,12 +60,59 @@ static void unblock_signals(uint64_t mask)
     GATE->set_signal_mask(mask);
 }
 
-static void fault(const char *point, uint64_t line)
+bool line_fault(const char *point, uint64_t line)
 {
     unsigned long upper = lower_enter();
-    GATE->fault(point, line);
+    int must_fail = GATE->fault(point, line);
     lower_leave(upper);
+    return must_fail;
 }
+
+/* ---- when a rank cannot go on ---- */
+
+/* No libc: a signal handler may be running, and the application in the middle of its own printf. */
+static char *put_text(char *at, const char *end, const char *text)
+{
+    while (*text && at < end)
+        *at++ = *text++;
+    return at;
+}
+
+static char *put_number(char *at, const char *end, uint64_t number)
+{
+    char digits[21];
+    size_t i = sizeof digits - 1;
+    digits[i] = 0;
+    do
+        digits[--i] = (char)('0' + number % 10);
+    while (number /= 10);
+    return put_text(at, end, digits + i);
+}
+
+bool line_has_failed(uint64_t line)
+{
+    return half_control()->failed_line == line;
+}
+
+bool line_fail(const char *reason, uint64_t bytes)
+{
+    struct control *control = half_control();
+    char *at = control->failure, *end = at + sizeof control->failure - 1;
+    if (line_has_failed(control->line))
+        return false;
+    at = put_text(at, end, reason);
+    if (bytes) {
+        at = put_text(at, end, " (");
+        at = put_number(at, end, bytes);
+        at = put_text(at, end, " bytes)");
+    }
+    *at = 0;
+    __atomic_store_n(&control->failed_line, control->line, __ATOMIC_RELEASE);
+    GATE->notify();
+    return false;
+}
+
+/* ---- parking ---- */
 
 /* Wait while the line's order to stop stands. */
 static void wait_parked(uint64_t line)
@@ -82,29 +129,67 @@ static void wait_parked(uint64_t line)
     }
 }
 
-static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
+static void publish_parked(uint64_t line, uint64_t stop_seen_ns)
 {
     struct control *control = half_control();
-    uint64_t mask = block_signals();
+    control->parked_line = line;
+    control->resume_context = VK_ADDRESS;
+    control->parked_ns = GATE->now_ns();
+    control->drain_ns = control->parked_ns - stop_seen_ns;
+    publish_state(CONTROL_STATE_PARKED);
+}
+
+static void note_resumed(uint64_t line)
+{
+    struct control *control = half_control();
+    control->resumed_ns = GATE->now_ns();
+    control->resumed_line = line;
+}
+
+static const char *thread_failure; /* a thread that has parked could not note what a restart needs */
+
+static void note_thread(void)
+{
+    const char *failure = GATE->note_thread();
+    if (failure)
+        __atomic_store_n(&thread_failure, failure, __ATOMIC_SEQ_CST);
+}
+
+/* What a restart needs to know of the process. False: it cannot be noted. */
+static bool note_process(uint64_t line)
+{
     unsigned long upper = lower_enter();
-    GATE->note_process();
+    const char *failure = GATE->note_process();
     lower_leave(upper);
-    GATE->note_thread();
-    fault("rank.park", line);
-    if (context_save(&self->context) == 0) {
-        control->parked_line = line;
-        control->resume_context = VK_ADDRESS;
-        control->parked_ns = GATE->now_ns();
-        control->drain_ns = control->parked_ns - stop_seen_ns;
-        publish_state(CONTROL_STATE_PARKED);
-        wait_parked(line);
-        control->resumed_ns = GATE->now_ns();
-        control->resumed_line = line;
-        fault("rank.resume", line);
+    note_thread();
+    if (!failure)
+        failure = thread_failure;
+    thread_failure = NULL;
+    if (line_fault("rank.park", line) && !failure)
+        failure = "the fault point rank.park was set to fail";
+    return failure ? line_fail(failure, 0) : true;
+}
+
+/* The line is not this rank's any more: it waits with the others until that has been ordered. */
+static void stand_by(uint64_t line, uint64_t stop_seen_ns)
+{
+    publish_parked(line, stop_seen_ns);
+    wait_parked(line);
+    note_resumed(line);
+}
+
+static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
+{
+    uint64_t mask = block_signals();
+    if (!note_process(line)) {
+        stand_by(line, stop_seen_ns);
+    } else if (context_save(&self->context) == 0) {
+        stand_by(line, stop_seen_ns);
+        line_fault("rank.resume", line);
     } else {
         rebuild_all(line);
     }
-    upper = lower_enter();
+    unsigned long upper = lower_enter();
     GATE->note_mapped_files();
     lower_leave(upper);
     publish_state(CONTROL_STATE_RUNNING);
@@ -120,8 +205,7 @@ static bool lead(struct thread *self)
 {
     struct thread *leader = __atomic_load_n(&VK->leader, __ATOMIC_SEQ_CST);
     bool is_mpi_thread = self == VK->mpi_thread || VK->mpi_thread->life != THREAD_LIVE;
-    if (!self->depth && self != VK->threads && !is_mpi_thread &&
-        VK->mpi_thread_level < MPI_THREAD_SERIALIZED)
+    if (!self->depth && self != VK->threads && !is_mpi_thread && VK->mpi_thread_level < MPI_THREAD_SERIALIZED)
         return false;
     do {
         if (leader == self)
@@ -131,25 +215,33 @@ static bool lead(struct thread *self)
     } while (
         !__atomic_compare_exchange_n(&VK->leader, &leader, self, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST); /* who led until now looks again */
-    syscall(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    raw4(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, INT_MAX, 0);
     return true;
 }
 
+/*
+ * Acknowledgements are sent before the other threads go on: one of them may be waiting to enter MPI, where
+ * there must be one at a time.
+ */
 static void take_line(struct thread *self, uint64_t stop_seen_ns)
 {
     uint64_t line = half_control()->line;
     publish_state(CONTROL_STATE_DRAINING);
-    fault("rank.drain", line);
-    if (drain_run(line)) {
+    enum drain_end end = drain_run(line);
+    if (end == DRAIN_DONE) {
         GATE->park_threads();
-        rebuild_note();
-        park(self, line, stop_seen_ns);
-        GATE->release_threads();
-        ack_send_later();
-    } else {
-        publish_state(CONTROL_STATE_RUNNING);
-        GATE->release_threads();
+        if (rebuild_note(line))
+            park(self, line, stop_seen_ns);
+        else
+            stand_by(line, stop_seen_ns);
+    } else if (end == DRAIN_LEFT) {
+        stand_by(line, stop_seen_ns);
     }
+    if (end != DRAIN_DONE || line_has_failed(line))
+        publish_state(CONTROL_STATE_RUNNING);
+    if (end != DRAIN_OVER)
+        ack_send_later();
+    GATE->release_threads();
 }
 
 /*
@@ -166,6 +258,8 @@ static bool stop(struct thread *self)
     bool leads = is_alone || GATE->park_threads();
     if (leads)
         take_line(self, stop_seen_ns);
+    if (!depth && half_inside.thread == self) /* by what has been sent there */
+        half_inside.thread = NULL;
     self->depth = depth;
     return leads;
 }
@@ -187,15 +281,15 @@ static void park_thread(struct thread *self)
     if (!__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST))
         return;
     uint64_t mask = block_signals();
-    GATE->note_thread();
+    note_thread();
     if (context_save(&self->context) == 0) {
         __atomic_store_n(&self->park, THREAD_PARKED, __ATOMIC_SEQ_CST);
         __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
-        syscall(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        raw4(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 1, 0);
     }
     /* Also where a restored thread comes to: it waits for the same release. */
     while (__atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST) == release)
-        syscall(SYS_futex, &VK->park_release, FUTEX_WAIT_PRIVATE, release, NULL, NULL, 0);
+        raw4(SYS_futex, &VK->park_release, FUTEX_WAIT_PRIVATE, release, 0);
     unblock_signals(mask);
 }
 

@@ -49,24 +49,21 @@ void line_wait_command(uint32_t seen);
 /* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
 void line_publish_waiting(const int *world_ranks, uint32_t count);
 
-/* WAITING for one world rank: for calls that may block in the library. */
-static inline void line_publish_waiting_for(int world_rank)
-{
-    struct control *control = half_control();
-    uint32_t version = line_publish_begin(control);
-    control->peers[0] = world_rank;
-    control->peer_count = 1;
-    control->state = CONTROL_STATE_WAITING;
-    line_publish_end(control, version);
-    if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))
-        GATE->notify();
-}
-
 /*
  * If the order is to stop: drain, park, and come back when the line is over, in this process or in
  * another one after a restart (real handles have changed then). Inside a wrapper. True if it stopped.
  */
 bool line_stop_if_ordered(void);
+
+/*
+ * This rank cannot do its part in the line in progress, for this reason, about so many bytes (0: none). The
+ * agent hears of it, and the line aborts when all ranks have stopped. The first reason counts. Returns false.
+ */
+bool line_fail(const char *reason, uint64_t bytes);
+bool line_has_failed(uint64_t line);
+
+/* A fault point (common/fault) of this rank: must the step fail? */
+bool line_fault(const char *point, uint64_t line);
 
 /* Safe point of a thread at no wrapper: it stops the rank if ordered, or parks if another one does. */
 void line_safepoint(struct thread *thread);

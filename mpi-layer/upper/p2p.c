@@ -1,19 +1,19 @@
 /*
  * p2p.c - sends and receives.
  *
- * Sends count at initiation, receives when the message is taken from the library. A blocking send stays
- * the library's own call: if a line comes meanwhile, the receiver's drain completes it. Blocking receives
- * wait in the upper half (wait.c), since no message may come before the line.
+ * Sends count at initiation, receives when the message is taken from the library. Blocking sends and receives
+ * wait in the upper half (wait.c): what a stopped rank waits for may come after the line only.
  */
 #include <dlfcn.h>
 #include <string.h>
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/deliver.h"
+#include "mpi-layer/upper/drained.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/sync.h"
 #include "mpi-layer/upper/wait.h"
 
 #define TAG_ALWAYS_VALID 32767 /* MPI_TAG_UB is at least that */
@@ -28,14 +28,6 @@ static inline bool is_peer(const struct comm *c, int peer)
     return c && peer >= 0 && peer < c->size;
 }
 
-/* Synchronous sends that are still pending must know how many messages of their kind came after them. */
-static void count_later(const struct comm *c, int peer, int tag)
-{
-    for (struct request *r = request_first(); r; r = r->next)
-        if (r->is_sync && !r->is_done && !r->is_told && r->comm == c && r->peer == peer && r->tag == tag)
-            r->later++;
-}
-
 /* A message is on its way as soon as the call is made; one that is in error was not sent. */
 static inline void count_sent(struct comm *c, int peer, int tag, int code)
 {
@@ -43,39 +35,8 @@ static inline void count_sent(struct comm *c, int peer, int tag, int code)
         return;
     c->peers[peer].sent++;
     if (UNLIKELY(c->peers[peer].pending_sync))
-        count_later(c, peer, tag);
+        sync_count(c, peer, tag);
 }
-
-static inline int blocking_send(lower_send_f *send, const void *buf, int count, MPI_Datatype type, int dest,
-                                int tag, MPI_Comm comm)
-{
-    struct comm *c = comm_of(comm);
-    wrapper_enter();
-    if (is_peer(c, dest)) {
-        count_sent(c, dest, tag, MPI_SUCCESS); /* before it can arrive */
-        line_publish_waiting_for(c->world[dest]);
-    }
-    int code = send(buf, count, api_real(type), dest, tag, api_real(comm));
-    if (is_peer(c, dest)) {
-        if (UNLIKELY(code != MPI_SUCCESS))
-            c->peers[dest].sent--;
-        line_publish_running();
-    }
-    wrapper_leave();
-    return code;
-}
-
-int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-    return blocking_send(lower_MPI_Send, buf, count, datatype, dest, tag, comm);
-}
-API_EXPORT(MPI_Send);
-
-int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
-{
-    return blocking_send(lower_MPI_Rsend, buf, count, datatype, dest, tag, comm);
-}
-API_EXPORT(MPI_Rsend);
 
 /* The record of a send or a receive that the library has had from the start. It has been reserved. */
 static struct request *posted(enum request_kind kind, void *real, const void *buf, int count,
@@ -87,10 +48,78 @@ static struct request *posted(enum request_kind kind, void *real, const void *bu
     return r;
 }
 
-static inline int start_send(lower_isend_f *isend, const void *buf, int count, MPI_Datatype type, int dest,
-                             int tag, MPI_Comm comm, MPI_Request *request)
+/*
+ * Start a send and wait for its end, or until an order comes, in one crossing. *is_done: the code tells. Else
+ * it goes on as *real.
+ */
+static inline int send_and_wait(lower_isend_f *isend, void **real, bool *is_done, const void *buf, int count,
+                                MPI_Datatype type, int dest, int tag, MPI_Comm comm)
 {
-    wrapper_enter();
+    test_f *test = (test_f *)lower_fn[F_MPI_Test];
+    void *real_type = api_real(type), *real_comm = api_real(comm);
+    const uint32_t *orders = &half_control()->command_seq;
+    uint32_t seen = wait_orders_seen();
+    int flag = 0;
+    unsigned long upper = lower_enter();
+    int code = isend(buf, count, real_type, dest, tag, real_comm, real);
+    if (LIKELY(code == MPI_SUCCESS)) {
+        if (LIKELY(request_is_at_once(*real)))
+            flag = 1;
+        while (!flag && code == MPI_SUCCESS && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen)
+            code = test(real, &flag, MPI_STATUS_IGNORE);
+    }
+    lower_leave(upper);
+    *is_done = flag || code != MPI_SUCCESS;
+    return code;
+}
+
+/*
+ * A blocking send waits in the upper half, where a line can stop it: in the library it would wait for a
+ * receiver that has stopped and may have no memory for the message. Whatever the library would refuse it is
+ * given as it is.
+ */
+static inline int blocking_send(const char *function, lower_send_f *send, int isend, const void *buf,
+                                int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    struct comm *c = comm_of(comm);
+    void *real = NULL;
+    bool is_done;
+    int code;
+    wrapper_enter_as(function);
+    if (UNLIKELY(!is_peer(c, dest) || count < 0 || tag < 0 || !request_reserve())) {
+        code = send(buf, count, api_real(type), dest, tag, api_real(comm));
+        count_sent(c, dest, tag, code);
+        wrapper_leave();
+        return code;
+    }
+    code =
+        send_and_wait((lower_isend_f *)lower_fn[isend], &real, &is_done, buf, count, type, dest, tag, comm);
+    count_sent(c, dest, tag, code);
+    if (UNLIKELY(!is_done)) {
+        struct request *r = posted(REQUEST_SEND, real, buf, count, type, dest, tag, comm);
+        wait_done(r);
+        code = wait_take(r, MPI_STATUS_IGNORE);
+    }
+    wrapper_leave();
+    return code;
+}
+
+int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return blocking_send(__func__, lower_MPI_Send, F_MPI_Isend, buf, count, datatype, dest, tag, comm);
+}
+API_EXPORT(MPI_Send);
+
+int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    return blocking_send(__func__, lower_MPI_Rsend, F_MPI_Irsend, buf, count, datatype, dest, tag, comm);
+}
+API_EXPORT(MPI_Rsend);
+
+static inline int start_send(const char *function, lower_isend_f *isend, const void *buf, int count,
+                             MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    wrapper_enter_as(function);
     int code = MPI_ERR_NO_MEM;
     void *real = NULL;
     bool is_reserved = request_reserve();
@@ -109,14 +138,14 @@ static inline int start_send(lower_isend_f *isend, const void *buf, int count, M
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    return start_send(lower_MPI_Isend, buf, count, datatype, dest, tag, comm, request);
+    return start_send(__func__, lower_MPI_Isend, buf, count, datatype, dest, tag, comm, request);
 }
 API_EXPORT(MPI_Isend);
 
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
-    return start_send(lower_MPI_Irsend, buf, count, datatype, dest, tag, comm, request);
+    return start_send(__func__, lower_MPI_Irsend, buf, count, datatype, dest, tag, comm, request);
 }
 API_EXPORT(MPI_Irsend);
 
@@ -126,19 +155,21 @@ static void set_synchronous(struct request *r)
     if (!is_peer(r->comm, r->peer))
         return;
     r->is_sync = r->is_special = true;
-    r->later = 0;
-    r->comm->peers[r->peer].pending_sync++;
+    sync_begin(r);
 }
 
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                 MPI_Request *request)
 {
     wrapper_enter();
-    int code = start_send(lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
+    int code = MPI_ERR_NO_MEM;
+    bool is_reserved = sync_reserve();
+    if (is_reserved)
+        code = start_send(__func__, lower_MPI_Issend, buf, count, datatype, dest, tag, comm, request);
     if (code == MPI_SUCCESS && request_of(*request) != &request_sent)
         set_synchronous(request_of(*request));
     wrapper_leave();
-    return code;
+    return is_reserved ? code : errors_raise(comm, code);
 }
 API_EXPORT(MPI_Issend);
 
@@ -155,6 +186,8 @@ int p2p_start_send(struct request *r, enum send_mode mode)
     lower_isend_f *isend = mode == SEND_SYNCHRONOUS ? lower_MPI_Issend
                            : mode == SEND_READY     ? lower_MPI_Irsend
                                                     : lower_MPI_Isend;
+    if (mode == SEND_SYNCHRONOUS && !sync_reserve())
+        return errors_raise((MPI_Comm)(void *)r->comm_handle, MPI_ERR_NO_MEM);
     int code =
         isend(r->buffer, r->count, api_real(r->type), r->peer, r->tag, api_real(r->comm_handle), &r->real);
     count_sent(r->comm, r->peer, r->tag, code);
@@ -176,34 +209,39 @@ int p2p_post(struct request *r)
     return code;
 }
 
-/* True: a drained message has completed the receive. */
-static inline bool receive_drained(struct request *r)
+/*
+ * Is there a drained message for the receive? Then *code tells how it went: MPI_SUCCESS, and the receive is
+ * done, or the library would not begin it, which has been raised.
+ */
+static inline bool receive_drained(struct request *r, int *code)
 {
+    *code = MPI_SUCCESS;
     if (LIKELY(!r->comm || !r->comm->drained))
         return false;
-    struct message *message = deliver_take(r->comm, r->peer, r->tag);
-    if (message)
-        request_complete_drained(r, message);
+    struct message *message = drained_find(r->comm, r->peer, r->tag);
+    if (message && !request_complete_drained(r, message, code))
+        errors_raise((MPI_Comm)(void *)r->comm_handle, *code);
+    else
+        *code = MPI_SUCCESS;
     return message != NULL;
 }
 
 int p2p_start_receive(struct request *r)
 {
-    return receive_drained(r) ? MPI_SUCCESS : p2p_post(r);
+    int code;
+    return receive_drained(r, &code) ? code : p2p_post(r);
 }
 
-/* A request for a receive. *is_drained: it has got a drained message, and is done. NULL: raised on comm. */
+/* The record of a receive. NULL: raised on comm. */
 static inline struct request *new_receive(void *buf, int count, MPI_Datatype type, int source, int tag,
-                                          MPI_Comm comm, bool *is_drained)
+                                          MPI_Comm comm)
 {
     struct request *r = request_new(REQUEST_RECV, comm, type);
-    *is_drained = false;
     if (UNLIKELY(!r)) {
         errors_raise(comm, MPI_ERR_NO_MEM);
         return NULL;
     }
     request_describe(r, buf, count, source, tag);
-    *is_drained = receive_drained(r);
     return r;
 }
 
@@ -243,6 +281,11 @@ void p2p_bind(void)
     lower_leave(upper);
 }
 
+bool p2p_keeps_matched(void)
+{
+    return is_posting_later;
+}
+
 /* No libc here. */
 void half_post_receives(void)
 {
@@ -278,17 +321,16 @@ static inline void post_later(struct request *r)
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    bool is_drained;
-    int code = MPI_SUCCESS;
+    int code = MPI_ERR_NO_MEM;
     wrapper_enter();
-    struct request *r = new_receive(buf, count, datatype, source, tag, comm, &is_drained);
-    if (UNLIKELY(!r))
-        code = MPI_ERR_NO_MEM;
-    else if (LIKELY(!is_drained) && LIKELY(may_post_later(r)))
-        post_later(r);
-    else if (!is_drained)
-        code = p2p_post(r);
-    if (LIKELY(code == MPI_SUCCESS))
+    struct request *r = new_receive(buf, count, datatype, source, tag, comm);
+    if (LIKELY(r != NULL) && LIKELY(!receive_drained(r, &code))) {
+        if (LIKELY(may_post_later(r)))
+            post_later(r);
+        else
+            code = p2p_post(r);
+    }
+    if (LIKELY(r && code == MPI_SUCCESS))
         *request = (MPI_Request)(void *)r;
     else if (r)
         request_delete(r);
@@ -350,7 +392,6 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
               MPI_Status *status)
 {
     const struct comm *c = comm_of(comm);
-    bool is_drained;
     int code = MPI_ERR_NO_MEM;
     wrapper_enter();
     if (LIKELY(c && !c->drained && request_reserve())) {
@@ -358,51 +399,16 @@ int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
         wrapper_leave();
         return code;
     }
-    struct request *r = new_receive(buf, count, datatype, source, tag, comm, &is_drained);
-    if (r && (code = is_drained ? MPI_SUCCESS : p2p_post(r)) != MPI_SUCCESS)
-        request_delete(r);
-    if (code == MPI_SUCCESS) {
+    struct request *r = new_receive(buf, count, datatype, source, tag, comm);
+    if (r)
+        code = p2p_start_receive(r);
+    if (r && code == MPI_SUCCESS) {
         wait_done(r);
         code = wait_take(r, status);
+    } else if (r) {
+        request_delete(r);
     }
     wrapper_leave();
     return code;
 }
 API_EXPORT(MPI_Recv);
-
-int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
-                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
-                  MPI_Status *status)
-{
-    MPI_Request receive, send;
-    int code = PMPI_Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, &receive);
-    if (code != MPI_SUCCESS)
-        return code;
-    code = PMPI_Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &send);
-    if (code != MPI_SUCCESS)
-        return code;
-    int send_code = wait_one(&send, MPI_STATUS_IGNORE);
-    code = wait_one(&receive, status);
-    return code != MPI_SUCCESS ? code : send_code;
-}
-API_EXPORT(MPI_Sendrecv);
-
-/* The outgoing data are packed into a buffer of the arena first, which the send owns until it is done. */
-int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source,
-                          int recvtag, MPI_Comm comm, MPI_Status *status)
-{
-    int bytes = 0, at = 0;
-    int code = PMPI_Pack_size(count, datatype, comm, &bytes);
-    if (code != MPI_SUCCESS)
-        return code;
-    void *packed = arena_alloc((size_t)bytes + 1);
-    if (!packed)
-        return errors_raise(comm, MPI_ERR_NO_MEM);
-    code = PMPI_Pack(buf, count, datatype, packed, bytes, &at, comm);
-    if (code == MPI_SUCCESS)
-        code = PMPI_Sendrecv(packed, at, MPI_PACKED, dest, sendtag, buf, count, datatype, source, recvtag,
-                             comm, status);
-    arena_free(packed);
-    return code;
-}
-API_EXPORT(MPI_Sendrecv_replace);

@@ -10,6 +10,9 @@ int p2p_post(struct request *request);
 /* What is to be known of the library, at the start (after MPI_Init) and after a restart. */
 void p2p_bind(void);
 
+/* Does this library receive later what has been matched (MPI_Improbe), whatever comes in between? */
+bool p2p_keeps_matched(void);
+
 /* Start an active receive: a drained message that matches completes it, or it is posted. The same returns. */
 int p2p_start_receive(struct request *request);
 

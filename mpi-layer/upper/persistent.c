@@ -22,11 +22,11 @@ static int keep(enum request_kind kind, enum send_mode mode, void *buf, int coun
 }
 
 /* The library's own persistent request lives only long enough to find fault with the arguments. */
-static int send_init(lower_send_init_f *init, enum send_mode mode, const void *buf, int count,
-                     MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
+static int send_init(const char *function, lower_send_init_f *init, enum send_mode mode, const void *buf,
+                     int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 {
     void *real = NULL;
-    wrapper_enter();
+    wrapper_enter_as(function);
     int code = init(buf, count, api_real(type), dest, tag, api_real(comm), &real);
     if (code == MPI_SUCCESS) {
         lower_MPI_Request_free(&real);
@@ -39,28 +39,32 @@ static int send_init(lower_send_init_f *init, enum send_mode mode, const void *b
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                    MPI_Request *request)
 {
-    return send_init(lower_MPI_Send_init, SEND_STANDARD, buf, count, datatype, dest, tag, comm, request);
+    return send_init(__func__, lower_MPI_Send_init, SEND_STANDARD, buf, count, datatype, dest, tag, comm,
+                     request);
 }
 API_EXPORT(MPI_Send_init);
 
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
-    return send_init(lower_MPI_Bsend_init, SEND_BUFFERED, buf, count, datatype, dest, tag, comm, request);
+    return send_init(__func__, lower_MPI_Bsend_init, SEND_BUFFERED, buf, count, datatype, dest, tag, comm,
+                     request);
 }
 API_EXPORT(MPI_Bsend_init);
 
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
-    return send_init(lower_MPI_Ssend_init, SEND_SYNCHRONOUS, buf, count, datatype, dest, tag, comm, request);
+    return send_init(__func__, lower_MPI_Ssend_init, SEND_SYNCHRONOUS, buf, count, datatype, dest, tag, comm,
+                     request);
 }
 API_EXPORT(MPI_Ssend_init);
 
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
                     MPI_Request *request)
 {
-    return send_init(lower_MPI_Rsend_init, SEND_READY, buf, count, datatype, dest, tag, comm, request);
+    return send_init(__func__, lower_MPI_Rsend_init, SEND_READY, buf, count, datatype, dest, tag, comm,
+                     request);
 }
 API_EXPORT(MPI_Rsend_init);
 

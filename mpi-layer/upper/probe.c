@@ -7,6 +7,7 @@
 #include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/bytes.h"
 #include "mpi-layer/upper/deliver.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/wait.h"
@@ -22,14 +23,14 @@ struct matched {
     int source, tag;
     uint64_t bytes;
     int number; /* its integer in Fortran (fortran/numbers.h) */
-    struct matched *next;
+    struct matched *next, *previous;
 };
 
 static struct matched *all_matched;
 
 static inline struct message *drained(struct comm *c, int source, int tag)
 {
-    return UNLIKELY(c && c->drained) ? deliver_find(c, source, tag) : NULL;
+    return UNLIKELY(c && c->drained) ? drained_find(c, source, tag) : NULL;
 }
 
 static int peer_of(const struct comm *c, int source)
@@ -84,6 +85,8 @@ static struct matched *matched_new(struct comm *c, MPI_Message *out)
         return NULL;
     m->comm = c;
     m->next = all_matched;
+    if (all_matched)
+        all_matched->previous = m;
     all_matched = m;
     *out = (MPI_Message)(void *)m;
     return m;
@@ -91,10 +94,9 @@ static struct matched *matched_new(struct comm *c, MPI_Message *out)
 
 static void matched_delete(struct matched *m)
 {
-    struct matched **link = &all_matched;
-    while (*link != m)
-        link = &(*link)->next;
-    *link = m->next;
+    *(m->previous ? &m->previous->next : &all_matched) = m->next;
+    if (m->next)
+        m->next->previous = m->previous;
     numbers_drop(HANDLE_MESSAGE, m->number);
     arena_free(m);
 }
@@ -113,11 +115,13 @@ static int match(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *out
     struct matched *m;
     MPI_Status own;
     void *real = NULL;
-    if (drained(c, source, tag)) {
+    struct message *message = drained(c, source, tag);
+    if (message) {
         if (!(m = matched_new(c, out)))
             return MPI_ERR_NO_MEM;
-        m->message = deliver_take(c, source, tag);
-        deliver_status(m->message, status);
+        drained_take(message);
+        m->message = message;
+        deliver_status(message, status);
         *flag = 1;
         return MPI_SUCCESS;
     }
@@ -170,36 +174,53 @@ int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_St
 }
 API_EXPORT(MPI_Mprobe);
 
-/* Receive a matched message that is still in the library, into memory of the arena. */
-static void take_in(struct matched *m)
+/* Receive a matched message that is still in the library, into memory of the arena. Returns 0 or -1. */
+static int take_in(struct matched *m)
 {
-    MPI_Status status;
-    struct message *message = arena_alloc(sizeof *message + m->bytes);
-    message->source = m->source;
-    message->tag = m->tag;
-    message->bytes = m->bytes;
-    lower_MPI_Mrecv(message->data, (int)m->bytes, api_real(MPI_BYTE), &m->real, &status);
+    if (m->message) /* a drain has matched it, before the application did */
+        return drained_complete_taken(m->message);
+    struct message *message = drained_new(m->comm, m->source, m->tag, m->bytes);
+    if (!message)
+        return -1;
+    if (bytes_receive_matched(message->data, m->bytes, &m->real) != MPI_SUCCESS) {
+        drained_free(message);
+        return -1;
+    }
     m->real = NULL;
     m->message = message;
+    return 0;
 }
 
-void probe_drain_matched(void)
+static bool is_in_library(const struct matched *m)
+{
+    return m->real || (m->message && m->message->real);
+}
+
+int probe_drain_matched(bool has_memory, uint64_t *bytes)
 {
     for (struct matched *m = all_matched; m; m = m->next)
-        if (m->real)
-            take_in(m);
+        if (is_in_library(m) && (!has_memory || take_in(m))) {
+            *bytes = m->message ? m->message->bytes : m->bytes;
+            return -1;
+        }
+    return 0;
 }
 
 static int receive_matched(void *buf, int count, MPI_Datatype type, struct matched *m, MPI_Status *status)
 {
+    struct message *message = m->message;
+    bool is_gone = true, is_raised = !message || message->real;
     int code;
-    if (m->message) {
-        code = deliver(m->comm, m->message, buf, count, type, status);
-        if (code != MPI_SUCCESS)
-            errors_raise((MPI_Comm)(void *)m->comm->handle, code);
-    } else /* the sender has started: this ends without anybody's further doing */
+    if (message)
+        code = deliver(message, buf, count, type, status, &is_gone);
+    else /* the sender has started: this ends without anybody's further doing */
         code = lower_MPI_Mrecv(buf, count, api_real(type), &m->real, status);
-    matched_delete(m);
+    if (code != MPI_SUCCESS && !is_raised)
+        errors_raise((MPI_Comm)(void *)m->comm->handle, code);
+    if (message && is_gone)
+        deliver_end(message);
+    if (is_gone)
+        matched_delete(m);
     return code;
 }
 

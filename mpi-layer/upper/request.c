@@ -12,11 +12,17 @@
 #include "mpi-layer/upper/deliver.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/grequest.h"
+#include "mpi-layer/upper/sync.h"
 
-#define EMPTY_STATUS {.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS}
+#define MAX_REAP_LOOKS 4 /* in vain */
+
+#define EMPTY_STATUS                                                                                         \
+    {                                                                                                        \
+        .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS                       \
+    }
 
 static struct request *first, *last; /* active ones, oldest first */
-static uint32_t orphans;
+static struct request *first_orphan, *last_orphan; /* looked at in this order */
 
 const MPI_Status request_empty_status = EMPTY_STATUS;
 struct request request_sent = {
@@ -122,7 +128,7 @@ static void release_special(struct request *request)
         buffer_release(request->buffered_bytes);
     if (request->generalized)
         grequest_free(request);
-    request->later = 0;
+    request->sync_key = NULL;
     request->op = request->made = NULL;
     request->to_free = request->made_real = NULL;
     request->buffered_bytes = 0;
@@ -172,7 +178,7 @@ static inline bool is_stopping(void)
 
 void request_complete(struct request *request, const MPI_Status *status, int error)
 {
-    if (UNLIKELY(request->is_sync) && !request->is_held && is_stopping()) {
+    if (UNLIKELY(request->is_sync) && (request->is_held || is_stopping())) {
         request->is_held = true;
         request->real = NULL;
         return;
@@ -182,18 +188,33 @@ void request_complete(struct request *request, const MPI_Status *status, int err
         request->status = *status;
     if (UNLIKELY(request->is_special) && request->made)
         comm_complete((MPI_Comm)(void *)request->made, request->made_real);
-    if (UNLIKELY(request->is_sync) && !request->is_told)
-        request->comm->peers[request->peer].pending_sync--;
+    if (UNLIKELY(request->is_sync))
+        sync_end(request);
     if (request->kind == REQUEST_RECV && status->MPI_SOURCE >= 0 && request->comm)
         request->comm->peers[status->MPI_SOURCE].received++;
 }
 
-void request_complete_drained(struct request *request, struct message *message)
+void request_acknowledge(struct request *request)
 {
-    int error =
-        deliver(request->comm, message, request->buffer, request->count, request->type, &request->status);
-    set_done(request, error);
-    request->must_raise = error != MPI_SUCCESS;
+    request->is_held = false;
+    if (request->real) /* the library says when */
+        return;
+    set_done(request, MPI_SUCCESS);
+    request->status = request_empty_status;
+    sync_end(request);
+}
+
+bool request_complete_drained(struct request *request, struct message *message, int *code)
+{
+    bool is_gone, is_raised = message->real != NULL;
+    *code = deliver(message, request->buffer, request->count, request->type, &request->status, &is_gone);
+    if (!is_gone)
+        return false;
+    set_done(request, *code);
+    request->must_raise = *code != MPI_SUCCESS && !is_raised;
+    drained_take(message);
+    deliver_end(message);
+    return true;
 }
 
 bool request_look(struct request *request)
@@ -214,24 +235,66 @@ bool request_look(struct request *request)
     return request->is_done;
 }
 
+struct request *request_first_orphan(void)
+{
+    return first_orphan;
+}
+
+static void link_orphan(struct request *request)
+{
+    request->next_orphan = NULL;
+    request->previous_orphan = last_orphan;
+    *(last_orphan ? &last_orphan->next_orphan : &first_orphan) = request;
+    last_orphan = request;
+}
+
+static void unlink_orphan(struct request *r)
+{
+    *(r->previous_orphan ? &r->previous_orphan->next_orphan : &first_orphan) = r->next_orphan;
+    *(r->next_orphan ? &r->next_orphan->previous_orphan : &last_orphan) = r->previous_orphan;
+}
+
 void request_abandon(struct request *request)
 {
     request->is_orphan = true;
-    orphans++;
+    link_orphan(request);
 }
 
-void request_reap_orphans(void)
+void request_reap(struct request *r)
 {
-    if (LIKELY(!orphans))
+    if (!r->is_orphan || !r->is_done)
         return;
-    struct request *next;
-    for (struct request *r = first; r; r = next) {
-        bool is_over = r->is_orphan && request_look(r);
-        next = r->next;
-        if (!is_over)
+    unlink_orphan(r);
+    request_delete(r);
+}
+
+/* True: it is gone. */
+static bool reap(struct request *r)
+{
+    bool is_done = request_look(r);
+    if (is_done)
+        request_reap(r);
+    return is_done;
+}
+
+/* Those that are not done go behind the others, and are looked at again when these have been. */
+void request_reap_some(void)
+{
+    for (int looks = 0; first_orphan && looks < MAX_REAP_LOOKS;) {
+        struct request *r = first_orphan;
+        if (reap(r))
             continue;
-        request_delete(r);
-        orphans--;
+        looks++;
+        unlink_orphan(r);
+        link_orphan(r);
+    }
+}
+
+void request_reap_all(void)
+{
+    for (struct request *r = first_orphan, *next; r; r = next) {
+        next = r->next_orphan;
+        reap(r);
     }
 }
 
@@ -278,7 +341,7 @@ int PMPI_Request_free(MPI_Request *request)
     else if (r != &request_sent)
         request_abandon(r);
     *request = MPI_REQUEST_NULL;
-    request_reap_orphans();
+    request_reap_some();
     wrapper_leave();
     return MPI_SUCCESS;
 }

@@ -18,6 +18,8 @@
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/half.h"
 
+struct message;
+
 enum request_kind { REQUEST_NONE = 0, REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE, REQUEST_GENERALIZED };
 
 enum send_mode { SEND_NONE = 0, SEND_STANDARD, SEND_BUFFERED, SEND_SYNCHRONOUS, SEND_READY };
@@ -48,7 +50,11 @@ struct request {
     MPI_Status status;          /* of a done one */
     struct request *next, *previous;
     /* Special ones set is_special with any of these, which are 0 otherwise. */
-    uint32_t later;      /* a synchronous send: sends with the same communicator, peer and tag since */
+    struct sync_key
+        *sync_key;        /* a synchronous send (sync.h): those with the same key; NULL: not counted ... */
+    uint64_t sync_number; /* ... which of them it is ... */
+    uint64_t sync_serial; /* ... and which of all synchronous sends of this rank */
+    struct request *next_orphan, *previous_orphan; /* one that the application has freed */
     struct handle *op;   /* of a reduction, retained */
     void *to_free;       /* malloc'ed arrays that the library reads until completion */
     struct handle *made; /* MPI_Comm_idup: gets its real twin on completion */
@@ -137,14 +143,31 @@ bool request_look(struct request *request);
  */
 void request_complete(struct request *request, const MPI_Status *status, int error);
 
-/* A receive that has got a drained message: done without the library. */
-void request_complete_drained(struct request *request, struct message *message);
+/* A held synchronous send has been received, or no drain has its message: it is what the library says of it.
+ */
+void request_acknowledge(struct request *request);
+
+/*
+ * A receive for which there is a drained message: done without the library. False: the library would not
+ * begin to receive it; the message stays, and *code tells.
+ */
+bool request_complete_drained(struct request *request, struct message *message, int *code);
 
 /* First active one; follow next. */
 struct request *request_first(void);
 
-/* End abandoned ones that are done. */
-void request_reap_orphans(void);
+/*
+ * End abandoned ones that are done. The first looks at a few only, so that a thousand in a row are not looked
+ * at a thousand times each.
+ */
+void request_reap_some(void);
+void request_reap_all(void);
+
+/* The same of one, if it is abandoned and done. */
+void request_reap(struct request *request);
+
+/* The oldest abandoned one, NULL: none; follow next_orphan. */
+struct request *request_first_orphan(void);
 
 MPI_Request request_new_collective(void *real, MPI_Comm comm);
 MPI_Request request_new_collective_owning(void *real, MPI_Comm comm, void *to_free);

@@ -28,7 +28,7 @@ static int level_of(int required)
 
 int PMPI_T_init_thread(int required, int *provided)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     int level = level_of(required), code = lower_MPI_T_init_thread(level, provided);
     if (code == MPI_SUCCESS) {
         inits++;
@@ -51,7 +51,7 @@ static void forget_enumerations(void)
 /* After MPI_Finalize the library's own MPI_T_finalize would use what MPI_Finalize has freed. */
 int PMPI_T_finalize(void)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = MPI_T_ERR_NOT_INITIALIZED;
     if (inits)
         code = init_is_finalized() ? MPI_SUCCESS : lower_MPI_T_finalize();
@@ -175,7 +175,7 @@ static int enum_error(MPI_T_enum ours)
 
 int PMPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_len)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = enum_error(enumtype);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_enum_get_info(real_enum(enumtype), num, name, name_len);
@@ -186,7 +186,7 @@ API_EXPORT(MPI_T_enum_get_info);
 
 int PMPI_T_enum_get_item(MPI_T_enum enumtype, int index, int *value, char *name, int *name_len)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = enum_error(enumtype);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_enum_get_item(real_enum(enumtype), index, value, name, name_len);
@@ -197,12 +197,9 @@ API_EXPORT(MPI_T_enum_get_item);
 
 /* ---- lines and restarts ---- */
 
-void tool_note(void)
+bool tool_note(void)
 {
-    if (!inits)
-        return;
-    tool_note_indices();
-    tool_note_pvars();
+    return !inits || (tool_note_indices() && tool_note_pvars());
 }
 
 /* Values that were written stay in force after MPI_T_finalize: hence one beginning at least. */

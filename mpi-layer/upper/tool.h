@@ -17,8 +17,8 @@
 /* Between MPI_T_init_thread and the last MPI_T_finalize. */
 bool tool_is_ready(void);
 
-/* Before parking / after a restart, when the other objects are there again. */
-void tool_note(void);
+/* Before parking (false: out of memory) / after a restart, when the other objects are there again. */
+bool tool_note(void);
 void tool_restore(void);
 
 /* ---- numbers of variables and categories: tool_index.c ---- */
@@ -37,7 +37,7 @@ int tool_find(enum tool_space space, int ours, int *code);
 bool tool_real_name(enum tool_space space, int real, char name[TOOL_NAME_BYTES], int *class);
 /* What a call that gives the library's number of something returns: `get` is the library's function. */
 int tool_get_num(enum tool_space space, int (*get)(int *), int *count);
-void tool_note_indices(void);
+bool tool_note_indices(void);
 void tool_restore_indices(void);
 
 /* ---- variables ---- */
@@ -76,7 +76,7 @@ bool tool_has_written(void);
 
 /* Of the parts. */
 void tool_restore_cvars(void);
-void tool_note_pvars(void);
+bool tool_note_pvars(void);
 void tool_restore_pvars(void);
 /* After the last MPI_T_finalize: sessions and handles are no more. */
 void tool_forget_cvars(void);

@@ -42,7 +42,7 @@ int PMPI_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosi
     void *type = NULL;
     MPI_T_enum enumeration = NULL;
     int code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int real = tool_find(TOOL_CVAR, cvar_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_cvar_get_info(real, name, name_len, verbosity, datatype ? &type : NULL,
@@ -59,7 +59,7 @@ API_EXPORT(MPI_T_cvar_get_info);
 int PMPI_T_cvar_get_index(const char *name, int *cvar_index)
 {
     int real = -1;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_T_cvar_get_index(name, cvar_index ? &real : NULL);
     if (code == MPI_SUCCESS)
         *cvar_index = tool_our_index(TOOL_CVAR, real);
@@ -107,7 +107,7 @@ static int alloc(int real, struct cvar *cvar, const void *obj_handle)
 int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle *handle, int *count)
 {
     int code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int real = tool_find(TOOL_CVAR, cvar_index, &code);
     struct cvar *cvar = code == MPI_SUCCESS ? arena_alloc(sizeof *cvar) : NULL;
     if (code == MPI_SUCCESS)
@@ -135,7 +135,7 @@ static int check(const struct cvar *cvar)
 int PMPI_T_cvar_handle_free(MPI_T_cvar_handle *handle)
 {
     struct cvar *cvar = handle ? cvar_of(*handle) : NULL;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = tool_is_ready() && cvar ? MPI_SUCCESS : check(cvar);
     if (code == MPI_SUCCESS) {
         if (cvar->real)
@@ -151,7 +151,7 @@ API_EXPORT(MPI_T_cvar_handle_free);
 int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 {
     struct cvar *cvar = cvar_of(handle);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(cvar);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_cvar_read(cvar->real, buf);
@@ -193,7 +193,7 @@ static bool note_written(const struct cvar *cvar, const void *value)
 int PMPI_T_cvar_write(MPI_T_cvar_handle handle, const void *buf)
 {
     struct cvar *cvar = cvar_of(handle);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(cvar);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_cvar_write(cvar->real, buf);

@@ -132,7 +132,7 @@ int tool_find(enum tool_space space, int ours, int *code)
 
 int tool_get_num(enum tool_space space, int (*get)(int *), int *count)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = get(count);
     if (code == MPI_SUCCESS)
         *count = tool_count(space);
@@ -153,7 +153,7 @@ static bool note_name(enum tool_space space, int ours)
     return s->names[ours] && strcpy(s->names[ours], name);
 }
 
-static void note_space(enum tool_space space)
+static bool note_space(enum tool_space space)
 {
     struct space *s = &spaces[space];
     int count = tool_count(space);
@@ -163,19 +163,22 @@ static void note_space(enum tool_space space)
         int *classes = names ? grow(s->classes, named * sizeof *classes, all * sizeof *classes) : NULL;
         s->names = names ? names : s->names;
         if (!classes)
-            return;
+            return false;
         s->classes = classes;
         s->named = count;
     }
     int i = 0;
     while (i < s->named && note_name(space, i))
         i++;
+    return i == s->named;
 }
 
-void tool_note_indices(void)
+bool tool_note_indices(void)
 {
     for (int i = 0; i < TOOL_SPACES; i++)
-        note_space(i);
+        if (!note_space(i))
+            return false;
+    return true;
 }
 
 static void restore_space(enum tool_space space)
@@ -220,7 +223,7 @@ int PMPI_T_category_get_info(int cat_index, char *name, int *name_len, char *des
                              int *num_cvars, int *num_pvars, int *num_categories)
 {
     int code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int real = tool_find(TOOL_CATEGORY, cat_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_category_get_info(real, name, name_len, desc, desc_len, num_cvars, num_pvars,
@@ -233,7 +236,7 @@ API_EXPORT(MPI_T_category_get_info);
 int PMPI_T_category_get_index(const char *name, int *category_index)
 {
     int real = -1;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_T_category_get_index(name, category_index ? &real : NULL);
     if (code == MPI_SUCCESS)
         *category_index = tool_our_index(TOOL_CATEGORY, real);
@@ -256,7 +259,7 @@ static int get_members(enum tool_space space, int (*get)(int, int, int *), int c
                        int indices[])
 {
     int code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int real = tool_find(TOOL_CATEGORY, cat_index, &code);
     if (code == MPI_SUCCESS)
         code = get(real, len, indices);
@@ -288,7 +291,7 @@ API_EXPORT(MPI_T_category_get_categories);
 int PMPI_T_category_changed(int *out)
 {
     int real = 0;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_T_category_changed(&real);
     if (code == MPI_SUCCESS)
         *out = stamp = stamp_base + real;

@@ -54,7 +54,7 @@ int PMPI_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosi
     void *type = NULL;
     MPI_T_enum enumeration = NULL;
     int code;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int real = tool_find(TOOL_PVAR, pvar_index, &code);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_get_info(real, name, name_len, verbosity, var_class, datatype ? &type : NULL,
@@ -72,7 +72,7 @@ API_EXPORT(MPI_T_pvar_get_info);
 int PMPI_T_pvar_get_index(const char *name, int var_class, int *pvar_index)
 {
     int real = -1;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_T_pvar_get_index(name, var_class, pvar_index ? &real : NULL);
     if (code == MPI_SUCCESS)
         *pvar_index = tool_our_index(TOOL_PVAR, real);
@@ -134,7 +134,7 @@ static void forget_before(struct pvar *p)
 
 int PMPI_T_pvar_session_create(MPI_T_pvar_session *session)
 {
-    wrapper_enter();
+    wrapper_enter_anytime();
     struct session *s = arena_alloc(sizeof *s);
     int code = s ? lower_MPI_T_pvar_session_create(&s->real) : MPI_T_ERR_OUT_OF_SESSIONS;
     if (code == MPI_SUCCESS) {
@@ -180,7 +180,7 @@ static int check_session(const struct session *s)
 int PMPI_T_pvar_session_free(MPI_T_pvar_session *session)
 {
     struct session *s = session ? session_of(*session) : NULL;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check_session(s);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_session_free(&s->real);
@@ -214,7 +214,7 @@ int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, void *o
 {
     struct session *s = session_of(session);
     int real = -1;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check_session(s);
     if (code == MPI_SUCCESS)
         real = tool_find(TOOL_PVAR, pvar_index, &code);
@@ -258,7 +258,7 @@ int PMPI_T_pvar_handle_free(MPI_T_pvar_session session, MPI_T_pvar_handle *handl
 {
     struct session *s = session_of(session);
     struct pvar *p = handle ? pvar_of(*handle) : NULL;
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check_session(s);
     if (code == MPI_SUCCESS && (!p || !is_in(s, p)))
         code = MPI_T_ERR_INVALID_HANDLE;
@@ -290,7 +290,7 @@ static int start_or_stop(int (*call)(MPI_T_pvar_session, MPI_T_pvar_handle), MPI
                          MPI_T_pvar_handle handle, bool is_started)
 {
     struct session *s = session_of(session);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(s, handle, true);
     if (code == MPI_SUCCESS)
         code = call(s->real, real_handle(handle));
@@ -315,7 +315,7 @@ API_EXPORT(MPI_T_pvar_stop);
 int PMPI_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf)
 {
     struct session *s = session_of(session);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(s, handle, false);
     if (code == MPI_SUCCESS)
         code = read_value(s, pvar_of(handle), buf);
@@ -327,7 +327,7 @@ API_EXPORT(MPI_T_pvar_read);
 int PMPI_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void *buf)
 {
     struct session *s = session_of(session);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(s, handle, false);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_write(s->real, pvar_of(handle)->real, buf);
@@ -341,7 +341,7 @@ API_EXPORT(MPI_T_pvar_write);
 int PMPI_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
 {
     struct session *s = session_of(session);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(s, handle, true);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_reset(s->real, real_handle(handle));
@@ -356,7 +356,7 @@ API_EXPORT(MPI_T_pvar_reset);
 int PMPI_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf)
 {
     struct session *s = session_of(session);
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = check(s, handle, false);
     if (code == MPI_SUCCESS)
         code = lower_MPI_T_pvar_readreset(s->real, pvar_of(handle)->real, buf);
@@ -371,7 +371,7 @@ API_EXPORT(MPI_T_pvar_readreset);
 
 /* ---- lines and restarts ---- */
 
-void tool_note_pvars(void)
+bool tool_note_pvars(void)
 {
     for (struct session *s = sessions; s; s = s->next)
         for (struct pvar *p = s->pvars; p; p = p->next) {
@@ -379,9 +379,11 @@ void tool_note_pvars(void)
                 continue;
             if (!p->noted)
                 p->noted = arena_alloc(bytes_of(p));
-            if (p->noted)
-                read_value(s, p, p->noted);
+            if (!p->noted)
+                return false;
+            read_value(s, p, p->noted);
         }
+    return true;
 }
 
 static void restore_pvar(const struct session *s, struct pvar *p)

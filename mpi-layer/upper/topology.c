@@ -20,6 +20,8 @@ struct topology {
 static struct topology *topology_new(int kind, int n0, int n1)
 {
     struct topology *t = arena_alloc(sizeof *t + 2 * ((size_t)n0 + (size_t)n1) * sizeof *t->values);
+    if (!t)
+        return NULL;
     t->kind = kind;
     t->n[0] = n0;
     t->n[1] = n1;
@@ -31,6 +33,8 @@ static struct topology *note_cart(void *real)
     int n = 0;
     lower_MPI_Cartdim_get(real, &n);
     struct topology *t = topology_new(MPI_CART, n, n);
+    if (!t)
+        return NULL;
     lower_MPI_Cart_get(real, n, t->values, t->values + n, t->values + 2 * n); /* the last: own coordinates */
     return t;
 }
@@ -40,6 +44,8 @@ static struct topology *note_graph(void *real)
     int nodes = 0, edges = 0;
     lower_MPI_Graphdims_get(real, &nodes, &edges);
     struct topology *t = topology_new(MPI_GRAPH, nodes, edges);
+    if (!t)
+        return NULL;
     lower_MPI_Graph_get(real, nodes, edges, t->values, t->values + nodes);
     return t;
 }
@@ -49,6 +55,8 @@ static struct topology *note_dist_graph(void *real)
     int in = 0, out = 0, is_weighted = 0;
     lower_MPI_Dist_graph_neighbors_count(real, &in, &out, &is_weighted);
     struct topology *t = topology_new(MPI_DIST_GRAPH, in, out);
+    if (!t)
+        return NULL;
     int *sources = t->values, *destinations = sources + 2 * in;
     t->is_weighted = is_weighted;
     lower_MPI_Dist_graph_neighbors(real, in, sources, is_weighted ? sources + in : MPI_UNWEIGHTED, out,
@@ -56,20 +64,25 @@ static struct topology *note_dist_graph(void *real)
     return t;
 }
 
-struct topology *topology_note(void *real)
+bool topology_note(void *real, struct topology **topology)
 {
     int kind = MPI_UNDEFINED;
     lower_MPI_Topo_test(real, &kind);
     switch (kind) {
     case MPI_CART:
-        return note_cart(real);
+        *topology = note_cart(real);
+        break;
     case MPI_GRAPH:
-        return note_graph(real);
+        *topology = note_graph(real);
+        break;
     case MPI_DIST_GRAPH:
-        return note_dist_graph(real);
+        *topology = note_dist_graph(real);
+        break;
     default:
-        return NULL;
+        *topology = NULL;
+        return true;
     }
+    return *topology != NULL;
 }
 
 static void make(const struct topology *t, void *real, void **made)

@@ -5,10 +5,12 @@
 #ifndef BELAY_MPI_LAYER_UPPER_TOPOLOGY_H
 #define BELAY_MPI_LAYER_UPPER_TOPOLOGY_H
 
+#include <stdbool.h>
+
 struct topology; /* arena_free() it */
 
-/* The topology of a real communicator, NULL: none. */
-struct topology *topology_note(void *real);
+/* The topology of a real communicator, NULL: none. False: out of memory. */
+bool topology_note(void *real, struct topology **topology);
 
 /*
  * Collective over a real communicator with the recorded members in the recorded order: one with the topology,

@@ -47,7 +47,7 @@ int PMPI_Type_size(MPI_Datatype type, int *size)
         *size = to_int(handle_of(type)->size);
         return MPI_SUCCESS;
     }
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_Type_size(api_real(type), size);
     learn(type, code);
     wrapper_leave();
@@ -61,7 +61,7 @@ int PMPI_Type_size_x(MPI_Datatype type, MPI_Count *size)
         *size = (MPI_Count)handle_of(type)->size;
         return MPI_SUCCESS;
     }
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_Type_size_x(api_real(type), size);
     learn(type, code);
     wrapper_leave();
@@ -76,7 +76,7 @@ int PMPI_Type_get_extent(MPI_Datatype type, MPI_Aint *lower_bound, MPI_Aint *ext
         *extent = handle_of(type)->extent;
         return MPI_SUCCESS;
     }
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_Type_get_extent(api_real(type), lower_bound, extent);
     learn(type, code);
     wrapper_leave();
@@ -92,7 +92,7 @@ int PMPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count)
         *count = elements * size == status->_ucount ? to_int(elements) : MPI_UNDEFINED;
         return MPI_SUCCESS;
     }
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_Get_count(status, api_real(type), count);
     learn(type, code);
     if (code == MPI_SUCCESS && is_known(type, TYPE_SIZES))
@@ -108,7 +108,7 @@ int PMPI_Get_address(const void *location, MPI_Aint *address)
         *address = (MPI_Aint)location;
         return MPI_SUCCESS;
     }
-    wrapper_enter();
+    wrapper_enter_anytime();
     int code = lower_MPI_Get_address(location, address);
     wrapper_leave();
     return code;

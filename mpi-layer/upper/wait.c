@@ -119,9 +119,9 @@ int wait_finish(MPI_Request *request, MPI_Status *status)
     return code;
 }
 
-int wait_one(MPI_Request *request, MPI_Status *status)
+int wait_one_as(MPI_Request *request, MPI_Status *status, const char *function)
 {
-    wrapper_enter();
+    wrapper_enter_as(function);
     wait_done(request_of(*request));
     int code = wait_finish(request, status);
     wrapper_leave();

@@ -11,7 +11,9 @@
  * Wait for one request; afterwards it is inactive, or deleted and *request the null one. status may be
  * MPI_STATUS_IGNORE. Returns the MPI code.
  */
-int wait_one(MPI_Request *request, MPI_Status *status);
+int wait_one_as(MPI_Request *request, MPI_Status *status, const char *function);
+
+#define wait_one(request, status) wait_one_as(request, status, __func__)
 
 /* Wait until a request is done. */
 void wait_done(struct request *request);

@@ -6,12 +6,13 @@
  */
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
+#include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/wait.h"
 
 typedef int test_f(void **, int *, MPI_Status *);
 typedef int testsome_f(int, void **, int *, int *, MPI_Status *);
 
-#define BATCH_REQUESTS 64 /* looked at together */
+#define FEW 64 /* requests, for which there is room without further ado */
 
 static MPI_Status *status_at(MPI_Status statuses[], int i)
 {
@@ -165,61 +166,111 @@ static bool is_idle(MPI_Request request)
     return request_is_null(request) || request_is_inactive(request_of(request));
 }
 
-/* Active requests that are not done, as the library wants them. */
-struct batch {
-    int count;
-    void *real[BATCH_REQUESTS];
-    struct request *requests[BATCH_REQUESTS];
-};
+/*
+ * Active requests that are not done, as the library wants them: all of a call together, so that it looks at
+ * each once and makes progress once. One thread at a time is here.
+ */
+static struct batch {
+    int count, room;
+    void **real;
+    struct request **requests;
+    int *indices;
+    MPI_Status *statuses;
+} batch;
 
-/* Fill an empty batch from index `from` on. Returns the index of the first request that was not looked at. */
-static int gather(struct batch *batch, int count, const MPI_Request requests[], int from)
+static void *few_real[FEW];
+static struct request *few_requests[FEW];
+static int few_indices[FEW];
+static MPI_Status few_statuses[FEW];
+
+/* Room for as many, or for a few if there is no memory. */
+static void make_room(int count)
+{
+    if (LIKELY(count <= batch.room))
+        return;
+    size_t room = (size_t)(count < FEW ? FEW : count);
+    if (batch.room > FEW) {
+        arena_free(batch.real);
+        arena_free(batch.requests);
+        arena_free(batch.indices);
+        arena_free(batch.statuses);
+    }
+    batch = (struct batch){0, FEW, few_real, few_requests, few_indices, few_statuses};
+    if (room == FEW)
+        return;
+    struct batch larger = {0,
+                           (int)room,
+                           arena_alloc(room * sizeof(void *)),
+                           arena_alloc(room * sizeof(struct request *)),
+                           arena_alloc(room * sizeof(int)),
+                           arena_alloc(room * sizeof(MPI_Status))};
+    if (larger.real && larger.requests && larger.indices && larger.statuses) {
+        batch = larger;
+        return;
+    }
+    arena_free(larger.real);
+    arena_free(larger.requests);
+    arena_free(larger.indices);
+    arena_free(larger.statuses);
+}
+
+/*
+ * Fill the batch from index `from` on. Returns the index of the first request that was not looked at.
+ * *is_held: there is one that the library has no part in.
+ */
+static int gather(int count, const MPI_Request requests[], int from, bool *is_held)
 {
     int i;
-    for (i = from; i < count && batch->count < BATCH_REQUESTS; i++) {
+    batch.count = 0;
+    for (i = from; i < count && batch.count < batch.room; i++) {
         struct request *r = request_of(requests[i]);
         if (request_is_null(requests[i]) || r->is_done)
             continue;
         if (UNLIKELY(!r->real)) {
-            ack_poll();
+            *is_held = true;
             continue;
         }
-        batch->requests[batch->count] = r;
-        batch->real[batch->count++] = r->real;
+        batch.requests[batch.count] = r;
+        batch.real[batch.count++] = r->real;
     }
     return i;
 }
 
-/* Complete what the library has completed of a batch: at once, or as soon as there is one. */
-static void complete_some(struct batch *batch, struct patience patience)
+/* Complete what the library has completed of the batch: at once, or as soon as there is one. */
+static void complete_some(struct patience patience)
 {
     testsome_f *testsome = (testsome_f *)lower_fn[F_MPI_Testsome];
-    int indices[BATCH_REQUESTS], done, code;
-    MPI_Status statuses[BATCH_REQUESTS];
+    int done, code;
     unsigned long upper = lower_enter();
     do
-        code = testsome(batch->count, batch->real, &done, indices, statuses);
+        code = testsome(batch.count, batch.real, &done, batch.indices, batch.statuses);
     while (LIKELY(code == MPI_SUCCESS) && done == 0 && is_patient(&patience));
     lower_leave(upper);
     for (int i = 0; i < done; i++)
-        request_complete(batch->requests[indices[i]], &statuses[i],
-                         code == MPI_SUCCESS ? MPI_SUCCESS : statuses[i].MPI_ERROR);
+        request_complete(batch.requests[batch.indices[i]], &batch.statuses[i],
+                         code == MPI_SUCCESS ? MPI_SUCCESS : batch.statuses[i].MPI_ERROR);
 }
 
-/* One look at all, or, if they fit into one batch, looks until one of them is done or an order comes. */
+/*
+ * One look at all, or, if they fit into one batch and nothing else can end one of them, looks until one is
+ * done or an order comes.
+ */
 static void look_at_all(int count, const MPI_Request requests[], struct patience patience)
 {
+    bool is_held = false;
     int at = 0;
     half_post_now();
+    make_room(count);
     while (at < count) {
-        struct batch batch = {.count = 0};
         bool is_first = at == 0;
-        at = gather(&batch, count, requests, at);
-        if (!is_first || at < count)
+        at = gather(count, requests, at, &is_held);
+        if (!is_first || at < count || is_held)
             patience.orders = NULL;
         if (batch.count)
-            complete_some(&batch, patience);
+            complete_some(patience);
     }
+    if (UNLIKELY(is_held))
+        ack_poll();
 }
 
 /* Index of the first done request, MPI_UNDEFINED if none is; *active tells whether any is active. */

@@ -8,6 +8,9 @@
 #include "node-agent/capture/moves.h"
 #include "node-agent/capture/stage.h"
 
+#define STRETCH_LEAST 16u                   /* mappings */
+#define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most */
+
 struct capture {
     struct capture_subject subject;
     char *program;
@@ -26,6 +29,9 @@ struct capture {
 
 static int find_pages(struct capture *capture, bool is_running, struct belay_error *err);
 static int find_known(const struct capture *capture, bool is_running, struct run_set *known);
+static size_t find_stretch(const struct capture *capture, size_t first);
+static int note_regions(struct capture *capture, size_t first, size_t end, struct belay_error *err);
+static int find_in_stretch(struct capture *capture, size_t first, size_t end, struct belay_error *err);
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err);
 static int decide(struct capture *capture, struct belay_error *err);
 static int place(const struct maps *maps, const struct run_set *from, const struct run_set *staged,
@@ -179,8 +185,12 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     if (capture->maps.count == 0)
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < capture->maps.count; i++)
-        rc = find_in_mapping(capture, &capture->maps.mappings[i], err);
+    for (size_t i = 0, next; rc == 0 && i < capture->maps.count; i = next) {
+        next = find_stretch(capture, i);
+        rc = note_regions(capture, i, next, err);
+        if (rc == 0)
+            rc = find_in_stretch(capture, i, next, err);
+    }
     if (rc == 0 && memory->ops->misses_moves &&
         moves_add(&capture->moves, &memory->moves_seen, &capture->pages.present, &capture->pages.dirty) < 0)
         rc = belay_error_errno(err, "cannot note pages");
@@ -230,12 +240,64 @@ static int find_known(const struct capture *capture, bool is_running, struct run
     return rc;
 }
 
+/* Mappings of anonymous memory without gaps between them: where they end. */
+static size_t find_stretch(const struct capture *capture, size_t first)
+{
+    const struct mapping *mappings = capture->maps.mappings;
+    size_t next = first + 1;
+    while (next < capture->maps.count && mappings[first].content == MAPPING_CONTENT_OWN &&
+           mappings[next].content == MAPPING_CONTENT_OWN && !mappings[first].is_huge &&
+           !mappings[next].is_huge && mappings[next - 1].region.end == mappings[next].region.start)
+        next++;
+    return next;
+}
+
+static int note_regions(struct capture *capture, size_t first, size_t end, struct belay_error *err)
+{
+    for (size_t i = first; i < end; i++) {
+        const struct mapping *mapping = &capture->maps.mappings[i];
+        if (image_writer_add_region(capture->writer, &mapping->region, mapping->path) < 0)
+            return belay_error_errno(err, "cannot note a region");
+    }
+    return 0;
+}
+
+/* To ask whether all is tracked costs a scan, which is less than the questions about many small mappings. */
+static bool is_one_question_cheaper(const struct capture *capture, size_t first, size_t end)
+{
+    const struct mapping *mappings = capture->maps.mappings;
+    uint64_t bytes = mappings[end - 1].region.end - mappings[first].region.start;
+    return end - first >= STRETCH_LEAST && bytes / (end - first) <= STRETCH_MAPPING_BYTES;
+}
+
+/*
+ * A program may have tens of thousands of mappings: they are asked for together where that is possible. If
+ * some are new, halves are tried.
+ */
+static int find_in_stretch(struct capture *capture, size_t first, size_t end, struct belay_error *err)
+{
+    const struct memory *memory = capture->subject.memory;
+    const struct mapping *mappings = capture->maps.mappings;
+    int rc = 0;
+    if (memory->ops->is_tracked && is_one_question_cheaper(capture, first, end)) {
+        struct mapping whole = mappings[first];
+        size_t middle = first + (end - first) / 2;
+        whole.region.end = mappings[end - 1].region.end;
+        if (memory->ops->is_tracked(memory->tracker, whole.region.start, whole.region.end))
+            return find_in_mapping(capture, &whole, err);
+        rc = find_in_stretch(capture, first, middle, err);
+        return rc < 0 ? -1 : find_in_stretch(capture, middle, end, err);
+    }
+    for (size_t i = first; rc == 0 && i < end; i++)
+        rc = find_in_mapping(capture, &mappings[i], err);
+    return rc;
+}
+
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     struct run_set part = {0};
-    if (image_writer_add_region(capture->writer, &mapping->region, mapping->path) < 0 ||
-        runs_slice(&memory->known, mapping->region.start, mapping->region.end, &part) < 0)
+    if (runs_slice(&memory->known, mapping->region.start, mapping->region.end, &part) < 0)
         return belay_error_errno(err, "cannot note a region");
     int rc = memory->ops->collect(memory->tracker, mapping, &part, &capture->pages, err);
     runs_release(&part);

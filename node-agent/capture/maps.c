@@ -81,22 +81,46 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
     return low < maps->count && maps->mappings[low].region.start <= address ? &maps->mappings[low] : NULL;
 }
 
+/* Not by sscanf(), which takes longer than the kernel to write the line. NULL: it has another form. */
+static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms[4], uint64_t *offset,
+                          unsigned *major, unsigned *minor, uint64_t *inode)
+{
+    char *at;
+    *start = strtoull(line, &at, 16);
+    if (*at++ != '-')
+        return NULL;
+    *end = strtoull(at, &at, 16);
+    if (*at++ != ' ' || strnlen(at, 5) < 5 || at[4] != ' ')
+        return NULL;
+    memcpy(perms, at, 4);
+    *offset = strtoull(at + 5, &at, 16);
+    if (*at++ != ' ')
+        return NULL;
+    *major = (unsigned)strtoul(at, &at, 16);
+    if (*at++ != ':')
+        return NULL;
+    *minor = (unsigned)strtoul(at, &at, 16);
+    if (*at != ' ')
+        return NULL;
+    *inode = strtoull(at + 1, &at, 10);
+    while (*at == ' ')
+        at++;
+    return at;
+}
+
 int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping)
 {
     uint64_t start, end, offset, inode;
     unsigned major, minor;
-    char perms[5];
-    int path_at = 0;
+    char perms[4];
     struct stat st;
 
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &start, &end, perms,
-               &offset, &major, &minor, &inode, &path_at) < 7 ||
-        path_at == 0 || start >= end || strlen(perms) != 4) {
+    char *path = parse_fields(line, &start, &end, perms, &offset, &major, &minor, &inode);
+    if (!path || start >= end) {
         errno = EINVAL;
         return -1;
     }
-    char *path = line + path_at;
     unescape(path);
     if (!layout_is_upper(source->layout, start, end) || is_special(path))
         return 0;

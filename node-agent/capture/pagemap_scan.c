@@ -35,6 +35,7 @@ static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
 static void scan_destroy(struct tracker *tracker);
 static int scan_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                         struct tracker_pages *pages, struct belay_error *err);
+static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end);
 static void scan_settle(struct tracker *tracker);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
@@ -55,6 +56,7 @@ const struct tracker_ops tracker_pagemap_scan = {
     .create = scan_create,
     .destroy = scan_destroy,
     .collect = scan_collect,
+    .is_tracked = scan_is_tracked,
     .settle = scan_settle,
 };
 
@@ -112,6 +114,17 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
     runs_release(&found.dirty);
     runs_release(&found.present);
     return rc;
+}
+
+/*
+ * Pages without any content are asked for, of which there are none: every mapping is looked at, nothing is
+ * told or armed.
+ */
+static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end)
+{
+    struct pagemap_query query = {
+        .start = start, .end = end, .is_checked = true, .all = PAGEMAP_WRITTEN | PAGEMAP_ZERO | PAGEMAP_HUGE};
+    return pagemap_scan(tracker->pagemap, &query, NULL, NULL) == 0;
 }
 
 static void scan_settle(struct tracker *tracker)

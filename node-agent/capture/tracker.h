@@ -48,6 +48,11 @@ struct tracker_ops {
     int (*collect)(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                    struct tracker_pages *pages, struct belay_error *err);
     /*
+     * Whether everything in a range is tracked, so that collect() may be told of neighbouring mappings as
+     * one. NULL: it has to be told of each.
+     */
+    bool (*is_tracked)(struct tracker *tracker, uint64_t start, uint64_t end);
+    /*
      * After the last mapping: track all of them anew. NULL: collect() has done so. Returns 0 or -1 with err;
      * then, and without it, the same pages are told again.
      */

@@ -136,6 +136,24 @@ static void use_comm_attributes(struct things *t)
     MPI_Comm_free(&copy);
 }
 
+/* Open MPI takes attributes over here, too: into the new communicator, and into that of the file. */
+static void use_taken_attributes(struct things *t)
+{
+    MPI_Comm made;
+    MPI_Group group;
+    MPI_File file;
+    MPI_Comm_group(t->comm, &group);
+    MPI_Comm_create_group(t->comm, group, 1, &made);
+    ask_comm_key(t, made, t->comm_key);
+    ask_comm_key(t, made, t->old_key);
+    MPI_File_open(made, "/dev/null", MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    add(t, seen.copies + 100L * seen.deletes);
+    MPI_File_close(&file);
+    add(t, seen.copies + 100L * seen.deletes);
+    MPI_Comm_free(&made);
+    MPI_Group_free(&group);
+}
+
 static void ask_type_key(struct things *t, MPI_Datatype type, int key)
 {
     long *value = NULL;
@@ -352,6 +370,7 @@ static void use_memory(struct things *t)
 static void use_all(struct things *t)
 {
     use_comm_attributes(t);
+    use_taken_attributes(t);
     use_type_attributes(t);
     add(t, seen.copies + 100L * seen.deletes + 10000L * seen.calls_mpi);
     ask_comm_key(t, t->comm, t->comm_key);

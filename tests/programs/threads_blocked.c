@@ -225,7 +225,7 @@ static int send_message(struct waiter *w)
     return msgsnd(w->fds[0], &message, 0, 0);
 }
 
-/* ---- what a restart does not bring back ---- */
+/* ---- sockets: a restart brings back a pair, but not what others connect to ---- */
 
 static int make_pair(struct waiter *w)
 {
@@ -272,7 +272,7 @@ static struct waiter waiters[] = {
     {.name = "epoll_wait", .make = make_epoll, .wait = wait_epoll, .release = put_event},
     {.name = "sigwaitinfo", .make = make_nothing, .wait = wait_signal, .release = send_signal},
     {.name = "msgrcv", .make = make_queue, .wait = wait_message, .release = send_message},
-    {.name = "recv", .make = make_pair, .wait = wait_recv, .release = put, .lasting = IS_LOST},
+    {.name = "recv", .make = make_pair, .wait = wait_recv, .release = put},
     {.name = "accept", .make = make_listener, .wait = wait_accept, .release = connect_to, .lasting = IS_LOST},
 };
 

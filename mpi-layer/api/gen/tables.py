@@ -63,21 +63,16 @@ def alignment(size):
     return 32 if size >= 32 else max(a for a in (1, 2, 4, 8, 16) if a <= max(size, 1))
 
 
-# What the Fortran and C++ libraries call, by pattern: mpi-layer/fortran defines these names and no others.
-BINDINGS = ["MPIX_*", "MPI_*", "OMPI_Affinity_str", "OMPI_C_MPI_*_FN", "PMPIX_*", "PMPI_*", "mpi_*", "ompi_*", "pmpi_*"]
-
-
-def export_map(rows, prototypes, library):
-    """A linker version script: the library's names, under its versions if it has any."""
-    names = set(rows) | {"P" + n for n in rows if n in prototypes} | set(library.data) | set(BINDINGS)
+def export_map(library):
+    """A linker version script: the library's names and no others, under its versions if it has any."""
     nodes = {}
-    for name in sorted(names):
+    for name in sorted(library.names()):
         nodes.setdefault(library.versions.get(name, ""), []).append(name)
     out = ["# Made by mpi-layer/api/generate.py; not to be edited."]
     if set(nodes) == {""}:
-        return "\n".join(out + node("", nodes[""] + ["belay_*"], True) + [""])
+        return "\n".join(out + node("", nodes[""], True) + [""])
     for version in sorted(nodes):
-        out += node(version or "BELAY", nodes[version] + ([] if version else ["belay_*"]), not version)
+        out += node(version or "BELAY", nodes[version], not version)
     return "\n".join(out + [""])
 
 

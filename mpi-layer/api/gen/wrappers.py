@@ -66,7 +66,10 @@ def tail(proto):
 
 
 def plain(proto):
-    """Translate, call, wrap or release what came back."""
+    """Translate, call, wrap or release what came back.
+
+    What does neither only asks something: it may be called while another thread is inside MPI.
+    """
     locals_, before, arguments, after = [], [], [], []
     for param in proto.params:
         if not param.handle:
@@ -84,7 +87,7 @@ def plain(proto):
     if after and proto.result != "int":
         raise GenerateError("%s: hands out handles, but returns %s" % (proto.name, proto.result))
     out = [head(proto), "{", "    %s rc;" % proto.lower_result()] + locals_ + [
-        "", "    wrapper_enter();"] + before
+        "", "    wrapper_enter%s();" % ("" if before or after else "_anytime")] + before
     out.append(fill("    rc = lower_%s(%s);" % (proto.name, ", ".join(arguments))))
     if after:
         out += ["    if (rc == MPI_SUCCESS) {"] + after + ["    }"]

@@ -15,12 +15,15 @@
 #include <cmocka.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/attr.h"
 #include "mpi-layer/upper/datatype.h"
 
 void *lower_fn[F_COUNT];
 
 /* An object of ours: its first word is the real handle. */
-static struct { void *real; } int_type = {(void *)0x1000}, char_type = {(void *)0x2000};
+static struct {
+    void *real;
+} int_type = {(void *)0x1000}, char_type = {(void *)0x2000};
 #define INT_TYPE ((MPI_Datatype)(void *)&int_type)
 #define CHAR_TYPE ((MPI_Datatype)(void *)&char_type)
 #define NEW_REAL ((void *)0x3000)
@@ -337,8 +340,8 @@ static void test_indexed(void **state)
           "indexed_block 3 9 [10 20 30] of 0x1000", MPI_COMBINER_INDEXED_BLOCK, 5, 0, 1);
     check(PMPI_Type_create_hindexed_block(3, 9, bytes, INT_TYPE, &t), &t,
           "hindexed_block 3 9 [-5 0 5] of 0x1000", MPI_COMBINER_HINDEXED_BLOCK, 2, 3, 1);
-    check(PMPI_Type_indexed(0, NULL, NULL, INT_TYPE, &t), &t, "indexed 0 ]] of 0x1000",
-          MPI_COMBINER_INDEXED, 1, 0, 1);
+    check(PMPI_Type_indexed(0, NULL, NULL, INT_TYPE, &t), &t, "indexed 0 ]] of 0x1000", MPI_COMBINER_INDEXED,
+          1, 0, 1);
 }
 
 static void test_struct(void **state)

@@ -20,6 +20,10 @@ static inline void wrapper_enter(void)
 {
 }
 
+static inline void wrapper_enter_anytime(void)
+{
+}
+
 static inline void wrapper_leave(void)
 {
 }
