@@ -3,8 +3,8 @@
  * where everything works, and after one (the process id is another then), where some of it is gone. --mode
  * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
  * new children sockets   a pair, which goes on; a listener and a connection to it, inotify: their next use
- * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom pipes     a pipe of 1 MiB that
- * is nearly full, one whose writer has closed it, one with two readers
+ * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom
+ * pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
  */
 #include <errno.h>
 #include <fcntl.h>
