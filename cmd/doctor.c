@@ -53,14 +53,17 @@ static const struct {
 } policies[] = {
     {"files", "as they were at the line, up to --undo-limit of old contents per rank; beyond: a warning"},
     {"node-local files", "the same on the same node; they are not brought along to another one"},
-    {"shared mappings of files", "as a whole as they were at the line, also POSIX shared memory"},
-    {"System V shared memory", "as it was at the line, but a copy for each process"},
+    {"shared mappings of files", "as a whole as they were at the line"},
+    {"POSIX shared memory, memfds", "as they were at the line, and shared by the ranks again"},
+    {"System V shared memory", "as it was at the line, and shared by the ranks again; ids stay"},
+    {"System V semaphores, messages", "as they were at the line; ids stay"},
     {"standard streams", "output is neither lost nor repeated, input goes on; see belay-run(1)"},
     {"pipes within a rank", "made again with what they held"},
+    {"pipes, eventfds between ranks", "made again with what they held"},
     {"pipes to others, sockets", "closed: their use gives EBADF, their numbers stay taken; named once"},
     {"children", "not started again: waiting for one gives ECHILD"},
     {"devices, terminals", "opened again, in the state that they are in"},
-    {"locks on files", "gone"},
+    {"locks on files", "taken again"},
 };
 
 #define POLICY_COUNT (sizeof policies / sizeof policies[0])

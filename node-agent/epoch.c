@@ -9,6 +9,7 @@
 
 #include "common/util/log.h"
 #include "common/util/process_stat.h"
+#include "common/wire/shares.h"
 #include "common/wire/streams.h"
 #include "node-agent/capacity.h"
 #include "node-agent/line.h"
@@ -16,6 +17,7 @@
 #include "node-agent/record.h"
 #include "node-agent/reply.h"
 #include "node-agent/restore.h"
+#include "node-agent/shared/renew.h"
 
 /* As EPOCH_PATIENCE_MS, after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there
  * at times. */
@@ -78,6 +80,8 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
         entry->restored_line = epoch->restore_line;
         snprintf(entry->reason, sizeof entry->reason, "%s", reason);
     }
+    if (is_restart && job->not_renewed[0]) /* ranks that would not share what they shared must not run */
+        refuse(epoch, job->not_renewed);
     if (is_restart && epoch->restore_line)
         job->restarts++;
     else if (is_restart)
@@ -95,6 +99,8 @@ void epoch_destroy(struct epoch *epoch)
     if (!epoch)
         return;
     line_close_epoch(epoch->job->line);
+    if (epoch->job->renewal)
+        renewal_let_go(epoch->job->renewal);
     if (epoch->is_killed || epoch->gone == epoch->joined) {
         remains_remove_files(&epoch->remains);
         if (epoch_is_launcher_gone(epoch))
@@ -157,6 +163,22 @@ void epoch_connection_closed(struct epoch *epoch, pid_t pid)
                  (int)pid);
         log_info("job \"%s\": %s", epoch->job->name, text);
         line_rank_lost(epoch->job->line, text);
+    }
+}
+
+void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get)
+{
+    struct renewal *renewal = epoch->job->renewal;
+    if (renewal && get->kind == SHARE_NONE) {
+        renewal_let_go(renewal);
+        reply_share(connection, 0, -1);
+    } else if (get->kind == SHARE_SEGMENT) {
+        reply_share(connection, renewal ? renewal_segment(renewal, get->inode) : -1, -1);
+    } else {
+        uint32_t kind = get->kind == SHARE_PIPE    ? SHARED_PIPE
+                        : get->kind == SHARE_EVENT ? SHARED_EVENT
+                                                   : SHARED_NAMELESS;
+        reply_share(connection, -1, renewal ? renewal_file(renewal, kind, get->device, get->inode) : -1);
     }
 }
 
@@ -359,6 +381,8 @@ static void become_ready(struct epoch *epoch)
         job_tell(job, &event);
     }
     line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
+    if (job->renewal)
+        renewal_let_go(job->renewal);
 }
 
 static void on_rank_ended(struct rank *rank, void *context)

@@ -63,6 +63,9 @@ void epoch_connection_closed(struct epoch *epoch, pid_t pid);
 /* A rank said hello; answers the connection with its Welcome or an error. */
 void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello);
 
+/* A rank that is restored asks for what it shared; answers the connection. */
+void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get);
+
 /* The launcher has ended; the connection gets the verdict once all ranks are gone. */
 void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection);
 

@@ -13,6 +13,7 @@
 #include "node-agent/line.h"
 #include "node-agent/put_back.h"
 #include "node-agent/record.h"
+#include "node-agent/shared/renew.h"
 #include "node-agent/reply.h"
 
 static const char *const state_names[] = {
@@ -192,6 +193,7 @@ void job_forget(struct job *job)
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
+    renewal_destroy(job->renewal);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);

@@ -30,6 +30,7 @@
 
 struct epoch;
 struct line;
+struct renewal;
 
 enum job_state {
     JOB_STATE_NONE = 0,
@@ -65,6 +66,8 @@ struct job {
     struct epoch *epoch;          /* NULL: between epochs */
     struct line *line;
     struct store *store;
+    struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
+    char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;
     struct verdict_loss last_loss;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */

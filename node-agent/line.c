@@ -11,16 +11,20 @@
 #include "node-agent/line_copy.h"
 #include "node-agent/line_memory.h"
 #include "node-agent/line_state.h"
+#include "node-agent/shared/renew.h"
 
 #define SETTLE_MS 1000
 #define APPLY_AGAIN_MS 1000
+#define PATIENCE_MS 500    /* of a line for ranks that run below target */
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
+static struct shared *make_shared(const struct job *job, struct belay_error *err);
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
 static void do_strobe(struct line *line, const struct coord_action *action);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void converge(struct line *line);
+static void on_patience(void *context);
 static void do_targets(struct line *line, const struct coord_action *action);
 static void do_stop(struct line *line);
 static void do_capture(struct line *line);
@@ -30,6 +34,7 @@ static void do_line_done(struct line *line, const struct coord_action *action);
 static void order_all(struct line *line, enum control_command command);
 static void look_at_all(struct line *line);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
+static void complain(struct line *line, const char *text, bool *is_told);
 static void on_interval(void *context);
 static void ask(struct line *line, struct line_request *request);
 
@@ -55,8 +60,9 @@ struct line *line_create(struct job *job, struct belay_error *err)
     line->settle_limit = timer_new(job->agent->loop, line_on_settle_limit, line);
     line->copy_delay = timer_new(job->agent->loop, on_copy_delay, line);
     line->apply_again = timer_new(job->agent->loop, on_apply_again, line);
+    line->patience = timer_new(job->agent->loop, on_patience, line);
     if (!line->coord || pace_create(&line->pace, job, on_interval, line) < 0 || !line->settle_limit ||
-        !line->copy_delay || !line->apply_again) {
+        !line->copy_delay || !line->apply_again || !line->patience) {
         belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
         line_destroy(line);
         return NULL;
@@ -75,6 +81,7 @@ void line_destroy(struct line *line)
     timer_destroy(line->settle_limit);
     timer_destroy(line->copy_delay);
     timer_destroy(line->apply_again);
+    timer_destroy(line->patience);
     measure_release(&line->measure);
     coord_destroy(line->coord);
     targets_destroy(&line->clocks);
@@ -106,7 +113,10 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
     struct member *members = calloc(count, sizeof *members);
     line->memories = members ? memories_create(line->job, ranks, count, &err) : NULL;
-    if (!line->memories) {
+    line->shared = line->memories ? make_shared(line->job, &err) : NULL;
+    if (!line->shared) {
+        memories_destroy(line->memories, count);
+        line->memories = NULL;
         free(members);
         give_up_lines(line, &err);
         return;
@@ -134,6 +144,14 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     }
 }
 
+/* As a restart has made it again, or nothing. */
+static struct shared *make_shared(const struct job *job, struct belay_error *err)
+{
+    int image = job->renewal ? store_shared_image(job->store) : -1;
+    return shared_create(job->renewal ? renewal_objects(job->renewal) : NULL, image,
+                         store_committed_line(job->store), err);
+}
+
 void line_close_epoch(struct line *line)
 {
     line->refusal[0] = '\0';
@@ -157,6 +175,8 @@ void line_close_epoch(struct line *line)
     line->former = line->memories;
     line->former_count = line->count;
     line->memories = NULL;
+    shared_unref(line->shared);
+    line->shared = NULL;
     line->ranks = NULL;
     line->count = 0;
     free(line->members);
@@ -250,6 +270,7 @@ static void do_strobe(struct line *line, const struct coord_action *action)
     line->number = line->job->last_line = action->line;
     line->targets_version = 0;
     line->parked = 0;
+    line->is_impatient = false;
     for (uint32_t i = 0; i < line->count; i++)
         line->members[i] = (struct member){.rank = line->members[i].rank};
     history_add_line(&line->job->history, line->number);
@@ -284,7 +305,18 @@ static void converge(struct line *line)
 {
     line->measure.ordered_ns = monotonic_ns();
     order_all(line, CONTROL_CONVERGE);
+    timer_start(line->patience, PATIENCE_MS, 0);
     order_fence();
+    look_at_all(line);
+}
+
+/* A rank that seems to compute may wait for what a held one has: docs/line.md. */
+static void on_patience(void *context)
+{
+    struct line *line = context;
+    if (!line->ranks || coord_phase(line->coord) != COORD_PHASE_CONVERGE)
+        return;
+    line->is_impatient = true;
     look_at_all(line);
 }
 
@@ -306,6 +338,7 @@ static void do_targets(struct line *line, const struct coord_action *action)
 
 static void do_stop(struct line *line)
 {
+    timer_stop(line->patience);
     line->measure.converged_ns = monotonic_ns();
     order_all(line, CONTROL_STOP);
     order_fence();
@@ -335,6 +368,8 @@ static void do_capture(struct line *line)
         .line = line->number,
         .ranks = line->ranks,
         .memories = line->memories,
+        .shared = line->shared,
+        .wants_lost = !line->has_told_lost,
         .count = line->count,
         .memory_limit_bytes = line->job->config->memory_limit_bytes,
     };
@@ -516,16 +551,28 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     struct history_line *entry = history_line(&line->job->history, line->number);
     line->measure.captured_bytes += captured_bytes;
     line->measure.dirty_bytes = line_capture_dirty_bytes(line->capture);
+    complain(line, line_capture_complaint(line->capture), &line->has_complained);
     if (reason) {
         line_say(line, COORD_EVENT_ABORT, reason);
         return;
     }
+    complain(line, line_capture_lost(line->capture), &line->has_told_lost);
     if (entry)
         entry->state = "captured";
     if (fault_hit("agent.captured", -1, line->number))
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
     else
         line_say(line, COORD_EVENT_CAPTURED, NULL);
+}
+
+/* Once is enough. */
+static void complain(struct line *line, const char *text, bool *is_told)
+{
+    if (!text[0] || *is_told)
+        return;
+    *is_told = true;
+    log_warning("job \"%s\": %s", line->job->name, text);
+    job_tell_text(line->job, text);
 }
 
 /* A strobe while a line is in progress is left out, not queued. */

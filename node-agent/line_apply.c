@@ -74,9 +74,9 @@ static struct line_apply *collect(struct store *store)
 {
     struct belay_error err;
     struct apply apply;
-    uint32_t ranks = store_ranks(store);
+    uint32_t parts = store_parts(store);
     struct line_apply *whole = calloc(1, sizeof *whole);
-    if (!whole || !(whole->parts = calloc(ranks, sizeof *whole->parts))) {
+    if (!whole || !(whole->parts = calloc(parts, sizeof *whole->parts))) {
         free(whole);
         if (store_apply_rest(store, &err) < 0)
             log_error("%s", err.text);
@@ -85,7 +85,7 @@ static struct line_apply *collect(struct store *store)
     whole->store = store;
     pthread_mutex_init(&whole->lock, NULL);
     pthread_cond_init(&whole->part_done, NULL);
-    for (uint32_t i = 0; i < ranks; i++) {
+    for (uint32_t i = 0; i < parts; i++) {
         if (!store_apply_begin(store, i, &apply))
             continue;
         struct part *part = &whole->parts[whole->count++];

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,30 +30,56 @@ struct part {
     struct belay_error err;
 };
 
+/* What the ranks share. */
+struct shared_part {
+    uv_work_t work;
+    struct shared_capture *capture; /* NULL: no rank may share anything */
+    struct shared_rank *ranks;
+    bool has_notes, may_share;
+    bool is_copied; /* atomic: ranks may run */
+    int rc;
+    struct belay_error err;
+};
+
 struct line_capture {
     struct line_capture_request request;
     const struct line_capture_ops *ops;
     void *context;
     struct part *parts;
     cpu_set_t *processors; /* that the main thread of each rank may use */
-    uint32_t busy;         /* parts in the thread pool */
+    struct shared_part shared;
+    uint32_t busy; /* parts in the thread pool */
     bool is_cancelled, is_failed;
     uint64_t captured_bytes;
+    char lost[320];
     struct belay_error err; /* the first failure */
 };
 
 static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err);
+static int list_ranks(struct line_capture *whole, struct belay_error *err);
+static int make_shared(struct line_capture *whole, struct belay_error *err);
 static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after);
+static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
 static void do_plan(uv_work_t *work);
 static bool needs_memory(const struct part *part);
 static void after_plan(uv_work_t *work, int status);
+static void plan_shared(struct line_capture *whole);
+static void do_plan_shared(uv_work_t *work);
+static void after_plan_shared(uv_work_t *work, int status);
 static void begin_copy(struct line_capture *whole);
+static void add_need(const struct line_capture *whole, struct store_need *need);
 static void do_copy(uv_work_t *work);
 static void copy(struct part *part);
 static void release_rank(struct part *part);
+static void do_copy_shared(uv_work_t *work);
+static void after_copy_shared(uv_work_t *work, int status);
 static void after_copy(uv_work_t *work, int status);
 static void stage(struct part *part);
+static void stage_shared(struct line_capture *whole);
 static void note_failure(struct line_capture *whole, const struct part *part);
+static void note_shared_failure(struct line_capture *whole);
+static void fail(struct line_capture *whole, const struct belay_error *err, const char *what);
+static void end_if_done(struct line_capture *whole);
 static void finish(struct line_capture *whole);
 static void destroy(struct line_capture *whole);
 
@@ -79,6 +106,10 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
             return NULL;
         }
     }
+    if (list_ranks(whole, err) < 0 || (whole->shared.may_share && make_shared(whole, err) < 0)) {
+        destroy(whole);
+        return NULL;
+    }
     if (queue_all(whole, do_plan, after_plan) < 0) {
         belay_error_set(err, ENOMEM, "cannot start a thread for the capture");
         line_capture_cancel(whole);
@@ -92,13 +123,25 @@ uint64_t line_capture_dirty_bytes(const struct line_capture *whole)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < whole->request.count; i++)
         bytes += capture_data_bytes(whole->parts[i].capture);
-    return bytes;
+    return bytes + (whole->shared.capture ? shared_data_bytes(whole->shared.capture) : 0);
+}
+
+const char *line_capture_lost(const struct line_capture *whole)
+{
+    return whole->lost;
+}
+
+const char *line_capture_complaint(const struct line_capture *whole)
+{
+    return whole->shared.capture ? shared_complaint(whole->shared.capture) : "";
 }
 
 void line_capture_commit(struct line_capture *whole)
 {
     for (uint32_t i = 0; i < whole->request.count; i++)
         capture_commit(whole->parts[i].capture);
+    if (whole->shared.capture)
+        shared_commit(whole->shared.capture);
     destroy(whole);
 }
 
@@ -144,16 +187,62 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
 }
 
+/* What the ranks have noted; and what is lost at a restart, if that is asked for. */
+static int list_ranks(struct line_capture *whole, struct belay_error *err)
+{
+    struct shared_part *part = &whole->shared;
+    part->ranks = calloc(whole->request.count, sizeof *part->ranks);
+    if (!part->ranks)
+        return belay_error_set(err, ENOMEM, "no memory to begin a capture");
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct control *control = rank_control(whole->parts[i].rank);
+        part->ranks[i] = (struct shared_rank){.pid = whole->parts[i].pid,
+                                              .maps = capture_maps(whole->parts[i].capture),
+                                              .notes_address = control->shares_address,
+                                              .notes_count = control->shares_count};
+        part->has_notes |= control->shares_count > 0;
+        part->may_share |= control->may_share != 0;
+    }
+    if (part->has_notes && !part->may_share)
+        part->may_share = notes_meet(part->ranks, whole->request.count);
+    if (part->has_notes && whole->request.wants_lost)
+        notes_find_lost(part->ranks, whole->request.count, whole->lost, sizeof whole->lost);
+    return 0;
+}
+
+static int make_shared(struct line_capture *whole, struct belay_error *err)
+{
+    struct shared_part *part = &whole->shared;
+    const uint32_t count = whole->request.count;
+    part->work.data = whole;
+    struct shared_request request = {
+        .shared = whole->request.shared,
+        .image = store_shared_image(whole->request.store),
+        .ranks = part->ranks,
+        .count = count,
+        .header = {.line = whole->request.line, .rank = count, .ranks = count + 1},
+    };
+    part->capture = shared_capture_create(&request);
+    return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
+}
+
 /* Those that are not copied yet. */
 static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after)
 {
     for (uint32_t i = 0; i < whole->request.count; i++) {
         if (whole->parts[i].is_copied)
             continue;
-        if (uv_queue_work(whole->request.loop, &whole->parts[i].work, work, after) != 0)
+        if (queue(whole, &whole->parts[i].work, work, after) < 0)
             return -1;
-        whole->busy++;
     }
+    return 0;
+}
+
+static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after)
+{
+    if (uv_queue_work(whole->request.loop, work, run, after) != 0)
+        return -1;
+    whole->busy++;
     return 0;
 }
 
@@ -191,6 +280,39 @@ static void after_plan(uv_work_t *work, int status)
         destroy(whole);
     else if (whole->is_failed)
         finish(whole);
+    else if (whole->shared.capture)
+        plan_shared(whole);
+    else
+        begin_copy(whole);
+}
+
+/* What all ranks have mapped is known now. */
+static void plan_shared(struct line_capture *whole)
+{
+    const struct belay_error err = {.code = ENOMEM, .text = "cannot start a thread for the capture"};
+    if (queue(whole, &whole->shared.work, do_plan_shared, after_plan_shared) == 0)
+        return;
+    fail(whole, &err, "");
+    finish(whole);
+}
+
+static void do_plan_shared(uv_work_t *work)
+{
+    struct shared_part *part = &((struct line_capture *)work->data)->shared;
+    part->rc = shared_plan(part->capture, &part->err);
+}
+
+static void after_plan_shared(uv_work_t *work, int status)
+{
+    struct line_capture *whole = work->data;
+    (void)status;
+    whole->busy--;
+    if (whole->shared.rc < 0)
+        note_shared_failure(whole);
+    if (whole->is_cancelled)
+        destroy(whole);
+    else if (whole->is_failed)
+        finish(whole);
     else
         begin_copy(whole);
 }
@@ -199,24 +321,40 @@ static void after_plan(uv_work_t *work, int status)
 static void begin_copy(struct line_capture *whole)
 {
     struct store_need need = {0};
-    for (uint32_t i = 0; i < whole->request.count; i++) {
-        const struct capture *capture = whole->parts[i].capture;
-        if (whole->parts[i].is_copied)
-            continue;
-        need.staged_bytes += capture_bytes(capture);
-        need.reserved_bytes += capture_reserved_bytes(capture);
-        if (capture_is_delta(capture))
-            store_add_growth(whole->request.store, whole->parts[i].number, capture_image_bytes(capture),
-                             &need);
-    }
+    add_need(whole, &need);
     whole->is_failed =
         store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err) < 0;
-    if (!whole->is_failed && queue_all(whole, do_copy, after_copy) < 0) {
+    bool is_queued =
+        whole->is_failed || ((!whole->shared.capture ||
+                              queue(whole, &whole->shared.work, do_copy_shared, after_copy_shared) == 0) &&
+                             queue_all(whole, do_copy, after_copy) == 0);
+    if (!is_queued) {
         belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
         whole->is_failed = true;
     }
     if (whole->busy == 0)
         finish(whole);
+}
+
+static void add_need(const struct line_capture *whole, struct store_need *need)
+{
+    const struct shared_capture *shared = whole->shared.capture;
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct capture *capture = whole->parts[i].capture;
+        if (whole->parts[i].is_copied)
+            continue;
+        need->staged_bytes += capture_bytes(capture);
+        need->reserved_bytes += capture_reserved_bytes(capture);
+        if (capture_is_delta(capture))
+            store_add_growth(whole->request.store, whole->parts[i].number, capture_image_bytes(capture),
+                             need);
+    }
+    if (shared) {
+        need->staged_bytes += shared_bytes(shared);
+        need->reserved_bytes += shared_reserved_bytes(shared);
+        if (shared_is_delta(shared))
+            store_add_growth(whole->request.store, whole->request.count, shared_image_bytes(shared), need);
+    }
 }
 
 static void do_copy(uv_work_t *work)
@@ -229,11 +367,12 @@ static void do_copy(uv_work_t *work)
 static void copy(struct part *part)
 {
     const struct line_capture *whole = part->whole;
+    const struct shared_part *shared = &whole->shared;
     unsigned threads =
         crew_size(part->pid, capture_data_bytes(part->capture), whole->processors, whole->request.count);
     part->rc = capture_copy(part->capture, threads, &part->err);
-    part->is_copied = part->rc == 0;
-    if (part->is_copied)
+    __atomic_store_n(&part->is_copied, part->rc == 0, __ATOMIC_SEQ_CST);
+    if (part->rc == 0 && (!shared->capture || __atomic_load_n(&shared->is_copied, __ATOMIC_SEQ_CST)))
         release_rank(part);
 }
 
@@ -249,23 +388,44 @@ static void release_rank(struct part *part)
     pthread_mutex_unlock(&part->order_lock);
 }
 
+/* Ranks whose own memory is copied by now may run; each of the others when that is done. */
+static void do_copy_shared(uv_work_t *work)
+{
+    struct line_capture *whole = work->data;
+    struct shared_part *shared = &whole->shared;
+    shared->rc = shared_copy(shared->capture, &shared->err);
+    if (shared->rc < 0)
+        return;
+    __atomic_store_n(&shared->is_copied, true, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        if (__atomic_load_n(&whole->parts[i].is_copied, __ATOMIC_SEQ_CST))
+            release_rank(&whole->parts[i]);
+}
+
+static void after_copy_shared(uv_work_t *work, int status)
+{
+    struct line_capture *whole = work->data;
+    struct shared_part *shared = &whole->shared;
+    (void)status;
+    whole->busy--;
+    if (shared->rc == 0 && !whole->is_cancelled && !whole->is_failed)
+        stage_shared(whole);
+    if (shared->rc < 0)
+        note_shared_failure(whole);
+    end_if_done(whole);
+}
+
 static void after_copy(uv_work_t *work, int status)
 {
     struct part *part = work->data;
     struct line_capture *whole = part->whole;
     (void)status;
     whole->busy--;
-    if (whole->is_cancelled) {
-        if (whole->busy == 0)
-            destroy(whole);
-        return;
-    }
-    if (part->rc == 0 && !whole->is_failed)
+    if (part->rc == 0 && !whole->is_cancelled && !whole->is_failed)
         stage(part);
     if (part->rc < 0)
         note_failure(whole, part);
-    if (whole->busy == 0)
-        finish(whole);
+    end_if_done(whole);
 }
 
 /* If the rank has ended meanwhile, another process may have got its number: nothing of it gets into an image.
@@ -286,15 +446,54 @@ static void stage(struct part *part)
     part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
 }
 
+static void stage_shared(struct line_capture *whole)
+{
+    struct shared_part *part = &whole->shared;
+    struct store_item item = {.rank = whole->request.count,
+                              .ranks = whole->request.count,
+                              .bytes = shared_bytes(part->capture),
+                              .image_bytes = shared_image_bytes(part->capture)};
+    whole->captured_bytes += shared_data_bytes(part->capture);
+    item.fd = shared_take(part->capture, &item.base_line);
+    part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
+}
+
 static void note_failure(struct line_capture *whole, const struct part *part)
 {
-    if (whole->is_failed)
-        return;
+    char what[32];
+    snprintf(what, sizeof what, "rank %u", part->number);
+    if (part->err.code == ESRCH || part->err.code == ENOENT) { /* its process has ended meanwhile */
+        const struct belay_error lost = {.code = ESRCH, .text = " was lost"};
+        fail(whole, &lost, what);
+    } else {
+        strcat(what, ": ");
+        fail(whole, &part->err, what);
+    }
+}
+
+static void note_shared_failure(struct line_capture *whole)
+{
+    const struct belay_error *err = &whole->shared.err;
+    const struct belay_error lost = {.code = ESRCH, .text = "a rank was lost"};
+    bool is_lost = err->code == ESRCH || err->code == ENOENT;
+    fail(whole, is_lost ? &lost : err, is_lost ? "" : "shared memory: ");
+}
+
+static void fail(struct line_capture *whole, const struct belay_error *err, const char *what)
+{
+    if (!whole->is_failed)
+        belay_error_set(&whole->err, err->code, "%s%.480s", what, err->text);
     whole->is_failed = true;
-    if (part->err.code == ESRCH || part->err.code == ENOENT) /* its process has ended meanwhile */
-        belay_error_set(&whole->err, ESRCH, "rank %u was lost", part->number);
+}
+
+static void end_if_done(struct line_capture *whole)
+{
+    if (whole->busy > 0)
+        return;
+    if (whole->is_cancelled)
+        destroy(whole);
     else
-        belay_error_set(&whole->err, part->err.code, "rank %u: %.480s", part->number, part->err.text);
+        finish(whole);
 }
 
 static void finish(struct line_capture *whole)
@@ -310,6 +509,8 @@ static void destroy(struct line_capture *whole)
         pthread_mutex_destroy(&whole->parts[i].order_lock);
     }
     free(whole->processors);
+    shared_capture_destroy(whole->shared.capture);
+    free(whole->shared.ranks);
     free(whole->parts);
     free(whole);
 }

@@ -40,11 +40,15 @@ struct line {
     struct memory **memories; /* of the ranks */
     struct memory **former;   /* of the ranks of the epoch before, until the next one is open; NULL: none */
     uint32_t former_count;
-    uint32_t unseen_told;     /* see memories_look() */
-    char refusal[512];        /* why no line is taken of this launch; "": lines are */
-    bool is_closed;           /* the ranks of this epoch end: what becomes of a line is no news */
+    struct shared *shared; /* what they share */
+    bool has_complained;   /* that something of it cannot be captured ... */
+    bool has_told_lost;    /* ... or brought back */
+    uint32_t unseen_told;  /* see memories_look() */
+    char refusal[512];     /* why no line is taken of this launch; "": lines are */
+    bool is_closed;        /* the ranks of this epoch end: what becomes of a line is no news */
     uint32_t count;
     uint64_t number;          /* of the line in progress, 0: none */
+    bool is_impatient;        /* it takes long to converge */
     uint32_t targets_version; /* newest, 0: none yet */
     uint32_t parked;
     struct targets clocks;        /* the largest of our ranks */
@@ -53,6 +57,7 @@ struct line {
     struct line_capture *capture; /* until the line has committed or aborted */
     struct line_apply *apply;     /* deltas of the committed line are being applied */
     struct line_copy *copy;       /* after a restart: the images are being copied; deltas wait for it */
+    struct timer *patience;       /* with the convergence */
     struct timer *copy_delay;     /* until that begins */
     bool is_apply_due;            /* a line has committed, and its deltas wait for the copies */
     bool is_apply_told;           /* that deltas could not be applied */

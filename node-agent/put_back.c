@@ -1,14 +1,17 @@
 #include "node-agent/put_back.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "common/util/log.h"
 #include "node-agent/job.h"
+#include "node-agent/shared/renew.h"
 
 #define FIRST_WORD_MS 5000
 #define NEXT_WORD_MS 10000
@@ -27,6 +30,10 @@ struct put_back {
     uint64_t left;
     int rc;
     struct belay_error err;
+    int image;               /* of what the ranks shared; -1: nothing */
+    struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
+    struct renewal *former;
+    struct belay_error renewal_err;
 };
 
 /* In the thread: kept for the loop. */
@@ -38,10 +45,21 @@ static void keep_text(void *context, const char *text)
         run->texts[run->text_count++] = copy;
 }
 
+static void renew_shared(struct put_back *run)
+{
+    struct undo_replaced_list replaced;
+    if (undo_list_replaced(&run->folder, run->request.line, &replaced, &run->renewal_err) < 0)
+        return;
+    run->renewal = renewal_create(run->image, run->former, &replaced, &run->renewal_err);
+    undo_replaced_release(&replaced);
+}
+
 static void work(uv_work_t *work)
 {
     struct put_back *run = work->data;
     run->rc = undo_apply(&run->folder, &run->request, &run->left, &run->err);
+    if (run->rc == 0 && run->image >= 0)
+        renew_shared(run);
 }
 
 static void tell_texts(struct put_back *run)
@@ -57,7 +75,27 @@ static void release(struct put_back *run)
     for (size_t i = 0; i < run->text_count; i++)
         free(run->texts[i]);
     timer_destroy(run->words);
+    if (run->image >= 0)
+        close(run->image);
+    renewal_destroy(run->renewal);
+    renewal_destroy(run->former);
     free(run);
+}
+
+static void give_to_job(struct renewal **renewal, struct job *job)
+{
+    job->renewal = *renewal;
+    *renewal = NULL;
+}
+
+/* The former one is kept if it may be needed again: it knows what it has made. */
+static void take_renewal(struct put_back *run)
+{
+    struct job *job = run->job;
+    bool has_failed = run->rc < 0 || (run->image >= 0 && !run->renewal);
+    give_to_job(has_failed ? &run->former : &run->renewal, job);
+    snprintf(job->not_renewed, sizeof job->not_renewed, "%s",
+             has_failed && run->rc == 0 ? run->renewal_err.text : "");
 }
 
 static void take_result(struct put_back *run)
@@ -65,6 +103,7 @@ static void take_result(struct put_back *run)
     struct job *job = run->job;
     job->put_back = NULL;
     job->owes_files = run->rc < 0;
+    take_renewal(run);
     tell_texts(run);
     if (run->rc == 0) {
         job->leaves_files = false; /* what the user has said of these files */
@@ -99,6 +138,7 @@ static void say_how_far(void *context)
 
 int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err)
 {
+    int shared = store_shared_image(job->store);
     struct put_back *run = calloc(1, sizeof *run);
     if (!run || !(run->words = timer_new(job->agent->loop, say_how_far, run))) {
         free(run);
@@ -109,16 +149,20 @@ int put_back_start(struct job *job, put_back_done_f *done, void *context, struct
     run->done = done;
     run->context = context;
     run->folder = job->undo;
+    run->image = shared < 0 ? -1 : fcntl(shared, F_DUPFD_CLOEXEC, 0);
     run->request = (struct undo_request){.line = store_committed_line(job->store),
                                          .leaves_failed = job->leaves_files,
                                          .say = keep_text,
                                          .context = run};
-    int rc = uv_queue_work(job->agent->loop, &run->work, work, after_work);
+    bool is_held = shared < 0 || run->image >= 0;
+    int rc = is_held ? uv_queue_work(job->agent->loop, &run->work, work, after_work) : -errno;
     if (rc != 0) {
         release(run);
         return belay_error_set(err, -rc, "cannot put files back: %s", uv_strerror(rc));
     }
     job->put_back = run;
+    run->former = job->renewal; /* the thread may outlive the job */
+    job->renewal = NULL;
     timer_start(run->words, FIRST_WORD_MS, NEXT_WORD_MS);
     return 0;
 }

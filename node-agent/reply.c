@@ -2,8 +2,35 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "common/wire/shares.h"
+#include "node-agent/shared/renew.h"
 #include "node-agent/status.h"
+
+#define IDS_MAX 65536u
+
+/* The ids of System V objects that are not the kernel's any more. NULL: none. */
+static Belay__Wire__KernelId **list_ids(const struct job *job, size_t *count)
+{
+    struct renewed_id *ids = job->renewal ? calloc(IDS_MAX, sizeof *ids) : NULL;
+    size_t found = ids ? renewal_ids(job->renewal, ids, IDS_MAX) : 0;
+    found = found < IDS_MAX ? found : IDS_MAX;
+    Belay__Wire__KernelId **list = found ? calloc(found, sizeof *list + sizeof **list) : NULL;
+    Belay__Wire__KernelId *items = list ? (Belay__Wire__KernelId *)(void *)(list + found) : NULL;
+    for (size_t i = 0; list && i < found; i++) {
+        items[i] = (Belay__Wire__KernelId)BELAY__WIRE__KERNEL_ID__INIT;
+        items[i].kind = ids[i].kind == SHARED_SEGMENT ? SHARE_SEGMENT
+                        : ids[i].kind == SHARED_SEMS  ? SHARE_SEMS
+                                                      : SHARE_MESSAGES;
+        items[i].id = ids[i].id;
+        items[i].kernel_id = ids[i].kernel_id;
+        list[i] = &items[i];
+    }
+    free(ids);
+    *count = list ? found : 0;
+    return list;
+}
 
 void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
                    uint64_t restore_line, const int *fds, unsigned fd_count)
@@ -22,9 +49,25 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_limit_bytes =
         job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;
     welcome.undo_total_bytes = job->config->undo_total_bytes;
+    welcome.kernel_ids = restore_line ? list_ids(job, &welcome.n_kernel_ids) : NULL;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;
     connection_reply(connection, &reply, fds, fd_count);
+    free(welcome.kernel_ids);
+}
+
+void reply_share(struct connection *connection, int kernel_id, int fd)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__ShareGot got = BELAY__WIRE__SHARE_GOT__INIT;
+    if (kernel_id < 0 && fd < 0) {
+        connection_reply_error(connection, ENOENT, "what the rank shared is not held by the agent");
+        return;
+    }
+    got.kernel_id = kernel_id;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_SHARE_GOT;
+    reply.share_got = &got;
+    connection_reply(connection, &reply, &fd, fd >= 0 ? 1 : 0);
 }
 
 void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line)

@@ -12,6 +12,8 @@
 
 void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
                    uint64_t restore_line, const int *fds, unsigned fd_count);
+/* To a rank that is restored: fd (duplicated), or kernel_id; both -1: it is not there, an error. */
+void reply_share(struct connection *connection, int kernel_id, int fd);
 void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line);
 void reply_done(struct connection *connection, uint32_t count, const char *text);
 

@@ -49,6 +49,9 @@ static void on_request(struct connection *connection, const Belay__Wire__Request
     case BELAY__WIRE__REQUEST__BODY_PING:
         take_ping(agent, connection);
         break;
+    case BELAY__WIRE__REQUEST__BODY_SHARE_GET:
+        take_share_get(agent, connection, request->share_get);
+        break;
     default:
         connection_reply_error(connection, ENOSYS,
                                "this agent does not know the request: is it older than you?");
@@ -122,4 +125,13 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
     if (!is_running &&
         job->epoch->joined == 0) /* opened for a rank that could not be taken in: nobody would end it */
         job_forget(job);
+}
+
+void take_share_get(struct agent *agent, struct connection *connection, const Belay__Wire__ShareGet *get)
+{
+    const struct job *job = job_find(agent, get->job);
+    if (job && job->epoch)
+        epoch_give_share(job->epoch, connection, get);
+    else
+        connection_reply_error(connection, ESTALE, "the job's launch is over");
 }

@@ -9,6 +9,7 @@
 
 /* Of ranks (requests.c). */
 void take_rank_hello(struct agent *agent, struct connection *connection, const Belay__Wire__RankHello *hello);
+void take_share_get(struct agent *agent, struct connection *connection, const Belay__Wire__ShareGet *get);
 
 /* Of the arbiter (arbiter.c). */
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open);

@@ -1,5 +1,5 @@
 /*
- * image.h - the memory of one rank at one line, version 3: whole images and deltas.
+ * image.h - the memory of one rank at one line, version 4: whole images and deltas.
  *
  * Both are one memfd (or file): a header, page data, and one block of tables. All integers are little
  * endian and natively aligned; file offsets are bytes from the start, offsets of tables from the start of
@@ -31,7 +31,7 @@
 #include "common/util/error.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 3u
+#define IMAGE_VERSION 4u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
 #define IMAGE_DATA_BASE (4ull << 30) /* of page data in a whole image; its tables end before */
@@ -40,19 +40,21 @@ enum image_region_kind {
     IMAGE_REGION_NONE = 0,
     IMAGE_REGION_ANON = 1,        /* private anonymous */
     IMAGE_REGION_FILE = 2,        /* private mapping of the file at `path`: clean pages come from it */
-    IMAGE_REGION_SHARED_ANON = 3, /* shared anonymous (content in runs; one per process after restart) */
-    IMAGE_REGION_SHARED_FILE = 4, /* shared mapping of a file: no content in the image */
+    IMAGE_REGION_SHARED = 3,      /* shared, of what has no name; see shared.h for the content */
+    IMAGE_REGION_SHARED_FILE = 4, /* shared mapping of the file at `path`: no content in the image */
+    IMAGE_REGION_SEGMENT = 5,     /* shared, an attached segment of System V; as SHARED */
 };
 
 struct image_region {
-    uint64_t start, end;   /* addresses, multiples of the page size */
-    uint32_t kind;         /* enum image_region_kind */
-    uint32_t prot;         /* PROT_* */
-    uint32_t map_flags;    /* extra MAP_* (GROWSDOWN, NORESERVE, STACK), 0 if none */
-    uint32_t path;         /* offset into strings */
-    uint64_t file_offset;  /* bytes */
-    uint64_t file_bytes;   /* size of the file when captured */
-    int64_t file_mtime_ns; /* its modification time; both are compared at restart */
+    uint64_t start, end;    /* addresses, multiples of the page size */
+    uint32_t kind;          /* enum image_region_kind */
+    uint32_t prot;          /* PROT_* */
+    uint32_t map_flags;     /* extra MAP_* (GROWSDOWN, NORESERVE, STACK), 0 if none */
+    uint32_t path;          /* offset into strings */
+    uint64_t file_offset;   /* bytes */
+    uint64_t file_bytes;    /* size of the file when captured */
+    int64_t file_mtime_ns;  /* its modification time; both are compared at restart */
+    uint64_t device, inode; /* of what is mapped shared, as /proc/PID/maps has them; else 0 */
 };
 
 struct image_header {

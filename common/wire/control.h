@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 8u
+#define CONTROL_VERSION 9u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -166,6 +166,12 @@ struct control {
 
     struct control_moves moves;
     struct control_carried carried;
+
+    /* R>A, of the line just parked. */
+    uint32_t may_share; /* 1: the process may share memory, or System V objects, with others; notes of pipes
+                           and eventfds alone do not count */
+    uint32_t shares_count;   /* its notes (shares.h) ... */
+    uint64_t shares_address; /* ... in the rank's memory */
 
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };

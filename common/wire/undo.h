@@ -1,5 +1,5 @@
 /*
- * undo.h - the log from which files are put back to what they were at a line, version 3.
+ * undo.h - the log from which files are put back to what they were at a line, version 4.
  *
  * Below the job's undo folder there is a folder for each line that a restart may go back to, named by its
  * number, and in it a log of each rank, RANK.log, and the files that it has set aside, RANK-NUMBER.kept. A
@@ -27,7 +27,7 @@
 #include "common/util/file_id.h"
 
 #define UNDO_HEAD_MAGIC 0x474f4c4f444e5542ull /* "BUNDOLOG" */
-#define UNDO_VERSION 3u
+#define UNDO_VERSION 4u
 #define UNDO_MAGIC 0x6f646e75u /* "undo" */
 #define UNDO_PATH_BYTES 4096
 #define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
@@ -60,6 +60,9 @@ enum undo_kind {
     UNDO_UNPROTECTED, /* the file changes, and what it was could not be kept */
     UNDO_ATTRIBUTES,  /* what is at path had the struct undo_attributes in the data */
     UNDO_NODE,        /* at path there was a named pipe or a socket `id` */
+    UNDO_SYSV_KEY,    /* no object of System V of the kind `mode` (shares.h) had the key `offset`; `extent`
+                         ns since 1970, one is about to be made */
+    UNDO_SYSV_ID,     /* the object of the kind `mode` with the kernel's id `offset` was made */
     UNDO_KINDS
 };
 

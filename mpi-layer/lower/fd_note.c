@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "mpi-layer/lower/held.h"
@@ -20,6 +21,7 @@
 
 #define STREAMS 3
 #define OUR_FDS "/proc/self/fd"
+#define MQUEUE_MAGIC 0x19800202 /* the kernel's ipc/mqueue.c */
 
 #ifndef F_DUPFD_QUERY
 #define F_DUPFD_QUERY (1024 + 3)
@@ -175,11 +177,21 @@ static bool has_lost_its_other_end(const struct fd_record *record)
     return poll(&ready, 1, 0) == 1 && (ready.revents & (POLLHUP | POLLERR));
 }
 
+/* Its path is that of a file in "/". */
+static bool is_message_queue(const struct fd_record *record, const char *path)
+{
+    struct statfs fs;
+    return path[0] == '/' && !strchr(path + 1, '/') && fstatfs(record->fd, &fs) == 0 &&
+           fs.f_type == MQUEUE_MAGIC;
+}
+
 static enum fd_kind kind_of(const struct fd_record *record, const char *path)
 {
     mode_t mode = record->id.mode;
     if (record->stream >= 0)
         return FD_STREAM;
+    if (S_ISREG(mode) && is_message_queue(record, path))
+        return FD_OTHER;
     if (S_ISREG(mode) || S_ISDIR(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISLNK(mode))
         return FD_FILE;
     if (S_ISFIFO(mode))

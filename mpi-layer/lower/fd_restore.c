@@ -239,6 +239,10 @@ static int copy(const struct fd_record *record, int from, struct belay_error *er
 
 static int restore_one(const struct fd_record *record, const int launched[], struct belay_error *err)
 {
+    if (special_restore_shared(record)) {
+        set_up(record);
+        return 0;
+    }
     if (record->held)
         return take_held(record, err);
     if (special_restore(record))

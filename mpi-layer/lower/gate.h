@@ -18,11 +18,12 @@
 
 #include "common/util/file_id.h"
 #include "common/wire/control.h"
+#include "common/wire/shares.h"
 #include "common/wire/streams.h"
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 20
+#define LAYER_LAYOUT_VERSION 21
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -182,10 +183,11 @@ struct vk_shared_file { /* a file that the program has mapped shared, noted when
     char path[4096];
 };
 
-struct held_view { /* memory of the application that is a held file's, and is shared (held.h) */
-    uint64_t start, end, offset;
-    struct file_id id;
-    int64_t prot;
+struct vk_sysv {           /* an object of System V whose id the application knows */
+    uint32_t kind;         /* enum share_kind; SHARE_NONE: the entry is free */
+    int32_t id, kernel_id; /* as the application knows it; the kernel's may be new after a restart */
+    uint32_t undo_count;
+    int32_t *undo; /* of semaphores: what is added to each when the process ends (SEM_UNDO); NULL: nothing */
 };
 
 struct vk_sigevent { /* struct sigevent as the kernel has it */
@@ -255,7 +257,7 @@ struct vk {
     uint64_t handlers[65]; /* the last one that each signal had */
     uint64_t actions_set;  /* bits of signals whose action the application has set */
     uint64_t own_calls[2]; /* text outside of the upper range that makes system calls itself; 0 0: none */
-    uint64_t brk, brk_start, brk_end;                   /* where it is, and may be */
+    uint64_t brk, brk_start, brk_end;        /* where it is, and may be */
     uint64_t next_anon, next_file, next_low; /* where the search for free addresses goes on ... */
     uint64_t next_wide, next_high, next_deep;
     uint64_t trampoline_next, trampoline_end;
@@ -288,18 +290,21 @@ struct vk {
     struct vk_advice *advice;                                      /* at parking */
     uint64_t advice_count, advice_capacity;
     uint64_t has_advice;                 /* some was given at some time */
-    uint32_t lock_future, lock_all; /* mlockall's flags; all: whatever is mapped is locked */
+    uint32_t lock_future, lock_all;      /* mlockall's flags; all: whatever is mapped is locked */
     struct vk_shared_file *shared_files; /* at parking */
     uint64_t shared_count, shared_capacity;
+    struct vk_sysv *sysv;
+    uint64_t sysv_count, sysv_capacity;
+    uint64_t may_share;        /* the process has had shared memory, or objects of System V */
+    struct share_note *shares; /* at parking: common/wire/shares.h */
+    uint64_t shares_count, shares_capacity;
     /* Numbers below 1024 of the first launch's MPI library: they stay taken. A bit each. */
     uint64_t library_fds[16];
     char exe[4096]; /* what /proc/self/exe is for the application */
     char cwd[4096]; /* at parking */
     struct file_id cwd_id;
-    uint32_t held_cwd;            /* ... if no path leads there: in the parcel, as in struct fd_record */
-    uint32_t noted_pid;           /* of the process, at parking */
-    struct held_view *held_views; /* at parking: shared mappings of what is in the parcel */
-    uint64_t held_view_count, held_view_capacity;
+    uint32_t held_cwd;           /* ... if no path leads there: in the parcel, as in struct fd_record */
+    uint32_t noted_pid;          /* of the process, at parking */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
     char stand_ins[4096]; /* the folder of our libraries that stand in for MPI's */
     /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */

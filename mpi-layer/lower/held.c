@@ -219,63 +219,6 @@ static int open_lost_cwd(void)
     return has_path ? -1 : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Room for one more view, in saved memory that only grows. */
-static struct held_view *next_view(void)
-{
-    if (VK->held_view_count == VK->held_view_capacity) {
-        uint64_t capacity = 2 * VK->held_view_capacity + 16, bytes = sizeof *VK->held_views;
-        struct held_view *larger = vk_larger(VK->held_views, VK->held_view_count * bytes, capacity * bytes);
-        if (!larger)
-            return NULL;
-        VK->held_views = larger;
-        VK->held_view_capacity = capacity;
-    }
-    return &VK->held_views[VK->held_view_count++];
-}
-
-/* By the device's number in maps, which is not statx(2)'s on every file system, nothing is found there. */
-static const struct file_id *held_of(uint64_t device, uint64_t inode)
-{
-    static struct file_id id;
-    for (size_t i = 1; i < held.count; i++)
-        if (held.fds[i] >= 0 && file_id_at(held.fds[i], "", &id) == 0 && id.inode == inode &&
-            id.device == device && vk_held_is(&id))
-            return &id;
-    return NULL;
-}
-
-static void note_view(const char *line)
-{
-    struct held_view view, *noted;
-    unsigned device[2];
-    uint64_t inode;
-    char mode[5];
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &view.start, &view.end, mode,
-               &view.offset, &device[0], &device[1], &inode) != 7 ||
-        mode[3] != 's' || inode == 0 || !layout_is_upper(&GATE->layout, view.start, view.end))
-        return;
-    const struct file_id *id = held_of((uint64_t)device[0] << 32 | device[1], inode);
-    if (!id || !(noted = next_view()))
-        return;
-    view.id = *id;
-    view.prot = (mode[0] == 'r' ? PROT_READ : 0) | (mode[1] == 'w' ? PROT_WRITE : 0) |
-                (mode[2] == 'x' ? PROT_EXEC : 0);
-    *noted = view;
-}
-
-/* Of memory that the application has mapped. */
-static void note_views(void)
-{
-    char *line = NULL;
-    size_t bytes = 0;
-    FILE *maps = VK->has_shared_files ? fopen("/proc/self/maps", "re") : NULL;
-    while (maps && getline(&line, &bytes, maps) > 0)
-        note_view(line);
-    free(line);
-    if (maps)
-        fclose(maps);
-}
-
 /* Once for each rank. */
 static void say_lost(const char *path)
 {
@@ -291,7 +234,7 @@ static void say_lost(const char *path)
     GATE->say(text);
 }
 
-/* What has no name is in the image, up to a limit (special.c). */
+/* What has no name is kept by the agent then (special.c). */
 static void hold_none(struct fd_record *records, size_t count, const char *text)
 {
     drop_parcel();
@@ -308,7 +251,6 @@ void held_note(struct fd_record *records, size_t count, const char *text)
 {
     vk_held_clear();
     VK->held_cwd = 0;
-    VK->held_view_count = 0;
     held.count = 1; /* the journal's */
     if (!held.fds && !(held.count = 0) && !add(-1))
         return;
@@ -327,7 +269,6 @@ void held_note(struct fd_record *records, size_t count, const char *text)
         vk_held_clear();
     } else {
         note_journal();
-        note_views();
     }
     if (cwd >= 0)
         close(cwd);
@@ -390,53 +331,6 @@ int held_open(int parcel, struct belay_error *err)
 int held_fd(uint32_t number)
 {
     return number && number <= held.count ? held.fds[number - 1] : -1;
-}
-
-/* One by which the file can be mapped like this. */
-static int mapper_of(const struct held_view *view)
-{
-    struct file_id id;
-    int found = -1;
-    for (size_t i = 1; i < held.count; i++) {
-        int flags = fcntl(held.fds[i], F_GETFL), access = flags & O_ACCMODE;
-        bool is_fit = access == O_RDWR || (access == O_RDONLY && !(view->prot & PROT_WRITE));
-        if (flags >= 0 && is_fit && !(flags & O_PATH) && file_id_at(held.fds[i], "", &id) == 0 &&
-            file_id_is_same(&id, &view->id) && (found < 0 || access == O_RDWR))
-            found = held.fds[i];
-    }
-    return found;
-}
-
-/* What the restored copy of it holds is what the file held at the line. */
-static bool write_view(int fd, const struct held_view *view)
-{
-    struct stat st;
-    int flags = fcntl(fd, F_GETFL);
-    if (!(view->prot & PROT_WRITE))
-        return true;
-    if (fstat(fd, &st) || (uint64_t)st.st_size <= view->offset)
-        return false;
-    uint64_t bytes = view->end - view->start, room = (uint64_t)st.st_size - view->offset;
-    bytes = bytes < room ? bytes : room;
-    fcntl(fd, F_SETFL, flags & ~(O_APPEND | O_DIRECT));
-    bool is_written = pwrite(fd, (const void *)view->start, bytes, (off_t)view->offset) == (ssize_t)bytes;
-    fcntl(fd, F_SETFL, flags);
-    return is_written;
-}
-
-int held_map(struct belay_error *err)
-{
-    for (uint64_t i = 0; i < VK->held_view_count; i++) {
-        const struct held_view *view = &VK->held_views[i];
-        int fd = mapper_of(view);
-        if (fd < 0 || !write_view(fd, view))
-            continue; /* as if nobody shared it: a seal may forbid it, or the descriptor has long been closed
-                       */
-        if (mmap((void *)view->start, view->end - view->start, (int)view->prot, MAP_SHARED | MAP_FIXED, fd,
-                 (off_t)view->offset) == MAP_FAILED)
-            return belay_error_errno(err, "cannot map an open file without a name again");
-    }
-    return 0;
 }
 
 void held_close(void)

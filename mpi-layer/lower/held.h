@@ -28,11 +28,6 @@ void held_note(struct fd_record *records, size_t count, const char *text);
 int held_open(int parcel, struct belay_error *err);
 /* A descriptor of the held file, which stays ours; -1: there is none. */
 int held_fd(uint32_t held);
-/*
- * The application's memory has been restored: what was shared memory of a held file, by whatever number of
- * mappings, is that again.
- */
-int held_map(struct belay_error *err);
 /* All of them are in use by now. */
 void held_close(void);
 

@@ -45,6 +45,8 @@
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/restore.h"
 #include "mpi-layer/lower/settings.h"
+#include "mpi-layer/lower/shares.h"
+#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/streams.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
@@ -204,14 +206,16 @@ static void leave_tracking(void)
 static const char *gate_note_process(void)
 {
     leave_tracking();
+    shares_begin();
     process_note();
+    const char *failure = mapped_note_identities();
+    shares_end(rank.control);
     limits_note();
-    const char *failure = advice_note();
+    if (!failure)
+        failure = advice_note();
     arguments_note();
     settings_note();
     unseen_note_transports();
-    if (!failure)
-        failure = mapped_note_identities();
     if (!failure)
         vk_undo_begin_line(rank.control->line);
     return failure;
@@ -411,6 +415,15 @@ static int init_mpi(struct belay_error *err)
     return check_world(err);
 }
 
+/* No rank goes on before all have what they share, and have told the kernel. */
+static int meet(struct belay_error *err)
+{
+    int code = MPI_Barrier(MPI_COMM_WORLD);
+    if (code != MPI_SUCCESS)
+        return belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
+    return shares_let_go(err);
+}
+
 static void restart_program(struct belay_error *err)
 {
     struct restore restore;
@@ -419,14 +432,16 @@ static void restart_program(struct belay_error *err)
         return;
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
-    if (reopen_begin(rank.undo_fd, rank.restore_line, err) || process_restore_fds(rank.parcel_fd, err) ||
-        init_mpi(err) || restore_regions(&restore, 0, VK_ADDRESS, err) ||
-        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
+    if (shares_restore_begin(&rank, err) || reopen_begin(rank.undo_fd, rank.restore_line, err) ||
+        process_restore_fds(rank.parcel_fd, err) || init_mpi(err) ||
+        restore_regions(&restore, 0, VK_ADDRESS, err) ||
+        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err) || shares_restore_end(err))
         return;
     process_free_numbers();
-    if (held_map(err))
-        return;
     held_close();
+    if (special_restore_locks(err) || meet(err))
+        return;
+    process_free_numbers();
     restore_close(&restore);
     vk_fd_close_own(rank.image_fd);
     vk_fd_close_own(rank.parcel_fd);

@@ -2,10 +2,12 @@
 #include "mpi-layer/lower/mapped.h"
 
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/reopen.h"
@@ -39,6 +41,8 @@ static char *path_of(char *line, bool *is_writable)
     bool is_upper = layout_is_upper(&GATE->layout, start, end);
     bool is_named = path_at > 0 && line[path_at] == '/' && !strstr(line + path_at, " (deleted)");
     *is_writable = writable == 'w';
+    if (is_upper && sharing == 's' && !is_named) /* the agent keeps it, also if it cannot be written */
+        VK->may_share = 1;
     return is_upper && is_named && sharing == 's' ? line + path_at : NULL;
 }
 
@@ -62,9 +66,17 @@ static bool for_each(bool is_writable_only, mapped_visit_f *visit)
     return maps || !VK->has_shared_files;
 }
 
+/* The agent keeps files in memory with the memory of the ranks: node-agent/shared. */
+static bool is_in_memory(const char *path)
+{
+    struct statfs fs;
+    return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 static void note_file(const char *path)
 {
-    vk_undo_path(path, 0, VK_UNDO_WHOLE);
+    if (!is_in_memory(path))
+        vk_undo_path(path, 0, VK_UNDO_WHOLE);
 }
 
 void mapped_note_files(void)

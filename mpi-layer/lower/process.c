@@ -10,6 +10,7 @@
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/fd_restore.h"
+#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
 
 /* All of ours are closed by exec; what has come through it is the program's. */
@@ -30,6 +31,7 @@ void process_note(void)
 {
     clock_note();
     fd_note_all();
+    special_note_shares();
     fd_note_library();
     vk_timers_note();
     for (int which = 0; which < 3; which++)

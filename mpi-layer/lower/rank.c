@@ -137,6 +137,19 @@ static int open_undo_folder(struct rank *rank, const Belay__Wire__RankWelcome *w
     return 0;
 }
 
+static int take_kernel_ids(struct rank *rank, const Belay__Wire__RankWelcome *welcome,
+                           struct belay_error *err)
+{
+    rank->kernel_ids = calloc(welcome->n_kernel_ids + 1, sizeof *rank->kernel_ids);
+    if (!rank->kernel_ids)
+        return belay_error_errno(err, "no memory for the agent's welcome");
+    for (; rank->kernel_id_count < welcome->n_kernel_ids; rank->kernel_id_count++) {
+        const Belay__Wire__KernelId *id = welcome->kernel_ids[rank->kernel_id_count];
+        rank->kernel_ids[rank->kernel_id_count] = (struct rank_kernel_id){id->kind, id->id, id->kernel_id};
+    }
+    return 0;
+}
+
 /* It may be of another version, or confused; what it brings is mapped, waited for and restored. */
 static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire__RankWelcome *welcome,
                          const int fds[6], unsigned fd_count, struct belay_error *err)
@@ -160,6 +173,7 @@ static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire_
 
 static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welcome, const int fds[6])
 {
+    snprintf(rank->job, sizeof rank->job, "%s", welcome->job);
     rank->epoch = welcome->epoch;
     rank->restore_line = welcome->restore_line;
     rank->undo_limit_bytes = welcome->undo_limit_bytes;
@@ -209,6 +223,8 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
         result = map_control(rank, fds[0], err);
         if (result == 0)
             result = open_undo_folder(rank, reply->rank_welcome, err);
+        if (result == 0)
+            result = take_kernel_ids(rank, reply->rank_welcome, err);
     }
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);

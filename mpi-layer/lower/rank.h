@@ -5,12 +5,20 @@
 #define BELAY_MPI_LAYER_LOWER_RANK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
 #include "common/wire/control.h"
 
+/* An object of System V whose id is not the kernel's any more. */
+struct rank_kernel_id {
+    uint32_t kind; /* enum share_kind */
+    int32_t id, kernel_id;
+};
+
 struct rank {
+    char job[65];
     uint32_t rank, ranks;
     const char *variable; /* of the environment, "NAME=value", that says `rank`; NULL: there is no launcher */
     uint32_t epoch;
@@ -25,6 +33,8 @@ struct rank {
     int streams_fd; /* of the job (common/wire/streams.h) */
     int wake_fd;    /* of their reader */
     bool is_output_forwarded;
+    struct rank_kernel_id *kernel_ids;
+    size_t kernel_id_count;
 };
 
 /*

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/util/escape.h"
 #include "common/wire/undo_replaced.h"
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk.h"
 
 #define PATH_BYTES 4096
@@ -48,7 +50,18 @@ static uint64_t inode_now(const struct file_id *id)
     return inode;
 }
 
-/* At its path, whatever is a link in that by now: its identity tells. Else under another name in its folder.
+/* A file in memory that is gone, and could not be put back: the agent has made a new one for all ranks. */
+static int find_shared(const struct file_id *id)
+{
+    struct belay_error unheard;
+    uint64_t device = makedev((unsigned)(id->device >> 32), (unsigned)id->device);
+    int fd = S_ISREG(id->mode) ? shares_file(SHARE_FILE, device, id->inode, &unheard) : -1;
+    return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/*
+ * At its path, whatever is a link in that by now: its identity tells. Else under another name in its folder,
+ * or with the agent.
  */
 int reopen_find(const struct file_id *id, const char *path)
 {
@@ -67,6 +80,8 @@ int reopen_find(const struct file_id *id, const char *path)
         found = file_id_find(in, slash + 1, inode_now(id), is_it, id);
         close(in);
     }
+    if (found < 0)
+        found = find_shared(id);
     errno = code;
     return found;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "mpi-layer/lower/map.h"
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/reopen.h"
+#include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk.h"
 
 #define MAP_RUN_BYTES (64ull << 10)
@@ -166,20 +168,34 @@ static int make_ordinary(const struct image_region *region, struct belay_error *
     return 0;
 }
 
+/* What is mapped in the region: -1, nothing; -2 with err. */
+static int region_fd(const struct image_region *region, const char *path, struct belay_error *err)
+{
+    int fd = -1;
+    if (region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE)
+        fd = open_region_file(region, path, err);
+    else if (region->kind == IMAGE_REGION_SHARED)
+        fd = shares_file(SHARE_FILE, region->device, region->inode, err);
+    else
+        return -1;
+    return fd < 0 ? -2 : fd;
+}
+
 static int map_region(const struct restore *restore, const struct image_region *region,
                       struct belay_error *err)
 {
     const char *path = image_string(&restore->view, region->path);
     bool is_file = region->kind == IMAGE_REGION_FILE || region->kind == IMAGE_REGION_SHARED_FILE;
-    bool is_shared = region->kind == IMAGE_REGION_SHARED_ANON || region->kind == IMAGE_REGION_SHARED_FILE;
+    bool is_shared = region->kind == IMAGE_REGION_SHARED || region->kind == IMAGE_REGION_SHARED_FILE;
     int prot = is_shared && is_file ? (int)region->prot : PROT_READ | PROT_WRITE;
-    int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd = -1;
-    if (!is_file)
+    int flags = (is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED_NOREPLACE | MAP_NORESERVE;
+    int fd = region_fd(region, path, err);
+    if (fd < -1)
+        return -1;
+    if (fd < 0)
         flags |= MAP_ANONYMOUS;
     if (region->kind == IMAGE_REGION_ANON && grows_down(restore, region))
         flags |= MAP_GROWSDOWN;
-    if (is_file && (fd = open_region_file(region, path, err)) < 0)
-        return -1;
     int huge_flags = huge_flags_of(region);
     if (huge_flags && is_file &&
         !(huge_flags & MAP_NORESERVE)) /* rather not at all than with a SIGBUS later */
@@ -190,11 +206,53 @@ static int map_region(const struct restore *restore, const struct image_region *
     void *at = is_huge ? map_huge(region, huge_flags) : MAP_FAILED;
     if (at == MAP_FAILED)
         at = mmap((void *)region->start, region->end - region->start, prot, flags, fd,
-                  is_file ? (off_t)region->file_offset : 0);
-    if (fd >= 0)
+                  fd >= 0 ? (off_t)region->file_offset : 0);
+    if (is_file)
         close(fd);
     if (at == MAP_FAILED)
         return belay_error_errno(err, "cannot map the saved region at 0x%lx", (unsigned long)region->start);
+    return 0;
+}
+
+/* Where the segment was attached that a region is a part of: shmdt() goes by it. */
+static uint64_t attached_at(const struct image_region *region)
+{
+    return region->start - region->file_offset;
+}
+
+static bool is_of_one_segment(const struct image_region *one, const struct image_region *other)
+{
+    return other->kind == IMAGE_REGION_SEGMENT && one->inode == other->inode &&
+           attached_at(one) == attached_at(other);
+}
+
+/* Attached once, and its parts moved to where they were: their protections differ, or some are gone. */
+static int map_segment(const struct restore *restore, uint64_t index, struct belay_error *err)
+{
+    const struct image_region *first = &restore->view.regions[index];
+    uint64_t count = restore->view.header->region_count;
+    struct shmid_ds segment;
+    for (uint64_t i = index; i > 0 && restore->view.regions[i - 1].start >= attached_at(first); i--)
+        if (is_of_one_segment(first, &restore->view.regions[i - 1]))
+            return 0; /* with that */
+    int id = shares_segment(first->inode, err);
+    if (id < 0)
+        return -1;
+    char *at = shmat(id, NULL, 0);
+    if (at == (char *)-1)
+        at = shmat(id, NULL, SHM_RDONLY);
+    if (at == (char *)-1 || shmctl(id, IPC_STAT, &segment))
+        return belay_error_errno(err, "cannot attach the System V segment %d again", id);
+    for (uint64_t i = index; i < count; i++) {
+        const struct image_region *part = &restore->view.regions[i];
+        if (!is_of_one_segment(first, part))
+            continue;
+        size_t bytes = part->end - part->start;
+        if (mremap(at + part->file_offset, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                   (void *)part->start) == MAP_FAILED)
+            return belay_error_errno(err, "cannot map the saved region at 0x%lx", (unsigned long)part->start);
+    }
+    munmap(at, segment.shm_segsz); /* what is left there */
     return 0;
 }
 
@@ -257,10 +315,11 @@ static int fill_region(const struct restore *restore, const struct image_region 
     return 0;
 }
 
-static int restore_region(const struct restore *restore, const struct image_region *region,
-                          struct belay_error *err)
+static int restore_region(const struct restore *restore, uint64_t index, struct belay_error *err)
 {
-    if (map_region(restore, region, err))
+    const struct image_region *region = &restore->view.regions[index];
+    if (region->kind == IMAGE_REGION_SEGMENT ? map_segment(restore, index, err)
+                                             : map_region(restore, region, err))
         return -1;
     int result = fill_region(restore, region, err);
     if (result && errno == EFAULT && region->kind == IMAGE_REGION_ANON && huge_flags_of(region))
@@ -278,7 +337,7 @@ int restore_regions(struct restore *restore, uint64_t from, uint64_t to, struct 
 {
     for (uint64_t i = 0; i < restore->view.header->region_count; i++) {
         const struct image_region *region = &restore->view.regions[i];
-        if (region->start >= from && region->start < to && restore_region(restore, region, err))
+        if (region->start >= from && region->start < to && restore_region(restore, i, err))
             return -1;
     }
     return 0;

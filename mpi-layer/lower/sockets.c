@@ -231,6 +231,18 @@ static bool make_pair(int type, int above, int ends[2])
     return ends[0] >= 0 && ends[1] >= 0;
 }
 
+bool sockets_are_whole(const struct fd_record *record)
+{
+    return is_noted(record) && (note_of(record).is_ended || other_end(record));
+}
+
+void sockets_forget(void)
+{
+    free(sockets);
+    sockets = NULL;
+    socket_count = 0;
+}
+
 bool sockets_restore(const struct fd_record *record)
 {
     int ends[2];

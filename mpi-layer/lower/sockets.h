@@ -15,6 +15,13 @@
  */
 void sockets_note(struct fd_record *record);
 
+/*
+ * When all are noted, and when all are restored: can it be made again? What is looked up for that, and by
+ * sockets_restore(), has to be forgotten when the notes change.
+ */
+bool sockets_are_whole(const struct fd_record *record);
+void sockets_forget(void);
+
 /* Make it again with its other end. False: that is not in the program, or nothing was noted. */
 bool sockets_restore(const struct fd_record *record);
 

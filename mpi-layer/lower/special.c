@@ -12,18 +12,19 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/locks.h"
+#include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/sockets.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
 #define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t) /* linux/timerfd.h, at odds with sys/timerfd.h */
 #endif
-
-#define NAMELESS_LIMIT_BYTES (64l << 20)
 
 int special_place(int fd, const struct fd_record *record)
 {
@@ -117,11 +118,24 @@ static void drop_scratch(void)
     scratch_bytes = 0;
 }
 
+/*
+ * Each file is asked for. /proc/locks, which tells of all at once, makes the kernel wait for milliseconds.
+ * Most files have none: nothing is written to saved memory then.
+ */
+static void note_locks(struct fd_record *record)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
+    text[read_text(path, text, sizeof text - 1)] = 0;
+    if (locks_are_in(text))
+        note_fdinfo(record);
+}
+
 /* What a pipe holds, without taking it out: tee(2) copies it to a pipe of ours. */
 static void note_pipe(struct fd_record *record)
 {
     int bytes = 0;
-    if ((record->status_flags & O_ACCMODE) != O_RDONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
+    if ((record->status_flags & O_ACCMODE) == O_WRONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
         return;
     char *text = fd_note_reserve((size_t)bytes);
     if (!text || !make_scratch((int)record->bytes))
@@ -138,77 +152,38 @@ static const char *details(const struct fd_record *record)
     return record->text_bytes ? VK->fd_text + record->text : "";
 }
 
-static bool is_nameless(const struct fd_record *record, const char *path)
+/* As stat(2) and /proc/PID/maps have it. */
+static uint64_t device_of(const struct fd_record *record)
+{
+    return makedev((unsigned)(record->id.device >> 32), (unsigned)record->id.device);
+}
+
+/* Of an ordinary file; one with a name may be called so, too. */
+static bool looks_deleted(const struct fd_record *record, const char *path)
 {
     static const char ending[] = " (deleted)";
     size_t length = strlen(path), tail = sizeof ending - 1;
-    return record->kind == FD_FILE && record->bytes >= 0 && record->links == 0 && length > tail &&
+    return record->kind == FD_FILE && record->bytes >= 0 && length > tail &&
            !strcmp(path + length - tail, ending);
 }
 
-/* Once for each rank. */
-static void say_too_large(const struct fd_record *record, const char *path)
-{
-    static bool is_said;
-    char text[400];
-    if (is_said)
-        return;
-    is_said = true;
-    snprintf(text, sizeof text,
-             "descriptor %d (%.200s) has no name and more than 64 MiB, and cannot be kept open elsewhere: a "
-             "restart "
-             "would be refused",
-             record->fd, path);
-    GATE->say(text);
-}
-
-/*
- * A file that has no name any more (tmpfile(), a memfd), and that is not in the parcel (held.h): its content
- * is all there will be of it.
- */
-static void note_nameless(struct fd_record *record, const char *name)
+/* A new open file description of what another descriptor refers to. */
+static bool open_again(int file, const struct fd_record *record)
 {
     char path[64];
-    if (record->bytes > NAMELESS_LIMIT_BYTES)
-        say_too_large(record, name);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", record->fd);
-    char *text = record->bytes <= NAMELESS_LIMIT_BYTES ? fd_note_reserve((size_t)record->bytes + 1) : NULL;
-    int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* the program's own may be write-only */
-    ssize_t got = fd >= 0 ? pread(fd, text, (size_t)record->bytes, 0) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (got == record->bytes)
-        fd_note_commit(record, (size_t)got + 1);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    int fd = open(path, (record->status_flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)) | O_CLOEXEC);
+    return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-/* The same file, opened once more: a descriptor of its own. */
-static bool open_again(const struct fd_record *record)
+/* A new descriptor, with a position of its own, comes by way of /proc. */
+bool special_restore_shared(const struct fd_record *record)
 {
-    char path[64];
-    for (const struct fd_record *other = VK->fds; other < record; other++) {
-        if (other->same_as >= 0 || !file_id_is_same(&other->id, &record->id))
-            continue;
-        snprintf(path, sizeof path, "/proc/self/fd/%d", other->fd);
-        int fd = open(path, (record->status_flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_TMPFILE)) | O_CLOEXEC);
-        if (fd < 0 || special_place(fd, record) < 0)
-            return false;
-        return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
-    }
-    return false;
-}
-
-static bool restore_nameless(const struct fd_record *record)
-{
-    if (is_nameless(record, fd_path(record)) && open_again(record))
-        return true;
-    if (!is_nameless(record, fd_path(record)) || record->text_bytes != (uint64_t)record->bytes + 1)
-        return false;
-    int fd = memfd_create("belay-nameless", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, details(record), (size_t)record->bytes) != record->bytes ||
-        special_place(fd, record) < 0)
-        return false;
-    fcntl(record->fd, F_SETFL, record->status_flags & (O_APPEND | O_NONBLOCK));
-    return lseek(record->fd, record->offset, SEEK_SET) == record->offset;
+    struct belay_error err;
+    int file = looks_deleted(record, fd_path(record))
+                   ? shares_file(SHARE_FILE, device_of(record), record->id.inode, &err)
+                   : -1;
+    return file >= 0 && open_again(file, record);
 }
 
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
@@ -218,13 +193,8 @@ static const char *field_of(const char *text, const char *name)
     return at ? at + strlen(name) : NULL;
 }
 
-static const char *field(const struct fd_record *record, const char *name)
-{
-    return field_of(details(record), name);
-}
-
 struct event_note {
-    uint64_t count;
+    uint64_t count, id;
     int32_t is_semaphore, reserved;
 };
 
@@ -262,8 +232,11 @@ static bool read_event(const struct fd_record *record, struct event_note *note)
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
     text[read_text(path, text, sizeof text - 1)] = 0;
     const char *count = field_of(text, "eventfd-count:"), *semaphore = field_of(text, "eventfd-semaphore:");
+    const char *id = field_of(text, "eventfd-id:"); /* since Linux 5.2 */
     if (count)
         note->count = strtoull(count, NULL, 16);
+    if (id)
+        note->id = strtoull(id, NULL, 10);
     if (semaphore) /* since Linux 6.5 */
         note->is_semaphore = atoi(semaphore);
     return count;
@@ -281,12 +254,24 @@ static void note_bytes(struct fd_record *record, const void *bytes, size_t count
 /* ---- noting: to read fdinfo takes as long as ten other calls, and is left out where it would tell nothing
  * ---- */
 
-/* One that cannot be read counts zero. */
+/* One that cannot be read counts zero, and its number stays what it was. */
+static bool note_event_again(const struct fd_record *record, struct event_note *note)
+{
+    const char *details;
+    const struct fd_record *old = fd_note_before(record, &details);
+    struct event_note before;
+    if (!old || old->text_bytes != sizeof before || is_readable(record))
+        return false;
+    memcpy(&before, details, sizeof before);
+    note->id = before.id;
+    return true;
+}
+
 static void note_event(struct fd_record *record)
 {
     uint64_t hint = vk_fd_hint(record->fd);
     struct event_note note = {.is_semaphore = hint >> 8 & EFD_SEMAPHORE ? 1 : 0};
-    if ((hint && !is_readable(record)) || read_event(record, &note))
+    if ((hint && note_event_again(record, &note)) || read_event(record, &note))
         note_bytes(record, &note, sizeof note);
 }
 
@@ -300,12 +285,29 @@ static void note_timer(struct fd_record *record)
         note_bytes(record, &note, sizeof note);
 }
 
+/* ---- what other ranks may have, too ---- */
+
+static void note_share(const struct fd_record *record, uint32_t kind, uint64_t device, uint64_t inode,
+                       int32_t id)
+{
+    shares_note(
+        &(struct share_note){.kind = kind, .fd = record->fd, .device = device, .inode = inode, .id = id});
+}
+
+/* One that the rank keeps open itself (held.h) is the agent's business only if ranks share it. */
+static void note_nameless(const struct fd_record *record, const char *path)
+{
+    if (looks_deleted(record, path) && record->links == 0)
+        note_share(record, SHARE_FILE, device_of(record), record->id.inode, record->held ? SHARE_IS_HELD : 0);
+}
+
 void special_note(struct fd_record *record, const char *path)
 {
     switch (record->kind) {
     case FD_FILE:
-        if (!record->held && is_nameless(record, path))
-            note_nameless(record, path);
+        note_nameless(record, path);
+        if (!(record->status_flags & O_PATH) && (S_ISREG(record->id.mode) || S_ISDIR(record->id.mode)))
+            note_locks(record);
         break;
     case FD_EVENT:
         note_event(record);
@@ -335,14 +337,104 @@ void special_note_end(void)
     drop_scratch();
 }
 
+/* Pipes by their inodes, of each end the first descriptor. */
+static const struct fd_record **pipes;
+static size_t pipe_count;
+
+static int compare_pipes(const void *left, const void *right)
+{
+    const struct fd_record *one = *(const struct fd_record *const *)left;
+    const struct fd_record *other = *(const struct fd_record *const *)right;
+    if (one->id.device != other->id.device) /* one may have a name */
+        return one->id.device < other->id.device ? -1 : 1;
+    return one->id.inode < other->id.inode ? -1 : one->id.inode > other->id.inode;
+}
+
+static void sort_pipes(void)
+{
+    pipe_count = 0;
+    pipes = calloc(VK->fd_count + 1, sizeof *pipes);
+    for (uint64_t i = 0; pipes && i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_PIPE && VK->fds[i].same_as < 0)
+            pipes[pipe_count++] = &VK->fds[i];
+    if (pipes)
+        qsort(pipes, pipe_count, sizeof *pipes, compare_pipes);
+}
+
+static void forget_pipes(void)
+{
+    free(pipes);
+    pipes = NULL;
+}
+
+/* The other end of the same pipe among the noted descriptors. */
+static const struct fd_record *other_end(const struct fd_record *record)
+{
+    if (!pipes)
+        sort_pipes();
+    const struct fd_record **at =
+        pipes ? bsearch(&record, pipes, pipe_count, sizeof *pipes, compare_pipes) : NULL;
+    while (at && at > pipes && compare_pipes(&at[-1], &record) == 0)
+        at--;
+    for (; at && at < pipes + pipe_count && compare_pipes(at, &record) == 0; at++)
+        if (((*at)->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
+            return *at;
+    return NULL;
+}
+
+/* 0: the kernel does not tell. */
+static uint64_t event_id(const struct fd_record *record)
+{
+    struct event_note note;
+    if (record->text_bytes != sizeof note)
+        return 0;
+    memcpy(&note, details(record), sizeof note);
+    return note.id;
+}
+
+static int32_t ends_of(const struct fd_record *record)
+{
+    int mode = record->status_flags & O_ACCMODE;
+    return mode == O_RDWR ? SHARE_READER | SHARE_WRITER : mode == O_RDONLY ? SHARE_READER : SHARE_WRITER;
+}
+
+/* Both ends of a pipe in this process are its own business, unless it has a name that others can open. */
+static void note_channel(const struct fd_record *record)
+{
+    if (record->kind == FD_PIPE && (fd_path(record)[0] == '/' || !other_end(record)))
+        note_share(record, SHARE_PIPE, device_of(record), record->id.inode, ends_of(record));
+    else if (record->kind == FD_EVENT && event_id(record))
+        note_share(record, SHARE_EVENT, 0, event_id(record), 0);
+    else if (record->kind == FD_OTHER || (record->kind == FD_SOCKET && !sockets_are_whole(record)))
+        note_share(record, SHARE_LOST, 0, 0, 0);
+}
+
+void special_note_shares(void)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].same_as < 0)
+            note_channel(&VK->fds[i]);
+    forget_pipes();
+    sockets_forget();
+}
+
 /* ---- restoring ---- */
 
 static bool restore_event(const struct fd_record *record)
 {
+    struct belay_error err;
     struct event_note note;
     if (record->text_bytes != sizeof note)
         return false;
     memcpy(&note, details(record), sizeof note);
+    int shared = note.id ? shares_file(SHARE_EVENT, 0, note.id, &err) : -1;
+    if (shared >= 0) { /* the same one for all ranks that have it */
+        int copy = fcntl(shared, F_DUPFD_CLOEXEC, 0);
+        if (copy < 0 || special_place(copy, record) < 0)
+            return false;
+        vk_fd_set_hint(record->fd, VK_FD_HINT_EVENT(note.is_semaphore ? EFD_SEMAPHORE : 0));
+        return true;
+    }
     int fd = eventfd(0, (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
                             (note.is_semaphore ? EFD_SEMAPHORE : 0));
     if (fd < 0 || special_place(fd, record) < 0)
@@ -370,7 +462,7 @@ static bool restore_timer(const struct fd_record *record)
 
 static bool restore_signal(const struct fd_record *record)
 {
-    const char *mask = field(record, "sigmask:");
+    const char *mask = field_of(details(record), "sigmask:");
     uint64_t set = mask ? strtoull(mask, NULL, 16) : 0;
     long flags = record->status_flags & O_NONBLOCK;
     long fd = mask ? raw4(SYS_signalfd4, -1, &set, sizeof set, flags) : -1;
@@ -383,43 +475,6 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-/* Pipes by their inodes, of each end the first descriptor. */
-static const struct fd_record **pipes;
-static size_t pipe_count;
-
-static int compare_pipes(const void *left, const void *right)
-{
-    const struct fd_record *one = *(const struct fd_record *const *)left;
-    const struct fd_record *other = *(const struct fd_record *const *)right;
-    return one->id.inode < other->id.inode ? -1 : one->id.inode > other->id.inode;
-}
-
-static void sort_pipes(void)
-{
-    pipe_count = 0;
-    pipes = calloc(VK->fd_count + 1, sizeof *pipes);
-    for (uint64_t i = 0; pipes && i < VK->fd_count; i++)
-        if (VK->fds[i].kind == FD_PIPE && VK->fds[i].same_as < 0)
-            pipes[pipe_count++] = &VK->fds[i];
-    if (pipes)
-        qsort(pipes, pipe_count, sizeof *pipes, compare_pipes);
-}
-
-/* The other end of the same pipe among the noted descriptors. */
-static const struct fd_record *other_end(const struct fd_record *record)
-{
-    if (!pipes)
-        sort_pipes();
-    const struct fd_record **at =
-        pipes ? bsearch(&record, pipes, pipe_count, sizeof *pipes, compare_pipes) : NULL;
-    while (at && at > pipes && at[-1]->id.inode == record->id.inode)
-        at--;
-    for (; at && at < pipes + pipe_count && (*at)->id.inode == record->id.inode; at++)
-        if (((*at)->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
-            return *at;
-    return NULL;
-}
-
 /* Put into a new pipe what the noted one held; it has to have the same room first. */
 static bool fill_pipe(int writer, const struct fd_record *reader)
 {
@@ -428,13 +483,30 @@ static bool fill_pipe(int writer, const struct fd_record *reader)
     return !bytes || write(writer, details(reader), bytes) == (ssize_t)bytes;
 }
 
+/* One that nobody else has, by a descriptor for both. What it holds now is of the launch that was lost. */
+static bool restore_own_fifo(const struct fd_record *record)
+{
+    char unwanted[4096];
+    int fd = open(fd_path(record), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    while (fd >= 0 && read(fd, unwanted, sizeof unwanted) > 0)
+        ;
+    return fd >= 0 && fill_pipe(fd, record) && special_place(fd, record) >= 0 &&
+           fcntl(record->fd, F_SETFL, record->status_flags) == 0;
+}
+
 static bool restore_pipe(const struct fd_record *record)
 {
+    struct belay_error err;
     const struct fd_record *other = other_end(record);
     bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
     int ends[2];
+    int shared = other && fd_path(record)[0] != '/'
+                     ? -1
+                     : shares_file(SHARE_PIPE, device_of(record), record->id.inode, &err);
+    if (shared >= 0)
+        return open_again(shared, record) && fcntl(record->fd, F_SETFL, record->status_flags) == 0;
     if (!other)
-        return false;
+        return ends_of(record) == (SHARE_READER | SHARE_WRITER) && restore_own_fifo(record);
     if (other < record) /* made with its other end */
         return vk_fd_is_made(record->fd);
     const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
@@ -473,8 +545,6 @@ static bool restore_ended_pipe(const struct fd_record *record)
 bool special_restore(const struct fd_record *record)
 {
     switch (record->kind) {
-    case FD_FILE:
-        return restore_nameless(record);
     case FD_EVENT:
         return restore_event(record);
     case FD_TIMER:
@@ -506,10 +576,19 @@ static void watch_all(const struct fd_record *record)
     }
 }
 
+int special_restore_locks(struct belay_error *err)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_FILE && VK->fds[i].same_as < 0 &&
+            locks_restore(&VK->fds[i], details(&VK->fds[i]), err) < 0)
+            return -1;
+    return 0;
+}
+
 void special_restore_epoll(void)
 {
-    free(pipes);
-    pipes = NULL;
+    forget_pipes();
+    sockets_forget();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
             watch_all(&VK->fds[i]);

@@ -1,13 +1,14 @@
 /*
  * special.h - descriptors that no path leads to: eventfd, timerfd, signalfd, epoll, pipes with both ends in
- * the program or without another end, files without a name (up to 64 MiB). Their state is noted as the kernel
- * tells it (proc(5), fdinfo).
+ * the program or without another end, files without a name. Their state is noted as the kernel tells it
+ * (proc(5), fdinfo).
  */
 #ifndef BELAY_MPI_LAYER_LOWER_SPECIAL_H
 #define BELAY_MPI_LAYER_LOWER_SPECIAL_H
 
 #include <stdbool.h>
 
+#include "common/util/error.h"
 #include "mpi-layer/lower/gate.h"
 
 /* Note what a restart needs of the record's descriptor (fd_note.h). Kinds that have nothing are left alone.
@@ -16,8 +17,16 @@ void special_note(struct fd_record *record, const char *path);
 /* That was the last one. */
 void special_note_end(void);
 
+/* When all are noted: what other ranks may have as well, and what a restart cannot bring back (shares.h). */
+void special_note_shares(void);
+
+/* A file without a name that ranks share: the agent has made it again for all of them. False: it has not. */
+bool special_restore_shared(const struct fd_record *record);
 /* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
 bool special_restore(const struct fd_record *record);
+
+/* When no file of the program's will be closed any more: take again all locks. Returns 0 or -1 with err. */
+int special_restore_locks(struct belay_error *err);
 
 /* Last: tell every epoll descriptor what it watches. */
 void special_restore_epoll(void);

@@ -90,7 +90,7 @@ void vk_maps_walk(bool (*visit)(const struct vk_part *part, void *context), void
 uint64_t vk_huge_bytes(long flags, long fd);
 /* A mapping of a file of them that a restart could not put back; then one line has said so. */
 bool vk_huge_is_refused(long prot, long flags, long fd);
-long vk_huge_shmget(long key, long bytes, long flags);
+long vk_huge_segment_flags(long flags);
 
 /* Locked memory (vk_lock.c): mlock and its like. */
 long vk_lock_syscall(long nr, long a, long b, long c);

@@ -52,7 +52,7 @@ bool vk_huge_is_refused(long prot, long flags, long fd)
 }
 
 /* Segments of System V have ordinary pages. */
-long vk_huge_shmget(long key, long bytes, long flags)
+long vk_huge_segment_flags(long flags)
 {
     static uint32_t told;
     if ((flags & SHM_HUGETLB) && vk_is_rank()) {
@@ -60,5 +60,5 @@ long vk_huge_shmget(long key, long bytes, long flags)
             vk_say("segments of System V (SHM_HUGETLB) have ordinary pages under Belay, no huge ones", 0, "");
         flags &= ~(SHM_HUGETLB | (SHM_HUGE_MASK << SHM_HUGE_SHIFT));
     }
-    return raw3(SYS_shmget, key, bytes, flags);
+    return flags;
 }

@@ -190,13 +190,22 @@ static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long of
     return result;
 }
 
-/* What is written through a shared mapping is not seen: the whole file is noted, when it can be written. */
-static void note_shared(long prot, long fd)
+/*
+ * What is written through a shared mapping is not seen: the whole file is noted, when it can be written.
+ * Mapped of a descriptor that may not write, it never becomes writable.
+ */
+static void note_shared(long prot, long flags, long fd)
 {
+    bool is_file = !(flags & MAP_ANONYMOUS);
+    bool may_write = !is_file || (raw3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR;
+    if (may_write)
+        VK->may_share = 1;
+    if (!is_file)
+        return;
     VK->has_shared_files = 1;
     if (prot & PROT_WRITE) {
         vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
-    } else if (!VK->has_late_writers && (raw3(SYS_fcntl, fd, F_GETFL, 0) & O_ACCMODE) == O_RDWR) {
+    } else if (!VK->has_late_writers && may_write) {
         VK->has_late_writers = 1;
         vk_trap_mprotect();
     }
@@ -241,8 +250,8 @@ long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long
     if (result > 0 && (prot & PROT_EXEC) && !(flags & MAP_ANONYMOUS) && (flags & MAP_PRIVATE) &&
         VK->is_patching)
         patch_mapped(result, bytes, prot, fd, offset);
-    if (result > 0 && (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS))
-        note_shared(prot, fd);
+    if (result > 0 && (flags & MAP_TYPE) != MAP_PRIVATE)
+        note_shared(prot, flags, fd);
     return result;
 }
 
@@ -258,13 +267,14 @@ long vk_munmap(uint64_t addr, uint64_t bytes)
     return result;
 }
 
-/* System V shared memory: at a place of ours, so that it is saved (with its content, shared no more). */
+/* At a place of ours. The id is the kernel's. */
 long vk_shmat(long id, uint64_t addr, long flags)
 {
     struct shmid_ds segment;
     long result = raw3(SYS_shmctl, id, IPC_STAT, &segment);
     if (result < 0 || (addr && vk_is_reserved(addr, segment.shm_segsz)))
         return result < 0 ? result : -EINVAL;
+    VK->may_share = 1;
     if (addr)
         return vk_lock_mapped(raw3(SYS_shmat, id, addr, flags), segment.shm_segsz);
     long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,

@@ -1,6 +1,7 @@
 /* vk_syscall.c - which system calls of the upper half are served, and by whom. */
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_sysv.h"
 
 #include <errno.h>
 #include <linux/mman.h>
@@ -13,12 +14,16 @@
 #ifndef SYS_memfd_secret
 #define SYS_memfd_secret 447
 #endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 /* clang-format off */
 const int vk_trapped_calls[] = {
-    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap, SYS_shmat, SYS_shmget,
+    SYS_mmap, SYS_munmap, SYS_brk, SYS_mremap,
     SYS_mlock, SYS_mlock2, SYS_munlock, SYS_mlockall, SYS_munlockall,
     SYS_memfd_secret, VK_SYS_mseal,
+    SYS_shmget, SYS_shmat, SYS_shmctl, SYS_semget, SYS_semctl, SYS_msgget, SYS_msgctl,
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
     SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
@@ -154,9 +159,10 @@ static long set_tid_address(uint64_t addr)
     return thread_self()->vtid;
 }
 
+/* A forked child's thread is the kernel's: that sees to its mutexes, also if it is killed. */
 static long set_robust_list(uint64_t head, uint64_t bytes)
 {
-    if (!vk_is_own_process())
+    if (!vk_is_own_process() || !vk_is_rank())
         return raw2(SYS_set_robust_list, head, bytes);
     thread_self()->robust_list = head;
     thread_self()->robust_bytes = bytes;
@@ -166,8 +172,12 @@ static long set_robust_list(uint64_t head, uint64_t bytes)
 /* The end of the rank itself is announced first, so that it is not taken for a loss. */
 static long exit_group(long status)
 {
-    if (vk_is_own_process() && vk_is_rank())
+    if (vk_is_own_process() && vk_is_rank()) {
         GATE->announce_exit(CONTROL_EXIT_STATUS, (int)status);
+        for (const struct thread *thread = VK->threads; thread; thread = thread->next)
+            if (thread->life == THREAD_LIVE)
+                vk_thread_leave_mutexes(thread);
+    }
     return raw1(SYS_exit_group, status);
 }
 
@@ -198,10 +208,6 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
     case SYS_madvise: /* in a process that was not restored, some advice only */
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
-    case SYS_shmat:
-        return vk_shmat(a, (uint64_t)b, c);
-    case SYS_shmget:
-        return vk_huge_shmget(a, b, c);
     case SYS_mlock:
     case SYS_mlock2:
     case SYS_munlock:
@@ -294,6 +300,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     default:
         if (vk_file_is_name_call(nr))
             return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
+        if (vk_sysv_is_call(nr))
+            return vk_sysv_syscall(nr, a, b, c, d);
         return vk_fd_syscall(nr, a, b, c, d, e, f);
     }
 }

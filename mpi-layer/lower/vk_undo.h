@@ -69,4 +69,12 @@ void vk_undo_rename(struct vk_undo_change *change, long from_folder, const char 
                     const char *to, long flags);
 void vk_undo_changed(const struct vk_undo_change *change, long result);
 
+/*
+ * An object of System V (enum share_kind) is about to be made with this key, which none has. Returns when
+ * that was noted, 0: it was not. Then: it was made under this id of the kernel's (negative: it was not); when
+ * 0: without a key.
+ */
+uint64_t vk_undo_sysv_key(uint32_t kind, int32_t key);
+void vk_undo_sysv_made(uint32_t kind, uint64_t when, long kernel_id);
+
 #endif

@@ -10,6 +10,7 @@
  * clock.
  */
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_sysv.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -163,6 +164,14 @@ static void prepare_socket(struct wait *wait)
     note_start(wait);
 }
 
+static void prepare_sysv(struct wait *wait)
+{
+    wait->call[A] = vk_sysv_wait_id(wait->nr, wait->args[A]);
+    if (wait->nr == SYS_semtimedop)
+        prepare_copied_time(wait, D);
+    wait->has_end = vk_sysv_has_undo(wait);
+}
+
 /* A call that writes to a file, but has to wait for what it writes: the file's old contents are noted for
  * each line. */
 static void note_write(const struct wait *wait)
@@ -259,8 +268,11 @@ static void prepare(struct wait *wait)
         prepare_copied_time(wait, C);
         wait->has_end = wait->args[B] != 0;
         break;
+    case SYS_semop:
     case SYS_semtimedop:
-        prepare_copied_time(wait, D);
+    case SYS_msgsnd:
+    case SYS_msgrcv:
+        prepare_sysv(wait);
         break;
     case SYS_futex:
         prepare_futex(wait);
@@ -270,9 +282,6 @@ static void prepare(struct wait *wait)
         prepare_futex_until(wait);
         break;
     case SYS_pause:
-    case SYS_semop:
-    case SYS_msgsnd:
-    case SYS_msgrcv:
     case SYS_ioctl:
         break;
     case SYS_open:
@@ -415,6 +424,8 @@ static long end(struct wait *wait, long result)
     if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
         vk_timer_rename((void *)wait->args[B]);
     vk_wait_note_fd(wait, result);
+    if (result == 0 && vk_sysv_has_undo(wait))
+        vk_sysv_done(wait);
     return result;
 }
 
@@ -441,6 +452,8 @@ long vk_wait_ended(struct wait *wait, long result)
     int error = is_cut ? shorten(wait, is_unmade) : 0;
     if (error)
         return end(wait, -error);
+    if (vk_sysv_is_wait(wait->nr)) /* after a restart the object may be under another id of the kernel's */
+        wait->call[A] = vk_sysv_wait_id(wait->nr, wait->args[A]);
     go_on(wait);
     return 0;
 }

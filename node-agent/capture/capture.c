@@ -96,6 +96,11 @@ int capture_plan(struct capture *capture, struct belay_error *err)
     return rc;
 }
 
+const struct maps *capture_maps(const struct capture *capture)
+{
+    return &capture->maps;
+}
+
 bool capture_is_delta(const struct capture *capture)
 {
     return capture->base_line > 0;

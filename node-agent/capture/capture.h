@@ -43,7 +43,9 @@ int capture_ahead(struct capture *capture, const struct stage_limits *limits, st
 /* Returns 0 or -1 with err. */
 int capture_plan(struct capture *capture, struct belay_error *err);
 
-/* Known after the plan: whether it is a delta, not a whole image. */
+/* Known after the plan: what the process has mapped. The capture's own. */
+const struct maps *capture_maps(const struct capture *capture);
+/* ... whether it is a delta, not a whole image. */
 bool capture_is_delta(const struct capture *capture);
 /* In bytes: what capture_copy() makes; of it the page data; the committed image then. */
 uint64_t capture_bytes(const struct capture *capture);

@@ -8,16 +8,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
 #define HUGE_BYTES (2ull << 20) /* the smallest that there are */
+#define SEGMENT "/SYSV"
 
 static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
 static bool is_special(const char *path);
 static bool find_file(const char *root, const char *path, uint64_t inode, struct stat *st);
-static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st);
+static void classify(struct mapping *mapping, bool has_file, const struct stat *st);
+static void classify_shared(struct mapping *mapping, bool has_file, const char *path);
 static int add(struct maps *maps, struct mapping *mapping);
 
 int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err)
@@ -80,7 +83,7 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
 
 /* Not by sscanf(), which takes longer than the kernel to write the line. NULL: it has another form. */
 static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms[4], uint64_t *offset,
-                          uint64_t *inode)
+                          unsigned *major, unsigned *minor, uint64_t *inode)
 {
     char *at;
     *start = strtoull(line, &at, 16);
@@ -91,8 +94,13 @@ static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms
         return NULL;
     memcpy(perms, at, 4);
     *offset = strtoull(at + 5, &at, 16);
-    at = *at == ' ' ? strchr(at + 1, ' ') : NULL; /* behind the device */
-    if (!at)
+    if (*at++ != ' ')
+        return NULL;
+    *major = (unsigned)strtoul(at, &at, 16);
+    if (*at++ != ':')
+        return NULL;
+    *minor = (unsigned)strtoul(at, &at, 16);
+    if (*at != ' ')
         return NULL;
     *inode = strtoull(at + 1, &at, 10);
     while (*at == ' ')
@@ -103,11 +111,12 @@ static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms
 int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping)
 {
     uint64_t start, end, offset, inode;
+    unsigned major, minor;
     char perms[4];
     struct stat st;
 
     line[strcspn(line, "\n")] = '\0';
-    char *path = parse_fields(line, &start, &end, perms, &offset, &inode);
+    char *path = parse_fields(line, &start, &end, perms, &offset, &major, &minor, &inode);
     if (!path || start >= end) {
         errno = EINVAL;
         return -1;
@@ -123,18 +132,23 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
     *mapping = (struct mapping){
         .region = {.start = start, .end = end, .prot = parse_prot(perms), .file_offset = offset},
     };
-    if (is_nameless && perms[3] == 'p') {
+    if (perms[3] == 's') {
+        mapping->region.device = makedev(major, minor);
+        mapping->region.inode = inode;
+        classify_shared(mapping, has_file, path);
+    } else if (is_nameless) {
         mapping->region.kind = IMAGE_REGION_ANON;
         mapping->region.file_offset = 0;
         mapping->content = MAPPING_CONTENT_OWN;
     } else {
-        classify(mapping, perms[3] == 's', has_file, &st);
+        classify(mapping, has_file, &st);
     }
     mapping->is_huge =
         !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES)) || (has_file && (uint64_t)st.st_blksize >= HUGE_BYTES);
     if (is_image && perms[3] == 'p' && offset == image_offset(start))
         mapping->content = MAPPING_CONTENT_IMAGE;
-    if (has_file && !(mapping->path = strdup(path)))
+    bool is_told = has_file || perms[3] == 's';
+    if (is_told && !(mapping->path = strdup(path)))
         return -1;
     return 1;
 }
@@ -178,19 +192,29 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
     return !looks_deleted || st->st_ino == inode;
 }
 
-static void classify(struct mapping *mapping, bool is_shared, bool has_file, const struct stat *st)
+static void classify(struct mapping *mapping, bool has_file, const struct stat *st)
 {
     struct image_region *region = &mapping->region;
     if (has_file) {
-        region->kind = is_shared ? IMAGE_REGION_SHARED_FILE : IMAGE_REGION_FILE;
+        region->kind = IMAGE_REGION_FILE;
         region->file_bytes = (uint64_t)st->st_size;
         region->file_mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
-        mapping->content = is_shared ? MAPPING_CONTENT_NONE : MAPPING_CONTENT_CHANGED;
+        mapping->content = MAPPING_CONTENT_CHANGED;
     } else {
-        region->kind = is_shared ? IMAGE_REGION_SHARED_ANON : IMAGE_REGION_ANON;
+        region->kind = IMAGE_REGION_ANON;
         region->file_offset = 0;
         mapping->content = MAPPING_CONTENT_ALL;
     }
+}
+
+/* Its contents are not the process's own: node-agent/shared. */
+static void classify_shared(struct mapping *mapping, bool has_file, const char *path)
+{
+    bool is_segment = !has_file && !strncmp(path, SEGMENT, strlen(SEGMENT));
+    mapping->region.kind = has_file     ? IMAGE_REGION_SHARED_FILE
+                           : is_segment ? IMAGE_REGION_SEGMENT
+                                        : IMAGE_REGION_SHARED;
+    mapping->content = MAPPING_CONTENT_NONE;
 }
 
 /* Takes over the mapping's path, also when it fails. */

@@ -14,7 +14,7 @@
 #include "common/util/error.h"
 
 enum mapping_content {
-    MAPPING_CONTENT_NONE = 0, /* comes back from its file: nothing is saved */
+    MAPPING_CONTENT_NONE = 0, /* shared: it is not the process's own, nothing is saved of it here */
     MAPPING_CONTENT_OWN,      /* anonymous: pages that exist */
     MAPPING_CONTENT_CHANGED,  /* private file mapping: pages that are not the file's any more */
     MAPPING_CONTENT_ALL,      /* the file will not be there: all pages, up to the end of the file */
@@ -25,7 +25,7 @@ struct mapping {
     struct image_region region; /* path is left 0 */
     enum mapping_content content;
     bool is_huge; /* it may have huge pages that were set aside (hugetlbfs) */
-    char *path;   /* NULL: none that a restart could use */
+    char *path;   /* of a file that a restart can use, or of anything shared as it is told; NULL: none */
 };
 
 struct maps {

@@ -29,7 +29,8 @@ struct commit_entry {
     uint64_t checksum; /* over everything else; last of the numbers so that it covers them */
     char reason[COMMITS_REASON_BYTES];
     uint64_t dirty_bytes;
-    uint8_t reserved[8];
+    uint8_t has_shared; /* there is an image of what the ranks share */
+    uint8_t reserved[7];
 };
 
 struct commits;

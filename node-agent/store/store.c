@@ -28,6 +28,7 @@ struct held {
 struct held_set {
     uint64_t line; /* 0: no line */
     uint32_t ranks;
+    uint32_t parts; /* of which the last, behind the ranks', is of what they share; it may be missing */
     struct held *items;
 };
 
@@ -94,7 +95,7 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
     char name[KEEPER_NAME_BYTES];
     struct held found = {.fd = fd, .kept_line = line, .base_line = is_delta ? 1 : 0, .copy = -1};
     struct held_set *set = is_delta ? &store->deltas : &store->images;
-    struct held *held = rank < set->ranks ? &set->items[rank] : NULL;
+    struct held *held = rank < set->parts ? &set->items[rank] : NULL;
     /* An image may be of an older line, and its delta be there; a delta is the committed line's or nothing.
      */
     bool is_of_use = held && line > 0 && line <= set->line && (!is_delta || line == set->line) &&
@@ -115,15 +116,19 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
 
 int store_adopt_done(struct store *store, struct belay_error *err)
 {
-    for (uint32_t i = 0; i < store->images.ranks; i++) {
-        if (store->images.items[i].kept_line ==
-            store->images.line) /* applied, but the delta was still kept */
-            held_drop(store, &store->deltas.items[i], i, true);
-        store->images.items[i].is_frozen = true; /* who knows who has it mapped */
+    const struct commit_entry *newest = commits_newest(store->commits);
+    for (uint32_t i = 0; i < store->images.parts; i++) {
+        bool is_shared = i == store->images.ranks;
+        if (is_shared && !newest->has_shared)
+            held_drop(store, &store->images.items[i], i, true);
+        if (store->images.items[i].kept_line == store->images.line || (is_shared && !newest->has_shared))
+            held_drop(store, &store->deltas.items[i], i, true); /* it was applied, but still kept */
+        store->images.items[i].is_frozen = !is_shared;          /* who knows who has it mapped */
     }
     int rc = store_apply_rest(store, err);
-    for (uint32_t i = 0; rc == 0 && i < store->images.ranks; i++)
-        rc = check_adopted(store, i, err);
+    for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
+        if (i < store->images.ranks || newest->has_shared)
+            rc = check_adopted(store, i, err);
     return rc;
 }
 
@@ -142,7 +147,7 @@ void store_destroy(struct store *store, bool drop)
 
 void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes, struct store_need *need)
 {
-    const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    const struct held *held = rank < store->images.parts ? &store->images.items[rank] : NULL;
     uint64_t held_bytes = held ? held->bytes : 0;
     if (image_bytes > held_bytes)
         need->grown_bytes += image_bytes - held_bytes;
@@ -186,11 +191,11 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
         if (set_begin(&store->staging, line, item->ranks, err) < 0)
             goto fail;
     }
-    if (item->rank >= store->staging.ranks || store->staging.items[item->rank].fd >= 0) {
+    if (item->rank >= store->staging.parts || store->staging.items[item->rank].fd >= 0) {
         belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", item->rank);
         goto fail;
     }
-    if (item->base_line && (item->base_line != store->images.line || item->rank >= store->images.ranks)) {
+    if (item->base_line && (item->base_line != store->images.line || item->rank >= store->images.parts)) {
         belay_error_set(err, EINVAL, "a delta of rank %u is not to the committed line", item->rank);
         goto fail;
     }
@@ -212,8 +217,9 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
         return -1;
     entry->is_committed = 1;
     entry->ranks = store->staging.ranks;
+    entry->has_shared = store->staging.items[store->staging.ranks].fd >= 0;
     entry->image_bytes = 0;
-    for (uint32_t i = 0; i < store->staging.ranks; i++)
+    for (uint32_t i = 0; i < store->staging.parts; i++)
         entry->image_bytes += store->staging.items[i].image_bytes;
     fault_hit("agent.commit.before", -1, entry->line);
     struct held_set images = {0}, deltas = {0};
@@ -260,7 +266,7 @@ bool store_has_deltas(const struct store *store)
 
 bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply)
 {
-    if (rank >= store->deltas.ranks || store->deltas.items[rank].fd < 0)
+    if (rank >= store->deltas.parts || store->deltas.items[rank].fd < 0)
         return false;
     *apply = (struct apply){.image = store->images.items[rank].fd,
                             .delta = store->deltas.items[rank].fd,
@@ -300,7 +306,7 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
 int store_apply_rest(struct store *store, struct belay_error *err)
 {
     struct apply apply;
-    for (uint32_t i = 0; i < store->deltas.ranks; i++)
+    for (uint32_t i = 0; i < store->deltas.parts; i++)
         if (store_apply_begin(store, i, &apply) &&
             (apply_delta(&apply, err) < 0 || store_apply_end(store, &apply, err) < 0))
             return -1;
@@ -333,6 +339,11 @@ uint32_t store_ranks(const struct store *store)
     return store->images.ranks;
 }
 
+uint32_t store_parts(const struct store *store)
+{
+    return store->images.parts;
+}
+
 uint64_t store_held_bytes(const struct store *store)
 {
     return set_bytes(&store->images) + set_bytes(&store->deltas) + set_bytes(&store->staging);
@@ -349,6 +360,11 @@ int store_image(const struct store *store, uint32_t rank)
         return store->images.items[rank].fd;
     errno = ENOENT;
     return -1;
+}
+
+int store_shared_image(const struct store *store)
+{
+    return store->images.parts ? store->images.items[store->images.ranks].fd : -1;
 }
 
 void store_freeze(struct store *store, uint32_t rank)
@@ -391,18 +407,19 @@ static void held_drop(struct store *store, struct held *held, uint32_t rank, boo
 
 static int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
 {
-    struct held *items = calloc(ranks, sizeof *items);
+    uint32_t parts = ranks + 1;
+    struct held *items = calloc(parts, sizeof *items);
     if (!items)
-        return belay_error_set(err, ENOMEM, "cannot make room for %u images", ranks);
-    for (uint32_t i = 0; i < ranks; i++)
+        return belay_error_set(err, ENOMEM, "cannot make room for %u images", parts);
+    for (uint32_t i = 0; i < parts; i++)
         items[i] = (struct held){.fd = -1, .copy = -1};
-    *set = (struct held_set){.line = line, .ranks = ranks, .items = items};
+    *set = (struct held_set){.line = line, .ranks = ranks, .parts = parts, .items = items};
     return 0;
 }
 
 static void set_drop(struct store *store, struct held_set *set, bool in_keeper)
 {
-    for (uint32_t i = 0; i < set->ranks; i++)
+    for (uint32_t i = 0; i < set->parts; i++)
         held_drop(store, &set->items[i], i, in_keeper);
     free(set->items);
     *set = (struct held_set){0};
@@ -419,7 +436,7 @@ static bool set_is_whole(const struct held_set *set)
 static uint64_t set_bytes(const struct held_set *set)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < set->ranks; i++)
+    for (uint32_t i = 0; i < set->parts; i++)
         sum += set->items[i].bytes;
     return sum;
 }
@@ -440,9 +457,9 @@ static void take_staging(struct store *store, struct held_set images, struct hel
         free(images.items);
     }
     store->images.line = from->line;
-    for (uint32_t i = 0; i < from->ranks; i++) {
+    for (uint32_t i = 0; i < from->parts; i++) {
         struct held *to = from->items[i].base_line ? &store->deltas.items[i] : &store->images.items[i];
-        held_drop(store, to, i, true);
+        held_drop(store, to, i, true); /* also where this line has nothing: nothing is shared any more */
         *to = from->items[i];
     }
     free(from->items);

@@ -2,6 +2,9 @@
  * store.h - the images of one job on this node: the committed line's, and what is staged of the line in
  * progress: whole images, or deltas to the committed ones.
  *
+ * What the ranks share has an image as well, if there is anything (common/image/shared.h). It counts as one
+ * rank more, whose number is the number of ranks.
+ *
  * Everything is a memfd, held by the keeper as well: an image under JOB/image/LINE/RANK, a delta under
  * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed all at once, by one entry in
  * the commit record (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. Deltas
@@ -66,7 +69,7 @@ struct store_item {
     uint64_t image_bytes; /* that the image will take once the line is committed */
 };
 
-/* Stage a rank's part of a line in progress. Returns 0 or -1 with err. */
+/* Stage a rank's part of a line in progress, or that of what they share. Returns 0 or -1 with err. */
 int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err);
 
 /*
@@ -101,11 +104,15 @@ void store_drop_images(struct store *store);
 
 uint64_t store_committed_line(const struct store *store); /* 0: none */
 uint32_t store_ranks(const struct store *store);          /* of the committed line */
+uint32_t store_parts(const struct store *store);          /* one more; 0 without a line */
 uint64_t store_held_bytes(const struct store *store);     /* committed and staged */
 const struct commits *store_commits(const struct store *store);
 
 /* The committed image of a rank (borrowed; deltas have been applied), or -1 with ENOENT. */
 int store_image(const struct store *store, uint32_t rank);
+
+/* The same of what the ranks share; -1: the line has none. */
+int store_shared_image(const struct store *store);
 
 /* A process will have the rank's image mapped from now on. */
 void store_freeze(struct store *store, uint32_t rank);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -158,8 +159,9 @@ static void check_image(const struct image_view *view, const char *image)
     assert_int_equal(page_in(view, image, DELETED)[7], 'f'); /* the file will not be there */
     expect_filled(view, image, DELETED + 1);
     assert_int_equal(page_in(view, image, DELETED + 3)[0], 0); /* beyond its end */
-    assert_int_equal(region_at(view, SHARED)->kind, IMAGE_REGION_SHARED_ANON);
-    expect_filled(view, image, SHARED);
+    assert_int_equal(region_at(view, SHARED)->kind, IMAGE_REGION_SHARED);
+    assert_true(region_at(view, SHARED)->inode > 0);
+    assert_null(page_in(view, image, SHARED)); /* it is kept elsewhere, once for all who share it */
     for (uint64_t i = 0; i < SCATTERED; i++) {
         expect_filled(view, image, MANY + 2 * i);
         assert_null(page_in(view, image, MANY + 2 * i + 1));
@@ -251,8 +253,17 @@ static void test_maps_lines(void **state)
                      0);
     assert_int_equal(parse("160000000000-160000002000 rw-s 00000000 00:05 9 /dev/zero (deleted)", &mapping),
                      1);
-    assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED_ANON);
-    assert_null(mapping.path);
+    assert_int_equal(mapping.region.kind, IMAGE_REGION_SHARED);
+    assert_int_equal(mapping.content, MAPPING_CONTENT_NONE);
+    assert_int_equal(mapping.region.device, makedev(0, 5));
+    assert_int_equal(mapping.region.inode, 9);
+    assert_string_equal(mapping.path, "/dev/zero (deleted)");
+    free(mapping.path);
+    assert_int_equal(
+        parse("160000000000-160000002000 rw-s 00001000 00:01 32769 /SYSV00000000 (deleted)", &mapping), 1);
+    assert_int_equal(mapping.region.kind, IMAGE_REGION_SEGMENT);
+    assert_int_equal(mapping.region.file_offset, 0x1000);
+    free(mapping.path);
     assert_int_equal(parse("160000000000-160000002000 rw-p 00000000 00:01 9 /memfd:a b (deleted)", &mapping),
                      1);
     assert_int_equal(mapping.region.kind, IMAGE_REGION_ANON);

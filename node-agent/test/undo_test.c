@@ -10,11 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "common/wire/shares.h"
 #include "node-agent/test/undo_log.h"
 
 /* ---- contents ---- */
@@ -483,6 +489,31 @@ static void test_unprotected_files_are_left_whole(void **state)
     assert_non_null(strstr(told, "it was not protected"));
 }
 
+/* What was announced, and perhaps made; what was made; what others have made under a key later. */
+static void test_objects_of_system_v(void **state)
+{
+    (void)state;
+    const int key = 0x42000000 | (getpid() & 0xffff);
+    const uint64_t now_ns = (uint64_t)time(NULL) * 1000000000u, later_ns = now_ns + 3600000000000u;
+    int announced = shmget(key, 4096, 0600 | IPC_CREAT | IPC_EXCL);
+    int older = semget(key, 1, 0600 | IPC_CREAT | IPC_EXCL);
+    int made = msgget(IPC_PRIVATE, 0600);
+    struct undo_entry entry = {.kind = UNDO_SYSV_KEY, .mode = SHARE_SEGMENT, .offset = (uint32_t)key};
+    entry.extent = now_ns;
+    log_part(1, 0, entry, "sysv", NULL, SIZE_MAX);
+    entry.mode = SHARE_SEMS;
+    entry.extent = later_ns;
+    log_part(1, 0, entry, "sysv", NULL, SIZE_MAX);
+    entry.mode = SHARE_MESSAGES; /* there is none */
+    log_part(1, 0, entry, "sysv", NULL, SIZE_MAX);
+    entry = (struct undo_entry){.kind = UNDO_SYSV_ID, .mode = SHARE_MESSAGES, .offset = (uint32_t)made};
+    log_part(1, 1, entry, "sysv", NULL, SIZE_MAX);
+    must_apply(1, 0);
+    assert_int_equal(shmctl(announced, IPC_RMID, NULL), -1);
+    assert_int_equal(msgctl(made, IPC_RMID, NULL), -1);
+    assert_int_equal(semctl(older, 0, IPC_RMID), 0);
+}
+
 static void test_names_are_escaped(void **state)
 {
     (void)state;
@@ -543,6 +574,7 @@ int main(void)
         TEST(test_a_made_folder_that_holds_more_stays),
         TEST(test_a_new_file_in_the_place_of_a_made_one_stays),
         TEST(test_unprotected_files_are_left_whole),
+        TEST(test_objects_of_system_v),
         TEST(test_names_are_escaped),
         TEST(test_many_files_are_counted),
     };

@@ -10,6 +10,7 @@
 
 #include "common/fault/fault.h"
 #include "common/util/escape.h"
+#include "node-agent/shared/sysv.h"
 #include "node-agent/undo/folder.h"
 #include "node-agent/undo/progress.h"
 
@@ -43,6 +44,18 @@ enum outcome apply_failed(struct apply *apply, const char *path, const char *wha
 
 /* ---- steps ---- */
 
+static enum outcome step_sysv(struct apply *apply, const struct undo_entry *entry)
+{
+    int32_t number = (int32_t)entry->offset;
+    int rc = entry->kind == UNDO_SYSV_KEY ? sysv_remove_key(entry->mode, number, entry->extent)
+                                          : sysv_remove(entry->mode, number);
+    if (rc == 0)
+        return OUTCOME_DONE;
+    return errno == EPERM || errno == EACCES
+               ? apply_left(apply, &entry->id, apply->path, "an object in it belongs to another user")
+               : apply_failed(apply, apply->path, NULL);
+}
+
 static enum outcome do_step(struct apply *apply, const struct plan_step *step)
 {
     switch (step->entry.kind) {
@@ -67,6 +80,9 @@ static enum outcome do_step(struct apply *apply, const struct plan_step *step)
         return step_attributes(apply, step);
     case UNDO_UNPROTECTED:
         return apply_left(apply, &step->entry.id, apply->path, "it was not protected");
+    case UNDO_SYSV_KEY:
+    case UNDO_SYSV_ID:
+        return step_sysv(apply, &step->entry);
     }
     return OUTCOME_DONE;
 }

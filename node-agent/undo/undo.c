@@ -92,6 +92,25 @@ int undo_create(struct undo_folder *folder, struct belay_error *err)
     return rc == 0 ? 0 : belay_error_set(err, EPERM, "somebody else has put %s in the place of ours", shown);
 }
 
+int undo_list_replaced(const struct undo_folder *folder, uint64_t line, struct undo_replaced_list *list,
+                       struct belay_error *err)
+{
+    *list = (struct undo_replaced_list){0};
+    if (!folder->path[0])
+        return 0;
+    int all = folder_open(folder, err);
+    if (all < 0)
+        return -1;
+    int of_line = folder_open_line(all, line);
+    int rc = undo_replaced_read(of_line, list);
+    if (rc < 0)
+        belay_error_errno(err, "the list of files that were made anew cannot be read");
+    if (of_line >= 0)
+        close(of_line);
+    close(all);
+    return rc;
+}
+
 bool undo_has_begun(const struct undo_folder *folder)
 {
     int fd = folder->path[0] ? folder_open(folder, NULL) : -1;

@@ -14,6 +14,7 @@
 
 #include "common/util/error.h"
 #include "common/util/file_id.h"
+#include "common/wire/undo_replaced.h"
 
 #define UNDO_FOLDER_BYTES 1024
 #define UNDO_LIMIT_BYTES (1ull << 30) /* of each rank at each line, unless a job says otherwise */
@@ -52,6 +53,10 @@ struct undo_request {
  */
 int undo_apply(const struct undo_folder *folder, struct undo_request *request, uint64_t *left,
                struct belay_error *err);
+
+/* The files that putting back to a line has made anew. Returns 0 (release the list), or -1 with err. */
+int undo_list_replaced(const struct undo_folder *folder, uint64_t line, struct undo_replaced_list *list,
+                       struct belay_error *err);
 
 /* Is there anything to put back? Has that begun, and not ended? */
 bool undo_is_owing(const struct undo_folder *folder);

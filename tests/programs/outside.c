@@ -2,10 +2,9 @@
  * outside - what docs/policies.md says of the world outside a rank's memory, in every step: before a restart,
  * where everything works, and after one (the process id is another then), where some of it is gone. --mode
  * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
- * new children sockets   a pair, a listener and a connection to it, inotify: their next use gives EBADF, and
- * nobody else gets their numbers shared    System V memory, which ranks share until the restart; POSIX memory
- * and a mapped file, shared on devices   /dev/null, /dev/full, /dev/urandom locks     a file that rank 0 has
- * locked pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
+ * new children sockets   a pair, which goes on; a listener and a connection to it, inotify: their next use
+ * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom
+ * pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +14,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,9 +32,7 @@ struct outside {
     int fds[8], count; /* what a restart does not bring back */
     int to_child, from_child, left_by_child;
     int pair[2], listener, connection[2], watcher;
-    volatile long *system_v, *posix, *file;
     int null, full, random;
-    int locked;
     int big[2], ended, twice[2], again;
     long step;
 };
@@ -142,8 +136,6 @@ static void begin_sockets(struct outside *o)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     demand(o, socketpair(AF_UNIX, SOCK_STREAM, 0, o->pair) == 0, "socketpair");
-    lose(o, o->pair[0]);
-    lose(o, o->pair[1]);
     o->listener = lose(o, socket(AF_INET, SOCK_STREAM, 0));
     demand(o,
            bind(o->listener, (struct sockaddr *)&address, bytes) == 0 && listen(o->listener, 5) == 0 &&
@@ -158,57 +150,18 @@ static void begin_sockets(struct outside *o)
 static void step_sockets(struct outside *o)
 {
     char byte = (char)o->step, back = 0;
+    demand(o, write(o->pair[0], &byte, 1) == 1 && read(o->pair[1], &back, 1) == 1 && back == byte,
+           "the pair");
     if (is_restarted(o)) {
         check_lost(o);
         demand(o, send(o->connection[0], &byte, 1, MSG_NOSIGNAL) == -1 && errno == EBADF, "send");
         demand(o, accept(o->listener, NULL, NULL) == -1 && errno == EBADF, "accept");
         return;
     }
-    demand(o, write(o->pair[0], &byte, 1) == 1 && read(o->pair[1], &back, 1) == 1 && back == byte,
-           "the pair");
     demand(o,
            send(o->connection[0], &byte, 1, 0) == 1 && recv(o->connection[1], &back, 1, 0) == 1 &&
                back == byte,
            "the connection");
-}
-
-/* ---- shared memory ---- */
-
-static volatile long *map_shared(struct outside *o, int fd)
-{
-    demand(o, fd >= 0 && ftruncate(fd, sizeof(long)) == 0, "a file to share");
-    void *at = mmap(NULL, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    demand(o, at != MAP_FAILED, "mmap");
-    close(fd);
-    return at;
-}
-
-static void begin_shared(struct outside *o)
-{
-    char name[64];
-    int id = o->program.rank == 0 ? shmget(IPC_PRIVATE, sizeof(long), IPC_CREAT | 0600) : -1;
-    MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    o->system_v = shmat(id, NULL, 0);
-    demand(o, o->system_v != (void *)-1, "shmat");
-    snprintf(name, sizeof name, "/belay-outside-%ld", (long)getppid());
-    o->posix = map_shared(o, shm_open(name, O_RDWR | O_CREAT, 0600));
-    o->file = map_shared(o, open("data-shared", O_RDWR | O_CREAT, 0600));
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (o->program.rank == 0)
-        demand(o, shmctl(id, IPC_RMID, NULL) == 0 && shm_unlink(name) == 0, "remove shared memory");
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void step_shared(struct outside *o)
-{
-    if (o->program.rank == 0)
-        *o->system_v = *o->file = *o->posix = o->step;
-    MPI_Barrier(MPI_COMM_WORLD);
-    bool is_shared = o->program.rank == 0 || !is_restarted(o);
-    demand(o, is_shared ? *o->system_v == o->step : *o->system_v < o->step, "System V shared memory");
-    demand(o, *o->file == o->step, "a mapped file");
-    demand(o, is_shared ? *o->posix == o->step : *o->posix < o->step, "POSIX shared memory without a name");
-    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* ---- devices ---- */
@@ -226,26 +179,6 @@ static void step_devices(struct outside *o)
     demand(o, write(o->null, bytes, 16) == 16 && read(o->null, bytes, 16) == 0, "/dev/null");
     demand(o, write(o->full, bytes, 16) == -1 && errno == ENOSPC, "/dev/full");
     demand(o, read(o->random, bytes, 16) == 16, "/dev/urandom");
-}
-
-/* ---- locks ---- */
-
-static void begin_locks(struct outside *o)
-{
-    o->locked = open("data-locked", O_RDWR | O_CREAT, 0600);
-    demand(o, o->locked >= 0, "a file to lock");
-    if (o->program.rank == 0)
-        demand(o, flock(o->locked, LOCK_EX) == 0, "flock");
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void step_locks(struct outside *o)
-{
-    if (o->program.rank == 1) {
-        bool is_mine = flock(o->locked, LOCK_EX | LOCK_NB) == 0;
-        demand(o, is_mine ? is_restarted(o) : !is_restarted(o) && errno == EWOULDBLOCK, "the lock");
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* ---- pipes ---- */
@@ -295,9 +228,10 @@ static const struct mode {
     void (*begin)(struct outside *o);
     void (*step)(struct outside *o);
 } modes[] = {
-    {"children", begin_children, step_children}, {"sockets", begin_sockets, step_sockets},
-    {"shared", begin_shared, step_shared},       {"devices", begin_devices, step_devices},
-    {"locks", begin_locks, step_locks},          {"pipes", begin_pipes, step_pipes},
+    {"children", begin_children, step_children},
+    {"sockets", begin_sockets, step_sockets},
+    {"devices", begin_devices, step_devices},
+    {"pipes", begin_pipes, step_pipes},
 };
 
 static const struct mode *find_mode(const struct outside *o)

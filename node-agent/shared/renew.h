@@ -1,0 +1,52 @@
+/*
+ * renew.h - before ranks are restarted: what they shared at the line is made again, from its image.
+ *
+ * Nobody of the former launch runs any more. Files without a name become new memfds, which the ranks are
+ * given to map; so are pipes and eventfds. Files in memory that have a name, and System V objects, are put
+ * back to what they held.
+ */
+#ifndef BELAY_NODE_AGENT_SHARED_RENEW_H
+#define BELAY_NODE_AGENT_SHARED_RENEW_H
+
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/undo_replaced.h"
+#include "node-agent/shared/object.h"
+
+struct renewal;
+
+/*
+ * From the image of what was shared (borrowed), once files have been put back: `replaced` tells which were
+ * made anew. `former` is the newest renewal of the same job, NULL: none; it knows the kernel's ids of System
+ * V objects that it made. Blocks as long as the copying takes. NULL with err, which names what could not be
+ * made again.
+ */
+struct renewal *renewal_create(int image, const struct renewal *former,
+                               const struct undo_replaced_list *replaced, struct belay_error *err);
+
+/* The ranks have what they need: nothing is kept from going away with them. The ids stay known. */
+void renewal_let_go(struct renewal *renewal);
+/* Accepts NULL. */
+void renewal_destroy(struct renewal *renewal);
+
+/*
+ * A thing of a kind (NAMELESS: any file; PIPE, EVENT) by its identity at the line: its descriptor (borrowed);
+ * or the kernel's id of a segment that had this id at the line. -1 with ENOENT.
+ */
+int renewal_file(const struct renewal *renewal, uint32_t kind, uint64_t device, uint64_t inode);
+int renewal_segment(const struct renewal *renewal, uint64_t inode);
+
+/* An object of System V whose id is not the kernel's any more. */
+struct renewed_id {
+    uint32_t kind; /* enum shared_kind */
+    int32_t id, kernel_id;
+};
+
+/* All of these, as many as there is room for. Returns how many there are. */
+uint32_t renewal_ids(const struct renewal *renewal, struct renewed_id *ids, uint32_t room);
+
+/* All things, with their new identities. */
+const struct objects *renewal_objects(const struct renewal *renewal);
+
+#endif

@@ -1,0 +1,69 @@
+"""Memory and objects that ranks share with one another are, after restarts, what they were, and shared again."""
+
+import dataclasses
+import os
+import signal
+
+import pytest
+
+from belaytest import assert_recovered, newest_line
+
+
+def recover_often(job):
+    """A kill, another one (of another rank) at once, and one after more lines."""
+    job.wait_step(2)
+    job.wait_committed(newest_line(job.status()) + 2)
+    job.kill_and_recover(1)
+    status = job.kill_and_recover(0)
+    job.wait_committed(status["history"][-1]["restored_line"] + 2)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
+
+
+def test_memory(sandbox, programs):
+    """Of every origin: each rank sees what the others write, before restarts and after them."""
+    program = programs.test_program("shm", "--steps", 150, "--seconds", 3, ranks=3)
+    recover_often(sandbox.run(program, interval="100ms"))
+
+
+def test_memory_and_a_lost_agent(sandbox, programs):
+    """One agent dies while it makes things again, the next after it has: the third finds what they have made."""
+    sandbox.start_agent(BELAY_FAULT="agent.renew=kill")
+    job = sandbox.run(programs.test_program("shm", "--steps", 100, "--seconds", 3, ranks=2), interval="200ms")
+    job.wait_step(2)
+    job.wait_committed(2)
+    agents = [sandbox.agent()[0]]
+    job.kill_rank()
+    epoch = job.wait_epoch(2)["epoch"]
+    agents.append(sandbox.agent()[0])
+    os.kill(agents[-1], signal.SIGKILL)
+    status = job.wait_epoch(epoch + 1)
+    agents.append(sandbox.agent()[0])
+    assert len(set(agents)) == len(agents)
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.wait()
+    assert_recovered(job, status["restarts"])
+
+
+@pytest.mark.parametrize("mode", ["open", "constant"])
+def test_files_without_a_name(sandbox, programs, mode):
+    """What a rank alone has open is its own, what several have is one file; and one that is mapped to be read."""
+    recover_often(sandbox.run(programs.test_program("shm", "--mode", mode, "--steps", 150, "--seconds", 3,
+                                                    ranks=2), interval="100ms"))
+
+
+def test_synchronisation(sandbox, programs):
+    """Mutexes, semaphores, messages and locks are held and wait as they did at the line."""
+    program = programs.test_program("shm_sync", "--steps", 80, "--seconds", 3, ranks=3)
+    recover_often(sandbox.run(dataclasses.replace(program, outputs="shm-sync-*"), interval="100ms"))
+
+
+def test_locks_across_collectives(sandbox, programs):
+    """A rank that is held has what another one waits for, which a line needs."""
+    program = programs.test_program("shm_sync", "--mode", "across", "--steps", 60, ranks=4)
+    job = sandbox.run(program, interval="100ms")
+    job.wait_committed(3)
+    job.kill_and_recover()
+    job.wait()
+    assert_recovered(job)
