@@ -6,6 +6,7 @@
  * --mode crowd: --value mappings in each rank, which the kernel cannot merge, and others that come and go.
  */
 #define _GNU_SOURCE /* MAP_NORESERVE, MADV_WIPEONFORK, mremap */
+#include <errno.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -126,7 +127,7 @@ static void check_descriptors(void)
         close(descriptors[--count]);
 }
 
-/* Memory that moves on and leaves zeros, back and forth. */
+/* Memory that moves on and leaves zeros, back and forth; advice that is for shared memory only. */
 static void check_moves(struct kinds *kinds, long step)
 {
     for (int i = 0; i < 2; i++) {
@@ -139,6 +140,7 @@ static void check_moves(struct kinds *kinds, long step)
         kinds->moved = to;
     }
     *word(kinds->moved, PAGE) = step;
+    expect(madvise(kinds->moved, PAGE, MADV_REMOVE) == -1 && errno == EINVAL, "advice that is refused");
 }
 
 static void do_kinds(struct kinds *kinds, long step)
