@@ -7,7 +7,8 @@
  *
  * The application cannot close the lower half's or put something in their place. They do not take the numbers
  * that it would get natively: belay-launch's own are above all others; the MPI library's have the numbers
- * that it takes natively, and after a restart these stay taken, while the new library's own are above them.
+ * that it takes natively, and after a restart these stay taken, while the new library's own are above the
+ * application's soft limit, too.
  *
  * Freestanding, like vk.h.
  */
@@ -89,7 +90,13 @@ void vk_fd_unwatch_all(void);
 /* Move a new descriptor there. Returns its number there, or, if that is impossible, the old one. */
 long vk_fd_own(long fd);
 void vk_fd_close_own(long fd);
-void vk_fd_close_all_own(void); /* in a child */
+void vk_fd_close_all_own(void); /* in a child; also the library's in a restart */
+/*
+ * For a restart: below this number the MPI library shall have none. As many as VK_FD_LIBRARY_ROOM from there on
+ * are enough for the library.
+ */
+long vk_fd_library_start(void);
+#define VK_FD_LIBRARY_ROOM 256
 /*
  * Open or close for a moment; also if the application has used up what it may have open: then one of a few
  * spare descriptors makes room. Returns -errno.

@@ -119,6 +119,8 @@ static void step_numbers(struct descriptors *d)
     demand(d, close(fds[1]) == 0 && close(fds[3]) == 0 && pipe(pair) == 0, "closing two");
     demand(d, pair[0] == fds[1] && pair[1] == fds[3], "the numbers that are free again");
     demand(d, dup2(fds[0], 1000) == 1000 && dup2(fds[0], 200) == 200, "dup2 to numbers of one's own");
+    for (int number = 201; number < ABOVE; number++)
+        demand(d, dup2(fds[0], number) == number && close(number) == 0, "dup2 to any number");
     fd_set set;
     FD_ZERO(&set);
     FD_SET(fds[4], &set);
