@@ -35,6 +35,8 @@ long vk_fd_next(long fd);
 /* Two descriptors with one number here are copies of one another, with two they are not. 0: not known. */
 uint64_t vk_fd_description(long fd);
 void vk_fd_set_description(long fd, uint64_t description);
+/* It turns out to be a copy of another one: what is known of that is known of it. */
+void vk_fd_set_copy(long fd, long of);
 uint64_t vk_fd_new_description(void);
 /* What the call that made it has told of an eventfd or timerfd, copied with it; 0: nothing. */
 uint64_t vk_fd_hint(long fd);
