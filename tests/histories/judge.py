@@ -26,6 +26,7 @@ LINES = "lines"  # recovery lines all the time
 KILLS = "kills"  # the same, and ranks are killed at random
 HELD = "held"  # one line between two steps, and a kill between two later ones: the same again each time
 WAYS = (LINES, KILLS, HELD)
+NATIVELY = "natively"  # not disturbed at all: whether the history itself is the same each time
 
 
 def read_left_out(*states):
@@ -185,7 +186,7 @@ class Judge:
             if not is_sound(reference):
                 found["native"] = [f"status {reference.status}", reference.errors[-500:]]
                 break
-            outcome = self.disturbed(plan)
+            outcome = self.native(plan) if way == NATIVELY else self.disturbed(plan)
             differences = difference(reference, outcome)
             if differences:
                 found[way] = differences

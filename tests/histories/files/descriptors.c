@@ -301,6 +301,12 @@ static const struct operation operations[] = {
     {NULL, 0, NULL},
 };
 
+/* O_NOFOLLOW is about how a file was opened; a restart opens it another way. */
+static unsigned flags_of(const struct descriptor *d)
+{
+    return (unsigned)fcntl(d->number, F_GETFL) & ~(unsigned)O_NOFOLLOW;
+}
+
 /* Which descriptors share an open file description shows when one of them moves; which share a file, by its
  * inode. */
 static int first_of_same_file(int place, const struct stat *mine)
@@ -323,9 +329,9 @@ static void observe_one(int place)
         return;
     }
     bool is_file = d->kind & (DESCRIPTOR_FILE | DESCRIPTOR_PATH) && !S_ISDIR(stat.st_mode);
-    note("#%d of kind %x: flags %x %x, mode %o, links %ld, size %ld, offset %ld", place, d->kind,
-         (unsigned)fcntl(d->number, F_GETFD), (unsigned)fcntl(d->number, F_GETFL), stat.st_mode,
-         is_file ? (long)stat.st_nlink : -1, is_file && S_ISREG(stat.st_mode) ? (long)stat.st_size : -1,
+    note("#%d of kind %x: flags %x %x, mode %o, size %ld, offset %ld", place, d->kind,
+         (unsigned)fcntl(d->number, F_GETFD), flags_of(d), stat.st_mode,
+         is_file && S_ISREG(stat.st_mode) ? (long)stat.st_size : -1,
          d->kind == DESCRIPTOR_FILE ? (long)lseek(d->number, 0, SEEK_CUR) : -1);
     if (d->kind == DESCRIPTOR_FILE)
         note("#%d: the file of #%d", place, first_of_same_file(place, &stat));

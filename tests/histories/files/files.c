@@ -1,8 +1,10 @@
 /*
  * files.c - contents of files: opened in all ways, read, written, cut, and filled by the kernel.
  */
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/histories/files/descriptors.h"
+#include "tests/histories/channels/pipes.h"
 #include "tests/histories/core/dice.h"
 #include "tests/histories/core/journal.h"
 #include "tests/histories/core/kind.h"
@@ -38,11 +41,16 @@ static long got(long bytes)
 
 /* ---- opened ---- */
 
+/* Of a FIFO, only what is opened for one direction is used. */
 static void keep_opened(int fd)
 {
     answer(fd < 0 ? -1 : 0);
-    if (fd >= 0)
-        descriptor_keep(fd, descriptor_kind_of(fd));
+    if (fd < 0)
+        return;
+    int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+    struct descriptor *d = descriptor_keep(fd, descriptor_kind_of(fd));
+    if (d->kind == DESCRIPTOR_PIPE)
+        d->tag = access == O_RDONLY ? TAG_READ : access == O_WRONLY ? TAG_WRITE : TAG_NONE;
 }
 
 static int some_flags(void)
@@ -285,6 +293,31 @@ static void act_splice(void)
     close(pipe[1]);
 }
 
+/* By a thread of the C library's own. */
+static void act_aio(void)
+{
+    struct descriptor *d = choose_to_write();
+    bool is_writing = chance(60);
+    size_t bytes = pick_length(PIECE_MAX);
+    struct aiocb request = {.aio_nbytes = bytes, .aio_offset = some_offset(), .aio_buf = buffer};
+    const struct aiocb *const list[1] = {&request};
+    if (!d)
+        return;
+    memset(buffer, 0, bytes);
+    if (is_writing)
+        fill(buffer, bytes, roll());
+    request.aio_fildes = d->number;
+    request.aio_sigevent.sigev_notify = SIGEV_NONE;
+    if (answer(is_writing ? aio_write(&request) : aio_read(&request)))
+        return;
+    while (aio_error(&request) == EINPROGRESS)
+        aio_suspend(list, 1, NULL);
+    errno = aio_error(&request);
+    long done = answer(aio_return(&request));
+    if (done > 0)
+        say_bytes(buffer, (size_t)done);
+}
+
 static void act_sync(void)
 {
     struct descriptor *d = descriptor_choose(DESCRIPTOR_FILE);
@@ -302,16 +335,27 @@ static void act_sync(void)
 }
 
 static const struct operation operations[] = {
-    {"open", 22, act_open},          {"create", 4, act_create},
-    {"open_path", 2, act_open_path}, {"open_folder", 6, act_open_folder},
-    {"reopen", 4, act_reopen},       {"nameless", 3, act_nameless},
-    {"read", 5, act_read},           {"pread", 3, act_pread},
-    {"readv", 2, act_readv},         {"seek", 5, act_seek},
-    {"write", 14, act_write},        {"pwrite", 8, act_pwrite},
-    {"writev", 4, act_writev},       {"truncate", 6, act_truncate},
-    {"allocate", 5, act_allocate},   {"copy_range", 3, act_copy_range},
-    {"sendfile", 3, act_sendfile},   {"splice", 3, act_splice},
-    {"sync", 1, act_sync},           {NULL, 0, NULL},
+    {"open", 22, act_open},
+    {"create", 4, act_create},
+    {"open_path", 2, act_open_path},
+    {"open_folder", 6, act_open_folder},
+    {"reopen", 4, act_reopen},
+    {"nameless", 3, act_nameless},
+    {"read", 5, act_read},
+    {"pread", 3, act_pread},
+    {"readv", 2, act_readv},
+    {"seek", 5, act_seek},
+    {"write", 14, act_write},
+    {"pwrite", 8, act_pwrite},
+    {"writev", 4, act_writev},
+    {"truncate", 6, act_truncate},
+    {"allocate", 5, act_allocate},
+    {"copy_range", 3, act_copy_range},
+    {"sendfile", 3, act_sendfile},
+    {"splice", 3, act_splice},
+    {"aio", 2, act_aio},
+    {"sync", 1, act_sync},
+    {NULL, 0, NULL},
 };
 
 /* Contents of what is open, also of files that have no name any more. */

@@ -38,7 +38,7 @@ static void observe_name(int folder, const char *name, const char *path)
     }
     if (S_ISLNK(stat.st_mode) && readlinkat(folder, name, target, sizeof target - 1) < 0)
         note("%s: %s", path, error_name(errno));
-    note("%s: mode %o, links %ld %s", path, stat.st_mode, (long)stat.st_nlink, target);
+    note("%s: mode %o %s", path, stat.st_mode, target);
     if (S_ISREG(stat.st_mode))
         observe_file(folder, name, path);
 }

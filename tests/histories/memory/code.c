@@ -1,6 +1,7 @@
 /*
  * code.c - machine code that the program writes itself, in memory that it makes executable in several ways.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
@@ -98,12 +99,27 @@ static void act_drop(void)
     renew();
 }
 
+/* A library that comes and goes; its function may be called in another step than the one that loaded it. */
+static void act_library(void)
+{
+    static void *library;
+    static char *(*hash)(const char *text, const char *salt);
+    if (!library) {
+        library = dlopen("libcrypt.so.1", RTLD_NOW);
+        hash = library ? (char *(*)(const char *, const char *))dlsym(library, "crypt") : NULL;
+        answer(hash ? 0 : -1);
+    } else if (hash && chance(70)) {
+        const char *text = hash("history", "$1$salt");
+        say(" %s", text ? text : "none");
+    } else {
+        answer(dlclose(library));
+        library = NULL;
+    }
+}
+
 static const struct operation operations[] = {
-    {"make", 4, act_make},
-    {"make_twice", 2, act_make_twice},
-    {"rewrite", 5, act_rewrite},
-    {"drop", 1, act_drop},
-    {NULL, 0, NULL},
+    {"library", 3, act_library}, {"make", 4, act_make}, {"make_twice", 2, act_make_twice},
+    {"rewrite", 5, act_rewrite}, {"drop", 1, act_drop}, {NULL, 0, NULL},
 };
 
 static void observe(void)

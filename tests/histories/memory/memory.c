@@ -27,6 +27,11 @@ static struct {
     uint64_t stamps[RESERVED_PARTS];
 } reserved;
 
+static struct {
+    char *at; /* NULL: none */
+    uint64_t sum;
+} huge;
+
 static int some_protection(void)
 {
     return (int)PICK_ONE(PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE,
@@ -205,6 +210,48 @@ static void act_fill(void)
     area_filled(at, data, bytes);
 }
 
+/* A device writes there, past the page table: O_DIRECT, of the file that nobody changes. */
+static void act_fill_direct(void)
+{
+    int first, count;
+    char path[PATH_MAX];
+    struct area *a = area_choose();
+    if (!a || (count = area_range(a, PROT_READ | PROT_WRITE, &first)) == 0)
+        return;
+    snprintf(path, sizeof path, "%.*s/constant", PATH_MAX - 16, world.base);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    char *at = a->at + (size_t)first * PAGE, *copy = malloc(PAGE);
+    if (answer(pread(fd, at, PAGE, (off_t)(pick(10) * PAGE))) == (long)PAGE) {
+        memcpy(copy, at, PAGE);
+        area_filled(at, copy, PAGE);
+        say_bytes(copy, PAGE);
+    }
+    free(copy);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Huge pages, if the machine has any. */
+static void act_map_huge(void)
+{
+    const size_t bytes = 2ul << 20;
+    uint64_t number = roll();
+    if (huge.at && chance(30)) {
+        answer(munmap(huge.at, bytes));
+        huge.at = NULL;
+        return;
+    }
+    if (!huge.at) {
+        huge.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+        answer(huge.at == MAP_FAILED ? -1 : 0);
+        huge.at = huge.at == MAP_FAILED ? NULL : huge.at;
+    }
+    if (huge.at) {
+        fill(huge.at + number % 64 * PAGE, PAGE, number);
+        huge.sum = sum_of(huge.at, bytes);
+    }
+}
+
 /* The kernel cannot read or write where the program may not. */
 static void act_probe(void)
 {
@@ -284,6 +331,8 @@ static const struct operation operations[] = {
     {"write", 25, act_write},
     {"protect", 10, act_protect},
     {"fill", 6, act_fill},
+    {"fill_direct", 3, act_fill_direct},
+    {"map_huge", 1, act_map_huge},
     {"probe", 3, act_probe},
     {"maps", 3, act_maps},
     {"reserve", 2, act_reserve},
@@ -314,6 +363,8 @@ static void observe(void)
 {
     areas_are_right(false);
     observe_reserved();
+    if (huge.at && sum_of(huge.at, 2ul << 20) != huge.sum)
+        wrong("huge pages");
     for (int i = 0; i < AREAS; i++)
         for (int page = 0; area_at(i)->at && page < area_at(i)->pages; page++)
             if (area_at(i)->page[page].is_mapped)

@@ -115,6 +115,18 @@ static void act_proc(void)
         say(" %s", bytes > 0 && strstr(text, "history") ? "history" : "other");
 }
 
+/* The lines of /proc/self/status that are the program's own. */
+static void act_status(void)
+{
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "Name:", 5) || !strncmp(line, "Umask:", 6) || !strncmp(line, "State:", 6))
+            say(" %.*s", (int)strcspn(line + 6, "\n"), line + 6);
+    if (file)
+        fclose(file);
+}
+
 static int by_number(const struct dirent **a, const struct dirent **b)
 {
     return atoi((*a)->d_name) - atoi((*b)->d_name);
@@ -187,13 +199,11 @@ static void act_clocks(void)
 }
 
 static const struct operation operations[] = {
-    {"name", 2, act_name},         {"environment", 3, act_environment},
-    {"rounding", 3, act_rounding}, {"locale", 1, act_locale},
-    {"numbers", 4, act_numbers},   {"nice", 1, act_nice},
-    {"affinity", 1, act_affinity}, {"settings", 1, act_settings},
-    {"proc", 2, act_proc},         {"list", 2, act_list},
-    {"exe", 1, act_exe},           {"ids", 2, act_ids},
-    {"clocks", 3, act_clocks},     {NULL, 0, NULL},
+    {"name", 2, act_name},         {"environment", 3, act_environment}, {"rounding", 3, act_rounding},
+    {"locale", 1, act_locale},     {"numbers", 4, act_numbers},         {"nice", 1, act_nice},
+    {"affinity", 1, act_affinity}, {"settings", 1, act_settings},       {"proc", 2, act_proc},
+    {"list", 2, act_list},         {"status", 1, act_status},           {"exe", 1, act_exe},
+    {"ids", 2, act_ids},           {"clocks", 3, act_clocks},           {NULL, 0, NULL},
 };
 
 static void observe(void)

@@ -106,6 +106,33 @@ static uint64_t use_id(struct worker *w, uint64_t argument)
     return (uint64_t)(mine == gettid()) * 2 + (uint64_t)pthread_equal(w->id, pthread_self());
 }
 
+/* ---- a signal for a thread ---- */
+
+static __thread volatile sig_atomic_t handled;
+static sem_t has_handled;
+
+static int thread_signal(void)
+{
+    return SIGRTMIN + 8;
+}
+
+static void handle(int number)
+{
+    (void)number;
+    handled++;
+    sem_post(&has_handled);
+}
+
+static uint64_t use_signal(struct worker *w, uint64_t argument)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, thread_signal());
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    w->takes_signals = true;
+    return (uint64_t)handled + argument % 2;
+}
+
 /* ---- operations ---- */
 
 static struct worker *choose(void)
@@ -130,14 +157,25 @@ static void act_work(void)
     static const struct {
         const char *name;
         uint64_t (*work)(struct worker *w, uint64_t argument);
-    } works[] = {{"local", use_local}, {"key", use_key},    {"memory", use_memory},
-                 {"name", use_name},   {"mask", use_mask},  {"rounding", use_rounding},
-                 {"id", use_id},       {"local", use_local}};
+    } works[] = {{"local", use_local},       {"signal", use_signal}, {"key", use_key},
+                 {"memory", use_memory},     {"name", use_name},     {"mask", use_mask},
+                 {"rounding", use_rounding}, {"id", use_id}};
     size_t which = pick(8);
     uint64_t argument = roll() % 1000000;
     struct worker *w = choose();
     if (w)
         say(" %s %llx", works[which].name, (unsigned long long)worker_do(w, works[which].work, argument));
+}
+
+/* A handler runs in the thread, which waits on afterwards. */
+static void act_interrupt(void)
+{
+    struct worker *w = choose();
+    if (!w || !w->takes_signals)
+        return;
+    answer_error(pthread_kill(w->id, thread_signal()));
+    while (sem_wait(&has_handled))
+        ;
 }
 
 /* Mutexes are given back first: to hold one at the end is a case of its own. */
@@ -280,9 +318,10 @@ static void act_robust(void)
 }
 
 static const struct operation operations[] = {
-    {"start", 6, act_start},     {"work", 14, act_work},    {"end", 3, act_end},
-    {"cancel", 3, act_cancel},   {"crowd", 1, act_crowd},   {"mutex", 6, act_mutex},
-    {"readers", 2, act_readers}, {"robust", 1, act_robust}, {NULL, 0, NULL},
+    {"start", 6, act_start},   {"work", 14, act_work},          {"end", 3, act_end},
+    {"cancel", 3, act_cancel}, {"interrupt", 3, act_interrupt}, {"crowd", 1, act_crowd},
+    {"mutex", 6, act_mutex},   {"readers", 2, act_readers},     {"robust", 1, act_robust},
+    {NULL, 0, NULL},
 };
 
 static void destroy(void *value)
@@ -295,6 +334,9 @@ static void begin(void)
 {
     static const int types[MUTEXES] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE,
                                        PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP};
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    sigaction(thread_signal(), &action, NULL);
+    sem_init(&has_handled, 0, 0);
     pthread_key_create(&key, destroy);
     for (int i = 0; i < MUTEXES; i++) {
         pthread_mutexattr_t attributes;

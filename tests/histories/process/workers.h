@@ -28,7 +28,7 @@ struct worker {
     pthread_t id;
     uint64_t (*work)(struct worker *w, uint64_t argument); /* NULL: end */
     uint64_t argument, result;
-    bool is_leaving_by_exit, is_holding;
+    bool is_leaving_by_exit, takes_signals;
     int place;
     sem_t done;
     uint32_t turn; /* even: nothing to do */

@@ -1,6 +1,7 @@
 /*
  * timers.c - timers of all kinds: far ones, which never ring, and near ones, which are waited for at once.
  */
+#include <semaphore.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
@@ -112,6 +113,29 @@ static void act_ring(void)
     take_rest();
 }
 
+static sem_t rung;
+
+static void ring(union sigval value)
+{
+    (void)value;
+    sem_post(&rung);
+}
+
+/* A timer whose end is told by a thread; gone again at once. */
+static void act_thread(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = ring};
+    const struct itimerspec spec = {.it_value = {0, NEAR_NS}};
+    timer_t id;
+    sem_init(&rung, 0, 0);
+    if (answer(timer_create(CLOCK_MONOTONIC, &event, &id)))
+        return;
+    answer(timer_settime(id, 0, &spec, NULL));
+    while (sem_wait(&rung))
+        ;
+    answer(timer_delete(id));
+}
+
 static void act_delete(void)
 {
     struct timer *t = choose();
@@ -185,6 +209,7 @@ static const struct operation operations[] = {
     {"create", 4, act_create},
     {"set_far", 4, act_set_far},
     {"ring", 4, act_ring},
+    {"thread", 1, act_thread},
     {"delete", 2, act_delete},
     {"interval", 3, act_interval},
     {"alarm", 2, act_alarm},
