@@ -94,8 +94,8 @@ long vk_fd_own(long fd);
 void vk_fd_close_own(long fd);
 void vk_fd_close_all_own(void); /* in a child; also the library's in a restart */
 /*
- * For a restart: below this number the MPI library shall have none. As many as VK_FD_LIBRARY_ROOM from there on
- * are enough for the library.
+ * For a restart: below this number the MPI library shall have none. It needs VK_FD_LIBRARY_ROOM numbers from
+ * there on at most.
  */
 long vk_fd_library_start(void);
 #define VK_FD_LIBRARY_ROOM 256

@@ -19,7 +19,8 @@ static void report_descriptors(void)
     for (int fd = FIRST_NUMBER; fd < LAST_NUMBER; fd++) {
         struct stat stat;
         if (fcntl(fd, F_GETFD) >= 0 && fstat(fd, &stat) == 0)
-            printf(" %d:%o:%x", fd, stat.st_mode & S_IFMT, (unsigned)fcntl(fd, F_GETFL) & ~(unsigned)O_NOFOLLOW);
+            printf(" %d:%o:%x", fd, stat.st_mode & S_IFMT,
+                   (unsigned)fcntl(fd, F_GETFL) & ~(unsigned)O_NOFOLLOW);
     }
 }
 
