@@ -318,14 +318,14 @@ static void describe_found(struct fd_record **found, size_t count, struct fd_rec
     }
     qsort(all, used, sizeof *all, compare_descriptions);
     for (size_t i = 0, end; i < used; i = end) {
-        uint64_t description = 0;
+        int known = all[i]->fd;
         for (end = i; end < used && (end == i || compare_descriptions(&all[i], &all[end]) == 0); end++)
             if (vk_fd_description(all[end]->fd))
-                description = vk_fd_description(all[end]->fd);
-        if (!description)
-            description = vk_fd_new_description();
+                known = all[end]->fd;
+        if (!vk_fd_description(known))
+            vk_fd_set_description(known, vk_fd_new_description());
         for (size_t at = i; at < end; at++)
-            vk_fd_set_description(all[at]->fd, description);
+            vk_fd_set_copy(all[at]->fd, known);
     }
 }
 

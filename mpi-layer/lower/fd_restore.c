@@ -20,7 +20,6 @@
 
 #define STREAMS 3
 #define LIBRARY_FDS ((int)sizeof VK->library_fds * 8)
-#define LEAST_FREE 256 /* numbers from 0 that the library of a restart does not take */
 
 static bool is_restored;
 /* Until MPI_Init has ended: numbers that are taken for the time being. */
@@ -61,14 +60,14 @@ static int open_filler(int from)
     return fd;
 }
 
-/* Numbers below this one are not for the library: those of the program, and some more. */
+/* Numbers below this one are not for the library: those of the program, and those that it may still want. */
 static int end_of_numbers(void)
 {
     struct rlimit limit;
-    int end = LEAST_FREE;
+    int end = (int)vk_fd_library_start();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         end = VK->fds[i].fd >= end ? VK->fds[i].fd + 1 : end;
-    bool is_room = getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)end + LEAST_FREE;
+    bool is_room = getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)end + VK_FD_LIBRARY_ROOM;
     return is_room ? end : 0;
 }
 
@@ -76,13 +75,15 @@ static int end_of_numbers(void)
 static void take_numbers(void)
 {
     fillers_end = end_of_numbers();
-    int filler = open_filler(fillers_end > LIBRARY_FDS ? fillers_end : LIBRARY_FDS);
-    for (int fd = 0; filler >= 0 && fd < LIBRARY_FDS; fd++)
+    int filler = open_filler(fillers_end > LIBRARY_FDS ? fillers_end : LIBRARY_FDS), fd;
+    for (fd = 0; filler >= 0 && fd < LIBRARY_FDS; fd++)
         if ((VK->library_fds[fd / 64] >> (fd % 64) & 1) && !is_open(fd))
             dup3(filler, fd, O_CLOEXEC);
     fillers = calloc((size_t)fillers_end + 1, sizeof *fillers);
-    for (int fd = 0; filler >= 0 && fillers && fd < fillers_end; fd++)
-        fillers[fd] = !is_open(fd) && dup3(filler, fd, O_CLOEXEC) == fd;
+    while (filler >= 0 && fillers && (fd = fcntl(filler, F_DUPFD_CLOEXEC, 0)) >= 0 && fd < fillers_end)
+        fillers[fd] = true;
+    if (filler >= 0 && fillers && fd >= 0)
+        close(fd);
     close(filler);
 }
 

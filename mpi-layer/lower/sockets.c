@@ -54,6 +54,13 @@ static ssize_t peek(int fd, char *to, size_t room, bool is_stream, bool is_shut)
 {
     struct iovec part = {to, room};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    char credentials[CMSG_SPACE(sizeof(struct ucred))]; /* come first: no descriptor finds room behind them */
+    int has_credentials = 0;
+    get(fd, SO_PASSCRED, &has_credentials, sizeof has_credentials);
+    if (has_credentials) {
+        message.msg_control = credentials;
+        message.msg_controllen = sizeof credentials;
+    }
     ssize_t got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | (is_stream ? 0 : MSG_TRUNC));
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;

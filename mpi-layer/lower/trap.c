@@ -42,6 +42,18 @@ static uint64_t frame_mask(const ucontext_t *uc)
     return *(const uint64_t *)(const void *)&uc->uc_sigmask & ~vk_own_signals();
 }
 
+/*
+ * A handler runs with the default control words of the processor. Take the caller's (rounding, denormals,
+ * masked exceptions), since the kernel gives a new thread those of the one that makes it; the handler's end
+ * sets them anyway.
+ */
+static void take_control_words(const ucontext_t *uc)
+{
+    const struct _libc_fpstate *state = uc->uc_mcontext.fpregs;
+    if (state)
+        __asm__ volatile("fldcw %0\n\tldmxcsr %1" : : "m"(state->cwd), "m"(state->mxcsr));
+}
+
 /* A new thread: its registers are the caller's at the system call. */
 static long serve_clone_thread(const ucontext_t *uc)
 {
@@ -61,6 +73,7 @@ static long serve_clone_thread(const ucontext_t *uc)
     thread->hidden_mask = thread_self()->hidden_mask;
     thread->set_tid_address = flags & CLONE_PARENT_SETTID ? (uint64_t)g[REG_RDX] : 0;
     thread->clear_tid = flags & CLONE_CHILD_CLEARTID ? (uint64_t)g[REG_R10] : 0;
+    take_control_words(uc);
     __asm__ volatile("wrfsbase %0" : : "r"(thread_self()->lower_fs) : "memory");
     long result = thread_start(thread);
     __asm__ volatile("wrfsbase %0" : : "r"(upper_fs) : "memory");

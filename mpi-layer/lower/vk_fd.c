@@ -93,12 +93,17 @@ void vk_fd_add_copy(long fd, long of)
         return;
     vk_fd_drop(fd);
     put_in(made_fds, fd);
-    if (fd < KNOWN_FDS && of < KNOWN_FDS) {
-        known[fd].description = known[of].description;
-        known[fd].hint = known[of].hint;
-        known[fd].has_owner = known[of].has_owner;
-        known[fd].is_copied = known[of].is_copied = true;
-    }
+    vk_fd_set_copy(fd, of);
+}
+
+void vk_fd_set_copy(long fd, long of)
+{
+    if (fd == of || fd < 0 || fd >= KNOWN_FDS || of < 0 || of >= KNOWN_FDS)
+        return;
+    known[fd].description = known[of].description;
+    known[fd].hint = known[of].hint;
+    known[fd].has_owner = known[of].has_owner;
+    known[fd].is_copied = known[of].is_copied = true;
 }
 
 void vk_fd_find(long fd)

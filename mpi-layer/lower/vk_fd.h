@@ -7,7 +7,8 @@
  *
  * The application cannot close the lower half's or put something in their place. They do not take the numbers
  * that it would get natively: belay-launch's own are above all others; the MPI library's have the numbers
- * that it takes natively, and after a restart these stay taken, while the new library's own are above them.
+ * that it takes natively, and after a restart these stay taken, while the new library's own are above the
+ * application's soft limit, too.
  *
  * Freestanding, like vk.h.
  */
@@ -34,6 +35,8 @@ long vk_fd_next(long fd);
 /* Two descriptors with one number here are copies of one another, with two they are not. 0: not known. */
 uint64_t vk_fd_description(long fd);
 void vk_fd_set_description(long fd, uint64_t description);
+/* It turns out to be a copy of another one: what is known of that is known of it. */
+void vk_fd_set_copy(long fd, long of);
 uint64_t vk_fd_new_description(void);
 /* What the call that made it has told of an eventfd or timerfd, copied with it; 0: nothing. */
 uint64_t vk_fd_hint(long fd);
@@ -89,7 +92,13 @@ void vk_fd_unwatch_all(void);
 /* Move a new descriptor there. Returns its number there, or, if that is impossible, the old one. */
 long vk_fd_own(long fd);
 void vk_fd_close_own(long fd);
-void vk_fd_close_all_own(void); /* in a child */
+void vk_fd_close_all_own(void); /* in a child; also the library's in a restart */
+/*
+ * For a restart: below this number the MPI library shall have none. It needs VK_FD_LIBRARY_ROOM numbers from
+ * there on at most.
+ */
+long vk_fd_library_start(void);
+#define VK_FD_LIBRARY_ROOM 256
 /*
  * Open or close for a moment; also if the application has used up what it may have open: then one of a few
  * spare descriptors makes room. Returns -errno.

@@ -3,7 +3,7 @@
  *
  * They lie above the application's soft limit where the hard one allows that: no dup2 leads there, and no
  * loop over all descriptors. But not above 4096, since the kernel's table of a process, which fork copies,
- * reaches to the highest.
+ * reaches to the highest. The library that a restart brings has its own there, too.
  */
 #include "mpi-layer/lower/vk.h"
 
@@ -20,12 +20,23 @@ static long own[OWN_MAX] = {[0 ... OWN_MAX - 1] = -1};
 static long spare[SPARE] = {[0 ... SPARE - 1] = -1};
 static struct rlimit before_widening;
 static bool is_widened;
+static long library_start = -1; /* -1: not in a restart, the library's are between the application's */
 
 static struct rlimit limit_of_files(void)
 {
     struct rlimit limit = {HIGHEST_START, HIGHEST_START};
     raw4(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit);
     return limit;
+}
+
+/* Above the soft limit, and above that of the launch: a program that has lowered it may raise it again. */
+static uint64_t start_of(uint64_t soft)
+{
+    static uint64_t of_launch;
+    uint64_t start = soft < HIGHEST_START ? soft : HIGHEST_START;
+    if (!of_launch)
+        of_launch = start;
+    return start > of_launch ? start : of_launch;
 }
 
 static void set_soft_limit(const struct rlimit *limit, uint64_t soft)
@@ -38,14 +49,14 @@ static void set_soft_limit(const struct rlimit *limit, uint64_t soft)
 static long copy_high(long fd)
 {
     struct rlimit limit = limit_of_files();
-    uint64_t from = limit.rlim_cur < HIGHEST_START ? limit.rlim_cur : HIGHEST_START;
-    bool is_above = from + ROOM > limit.rlim_cur;
-    if (is_above && limit.rlim_max < from + ROOM) { /* there is nothing above: the last ones below */
+    uint64_t from = start_of(limit.rlim_cur), room = library_start < 0 ? ROOM : ROOM + VK_FD_LIBRARY_ROOM;
+    bool is_above = from + room > limit.rlim_cur;
+    if (is_above && limit.rlim_max < from + room) { /* there is nothing above: the last ones below */
         from = limit.rlim_max > 2 * ROOM ? limit.rlim_max - ROOM : limit.rlim_max / 2;
         is_above = limit.rlim_cur < limit.rlim_max;
     }
     if (is_above)
-        set_soft_limit(&limit, from + ROOM);
+        set_soft_limit(&limit, from + room);
     long high = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, from);
     if (is_above)
         set_soft_limit(&limit, limit.rlim_cur);
@@ -97,6 +108,24 @@ void vk_fd_close_all_own(void)
     for (int i = 0; i < OWN_MAX; i++)
         if (own[i] >= 0)
             raw1(SYS_close, own[i]);
+    for (long fd = library_start; fd >= 0 && (fd = vk_fd_next(fd)) >= 0; fd++)
+        if (vk_fd_is_lower(fd)) {
+            vk_fd_drop(fd);
+            raw1(SYS_close, fd);
+        }
+}
+
+/* ---- the library's in a restart ---- */
+
+long vk_fd_library_start(void)
+{
+    struct rlimit limit = limit_of_files();
+    uint64_t soft = is_widened ? before_widening.rlim_cur : limit.rlim_cur, all = VK_FD_LIBRARY_ROOM + ROOM;
+    uint64_t start = start_of(soft);
+    if (start + all > limit.rlim_max) /* as high as there is room */
+        start = limit.rlim_max > 2 * all ? limit.rlim_max - all : VK_FD_LIBRARY_ROOM;
+    library_start = (long)start;
+    return library_start;
 }
 
 /* ---- spare ones ---- */

@@ -123,7 +123,7 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice)
         result = replace(start, end, give_back);
     else if (advice == MADV_DONTNEED_LOCKED)
         result = replace(start, end, make_empty);
-    else if (advice == MADV_WIPEONFORK)
+    else if (advice == MADV_WIPEONFORK || advice == MADV_REMOVE) /* the latter fails, with another error */
         result = replace(start, end, make_anonymous);
     return result < 0 ? result : raw3(SYS_madvise, start, bytes, advice);
 }

@@ -350,7 +350,7 @@ static bool is_like_one(uint64_t old, uint64_t bytes, long *prot)
 }
 
 /* Move and resize what the kernel would not, since it is several mappings; `to` is ours. */
-static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, uint64_t to)
+static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t to)
 {
     long prot = PROT_NONE;
     if (!is_like_one(old, old_bytes, &prot))
@@ -359,7 +359,7 @@ static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, uint6
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     uint64_t moved = old_bytes < bytes ? old_bytes : bytes;
     if (result >= 0)
-        result = move_pieces(old, moved, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+        result = move_pieces(old, moved, flags | MREMAP_FIXED, to);
     if (result >= 0 && old_bytes > moved)
         raw2(SYS_munmap, old + moved, old_bytes - moved);
     return result;
@@ -392,7 +392,9 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
         return move_to(old, old_bytes, bytes, flags, wanted);
     if (!(flags & MREMAP_MAYMOVE))
         return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
-    long result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);
+    long result = -1;
+    if (!(flags & MREMAP_DONTUNMAP)) /* which wants it moved in any case */
+        result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, 0, 0, 0);
     if (result > 0)
         return result;
     /* It has to move: reserve a place of ours and move there. */
@@ -402,7 +404,7 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
         return at;
     result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);
     if (result == -EFAULT)
-        result = move_resized(old, VK_PAGE_UP(old_bytes), VK_PAGE_UP(bytes), (uint64_t)at);
+        result = move_resized(old, VK_PAGE_UP(old_bytes), VK_PAGE_UP(bytes), flags, (uint64_t)at);
     if (result < 0)
         raw2(SYS_munmap, at, bytes);
     return result;

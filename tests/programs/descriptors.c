@@ -41,7 +41,7 @@ extern char **environ;
 struct descriptors {
     struct program program;
     int first, second; /* open before MPI_Init, and after */
-    int received, many[RAISED_LIMIT], count;
+    int received, pipe[2], received_end, many[RAISED_LIMIT], count;
     long step;
 };
 
@@ -119,6 +119,8 @@ static void step_numbers(struct descriptors *d)
     demand(d, close(fds[1]) == 0 && close(fds[3]) == 0 && pipe(pair) == 0, "closing two");
     demand(d, pair[0] == fds[1] && pair[1] == fds[3], "the numbers that are free again");
     demand(d, dup2(fds[0], 1000) == 1000 && dup2(fds[0], 200) == 200, "dup2 to numbers of one's own");
+    for (int number = 201; number < ABOVE; number++)
+        demand(d, dup2(fds[0], number) == number && close(number) == 0, "dup2 to any number");
     fd_set set;
     FD_ZERO(&set);
     FD_SET(fds[4], &set);
@@ -219,6 +221,17 @@ static void begin_foreign(struct descriptors *d)
     int file = make_file(d, "received", 0);
     d->received = receive(d, file);
     close(file);
+    demand(d, pipe(d->pipe) == 0, "pipe");
+    d->received_end = receive(d, d->pipe[1]);
+}
+
+/* What has been received stays a copy of what was sent. */
+static void use_received_end(const struct descriptors *d)
+{
+    char byte = 0;
+    demand(d, write(d->received_end, "a", 1) == 1 && write(d->pipe[1], "b", 1) == 1, "both copies of an end");
+    demand(d, read(d->pipe[0], &byte, 1) == 1 && byte == 'a', "what the received one has written");
+    demand(d, read(d->pipe[0], &byte, 1) == 1 && byte == 'b', "what the other one has written");
 }
 
 static void step_foreign(struct descriptors *d)
@@ -233,6 +246,7 @@ static void step_foreign(struct descriptors *d)
     } how = {O_RDONLY, 0, 0};
     unsigned long rights[2] = {1, 0};
     write_step(d, d->received);
+    use_received_end(d);
     use(d, "received", receive(d, d->received));
     use(d, "a pair's", second_of_a_pair(d));
     use(d, "a terminal's", of_a_terminal(d));

@@ -1,11 +1,12 @@
 /*
  * mem_odd - memory that is unusual, each kind used and checked in every step.
  *
- * --mode kinds: sparse and reserved memory, locked memory, guard pages, growing memory, a deep stack, the
- * alternate stack, advice that counts for children, resource limits.
+ * --mode kinds: sparse and reserved memory, locked memory, guard pages, growing and moving memory, a deep
+ * stack, the alternate stack, advice that counts for children, resource limits.
  * --mode crowd: --value mappings in each rank, which the kernel cannot merge, and others that come and go.
  */
-#define _GNU_SOURCE /* MAP_NORESERVE, MADV_WIPEONFORK */
+#define _GNU_SOURCE /* MAP_NORESERVE, MADV_WIPEONFORK, mremap */
+#include <errno.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@
 #define ADVICE_GUARD 102 /* MADV_GUARD_INSTALL */
 
 struct kinds {
-    char *sparse, *reserved, *locked, *guarded, *wiped;
+    char *sparse, *reserved, *locked, *guarded, *wiped, *moved;
     char *grown[GROWTH_MAX];
 };
 
@@ -88,6 +89,7 @@ static void begin_kinds(struct kinds *kinds)
     memset(kinds->wiped, 'w', 8 * PAGE);
     madvise(kinds->wiped, PAGE, MADV_WIPEONFORK);
     madvise(kinds->wiped + 4 * PAGE, PAGE, MADV_DONTFORK);
+    kinds->moved = map(4 * PAGE, PROT_READ | PROT_WRITE, 0);
     sigaltstack(&stack, NULL);
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = DESCRIPTORS;
@@ -125,6 +127,22 @@ static void check_descriptors(void)
         close(descriptors[--count]);
 }
 
+/* Memory that moves on and leaves zeros, back and forth; advice that is for shared memory only. */
+static void check_moves(struct kinds *kinds, long step)
+{
+    for (int i = 0; i < 2; i++) {
+        char *from = kinds->moved;
+        char *to = mremap(from, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+        expect(to != MAP_FAILED && to != from && *word(from, PAGE) == 0,
+               "what was left by memory that moved");
+        expect(*word(to, PAGE) == step - 1, "memory that moved");
+        munmap(from, 4 * PAGE);
+        kinds->moved = to;
+    }
+    *word(kinds->moved, PAGE) = step;
+    expect(madvise(kinds->moved, PAGE, MADV_REMOVE) == -1 && errno == EINVAL, "advice that is refused");
+}
+
 static void do_kinds(struct kinds *kinds, long step)
 {
     for (size_t i = 0; i < SPARSE_PARTS; i++)
@@ -145,6 +163,7 @@ static void do_kinds(struct kinds *kinds, long step)
     raise(SIGUSR2);
     expect(faults == 1, "the alternate stack");
     check_child(kinds);
+    check_moves(kinds, step);
     check_descriptors();
 }
 

@@ -37,7 +37,7 @@ static void check(const struct pairs *p, bool is_fine, const char *what)
 
 static void begin(struct pairs *p)
 {
-    int pair[2], room = 16384;
+    int pair[2], room = 16384, yes = 1;
     struct timeval timeout = {.tv_sec = 7};
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 77};
     char block[1000] = "full";
@@ -46,6 +46,8 @@ static void begin(struct pairs *p)
     check(p, fcntl(p->pairs[1][0], F_SETFL, O_NONBLOCK) == 0, "F_SETFL");
     check(p, setsockopt(p->pairs[2][1], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0,
           "SO_RCVTIMEO");
+    for (int i = 0; i < KINDS; i++)
+        check(p, setsockopt(p->pairs[i][0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) == 0, "SO_PASSCRED");
     p->copy = dup(p->pairs[0][1]);
     check(p, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p->full) == 0, "socketpair");
     check(p, setsockopt(p->full[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0, "SO_SNDBUF");

@@ -1,9 +1,10 @@
 /*
  * threads_sync - what threads use to get on with one another, beside MPI: every step exercises locks of all
- * kinds, barriers, cancellation, thread-specific data, and threads that come and go.
+ * kinds, barriers, cancellation, thread-specific data, threads that come and go, and what those inherit.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fenv.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -259,6 +260,26 @@ static void step_of_c11(long step)
                "a thread's result");
 }
 
+/* ---- what a thread has from the one that makes it ---- */
+
+static void *tell_rounding(void *unused)
+{
+    (void)unused;
+    return (void *)(intptr_t)fegetround();
+}
+
+static void step_of_rounding(long step)
+{
+    static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    pthread_t thread;
+    void *mode;
+    fesetround(modes[step % 4]);
+    expect(pthread_create(&thread, NULL, tell_rounding, NULL) == 0, "no thread");
+    pthread_join(thread, &mode);
+    expect((intptr_t)mode == modes[step % 4], "how a new thread rounds");
+    fesetround(FE_TONEAREST);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -275,6 +296,7 @@ int main(int argc, char **argv)
         step_of_mutexes(step);
         step_of_cancellation(step);
         step_of_c11(step);
+        step_of_rounding(step);
         MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         digest_add_number(&program.digest, all);
         program_step(&program, step);

@@ -1,0 +1,33 @@
+"""What processes do between calls of MPI, in orders that seeds choose, goes on after kills as if nothing had happened.
+
+Each history of tests/histories runs natively and with a kill, and must observe the same. A seed that fails here is
+run again by `tests/histories/run --first SEED --count 1`, and reduced by `tests/histories/reduce SEED`.
+"""
+
+import os
+import sys
+
+import pytest
+
+from programs import TESTS
+
+sys.path.insert(0, os.path.join(TESTS, "histories"))
+
+from judge import Judge, either_way, read_left_out  # noqa: E402
+
+SEEDS = 100
+SEEDS_OF_A_TEST = 10
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_OF_A_TEST))
+def test_histories_are_the_same(sandbox, programs, first):
+    judge = Judge(sandbox, os.path.join(os.path.dirname(programs.build), "histories"))
+    settings = {"without": tuple(read_left_out())}
+    different = []
+    for seed in range(first, first + SEEDS_OF_A_TEST):
+        found, _ = judge.judge_seed(seed, either_way(seed), settings)
+        for way, lines in found.items():
+            print(f"seed {seed}, {way}:", *lines, sep="\n    ")
+            different.append(seed)
+    assert different == []
