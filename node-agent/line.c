@@ -305,7 +305,7 @@ static void converge(struct line *line)
 {
     line->measure.ordered_ns = monotonic_ns();
     order_all(line, CONTROL_CONVERGE);
-    timer_start(line->patience, PATIENCE_MS, 0);
+    timer_start(line->patience, PATIENCE_MS, PATIENCE_MS);
     order_fence();
     look_at_all(line);
 }
@@ -314,8 +314,10 @@ static void converge(struct line *line)
 static void on_patience(void *context)
 {
     struct line *line = context;
-    if (!line->ranks || coord_phase(line->coord) != COORD_PHASE_CONVERGE)
+    if (!line->ranks || coord_phase(line->coord) != COORD_PHASE_CONVERGE) {
+        timer_stop(line->patience);
         return;
+    }
     line->is_impatient = true;
     look_at_all(line);
 }

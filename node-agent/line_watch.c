@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node-agent/asleep.h"
 #include "node-agent/line_report.h"
 #include "node-agent/line_state.h"
 
@@ -70,7 +71,7 @@ static void send_report(struct line *line, struct member *member)
 {
     const struct rank_report *report = rank_report(member->rank);
     struct coord_report made = report_make(rank_number(member->rank), report, line->targets_version);
-    if (line->is_impatient && made.state == COORD_RANK_RUNNING)
+    if (line->is_impatient && made.state == COORD_RANK_RUNNING && asleep_for_others(rank_pid(member->rank)))
         made.state = COORD_RANK_WAITING; /* for something that others have, outside of MPI: for anybody */
     if (member->has_sent && report_is_same(&made, &member->sent))
         return;
