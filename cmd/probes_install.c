@@ -47,17 +47,23 @@ void probe_libmpi(struct finding *finding)
     /* Never unloaded: Open MPI's libraries do not survive that. */
 }
 
-/* The first words in a text of mpirun's, which frames its messages with dashes, and logs behind brackets. */
+/*
+ * The first words in a text of mpirun's, which frames its messages with dashes, and logs behind brackets.
+ * What it has logged, if there is nothing else.
+ */
 static void first_words(int fd, char *line, size_t bytes)
 {
     FILE *file = fdopen(fd, "r");
+    char logged[256] = "";
     bool is_found = false;
     while (file && !is_found && fgets(line, (int)bytes, file)) {
         line[strcspn(line, "\n")] = '\0';
         is_found = line[strspn(line, "- \t")] != '\0' && line[0] != '[';
+        if (!is_found && line[0] == '[' && !logged[0])
+            snprintf(logged, sizeof logged, "%.255s", line);
     }
     if (!is_found)
-        line[0] = '\0';
+        snprintf(line, bytes, "%s", logged[0] ? logged : "it says nothing");
     if (file)
         fclose(file);
     else if (fd >= 0)
