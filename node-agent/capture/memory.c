@@ -192,7 +192,8 @@ static void learn_hot(struct memory *memory)
 static void try_again(struct memory *memory)
 {
     struct run_set past = {0}, tried = {0}, rest = {0};
-    uint64_t all_bytes = runs_bytes(&memory->hot), bytes = all_bytes / HOT_PARTS;
+    uint64_t all_bytes = runs_bytes(&memory->hot), pages = all_bytes / HOT_PARTS / IMAGE_PAGE_BYTES,
+             bytes = pages * IMAGE_PAGE_BYTES;
     bytes = bytes > HOT_LITTLE_BYTES ? bytes : HOT_LITTLE_BYTES;
     int rc = runs_slice(&memory->hot, 0, memory->hot_tried, &past);
     uint64_t past_bytes = runs_bytes(&past) < all_bytes ? runs_bytes(&past) : 0;
