@@ -442,10 +442,12 @@ static void run_and_leave(void (*what)(const void *with), const void *with)
 
 /*
  * Like vfork(2): this thread goes on when the child is gone, which has run on the same memory. Its end makes
- * no signal, so that the application's waits do not find it.
+ * no signal, so that the application's waits do not find it. The child's descriptors are gone with it, so that
+ * the folder in which it asks for room is opened before.
  */
 void vk_undo_aside(void (*what)(const void *with), const void *with)
 {
+    vk_undo_log_folder();
     long child = raw_syscall(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0, 0);
     if (child == 0)
         run_and_leave(what, with);

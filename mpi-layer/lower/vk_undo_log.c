@@ -81,6 +81,8 @@ long vk_undo_log_folder(void)
     char name[24];
     if (journal.folder >= 0)
         return journal.folder;
+    if (!vk_is_own_process()) /* vk_undo_aside(): what it opens is gone with it */
+        return -EBADF;
     vk_text_put_number(name, journal.line);
     long result = raw3(SYS_mkdirat, journal.job_folder, name, 0700);
     if (result < 0 && result != -EEXIST)
@@ -117,7 +119,7 @@ static long open_log(void)
     char name[32];
     if (journal.fd >= 0)
         return 0;
-    if (!vk_is_own_process()) /* vk_undo_aside(): what it opens is gone with it */
+    if (!vk_is_own_process()) /* as above */
         return -EBADF;
     long folder = vk_undo_log_folder();
     if (folder < 0)
