@@ -174,7 +174,7 @@ def test_interval_auto(sandbox, programs):
     """The interval in use is Daly's for what lines have cost, or what the duty cycle asks for."""
     job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 6), interval="auto",
                       options=["--mtbf", "5s", "--duty-cycle", "50"])
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

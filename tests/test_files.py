@@ -31,7 +31,7 @@ def restored_line(job):
 @pytest.mark.parametrize("mode", MODES)
 def test_contents_are_rolled_back(sandbox, programs, mode):
     job = sandbox.run(files(programs, mode), interval="200ms")
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

@@ -28,7 +28,7 @@ def built(programs, name, *arguments, **options):
 @pytest.mark.parametrize("name", FORTRAN)
 def test_fortran(sandbox, programs, name):
     job = sandbox.run(built(programs, name, "--steps", 200, "--seconds", 2))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -38,7 +38,7 @@ def test_fortran(sandbox, programs, name):
 def test_fortran_as_scientists_write_it(sandbox, programs, name):
     program = built(programs, name, "--steps", 200)
     job = sandbox.run(Program(program.argv, 4, f"{name}.*"), seconds=2)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -47,7 +47,7 @@ def test_fortran_as_scientists_write_it(sandbox, programs, name):
 def test_fortran_with_large_commons(sandbox, programs):
     """3 GiB of them, from below 2 GiB on, and an internal procedure as an argument."""
     job = sandbox.run(built(programs, "integrals", "--steps", 200, "--seconds", 2))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -66,7 +66,7 @@ def test_fortran_twice(sandbox, programs):
 @pytest.mark.parametrize("name", ["bindings", "bindings_skipped"])
 def test_cxx(sandbox, programs, name):
     job = sandbox.run(built(programs, name, "--steps", 200, "--seconds", 2))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -85,7 +85,7 @@ def pickles(*arguments):
 
 def test_python(sandbox):
     job = sandbox.run(pickles("--steps", "150", "--seconds", "3"))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -96,7 +96,7 @@ def test_python_as_scientists_write_it(sandbox):
     needs_modules("mpi4py", "numpy")
     program = Program((PYTHON, os.path.join(TESTS, "programs", "science.py"), "--steps", "150"), 4, "science.dat")
     job = sandbox.run(program, seconds=3, OPENBLAS_NUM_THREADS="2")
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -124,7 +124,7 @@ def test_pool_of_processes(sandbox):
     with open(path, "w", encoding="ascii") as file:
         file.write(POOL)
     job = sandbox.run(Program((PYTHON, "-m", "mpi4py.futures", path)), trace=False)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -138,7 +138,7 @@ def run_in_ways(sandbox, program, ways, **options):
         line += ["-n", "1", *way, *program.argv[1:], "--trace", trace, ":"]
     job = sandbox.run(program, trace=False, line=line[:-1], **options)
     job.trace_path = trace
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -189,7 +189,7 @@ def test_sanitizers(sandbox, programs, monkeypatch):
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=0")  # Open MPI has some; for the native run
     sandbox.environment["ASAN_OPTIONS"] = "detect_leaks=0"
     job = sandbox.run(programs.test_program("ring_asan", "--steps", 200, "--seconds", 2))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -277,7 +277,7 @@ def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):
     monkeypatch.setenv("MPI_LIBRARY", real_libmpi())  # for the native run
     sandbox.environment.update(MPI_LIBRARY=real_libmpi(), BELAY_LATE_MPI="late")
     job = sandbox.run(programs.test_program("late"), trace=False)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

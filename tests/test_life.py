@@ -238,7 +238,7 @@ def test_second_program_of_a_script(sandbox, programs):
     rings = [programs.test_program("ring", "--steps", steps, ranks=2) for steps in (200, 20)]
     lines = [f"mpirun -n 2 {' '.join(program.argv)}" for program in rings]
     job = sandbox.run(rings[0], trace=False, line=script_of(sandbox, f"{lines[0]} --seconds 2\n{lines[1]}\nexit 5\n"))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     assert job.wait() == 5
     assert job.read("out") == b"".join(programs.reference(program).stdout for program in rings)
@@ -340,7 +340,7 @@ def test_two_ordinary_users(sandbox, other_sandbox, programs):
             pytest.skip("other users cannot execute what was built")
         jobs.append(box.run(program))
     for job in jobs:
-        job.wait_committed(2)
+        job.wait_lines()
         job.kill_and_recover()
     assert {os.stat(f"/proc/{job.pids[2][0]}").st_uid for job in jobs} == {NOBODY, NOBODY - 1}
     for job in jobs:

@@ -194,7 +194,7 @@ def test_more_ranks_than_descriptors(sandbox, programs, belay):
     assert done.returncode == 77 and "4 ranks may need 88 descriptors" in reasons[-1], done.stderr
     start_agent(sandbox, 72)
     job = sandbox.run(ring(programs), seconds=4)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
     assert job.wait() == 0
@@ -207,7 +207,7 @@ def test_descriptors_of_a_rank(sandbox, programs):
     for ranks in (2, 6):
         program = programs.test_program("ring", "--steps", 400, ranks=ranks)
         job = sandbox.run(program, name=f"job{ranks}", interval="100ms", seconds=4, BELAY_DUMPABLE="1")
-        job.wait_committed(3)
+        job.wait_lines(3)
         job.kill_and_recover()
         job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
         counts[ranks] = [max(descriptors_of(pid) for _ in range(200)) for pid in sandbox.agent()]
@@ -289,7 +289,7 @@ def test_run_directory_that_is_full(sandbox, programs, small_rundir):
     sandbox.start_agent()
     fill(small_rundir)
     job = sandbox.run(ring(programs), seconds=4)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     assert job.wait() == 0
     assert_same_result(job)

@@ -15,7 +15,7 @@ def io_program(programs, name, mode, steps=40, seconds=1.5):
 
 def kill_and_compare(sandbox, program):
     job = sandbox.run(program, interval="150ms")
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

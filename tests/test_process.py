@@ -11,7 +11,7 @@ from programs import Program
 
 
 def kill_after_two_lines(job):
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -151,7 +151,7 @@ def test_descriptors(sandbox, programs, mode):
 def test_closing_every_descriptor(sandbox, programs):
     """Those of the MPI library are out of reach; natively the program would lose it."""
     job = sandbox.run(descriptors(programs, "close"))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     assert job.wait() == 0
     assert_restored(job, 1)

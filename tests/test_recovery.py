@@ -20,7 +20,7 @@ WORKLOADS = ["heat", "ring", "collmix"]
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_kill_after_a_line(sandbox, programs, name):
     job = sandbox.run(workload(programs, name))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
@@ -78,7 +78,7 @@ def test_kill_of_others_than_one_rank(sandbox, programs, victims):
 def test_kill_in_other_programs(sandbox, programs, name):
     extra = {"compute": ["--steps", 2], "imbalance": ["--steps", 8], "sleepy": []}.get(name, ["--steps", 500])
     job = sandbox.run(programs.test_program(name, *extra, "--seconds", 4), trace=name in ("p2pmix", "threads"))
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

@@ -6,13 +6,12 @@ import signal
 
 import pytest
 
-from belaytest import assert_recovered, newest_line
+from belaytest import assert_recovered
 
 
 def recover_often(job):
     """A kill, another one (of another rank) at once, and one after more lines."""
-    job.wait_step(2)
-    job.wait_committed(newest_line(job.status()) + 2)
+    job.wait_lines()
     job.kill_and_recover(1)
     status = job.kill_and_recover(0)
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
@@ -63,7 +62,7 @@ def test_locks_across_collectives(sandbox, programs):
     """A rank that is held has what another one waits for, which a line needs."""
     program = programs.test_program("shm_sync", "--mode", "across", "--steps", 60, ranks=4)
     job = sandbox.run(program, interval="100ms")
-    job.wait_committed(3)
+    job.wait_lines(3)
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

@@ -6,7 +6,7 @@ from belaytest import assert_recovered, kill_three_times
 
 
 def kill_once(job):
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

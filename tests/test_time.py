@@ -16,7 +16,7 @@ ANOTHER_BOOT = ["unshare", "--time", "--fork", "--monotonic", "-600", "--boottim
 
 
 def kill_once(job):
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

@@ -48,7 +48,7 @@ def test_transport(sandbox, programs, settings):
     if probe.returncode:
         pytest.skip(f"Open MPI has no such transport here: {settings}")
     job = sandbox.run(program, seconds=1, interval="150ms", **chosen)
-    job.wait_committed(2)
+    job.wait_lines()
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)

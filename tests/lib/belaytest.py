@@ -232,6 +232,13 @@ class Job:
     def wait_step(self, at_least, deadline_s=60):
         wait_for(lambda: any(step >= at_least for _, step in self.steps()), deadline_s, f"step {at_least}")
 
+    def wait_lines(self, more=2):
+        """Wait until two steps are taken, if the job notes them, and then so many lines are committed: all of
+        these but the first are behind the steps, so that a restart from the last one does not begin anew."""
+        if self.trace_path:
+            self.wait_step(2)
+        self.wait_committed(self.wait_committed(0) + more)
+
     def find_launcher(self):
         """The process id of the running launch's mpirun; None between two launches."""
         children = traces.children_of(self.process.pid)
@@ -368,8 +375,7 @@ def assert_recovered(job, restarts=None):
 def run_and_recover(sandbox, program, interval="100ms", **options):
     """Under frequent lines: a kill between two of them, more lines, the result of an undisturbed run. The Job."""
     job = sandbox.run(program, interval=interval, **options)
-    job.wait_step(2)
-    job.wait_committed(newest_line(job.status()) + 2)
+    job.wait_lines()
     status = job.kill_and_recover()
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
     job.wait()
@@ -380,8 +386,7 @@ def run_and_recover(sandbox, program, interval="100ms", **options):
 def recover_twice(job):
     """Two kills, each after more lines; then the result of an undisturbed run."""
     for _ in range(2):
-        job.wait_step(2)
-        job.wait_committed(newest_line(job.status()) + 2)
+        job.wait_lines()
         job.kill_and_recover()
     job.wait()
     assert_recovered(job)
