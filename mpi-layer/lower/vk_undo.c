@@ -442,8 +442,8 @@ static void run_and_leave(void (*what)(const void *with), const void *with)
 
 /*
  * Like vfork(2): this thread goes on when the child is gone, which has run on the same memory. Its end makes
- * no signal, so that the application's waits do not find it. The child's descriptors are gone with it, so that
- * the folder in which it asks for room is opened before.
+ * no signal, so that the application's waits do not find it. The child's descriptors are gone with it: the
+ * folder in which it asks for room is opened before.
  */
 void vk_undo_aside(void (*what)(const void *with), const void *with)
 {
