@@ -6,20 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/array.h"
+
 /* Add a string that the list will own; it is freed if that fails. */
 static int add_owned(struct string_list *list, char *text)
 {
     if (!text)
         return -1;
-    if (list->count + 2 > list->room) {
-        size_t room = list->room ? list->room * 2 : 16;
-        char **items = reallocarray(list->items, room, sizeof *items);
-        if (!items) {
-            free(text);
-            return -1;
-        }
-        list->items = items;
-        list->room = room;
+    if (array_reserve(&list->items, list->count + 2, &list->room) < 0) {
+        free(text);
+        return -1;
     }
     list->items[list->count++] = text;
     list->items[list->count] = NULL;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "common/util/log.h"
 #include "node-agent/record.h"
 #include "node-agent/record.pb-c.h"
@@ -77,16 +78,10 @@ static bool is_lack(int code)
 static void collect(void *context, const char *name, int fd)
 {
     struct leftovers *all = context;
-    if (all->count == all->room) {
-        size_t room = all->room ? all->room * 2 : 64;
-        struct leftover *larger = realloc(all->items, room * sizeof *larger);
-        if (!larger) {
-            all->is_short = true;
-            close(fd);
-            return;
-        }
-        all->items = larger;
-        all->room = room;
+    if (array_reserve(&all->items, all->count + 1, &all->room) < 0) {
+        all->is_short = true;
+        close(fd);
+        return;
     }
     struct leftover *item = &all->items[all->count++];
     snprintf(item->name, sizeof item->name, "%s", name);

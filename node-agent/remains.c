@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "common/util/log.h"
 #include "common/util/tree.h"
 
@@ -101,14 +102,8 @@ static void note_file(struct remains *remains, const struct shared *shared)
     for (size_t i = 0; i < remains->count; i++)
         if (remains->files[i].inode == shared->inode && remains->files[i].device == shared->device)
             return;
-    if (remains->count == remains->room) {
-        size_t room = remains->room ? remains->room * 2 : 16;
-        struct remain *larger = realloc(remains->files, room * sizeof *larger);
-        if (!larger)
-            return;
-        remains->files = larger;
-        remains->room = room;
-    }
+    if (array_reserve(&remains->files, remains->count + 1, &remains->room) < 0)
+        return;
     char *path = strdup(shared->path);
     if (path)
         remains->files[remains->count++] =

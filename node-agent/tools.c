@@ -6,6 +6,7 @@
 
 #include "config.h"
 
+#include "common/util/array.h"
 #include "node-agent/epoch.h"
 #include "node-agent/job.h"
 #include "node-agent/line.h"
@@ -175,15 +176,9 @@ static void list_one(struct listing *listing, Belay__Wire__JobStatus *status)
 {
     if (!status)
         return;
-    if (listing->count == listing->room) {
-        size_t room = listing->room ? listing->room * 2 : 16;
-        Belay__Wire__JobStatus **larger = realloc(listing->statuses, room * sizeof *larger);
-        if (!larger) {
-            belay__wire__job_status__free_unpacked(status, NULL);
-            return;
-        }
-        listing->statuses = larger;
-        listing->room = room;
+    if (array_reserve(&listing->statuses, listing->count + 1, &listing->room) < 0) {
+        belay__wire__job_status__free_unpacked(status, NULL);
+        return;
     }
     listing->statuses[listing->count++] = status;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/image/layout.h"
+#include "common/util/array.h"
 #include "common/wire/descriptor.h"
 
 #define TABLES_MAX (IMAGE_DATA_BASE - IMAGE_PAGE_BYTES)
@@ -34,7 +35,6 @@ static int check_runs(const struct image_view *view, const struct image_run *run
                       bool is_whole, struct belay_error *err);
 static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
-static void *grow(void *array, size_t count, size_t *room, size_t size);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
 static struct plan plan_tables(uint64_t regions, uint64_t runs, uint64_t drops, uint64_t present,
                                uint64_t strings_bytes);
@@ -144,10 +144,8 @@ int image_writer_add_region(struct image_writer *writer, const struct image_regi
         errno = EINVAL;
         return -1;
     }
-    void *array = grow(writer->regions, writer->region_count, &writer->region_room, sizeof *writer->regions);
-    if (!array)
+    if (array_reserve(&writer->regions, writer->region_count + 1, &writer->region_room) < 0)
         return -1;
-    writer->regions = array;
     struct image_region added = *region;
     added.path = 0;
     if (path && path[0] && add_string(writer, path, &added.path) < 0)
@@ -351,18 +349,6 @@ static int check_order(const struct image_run *runs, uint64_t count, struct bela
     return 0;
 }
 
-/* Room for one more element. Returns the array, or NULL with ENOMEM (the old one stays valid). */
-static void *grow(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    size_t more = *room ? *room * 2 : 64;
-    void *larger = realloc(array, more * size);
-    if (larger)
-        *room = more;
-    return larger;
-}
-
 /* Neighbouring regions are often of one file: its path is kept once. */
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset)
 {
@@ -377,14 +363,8 @@ static int add_string(struct image_writer *writer, const char *text, uint32_t *o
         errno = ENOMEM;
         return -1;
     }
-    if (writer->strings_bytes + bytes > writer->strings_room) {
-        size_t room = (writer->strings_bytes + bytes) * 2;
-        char *larger = realloc(writer->strings, room);
-        if (!larger)
-            return -1;
-        writer->strings = larger;
-        writer->strings_room = room;
-    }
+    if (array_reserve(&writer->strings, writer->strings_bytes + bytes, &writer->strings_room) < 0)
+        return -1;
     memcpy(writer->strings + writer->strings_bytes, text, bytes);
     *offset = (uint32_t)writer->strings_bytes;
     writer->strings_bytes += bytes;

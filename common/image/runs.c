@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/util/array.h"
+
 /* keep: whether what is in neither, in a only, in b only, in both is kept. */
 static int combine(const struct run_set *a, const struct run_set *b, const bool keep[4], struct run_set *to);
 static uint64_t next_edge(const struct run_set *set, size_t index, uint64_t at, bool *is_inside);
@@ -34,14 +36,8 @@ int runs_push(struct run_set *set, const struct image_run *run)
         errno = EINVAL;
         return -1;
     }
-    if (set->count == set->room) {
-        size_t room = set->room ? set->room * 2 : 64;
-        struct image_run *larger = realloc(set->runs, room * sizeof *larger);
-        if (!larger)
-            return -1;
-        set->runs = larger;
-        set->room = room;
-    }
+    if (array_reserve(&set->runs, set->count + 1, &set->room) < 0)
+        return -1;
     set->runs[set->count++] = *run;
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
@@ -71,12 +72,8 @@ static void for_each_listed(void (*visit)(int fd))
     while (folder && (entry = readdir(folder))) {
         if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(folder))
             continue;
-        if (count == room) {
-            int *larger = realloc(fds, (room = 2 * room + 256) * sizeof *larger);
-            if (!larger)
-                break;
-            fds = larger;
-        }
+        if (array_reserve(&fds, count + 1, &room) < 0)
+            break;
         fds[count++] = atoi(entry->d_name);
     }
     if (folder)
@@ -125,14 +122,8 @@ static int stream_of(const struct fd_record *record)
 
 static struct fd_record *next_record(void)
 {
-    if (now.count == now.room) {
-        size_t room = 2 * now.room + 64;
-        struct fd_record *larger = realloc(now.records, room * sizeof *larger);
-        if (!larger)
-            return NULL;
-        now.records = larger;
-        now.room = room;
-    }
+    if (array_reserve(&now.records, now.count + 1, &now.room) < 0)
+        return NULL;
     struct fd_record *record = &now.records[now.count++];
     memset(record, 0, sizeof *record);
     return record;
@@ -140,14 +131,8 @@ static struct fd_record *next_record(void)
 
 char *fd_note_reserve(size_t bytes)
 {
-    if (now.bytes + bytes > now.text_room) {
-        size_t room = 2 * (now.bytes + bytes);
-        char *larger = realloc(now.text, room);
-        if (!larger)
-            return NULL;
-        now.text = larger;
-        now.text_room = room;
-    }
+    if (array_reserve(&now.text, now.bytes + bytes, &now.text_room) < 0)
+        return NULL;
     return now.text + now.bytes;
 }
 

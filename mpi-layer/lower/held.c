@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "common/util/escape.h"
 #include "common/wire/undo.h"
 #include "mpi-layer/lower/held_undo.h"
@@ -45,14 +46,8 @@ void held_start(int undo_folder)
 
 static uint32_t add(int fd)
 {
-    if (held.count == held.room) {
-        size_t room = 2 * held.room + 64;
-        int *larger = realloc(held.fds, room * sizeof *larger);
-        if (!larger)
-            return 0;
-        held.fds = larger;
-        held.room = room;
-    }
+    if (array_reserve(&held.fds, held.count + 1, &held.room) < 0)
+        return 0;
     held.fds[held.count++] = fd;
     return (uint32_t)held.count;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "common/wire/undo.h"
 #include "mpi-layer/lower/vk_held.h"
 
@@ -115,12 +116,8 @@ static size_t *list_entries(const char *bytes, size_t count, size_t *entries)
         memcpy(&entry, bytes + at, sizeof entry);
         if (entry.magic != VK_HELD_MAGIC || entry.data_bytes > count - at - sizeof entry)
             break;
-        if (*entries == room) {
-            size_t *larger = realloc(list, (room = 2 * room + 64) * sizeof *list);
-            if (!larger)
-                break;
-            list = larger;
-        }
+        if (array_reserve(&list, *entries + 1, &room) < 0)
+            break;
         list[(*entries)++] = at;
     }
     return list;

@@ -19,6 +19,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "mpi-layer/lower/vk_fd.h"
 
 /* The function that this one stands in front of. */
@@ -318,14 +319,8 @@ static void read_numbers(struct numbers *numbers)
     while (folder && (entry = readdir(folder))) {
         if (entry->d_name[0] == '.')
             continue;
-        if (numbers->count == numbers->room) {
-            size_t room = numbers->room ? 2 * numbers->room : 256;
-            int *larger = realloc(numbers->fds, room * sizeof *larger);
-            if (!larger)
-                break;
-            numbers->fds = larger;
-            numbers->room = room;
-        }
+        if (array_reserve(&numbers->fds, numbers->count + 1, &numbers->room) < 0)
+            break;
         numbers->fds[numbers->count++] = atoi(entry->d_name);
     }
     if (folder)

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "common/util/array.h"
+
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
 #define HUGE_BYTES (2ull << 20) /* the smallest that there are */
@@ -220,15 +222,9 @@ static void classify_shared(struct mapping *mapping, bool has_file, const char *
 /* Takes over the mapping's path, also when it fails. */
 static int add(struct maps *maps, struct mapping *mapping)
 {
-    if (maps->count == maps->room) {
-        size_t room = maps->room ? maps->room * 2 : 64;
-        struct mapping *larger = realloc(maps->mappings, room * sizeof *larger);
-        if (!larger) {
-            free(mapping->path);
-            return -1;
-        }
-        maps->mappings = larger;
-        maps->room = room;
+    if (array_reserve(&maps->mappings, maps->count + 1, &maps->room) < 0) {
+        free(mapping->path);
+        return -1;
     }
     maps->mappings[maps->count++] = *mapping;
     return 0;

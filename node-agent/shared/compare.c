@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
+#include "common/util/array.h"
 
 #define TASK_BYTES (2ull << 20)
 #define BLOCK_BYTES (128ull << 10) /* stays in the processor's cache */
@@ -82,16 +83,8 @@ static int add_tasks(struct job *job, const struct object *object, const char *i
         uint64_t at = extents.runs[i].address, end = at + extents.runs[i].bytes;
         rc = runs_append(present, address + at, end - at);
         for (; rc == 0 && at < end; at += TASK_BYTES) {
-            if (job->count == job->room) {
-                size_t room = job->room ? 2 * job->room : 64;
-                struct task *larger = realloc(job->tasks, room * sizeof *larger);
-                if (!larger) {
-                    rc = -1;
-                    break;
-                }
-                job->tasks = larger;
-                job->room = room;
-            }
+            if ((rc = array_reserve(&job->tasks, job->count + 1, &job->room)) < 0)
+                break;
             job->tasks[job->count++] = (struct task){.object = object,
                                                      .offset = at,
                                                      .bytes = end - at < TASK_BYTES ? end - at : TASK_BYTES,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
+#include "common/util/array.h"
 
 static int compare_pieces(const void *left, const void *right);
 static int data_extents(const struct content *content, struct run_set *to);
@@ -46,14 +47,8 @@ void content_release(struct content *content)
 
 int content_add_piece(struct content *content, const struct content_piece *piece)
 {
-    if (content->piece_count == content->piece_room) {
-        size_t room = content->piece_room ? 2 * content->piece_room : 4;
-        struct content_piece *larger = realloc(content->pieces, room * sizeof *larger);
-        if (!larger)
-            return -1;
-        content->pieces = larger;
-        content->piece_room = room;
-    }
+    if (array_reserve(&content->pieces, content->piece_count + 1, &content->piece_room) < 0)
+        return -1;
     content->pieces[content->piece_count++] = *piece;
     return 0;
 }

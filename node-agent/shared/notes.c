@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
+
 /* A pipe, an eventfd or a file of one rank. */
 struct place {
     uint64_t device, inode;
@@ -93,14 +95,8 @@ static bool list_places(const struct shared_rank *ranks, uint32_t count, struct 
 
 static bool add_place(struct place_list *list, const struct share_note *note, uint32_t rank)
 {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 16;
-        struct place *larger = realloc(list->all, room * sizeof *larger);
-        if (!larger)
-            return false;
-        list->all = larger;
-        list->room = room;
-    }
+    if (array_reserve(&list->all, list->count + 1, &list->room) < 0)
+        return false;
     list->all[list->count++] = (struct place){.device = note->device,
                                               .inode = note->inode,
                                               .kind = note->kind,

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
+
 /* An entry never crosses a page, so it is written by one copy inside the kernel. */
 _Static_assert(sizeof(struct commit_entry) == 256, "the entry's size is part of the format");
 
@@ -164,14 +166,8 @@ static int shorten(struct commits *commits, struct belay_error *err)
 /* Add to the copy in memory. */
 static int note(struct commits *commits, const struct commit_entry *entry, struct belay_error *err)
 {
-    if (commits->count == commits->room) {
-        size_t room = commits->room ? commits->room * 2 : 64;
-        struct commit_entry *larger = realloc(commits->entries, room * sizeof *larger);
-        if (!larger)
-            return belay_error_errno(err, "cannot extend the commit record");
-        commits->entries = larger;
-        commits->room = room;
-    }
+    if (array_reserve(&commits->entries, commits->count + 1, &commits->room) < 0)
+        return belay_error_errno(err, "cannot extend the commit record");
     commits->entries[commits->count++] = *entry;
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "common/util/escape.h"
 #include "common/wire/undo.h"
 
@@ -54,13 +55,8 @@ static uint64_t *list_lines(int folder, size_t *count)
         uint64_t line = strtoull(name->d_name, &end, 10);
         if (name->d_name[0] < '0' || name->d_name[0] > '9' || *end)
             continue;
-        if (*count == room) {
-            room = room ? 2 * room : 16;
-            uint64_t *larger = realloc(lines, room * sizeof *lines);
-            if (!larger)
-                break;
-            lines = larger;
-        }
+        if (array_reserve(&lines, *count + 1, &room) < 0)
+            break;
         lines[(*count)++] = line;
     }
     if (names)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "node-agent/undo/folder.h"
 
 /* While logs are read. */
@@ -58,14 +59,8 @@ static int mark(struct plan *plan, const struct file_id *id, unsigned marks)
 
 static struct plan_step *add(struct plan *plan, const struct plan_step *step)
 {
-    if (plan->count == plan->room) {
-        size_t room = plan->room ? 2 * plan->room : 256;
-        struct plan_step *larger = realloc(plan->steps, room * sizeof *larger);
-        if (!larger)
-            return NULL;
-        plan->steps = larger;
-        plan->room = room;
-    }
+    if (array_reserve(&plan->steps, plan->count + 1, &plan->room) < 0)
+        return NULL;
     plan->steps[plan->count] = *step;
     return &plan->steps[plan->count++];
 }
