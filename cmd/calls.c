@@ -7,6 +7,7 @@
 #include "cmd/options.h"
 #include "common/wire/client.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/job_name.h"
 #include "common/wire/streams.h"
 
 /* protobuf-c wants its strings writable but only reads those of a message that is sent. */

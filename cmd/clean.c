@@ -17,6 +17,7 @@
 #include "common/util/log.h"
 #include "common/util/tree.h"
 #include "common/wire/client.h"
+#include "common/wire/status_file.h"
 #include "common/wire/undo.h"
 
 #define AGENT_WAIT_MS 10000 /* for one that is starting or leaving */
@@ -48,7 +49,7 @@ static bool remove_kept(const char *rundir, const char *job)
     return true;
 }
 
-static int remove_record(const char *job, void *context)
+static int remove_record(void *context, const char *job)
 {
     struct sweep *sweep = context;
     bool had_files = remove_kept(sweep->rundir, job);
@@ -126,7 +127,7 @@ static int clean_without_agent(const char *rundir, const char *job, unsigned *co
     int lock = take_lock(rundir, err);
     if (lock < 0)
         return -1;
-    int rc = job ? remove_record(job, &sweep) : records_visit(rundir, remove_record, &sweep);
+    int rc = job ? remove_record(&sweep, job) : status_file_each(rundir, remove_record, &sweep);
     if (!job)
         remove_all_kept(&sweep);
     if (rc == 0)

@@ -9,11 +9,12 @@
 
 #include "cmd/exit_codes.h"
 #include "cmd/options.h"
+#include "common/wire/job_name.h"
 
 /* The one message through the pipe. */
 struct word {
     int exit_code;
-    char name[JOB_NAME_MAX + 1]; /* empty: failed */
+    char name[JOB_NAME_BYTES]; /* empty: failed */
 };
 
 static int hear_word(int fd, pid_t pid)

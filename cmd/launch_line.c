@@ -139,6 +139,23 @@ const char *launch_line_program(char *const argv[], size_t *at)
     return program;
 }
 
+/* The first word behind the options of a launcher that is not mpirun: those of srun have values. */
+static const char *first_word(char *const argv[])
+{
+    static const char *const with_value[] = {"-A", "-c", "-J", "-N", "-n", "-p", "-t", "-w"};
+    size_t i = 1;
+    while (argv[i] && argv[i][0] == '-')
+        i += is_one_of(argv[i], with_value, COUNT(with_value)) && argv[i + 1] ? 2 : 1;
+    return argv[i];
+}
+
+const char *launch_line_name(char *const argv[])
+{
+    size_t at = 1;
+    const char *program = launch_line_is_mpirun(argv[0]) ? launch_line_program(argv, &at) : first_word(argv);
+    return base_name(program ? program : argv[0]);
+}
+
 /* Does the context that begins at argv[i] have one of these options? */
 static bool has_option(char *const argv[], size_t i, const char *const *options, size_t count)
 {
@@ -168,8 +185,14 @@ static bool is_mpirun_without(char *const argv[], const char *const *options, si
 
 bool launch_line_leaves_output(char *const argv[])
 {
-    static const char *const taking[] = {"merge-stderr-to-stdout", "output-directory", "output-filename",
-                                         "tag-output", "timestamp-output", "xml", "xml-file", "xterm"};
+    static const char *const taking[] = {"merge-stderr-to-stdout",
+                                         "output-directory",
+                                         "output-filename",
+                                         "tag-output",
+                                         "timestamp-output",
+                                         "xml",
+                                         "xml-file",
+                                         "xterm"};
     return is_mpirun_without(argv, taking, COUNT(taking));
 }
 

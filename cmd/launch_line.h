@@ -47,6 +47,9 @@ char **launch_line_build(char *const argv[], char *const environment[],
  */
 const char *launch_line_program(char *const argv[], size_t *at);
 
+/* What a job is called that nobody has named: the first program's base name, else the launcher's. */
+const char *launch_line_name(char *const argv[]);
+
 /* The launcher's own environment, for the line that the user gave; same ownership. */
 char **launch_environment_build(char *const argv[], char *const environment[],
                                 const struct launch_variables *variables);

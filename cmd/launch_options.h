@@ -1,25 +1,19 @@
 /*
- * launch_options.h - the options that `belay run` and `belay restart` share.
+ * launch_options.h - the options that `belay run` and `belay restart` share: one for each setting of a job.
  */
 #ifndef BELAY_CMD_LAUNCH_OPTIONS_H
 #define BELAY_CMD_LAUNCH_OPTIONS_H
 
 #include <argp.h>
 
-#include "cmd/supervise.h"
-#include "common/util/error.h"
+#include "common/conf/conf.h"
 
-/* As given; NULL: not given. */
+/* As given, by their settings; NULL: not given (common/wire/settings.h). */
 struct launch_options {
-    const char *interval, *mtbf, *duty_cycle, *max_restarts, *memory, *retention, *undo_limit, *undo_total,
-        *undo_dir, *tracker, *policy;
+    const char *texts[CONF_END];
 };
 
 /* An argp child; its input is a struct launch_options. */
 extern const struct argp launch_options_argp;
-
-/* Fill the plan's settings from options, environment and defaults. Returns 0, or -1 with err. */
-int launch_options_apply(const struct launch_options *options, struct job_plan *plan,
-                         struct belay_error *err);
 
 #endif

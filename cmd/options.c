@@ -1,10 +1,10 @@
 #include "cmd/options.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/wire/job_name.h"
 
 /* The option row whose long name is `word` up to an '=', here or in a child. NULL: none. */
 static const struct argp_option *find_long_option(const struct argp *argp, const char *word)
@@ -98,23 +98,11 @@ int tool_options_parse(const struct argp *argp, int argc, char **argv, bool need
     return -1;
 }
 
-struct argp_option option_of_setting(enum conf_key key, int letter)
+struct argp_option option_of_setting(enum conf_key key)
 {
     const struct conf_setting *setting = conf_setting(key);
-    return (struct argp_option){
-        .name = setting->name, .key = letter, .arg = setting->argument, .doc = setting->help};
-}
-
-int job_name_check(const char *name, struct belay_error *err)
-{
-    size_t length = strlen(name);
-    bool is_good = length > 0 && length <= JOB_NAME_MAX && name[0] != '.' && name[0] != '-';
-    for (size_t i = 0; is_good && i < length; i++)
-        is_good = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
-    if (!is_good)
-        return belay_error_set(err, EINVAL,
-                               "'%s' cannot be a job's name: at most %d letters, digits, '.', "
-                               "'_' and '-', the first neither '.' nor '-'",
-                               name, JOB_NAME_MAX);
-    return 0;
+    return (struct argp_option){.name = setting->name,
+                                .key = setting->letter ? setting->letter : OPTION_KEY + (int)key,
+                                .arg = setting->argument,
+                                .doc = setting->help};
 }

@@ -10,8 +10,6 @@
 #include "common/conf/conf.h"
 #include "common/util/error.h"
 
-#define JOB_NAME_MAX 64
-
 /* Words of "[JOB] [--json] [-- COMMAND]". */
 struct tool_options {
     const char *job;   /* NULL: left out */
@@ -39,10 +37,11 @@ int options_parse(const struct argp *argp, int argc, char **argv, void *input);
 int tool_options_parse(const struct argp *argp, int argc, char **argv, bool needs_job,
                        struct tool_options *options);
 
-/* An argp row made from the settings table. `letter` is the short option's, or a number above 127. */
-struct argp_option option_of_setting(enum conf_key key, int letter);
-
-/* A job's name is a file name: letters, digits, '.', '_', '-', starting with neither '.' nor '-'. */
-int job_name_check(const char *name, struct belay_error *err);
+/*
+ * An argp row made from the settings table. Its key is the short option's letter, or OPTION_KEY + the setting
+ * where there is none.
+ */
+struct argp_option option_of_setting(enum conf_key key);
+#define OPTION_KEY 256
 
 #endif

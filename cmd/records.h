@@ -1,5 +1,5 @@
 /*
- * records.h - the agent's record files, for when no agent runs.
+ * records.h - the agent's status files (common/wire/status_file.h), for when no agent runs.
  */
 #ifndef BELAY_CMD_RECORDS_H
 #define BELAY_CMD_RECORDS_H
@@ -12,9 +12,6 @@
  * that runs it. Free with belay__wire__job_status__free_unpacked(). NULL with err (ENOENT, EBADMSG).
  */
 Belay__Wire__JobStatus *record_read(const char *rundir, const char *job, struct belay_error *err);
-
-/* Call visit with the name of each job that has a record, until it returns -1. Returns that, or 0. */
-int records_visit(const char *rundir, int (*visit)(const char *job, void *context), void *context);
 
 /* Remove a job's record. Returns 0, or -1 with err (ENOENT). */
 int record_remove(const char *rundir, const char *job, struct belay_error *err);

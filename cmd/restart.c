@@ -7,6 +7,8 @@
 #include "cmd/options.h"
 #include "cmd/supervise.h"
 #include "common/util/log.h"
+#include "common/wire/job_name.h"
+#include "common/wire/settings.h"
 
 struct restart_options {
     struct launch_options launch;
@@ -15,7 +17,7 @@ struct restart_options {
     bool leaves_files;
 };
 
-enum { KEY_LEAVE_FILES = 512 }; /* beyond those of the options of a launch */
+enum { KEY_LEAVE_FILES = OPTION_KEY + CONF_END }; /* beyond those of the options of a launch */
 
 static const struct argp_option rows[] = {
     {.name = "leave-files",
@@ -56,21 +58,22 @@ static const struct argp argp = {
     .doc =
         "Restart an ended job from the newest committed line that the agent holds, supervised as by 'belay "
         "run'."
-        "\vWithout a launch line the recorded one is used, in the recorded directory and environment. An "
-        "interval and a memory limit that are not given are the recorded ones.",
+        "\vWithout a launch line the recorded one is used, in the recorded directory and environment. "
+        "Settings that are not given are the recorded ones; where files are kept (--undo-dir) cannot change.",
 };
 
 static int make_plan(const struct restart_options *options, struct job_plan *plan, struct belay_error *err)
 {
     *plan = (struct job_plan){.name = options->job,
                               .argv = options->command,
+                              .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
                               .is_restart = true,
                               .leaves_files = options->leaves_files};
     if (!plan->name)
         return belay_error_set(err, EINVAL, "restart: which job? ('belay list' shows them)");
     if (job_name_check(plan->name, err))
         return -1;
-    return launch_options_apply(&options->launch, plan, err);
+    return settings_read(&plan->settings, options->launch.texts, false, err);
 }
 
 static int restart(int argc, char **argv)
@@ -84,7 +87,9 @@ static int restart(int argc, char **argv)
         log_error("%s", err.text);
         return EXIT_USAGE;
     }
-    return supervise(&plan);
+    int code = supervise(&plan);
+    settings_release(&plan.settings);
+    return code;
 }
 
 const struct command command_restart = {

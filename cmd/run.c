@@ -9,6 +9,8 @@
 #include "cmd/supervise.h"
 #include "common/conf/conf.h"
 #include "common/util/log.h"
+#include "common/wire/job_name.h"
+#include "common/wire/settings.h"
 
 struct run_options {
     struct launch_options launch;
@@ -65,22 +67,22 @@ static const struct argp argp = {
 
 __attribute__((constructor)) static void fill_rows(void)
 {
-    rows[0] = option_of_setting(CONF_NAME, 'n');
+    rows[0] = option_of_setting(CONF_NAME);
 }
 
 /* Turn texts into values. Returns 0, or -1 with err. */
 static int make_plan(const struct run_options *options, struct job_plan *plan, struct belay_error *err)
 {
-    *plan = (struct job_plan){.argv = options->command, .is_detached = options->is_detached};
+    *plan = (struct job_plan){.argv = options->command,
+                              .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
+                              .is_detached = options->is_detached};
     plan->name = conf_text(CONF_NAME, options->name);
     if (plan->name && job_name_check(plan->name, err))
-        return -1;
-    if (launch_options_apply(&options->launch, plan, err))
         return -1;
     if (!plan->argv)
         return belay_error_set(err, EINVAL,
                                "run: what is to be run? (belay run [options] -- mpirun ... PROGRAM)");
-    return 0;
+    return settings_read(&plan->settings, options->launch.texts, true, err);
 }
 
 static int run(int argc, char **argv)
@@ -94,7 +96,9 @@ static int run(int argc, char **argv)
         log_error("%s", err.text);
         return EXIT_USAGE;
     }
-    return supervise(&plan);
+    int code = supervise(&plan);
+    settings_release(&plan.settings);
+    return code;
 }
 
 const struct command command_run = {

@@ -26,6 +26,7 @@
 #include "common/util/log.h"
 #include "common/wire/client.h"
 #include "common/wire/rundir.h"
+#include "common/wire/settings.h"
 
 /* What is known of the job that this process supervises. */
 struct supervisor {
@@ -35,9 +36,10 @@ struct supervisor {
     char *name;
     char **argv;
     char **environment;
-    uint32_t restarts; /* done by this process */
-    uint32_t epoch;    /* of the newest launch; 0: none yet */
-    uint64_t line;     /* that the agent holds; 0: none, or not asked */
+    Belay__Wire__JobSettings settings; /* that hold: given, or recorded */
+    uint32_t restarts;                 /* done by this process */
+    uint32_t epoch;                    /* of the newest launch; 0: none yet */
+    uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     struct signals signals;
     struct detach detach;
     struct launch launch;
@@ -88,7 +90,7 @@ static int fail(struct supervisor *s, const struct belay_error *err, int exit_co
 static bool go_on_with_another_agent(struct supervisor *s)
 {
     struct belay_error err;
-    if (s->epoch == 0 || s->restarts > s->plan->max_restarts)
+    if (s->epoch == 0 || s->restarts > s->settings.max_restarts)
         return false;
     s->watch.is_agent_lost = true; /* the restart that it was about to begin is begun again */
     return reopen(s, &err) == 0;
@@ -122,7 +124,11 @@ static int supervise_job(struct supervisor *s)
 
 int supervise(const struct job_plan *plan)
 {
-    struct supervisor s = {.plan = plan, .detach = DETACH_NONE, .watch.sock = -1, .signals.fd = -1};
+    struct supervisor s = {.plan = plan,
+                           .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
+                           .detach = DETACH_NONE,
+                           .watch.sock = -1,
+                           .signals.fd = -1};
     struct belay_error err = {0};
     int code = EXIT_OK;
     if (plan->is_detached) {
@@ -159,6 +165,8 @@ static bool has_terminal(void)
 static int prepare(struct supervisor *s, struct belay_error *err)
 {
     char given[PATH_MAX];
+    if (settings_merge(&s->settings, &s->plan->settings) < 0)
+        return belay_error_set(err, ENOMEM, "out of memory");
     if (layout_find(&s->layout, err))
         return -1;
     if (strpbrk(s->layout.preload, " :"))
@@ -201,24 +209,14 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     const char *name = s->name ? s->name : plan->name;
     if (name)
         open->job = (char *)name; /* only read */
-    open->interval_ms = plan->pace.interval_ms;
-    open->mtbf_ms = plan->pace.mtbf_ms;
-    open->duty_percent = plan->pace.duty_percent;
-    open->max_restarts = plan->max_restarts;
-    open->memory_limit_bytes = plan->memory_bytes;
-    open->retention_ms = plan->retention_ms;
-    open->undo_limit_bytes = plan->undo_limit_bytes;
-    open->undo_total_bytes = plan->undo_total_bytes;
-    if (plan->undo_dir)
-        open->undo_dir = (char *)plan->undo_dir;
-    open->policy = (char *)(uintptr_t)plan->policy;
-    open->tracker = (char *)(uintptr_t)plan->tracker; /* only read */
+    open->settings = &s->settings;
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
     open->n_argv = string_list_count(open->argv);
     if (open->n_argv == 0)
         return;
+    open->program = (char *)(uintptr_t)launch_line_name(open->argv); /* only read */
     open->cwd = cwd;
     open->environment = s->environment ? s->environment : environ;
     open->n_environment = string_list_count(open->environment);
@@ -270,6 +268,17 @@ static int take_streams(struct supervisor *s, const int fds[2], struct belay_err
     return s->outlet ? 0 : -1;
 }
 
+/* Those of a restart that were not given are the recorded ones, also for an agent that has lost the record.
+ */
+static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *settings,
+                         struct belay_error *err)
+{
+    if (!settings)
+        return belay_error_set(err, EPROTO,
+                               "the agent does not tell the job's settings; is it another version?");
+    return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
+}
+
 /* Become the job's arbiter; is_restart: it has a committed line to go on from. */
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
@@ -286,7 +295,9 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
     if (!reply)
         return -1;
     s->line = reply->job_opened->newest_line;
-    int rc = take_streams(s, fds, err);
+    int rc = take_settings(s, reply->job_opened->settings, err);
+    if (rc == 0)
+        rc = take_streams(s, fds, err);
     if (rc == 0 && !s->name)
         rc = take_opened(s, reply->job_opened, err);
     calls_free(reply);
@@ -436,19 +447,20 @@ static const char *words_of_launcher(const struct supervisor *s)
 static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
 {
     char text[48];
-    if (s->restarts >= s->plan->max_restarts) {
-        log_error("%s: %s; %" PRIu32 " restarts are used up", s->name, reason, s->plan->max_restarts);
+    if (s->restarts >= s->settings.max_restarts) {
+        log_error("%s: %s; %" PRIu64 " restarts are used up", s->name, reason, s->settings.max_restarts);
         return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
     }
-    log_info("%s: %s; restart %" PRIu32 " of %" PRIu32 " from %s%s", s->name, reason, s->restarts + 1,
-             s->plan->max_restarts, place(newest_line, text), words_of_launcher(s));
+    log_info("%s: %s; restart %" PRIu32 " of %" PRIu64 " from %s%s", s->name, reason, s->restarts + 1,
+             s->settings.max_restarts, place(newest_line, text), words_of_launcher(s));
     return (struct outcome){0};
 }
 
 static struct outcome judge_without_agent(struct supervisor *s)
 {
-    if (s->restarts >= s->plan->max_restarts) {
-        log_error("%s: the agent was lost; %" PRIu32 " restarts are used up", s->name, s->plan->max_restarts);
+    if (s->restarts >= s->settings.max_restarts) {
+        log_error("%s: the agent was lost; %" PRIu64 " restarts are used up", s->name,
+                  s->settings.max_restarts);
         return ended("lost", true, EXIT_EXHAUSTED);
     }
     return (struct outcome){0};
@@ -495,8 +507,8 @@ static int reopen(struct supervisor *s, struct belay_error *err)
     if (connect_agent(s, err) || (open_job(s, true, err) && open_job(s, false, err)))
         return -1;
     s->watch.is_agent_lost = false;
-    log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu32 " from %s", s->name, s->restarts,
-             s->plan->max_restarts, s->line ? "the newest line that is left" : "the start");
+    log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
+             s->settings.max_restarts, s->line ? "the newest line that is left" : "the start");
     return 0;
 }
 
@@ -528,6 +540,7 @@ static void release(struct supervisor *s)
     string_list_free(s->argv);
     string_list_free(s->environment);
     free(s->name);
+    settings_release(&s->settings);
 }
 
 /* What the agent's refusal of a request means for our exit code. */

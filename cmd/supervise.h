@@ -7,26 +7,17 @@
 #define BELAY_CMD_SUPERVISE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "common/conf/conf.h"
+#include "common/wire/settings.pb-c.h"
 
 /* What is to be run; everything is borrowed. */
 struct job_plan {
-    const char *name;      /* NULL: the agent picks one */
-    char *const *argv;     /* the launch line; NULL (restart only): the recorded one */
-    struct conf_pace pace; /* how often lines are taken */
-    uint64_t memory_bytes; /* 0: no limit */
-    const char *policy;  /* "": the default */
-    const char *tracker; /* "": the best that works */
-    uint64_t retention_ms;
-    uint64_t undo_limit_bytes; /* of files as they were, for each rank ... */
-    uint64_t undo_total_bytes; /* ... and for all on a node together; 0: no limit */
-    const char *undo_dir;      /* where these are; NULL: in the run directory */
-    uint32_t max_restarts;
-    bool is_restart;  /* of an ended job, from its newest line */
-    bool leaves_files; /* ... although files cannot be put back */
-    bool is_detached; /* print the name once the launch runs, and go on in the background */
+    const char *name;                  /* NULL: the agent picks one */
+    char *const *argv;                 /* the launch line; NULL (restart only): the recorded one */
+    Belay__Wire__JobSettings settings; /* of a restart: those that are to change */
+    bool is_restart;                   /* of an ended job, from its newest line */
+    bool leaves_files;                 /* ... although files cannot be put back */
+    bool is_detached;                  /* print the name once the launch runs, and go on in the background */
 };
 
 /*

@@ -14,6 +14,7 @@
 #include "common/util/log.h"
 #include "common/wire/client.h"
 #include "common/wire/rundir.h"
+#include "common/wire/status_file.h"
 
 /* Does a keeper hold what an agent left behind when it died? Then only a new agent knows what that is. */
 static bool has_keeper(const char *rundir)
@@ -110,7 +111,7 @@ struct visit {
     struct jobs *jobs;
 };
 
-static int add_record(const char *job, void *context)
+static int add_record(void *context, const char *job)
 {
     struct visit *visit = context;
     struct belay_error err;
@@ -139,7 +140,7 @@ int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_erro
         jobs_release(jobs);
         return -1;
     }
-    if (records_visit(tool->rundir, add_record, &visit)) {
+    if (status_file_each(tool->rundir, add_record, &visit)) {
         jobs_release(jobs);
         return belay_error_set(err, ENOMEM, "out of memory");
     }

@@ -151,7 +151,7 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
     if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size)
         goto done;
     record = belay__agent__job_record__unpack(NULL, (size_t)st.st_size, bytes);
-    if (!record || !record->config || !record->status)
+    if (!record || !record->config || !record->config->settings || !record->status)
         goto done;
     job = job_new(agent, name, record->config, err);
     if (job)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node-agent/epoch.h"
+#include "common/wire/status_file.h"
 #include "node-agent/inherited.h"
 #include "node-agent/job.h"
 #include "node-agent/put_back.h"
@@ -16,7 +17,6 @@
 static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name);
-static const char *program_of(const Belay__Wire__JobOpen *open);
 static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,
                            struct belay_error *err);
 
@@ -30,8 +30,10 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
-    if (open->epoch > EPOCH_MAX) {
-        connection_reply_error(connection, EINVAL, "there cannot have been so many epochs");
+    if (open->epoch > EPOCH_MAX || !open->settings) {
+        connection_reply_error(connection, EINVAL,
+                               open->settings ? "there cannot have been so many epochs"
+                                              : "a job has settings");
         return;
     }
     uint64_t dropped_line = open->restart ? 0 : line_held_of(job_find(agent, open->job));
@@ -51,8 +53,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.newest_line = store_committed_line(job->store);
     opened.ranks = job->ranks;
     opened.dropped_line = dropped_line;
-    opened.interval_ms = job->config->interval_ms;
-    opened.max_restarts = job->config->max_restarts;
+    opened.settings = job->config->settings;
     reply.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
     reply.job_opened = &opened;
     int fds[] = {job->streams.fd, job->streams.wake_fd};
@@ -165,7 +166,7 @@ static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *o
         return NULL;
     }
     if (!job) {
-        Belay__Wire__JobStatus *status = record_read_status(agent, open->job);
+        Belay__Wire__JobStatus *status = status_file_read(agent->rundir, open->job);
         if (status)
             belay_error_set(err, ENODATA, "job \"%.64s\" has ended (%.20s) and no images of it are held",
                             open->job, status->state);
@@ -185,73 +186,16 @@ static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *o
 /* PROGRAM-N with the first N that no job and no record has. */
 static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name)
 {
-    char base[JOB_NAME_BYTES - 12];
-    size_t used = 0;
-    for (const char *at = program_of(open); *at && used + 1 < sizeof base; at++) {
-        char letter[] = {*at, '\0'};
-        bool is_fine = used > 0 ? *at == '.' || job_name_is_valid(letter)
-                                : *at != '-' && job_name_is_valid(letter); /* a tool's option begins so */
-        base[used++] = is_fine ? *at : '_';
-    }
-    base[used] = '\0';
+    char base[JOB_NAME_BYTES];
+    job_name_make(open->program, base);
     for (unsigned number = 1;; number++) {
-        snprintf(name, JOB_NAME_BYTES, "%s-%u", used ? base : "job", number);
-        Belay__Wire__JobStatus *status = record_read_status(agent, name);
+        snprintf(name, JOB_NAME_BYTES, "%.*s-%u", JOB_NAME_BYTES - 12, base, number);
+        Belay__Wire__JobStatus *status = status_file_read(agent->rundir, name);
         bool is_free = !status && !job_find(agent, name);
         belay__wire__job_status__free_unpacked(status, NULL);
         if (is_free)
             return;
     }
-}
-
-/* The first word after the launcher that is neither an option nor its value. */
-static const char *program_of(const Belay__Wire__JobOpen *open)
-{
-    static const char *const with_values[] = {
-        "-n",
-        "-np",
-        "-c",
-        "-N",
-        "-H",
-        "-host",
-        "--host",
-        "-hostfile",
-        "--hostfile",
-        "-machinefile",
-        "--machinefile",
-        "-x",
-        "-wdir",
-        "--wdir",
-        "-wd",
-        "--map-by",
-        "-map-by",
-        "--bind-to",
-        "-bind-to",
-        "--rank-by",
-        "-rank-by",
-        "--prefix",
-        "-p",
-        "-t",
-        "-w",
-        "-J",
-    };
-    for (size_t i = 1; i < open->n_argv; i++) {
-        const char *word = open->argv[i];
-        bool has_value = false;
-        if (word[0] != '-') {
-            const char *slash = strrchr(word, '/');
-            return slash ? slash + 1 : word;
-        }
-        for (size_t j = 0; j < sizeof with_values / sizeof *with_values; j++)
-            has_value |= !strcmp(word, with_values[j]);
-        if (!strcmp(word, "--mca") || !strcmp(word, "-mca"))
-            i += 2;
-        else if (has_value)
-            i++;
-    }
-    const char *first = open->n_argv ? open->argv[0] : "";
-    const char *slash = strrchr(first, '/');
-    return slash ? slash + 1 : first;
 }
 
 static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,

@@ -1,12 +1,14 @@
 #include "node-agent/job.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/escape.h"
 #include "common/util/log.h"
+#include "common/wire/settings.h"
+#include "common/wire/status_file.h"
 #include "node-agent/capacity.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/epoch.h"
@@ -24,9 +26,6 @@ static const char *const state_names[] = {
 };
 
 static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
-static void keep_if_zero(uint64_t *setting, uint64_t given);
-static void keep_if_empty(char **setting, const char *given);
-static void copy_pace(Belay__Wire__JobOpen *to, const Belay__Wire__JobOpen *from);
 static void drop_launch(struct job *job);
 static int begin(struct job *job, struct belay_error *err);
 static void on_retention_over(void *context);
@@ -34,35 +33,36 @@ static uint64_t retention_ms(const struct job *job);
 static void retain_in_keeper(struct agent *agent);
 static void answer_waiters(struct job *job);
 
-bool job_name_is_valid(const char *name)
+/* Their texts; numbers are taken as they are. */
+static int check_settings(const Belay__Wire__JobSettings *settings, struct belay_error *err)
 {
-    size_t length = strlen(name);
-    if (length == 0 || length >= JOB_NAME_BYTES || name[0] == '.')
-        return false;
-    for (const char *at = name; *at; at++)
-        if (!isascii(*at) || !(isalnum((unsigned char)*at) || strchr("._-", *at)))
-            return false;
-    return true;
+    if (!tracker_choose(settings->tracker, err))
+        return -1;
+    if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
+        return 0;
+    return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential",
+                           settings->policy);
 }
 
-static int check_policy(const char *name, struct belay_error *err)
+/* Files as they were at the line that a restart goes on from are where they are. */
+static int check_undo_dir(const struct job *job, const Belay__Wire__JobSettings *settings,
+                          struct belay_error *err)
 {
-    if (!*name || !strcmp(name, "precopy") || !strcmp(name, "sequential"))
+    const char *recorded = job->config->settings->undo_dir;
+    char shown[ESCAPE_PATH_BYTES];
+    if (!*settings->undo_dir || !strcmp(settings->undo_dir, recorded))
         return 0;
-    return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential", name);
+    return belay_error_set(
+        err, EINVAL,
+        "files of job \"%s\" are kept in %s, which a restart cannot change: leave --undo-dir "
+        "(BELAY_UNDO_DIR) out",
+        job->name, *recorded ? escape_text(shown, sizeof shown, recorded) : "the run directory");
 }
 
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
-    if (!job_name_is_valid(name)) {
-        belay_error_set(err, EINVAL,
-                        "\"%.80s\" cannot be a job's name: use up to 64 letters, digits, '.', '_' "
-                        "and '-', not beginning with '.'",
-                        name);
-        return NULL;
-    }
-    if (!tracker_choose(config->tracker, err) || check_policy(config->policy, err) < 0)
+    if (job_name_check(name, err) < 0 || check_settings(config->settings, err) < 0)
         return NULL;
     struct job *old = job_find(agent, name);
     if (old && job_is_running(old)) {
@@ -79,7 +79,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     if (capacity_check(agent, old, 0, err) < 0)
         return NULL;
     job_forget(old);
-    record_remove_status(agent, name);
+    status_file_remove(agent->rundir, name);
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
@@ -101,28 +101,22 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
-    if (!tracker_choose(config->tracker, err) || check_policy(config->policy, err) < 0)
+    if (check_settings(config->settings, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
-    if (begin(job, err) < 0) {
+    int rc = settings_merge(recorded->settings, config->settings);
+    if (rc < 0)
+        belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+    if (rc < 0 || begin(job, err) < 0) {
         belay__wire__job_open__free_unpacked(launch, NULL);
         return -1;
     }
     job->launch = launch;
-    if (config->interval_ms || config->mtbf_ms)
-        copy_pace(recorded, config);
-    keep_if_zero(&recorded->memory_limit_bytes, config->memory_limit_bytes);
-    keep_if_zero(&recorded->retention_ms, config->retention_ms);
-    keep_if_zero(&recorded->undo_limit_bytes, config->undo_limit_bytes);
-    keep_if_zero(&recorded->undo_total_bytes, config->undo_total_bytes);
-    keep_if_empty(&recorded->tracker, config->tracker);
-    keep_if_empty(&recorded->policy, config->policy);
-    recorded->max_restarts = config->max_restarts;
     recorded->arbiter_pid = config->arbiter_pid;
     job->leaves_files = config->leave_files;
     timer_stop(job->retention);
-    record_remove_status(job->agent, job->name);
+    status_file_remove(job->agent->rundir, job->name);
     return 0;
 }
 
@@ -131,17 +125,9 @@ void job_launch_worked(struct job *job)
     Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
     if (!launch)
         return;
-    copy_pace(launch, recorded);
-    launch->memory_limit_bytes = recorded->memory_limit_bytes;
-    launch->retention_ms = recorded->retention_ms;
-    launch->undo_limit_bytes = recorded->undo_limit_bytes;
-    launch->undo_total_bytes = recorded->undo_total_bytes;
-    if (launch->undo_dir != protobuf_c_empty_string) /* files are where they were */
-        free(launch->undo_dir);
-    launch->undo_dir = (char *)protobuf_c_empty_string;
-    keep_if_empty(&launch->undo_dir, recorded->undo_dir);
-    keep_if_empty(&launch->tracker, recorded->tracker);
-    keep_if_empty(&launch->policy, recorded->policy);
+    Belay__Wire__JobSettings *settings = launch->settings;
+    launch->settings = recorded->settings;
+    recorded->settings = settings;
     job->config = launch;
     job->launch = NULL;
     belay__wire__job_open__free_unpacked(recorded, NULL);
@@ -164,7 +150,8 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
-    if (job->config && undo_folder_of(agent->rundir, job->config->undo_dir, name, &job->undo, err) < 0) {
+    if (job->config &&
+        undo_folder_of(agent->rundir, job->config->settings->undo_dir, name, &job->undo, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -350,30 +337,6 @@ static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config)
     return copy;
 }
 
-static void copy_pace(Belay__Wire__JobOpen *to, const Belay__Wire__JobOpen *from)
-{
-    to->interval_ms = from->interval_ms;
-    to->mtbf_ms = from->mtbf_ms;
-    to->duty_percent = from->duty_percent;
-}
-
-static void keep_if_zero(uint64_t *setting, uint64_t given)
-{
-    if (given)
-        *setting = given;
-}
-
-/* Texts of messages, which own them. The empty text is static. */
-static void keep_if_empty(char **setting, const char *given)
-{
-    char *copy = given && *given ? strdup(given) : NULL;
-    if (!copy)
-        return;
-    if (*setting != protobuf_c_empty_string)
-        free(*setting);
-    *setting = copy;
-}
-
 /* It has not worked; the recorded one stays. */
 static void drop_launch(struct job *job)
 {
@@ -409,7 +372,7 @@ static void on_retention_over(void *context)
 
 static uint64_t retention_ms(const struct job *job)
 {
-    return job->config->retention_ms ? job->config->retention_ms : JOB_RETENTION_MS;
+    return job->config->settings->retention_ms ? job->config->settings->retention_ms : JOB_RETENTION_MS;
 }
 
 /* If the agent is killed, the keeper keeps everything as long as the longest retention asks for. */

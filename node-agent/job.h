@@ -14,6 +14,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/job_name.h"
 #include "node-agent/agent.h"
 #include "node-agent/history.h"
 #include "node-agent/parcels.h"
@@ -23,7 +24,6 @@
 #include "node-agent/undo/undo.h"
 #include "node-agent/verdict.h"
 
-#define JOB_NAME_BYTES 65
 #define JOB_MESSAGE_BYTES 512
 #define JOB_RETENTION_MS 3600000u
 #define JOB_AGENT_LOST "the agent was lost" /* why a launch was ended, if its arbiter says so */
@@ -88,9 +88,6 @@ struct job {
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */
 };
-
-/* Whether a name is allowed: [A-Za-z0-9._-], at most 64 characters, no leading '.'. */
-bool job_name_is_valid(const char *name);
 
 /*
  * Open a new job; an ended one of that name is forgotten with its images. config is copied. NULL with err

@@ -285,9 +285,9 @@ static void do_strobe(struct line *line, const struct coord_action *action)
         .line = line->number,
         .memories = line->memories,
         .count = line->count,
-        .room_bytes = store_room(line->job->store, line->job->config->memory_limit_bytes),
+        .room_bytes = store_room(line->job->store, line->job->config->settings->memory_bytes),
     };
-    bool is_ahead = strcmp(line->job->config->policy, "sequential") != 0;
+    bool is_ahead = strcmp(line->job->config->settings->policy, "sequential") != 0;
     line->ahead = is_ahead ? line_ahead_start(&request, on_ahead, line) : NULL;
     if (!line->ahead)
         converge(line);
@@ -373,7 +373,7 @@ static void do_capture(struct line *line)
         .shared = line->shared,
         .wants_lost = !line->has_told_lost,
         .count = line->count,
-        .memory_limit_bytes = line->job->config->memory_limit_bytes,
+        .memory_limit_bytes = line->job->config->settings->memory_bytes,
     };
     line_settle(line); /* the former line: its ranks have long resumed, or they would not stand here */
     measure_parked(&line->measure, line->ranks, line->count);
@@ -460,7 +460,7 @@ static void on_copy_delay(void *context)
     struct line *line = context;
     if (!line->apply)
         line->copy = line_copy_start(line->job->agent->loop, line->job->store,
-                                     line->job->config->memory_limit_bytes, on_copied, line);
+                                     line->job->config->settings->memory_bytes, on_copied, line);
 }
 
 static void on_copied(void *context)

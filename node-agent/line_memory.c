@@ -16,7 +16,7 @@ struct memory **memories_create(struct job *job, struct rank *const *ranks, uint
     struct memory **memories = calloc(count, sizeof *memories);
     if (!memories)
         belay_error_set(err, ENOMEM, "out of memory");
-    if (store_check_start(job->store, job->config->memory_limit_bytes, &warning) < 0) {
+    if (store_check_start(job->store, job->config->settings->memory_bytes, &warning) < 0) {
         log_warning("job \"%s\": %s", job->name, warning.text);
         job_tell_text(job, warning.text);
     }
@@ -91,7 +91,7 @@ static struct memory *make(struct job *job, const struct rank *rank, struct bela
     const struct layout *layout = &rank_control(rank)->layout;
     uint64_t line = store_committed_line(job->store);
     int image = line ? store_image(job->store, rank_number(rank)) : -1;
-    const struct tracker_ops *ops = tracker_choose(job->config->tracker, err);
+    const struct tracker_ops *ops = tracker_choose(job->config->settings->tracker, err);
     struct memory *memory = NULL;
     if (ops)
         memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, err);

@@ -1,8 +1,7 @@
 #include "node-agent/record.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +12,12 @@
 
 #include "common/util/log.h"
 #include "common/wire/message.h"
+#include "common/wire/status_file.h"
 #include "node-agent/record.pb-c.h"
 #include "node-agent/status.h"
 
-#define PATH_BYTES 256
-
 static uint8_t *pack_record(const struct job *job, size_t *bytes);
 static int make_memfd(const uint8_t *bytes, size_t count);
-static uint8_t *read_all(int fd, size_t *count);
 
 int record_save(struct job *job, struct belay_error *err)
 {
@@ -93,161 +90,48 @@ static int make_memfd(const uint8_t *bytes, size_t count)
     return fd;
 }
 
-/* The whole file; the caller frees it. NULL with errno. */
-static uint8_t *read_all(int fd, size_t *count)
+/* What became of the job; -1 with errno. */
+static int write_status(const struct job *job)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return NULL;
-    if (st.st_size < 0 || (uint64_t)st.st_size > RECORD_MAX_BYTES) {
-        errno = EFBIG;
-        return NULL;
-    }
-    uint8_t *bytes = malloc((size_t)st.st_size + 1);
-    ssize_t got = bytes ? pread(fd, bytes, (size_t)st.st_size, 0) : -1;
-    if (got != (ssize_t)st.st_size) {
-        free(bytes);
-        return NULL;
-    }
-    *count = (size_t)got;
-    return bytes;
-}
-
-static void status_path(const struct agent *agent, const char *job, const char *suffix, char *path,
-                        size_t room)
-{
-    snprintf(path, room, "%s/jobs/%s.status%s", agent->rundir, job, suffix);
-}
-
-/* Without records there is no folder of them. */
-static void remove_folder(const struct agent *agent)
-{
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/jobs", agent->rundir);
-    rmdir(path); /* fails while others are there */
-}
-
-/* All of it, or nothing. */
-static int write_file(const char *path, const uint8_t *bytes, size_t count)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -1;
-    ssize_t put = write(fd, bytes, count);
-    if (put >= 0 && put < (ssize_t)count)
-        errno = ENOSPC;
-    int code = errno, closed = close(fd); /* some file systems tell only now that there is no room */
-    if (put != (ssize_t)count)
-        errno = code;
-    return put == (ssize_t)count && closed == 0 ? 0 : -1;
-}
-
-/* Under a temporary name first, so that a reader sees a whole file or none. */
-static int write_status(const struct job *job, const char *path)
-{
-    char folder[PATH_BYTES], partial[PATH_BYTES];
     Belay__Wire__JobStatus *status = status_make(job);
-    size_t count = status ? belay__wire__job_status__get_packed_size(status) : 0;
-    uint8_t *bytes = status ? malloc(count + 1) : NULL;
-    if (bytes)
-        belay__wire__job_status__pack(status, bytes);
-    belay__wire__job_status__free_unpacked(status, NULL);
-    snprintf(folder, sizeof folder, "%s/jobs", job->agent->rundir);
-    mkdir(folder, 0700);
-    status_path(job->agent, job->name, ".partial", partial, sizeof partial);
-    int rc = bytes && write_file(partial, bytes, count) == 0 ? rename(partial, path) : -1, code = errno;
-    free(bytes);
-    if (rc < 0) {
-        unlink(partial);
-        remove_folder(job->agent);
+    if (!status) {
+        errno = ENOMEM;
+        return -1;
     }
+    int rc = status_file_write(job->agent->rundir, status), code = errno;
+    belay__wire__job_status__free_unpacked(status, NULL);
     errno = code;
     return rc;
 }
 
 void record_write_status(struct job *job)
 {
-    char path[PATH_BYTES], text[PATH_BYTES + 200];
-    status_path(job->agent, job->name, "", path, sizeof path);
-    if (write_status(job, path) == 0)
+    char text[512];
+    if (write_status(job) == 0)
         return;
-    snprintf(text, sizeof text, "what became of job \"%s\" cannot be written to %s: %s", job->name, path,
-             strerror(errno));
+    snprintf(text, sizeof text, "what became of job \"%s\" cannot be written below %.200s: %s", job->name,
+             job->agent->rundir, strerror(errno));
     log_warning("%s", text);
     job_tell_text(job, text);
 }
 
-Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char *job)
-{
-    char path[PATH_BYTES];
-    size_t count;
-    if (!job_name_is_valid(job)) {
-        errno = ENOENT;
-        return NULL;
-    }
-    status_path(agent, job, "", path, sizeof path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return NULL;
-    uint8_t *bytes = read_all(fd, &count);
-    close(fd);
-    if (!bytes)
-        return NULL;
-    Belay__Wire__JobStatus *status = belay__wire__job_status__unpack(NULL, count, bytes);
-    free(bytes);
-    if (status && !strcmp(status->job, job))
-        return status;
-    belay__wire__job_status__free_unpacked(status, NULL);
-    errno = EBADMSG;
-    return NULL;
-}
-
-bool record_remove_status(const struct agent *agent, const char *job)
-{
-    char path[PATH_BYTES];
-    status_path(agent, job, "", path, sizeof path);
-    bool was_there = unlink(path) == 0;
-    remove_folder(agent);
-    return was_there;
-}
-
-static void remove_if_old(void *context, const char *job)
+static int remove_if_old(void *context, const char *job)
 {
     struct agent *agent = context;
-    char path[PATH_BYTES];
+    char path[PATH_MAX];
     struct timespec now;
     struct stat st;
-    status_path(agent, job, "", path, sizeof path);
     clock_gettime(CLOCK_REALTIME, &now);
-    if (job_find(agent, job) || stat(path, &st) < 0 || now.tv_sec < st.st_mtim.tv_sec ||
+    if (job_find(agent, job) || status_file_path(path, sizeof path, agent->rundir, job, "") < 0 ||
+        stat(path, &st) < 0 || now.tv_sec < st.st_mtim.tv_sec ||
         (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) < agent->record_age_ms / 1000)
-        return;
+        return 0;
     log_info("job \"%s\": its record is old enough to go", job);
-    record_remove_status(agent, job);
+    status_file_remove(agent->rundir, job);
+    return 0;
 }
 
 void record_remove_old(struct agent *agent)
 {
-    record_each_status(agent, remove_if_old, agent);
-}
-
-void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),
-                        void *context)
-{
-    static const char suffix[] = ".status";
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/jobs", agent->rundir);
-    struct dirent **names;
-    int count = scandir(path, &names, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
-        char *name = names[i]->d_name;
-        size_t length = strlen(name);
-        if (length >= sizeof suffix && !strcmp(name + length - (sizeof suffix - 1), suffix)) {
-            name[length - (sizeof suffix - 1)] = '\0';
-            each(context, name);
-        }
-        free(names[i]);
-    }
-    if (count >= 0)
-        free(names);
+    status_file_each(agent->rundir, remove_if_old, agent);
 }

@@ -2,7 +2,7 @@
  * record.h - what outlives the agent: job records in the keeper, and the status files of ended jobs.
  *
  * In the keeper, under JOB/job: a memfd with a JobRecord, replaced at each change. In the run directory,
- * jobs/JOB.status: a JobStatus of an ended job, for tools that ask when no agent runs.
+ * a status file (common/wire/status_file.h) of an ended job, for tools that ask when no agent runs.
  */
 #ifndef BELAY_NODE_AGENT_RECORD_H
 #define BELAY_NODE_AGENT_RECORD_H
@@ -33,17 +33,7 @@ int record_adopt(struct agent *agent, struct belay_error *err);
 /* Write the status file of an ended job. A failure is logged, and told to the arbiter. */
 void record_write_status(struct job *job);
 
-/* The status file's content; belay__wire__job_status__free_unpacked() it. NULL with errno (ENOENT). */
-Belay__Wire__JobStatus *record_read_status(const struct agent *agent, const char *job);
-
-/* Returns whether there was one. */
-bool record_remove_status(const struct agent *agent, const char *job);
-
 /* Remove the status files that are older than the agent wants them; those of jobs that it holds stay. */
 void record_remove_old(struct agent *agent);
-
-/* Call each() with the name of every job that has a status file. */
-void record_each_status(const struct agent *agent, void (*each)(void *context, const char *job),
-                        void *context);
 
 #endif

@@ -47,8 +47,8 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_inode = job->undo.id.inode;
     welcome.undo_birth_ns = job->undo.id.birth_ns;
     welcome.undo_limit_bytes =
-        job->config->undo_limit_bytes ? job->config->undo_limit_bytes : UNDO_LIMIT_BYTES;
-    welcome.undo_total_bytes = job->config->undo_total_bytes;
+        job->config->settings->undo_limit_bytes ? job->config->settings->undo_limit_bytes : UNDO_LIMIT_BYTES;
+    welcome.undo_total_bytes = job->config->settings->undo_total_bytes;
     welcome.kernel_ids = restore_line ? list_ids(job, &welcome.n_kernel_ids) : NULL;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;

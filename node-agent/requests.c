@@ -89,20 +89,15 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         connection_reply_error(connection, err.code, err.text);
         return;
     }
+    if (!is_running && !hello->settings) {
+        connection_reply_error(connection, EINVAL, "a rank without a job tells its settings");
+        return;
+    }
     if (!is_running) {
         Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
         char *argv[] = {hello->program};
         open.job = hello->job;
-        open.interval_ms = hello->interval_ms;
-        open.mtbf_ms = hello->mtbf_ms;
-        open.duty_percent = hello->duty_percent;
-        open.memory_limit_bytes = hello->memory_limit_bytes;
-        open.undo_limit_bytes = hello->undo_limit_bytes;
-        open.undo_total_bytes = hello->undo_total_bytes;
-        open.undo_dir = hello->undo_dir;
-        open.tracker = hello->tracker;
-        open.policy = hello->policy;
-        open.retention_ms = hello->retention_ms;
+        open.settings = hello->settings;
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);

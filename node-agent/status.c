@@ -28,8 +28,8 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->ranks = job->ranks;
     status->restarts = job->restarts;
     status->restarts_from_start = job->restarts_from_start;
-    status->interval_ms = job->config->interval_ms;
-    status->mtbf_ms = job->config->mtbf_ms;
+    status->interval_ms = job->config->settings->interval_ms;
+    status->mtbf_ms = job->config->settings->mtbf_ms;
     status->line_cost_ms = job->line_cost_ms;
     status->newest_line = newest ? newest->line : 0;
     status->held_bytes = store_held_bytes(job->store);

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "common/util/array.h"
+#include "common/wire/status_file.h"
 #include "node-agent/epoch.h"
 #include "node-agent/job.h"
 #include "node-agent/line.h"
@@ -26,7 +27,7 @@ static struct job *running_job(struct agent *agent, const char *name, struct bel
 static void set_unknown(const char *name, struct belay_error *err);
 static void list_one(struct listing *listing, Belay__Wire__JobStatus *status);
 static bool clean_one(struct agent *agent, const char *name);
-static void clean_recorded(void *context, const char *name);
+static int clean_recorded(void *context, const char *name);
 
 void take_checkpoint(struct agent *agent, struct connection *connection, const Belay__Wire__Checkpoint *wish)
 {
@@ -52,7 +53,7 @@ void take_status(struct agent *agent, struct connection *connection, const Belay
         return;
     }
     reply.body_case = BELAY__WIRE__REPLY__BODY_STATUS;
-    reply.status = job ? status_make(job) : record_read_status(agent, query->job);
+    reply.status = job ? status_make(job) : status_file_read(agent->rundir, query->job);
     if (!reply.status) {
         set_unknown(query->job, &err);
         connection_reply_error(connection, err.code, err.text);
@@ -132,7 +133,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         HASH_ITER(hh, agent->jobs, job, next)
         if (!job_is_running(job) || job->is_abandoned)
             count += clean_one(agent, job->name);
-        record_each_status(agent, clean_recorded, &names);
+        status_file_each(agent->rundir, clean_recorded, &names);
         count += (uint32_t)names.count + undo_clean_others(agent->rundir, is_known, agent);
     }
     reply_done(connection, count, "");
@@ -158,7 +159,7 @@ static struct job *running_job(struct agent *agent, const char *name, struct bel
     struct job *job = job_find(agent, name);
     if (job && job_is_running(job))
         return job;
-    Belay__Wire__JobStatus *status = job ? NULL : record_read_status(agent, name);
+    Belay__Wire__JobStatus *status = job ? NULL : status_file_read(agent->rundir, name);
     if (job || status)
         belay_error_set(err, ESRCH, "job \"%.64s\" has ended", name);
     else
@@ -187,7 +188,7 @@ static void list_one(struct listing *listing, Belay__Wire__JobStatus *status)
 static bool clean_one(struct agent *agent, const char *name)
 {
     struct job *job = job_find(agent, name);
-    bool was_recorded = job_name_is_valid(name) && record_remove_status(agent, name);
+    bool was_recorded = job_name_is_valid(name) && status_file_remove(agent->rundir, name) == 0;
     bool has_left = !job && job_name_is_valid(name) && undo_clean(agent->rundir, name);
     if (job)
         job->owes_files = false;
@@ -198,10 +199,11 @@ static bool clean_one(struct agent *agent, const char *name)
     return job || was_recorded || has_left;
 }
 
-static void clean_recorded(void *context, const char *name)
+static int clean_recorded(void *context, const char *name)
 {
     struct listing *names = context;
     struct job *job = job_find(names->agent, name);
     if ((!job || !job_is_running(job)) && clean_one(names->agent, name))
         names->count++;
+    return 0;
 }

@@ -144,7 +144,10 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
         opened.argv = empty;
         opened.n_argv = lies("empty-word") ? 1 : 0;
         opened.newest_line = open->restart ? 7 : 0;
-        opened.max_restarts = open->max_restarts;
+        opened.settings = open->settings;
+        if (!opened.settings->has_max_restarts) /* a restart, which is told what is recorded */
+            opened.settings->max_restarts = 3;
+        opened.settings->has_max_restarts = true;
         message.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
         message.job_opened = &opened;
     }

@@ -192,6 +192,22 @@ static void test_streams_are_left(void **state)
     assert_false(launch_line_leaves_input(script));
 }
 
+static void test_name(void **state)
+{
+    (void)state;
+    static char *const lines[][12] = {
+        {"mpirun", "-x", "A=b", "--mca", "a", "b", "-n", "4", "/usr/bin/heat", "--steps", NULL},
+        {"/usr/bin/mpiexec", "--map-by", "core", "heat", ":", "-n", "1", "other", NULL},
+        {"srun", "-n", "4", "--mpi=pmix", "./heat", "-n", "3", NULL},
+        {"./heat", NULL},
+        {"mpirun", "-n", "4", "--stdin", "all", "heat", NULL},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        assert_string_equal(launch_line_name(lines[i]), "heat");
+    assert_string_equal(launch_line_name((char *[]){"mpirun", "-n", NULL}), "mpirun");
+    assert_string_equal(launch_line_name((char *[]){"srun", "-n", NULL}), "srun");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_streams_are_left),
         cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_name),
     };
     return cmocka_run_group_tests_name("launch_line", tests, NULL, NULL);
 }

@@ -75,30 +75,11 @@ static void test_refused(void **state)
     expect_refused(&with_job, (char *[]){"status", "../x", NULL}, true, "cannot be a job's name");
 }
 
-static void test_job_names(void **state)
-{
-    (void)state;
-    static const char *const good[] = {"heat", "heat-1", "a.b_c", "1", "X", "_a"};
-    static const char *const bad[] = {"", ".", "..", "-a", ".a", "a/b", "a b", "a\n", "\xc3\xa4"};
-    char name[JOB_NAME_MAX + 2];
-    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        assert_int_equal(job_name_check(good[i], NULL), 0);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (job_name_check(bad[i], NULL) == 0)
-            fail_msg("'%s' was taken as a job's name", bad[i]);
-    memset(name, 'a', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
-    assert_int_equal(job_name_check(name, NULL), -1);
-    name[JOB_NAME_MAX] = '\0';
-    assert_int_equal(job_name_check(name, NULL), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_job_names),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

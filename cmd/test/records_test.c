@@ -14,11 +14,15 @@
 
 #include <cmocka.h>
 
+#include "common/wire/status_file.h"
+
 static char rundir[] = "/tmp/belay-records-XXXXXX";
 
 static void write_file(const char *name, const void *bytes, size_t count)
 {
     char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/jobs", rundir);
+    mkdir(path, 0700); /* it goes with the last record */
     snprintf(path, sizeof path, "%s/jobs/%s", rundir, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
@@ -42,11 +46,7 @@ static void write_record(const char *job, const char *state)
 static int set_up(void **state)
 {
     (void)state;
-    char path[PATH_MAX];
-    if (!mkdtemp(rundir))
-        return -1;
-    snprintf(path, sizeof path, "%s/jobs", rundir);
-    return mkdir(path, 0700);
+    return mkdtemp(rundir) ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -94,7 +94,7 @@ static void test_unknown_and_damaged(void **state)
     assert_int_equal(record_remove(rundir, "bad", NULL), 0);
 }
 
-static int count_job(const char *job, void *context)
+static int count_job(void *context, const char *job)
 {
     assert_true(!strcmp(job, "a") || !strcmp(job, "a.b"));
     ++*(int *)context;
@@ -109,14 +109,14 @@ static void test_visit_sees_records_only(void **state)
     write_record("a", "finished");
     write_record("a.b", "failed");
     write_file("a.log", "x", 1);
-    assert_int_equal(records_visit(rundir, count_job, &count), 0);
+    assert_int_equal(status_file_each(rundir, count_job, &count), 0);
     assert_int_equal(count, 2);
     assert_int_equal(record_remove(rundir, "a", NULL), 0);
     expect_state("a.b", "failed");
     assert_int_equal(record_remove(rundir, "a.b", NULL), 0);
     snprintf(path, sizeof path, "%s/jobs/a.log", rundir);
     unlink(path);
-    assert_int_equal(records_visit("/nonexistent", count_job, &count), 0);
+    assert_int_equal(status_file_each("/nonexistent", count_job, &count), 0);
 }
 
 int main(void)

@@ -14,6 +14,7 @@ static const struct conf_setting settings[CONF_END] = {
     [CONF_NAME] =
         {
             .name = "name",
+            .letter = 'n',
             .variable = "BELAY_NAME",
             .argument = "JOB",
             .unit = CONF_UNIT_TEXT,
@@ -22,6 +23,7 @@ static const struct conf_setting settings[CONF_END] = {
     [CONF_INTERVAL] =
         {
             .name = "interval",
+            .letter = 'i',
             .variable = "BELAY_INTERVAL",
             .argument = "T",
             .unit = CONF_UNIT_TIME,
@@ -113,7 +115,7 @@ static const struct conf_setting settings[CONF_END] = {
             .name = "undo-dir",
             .variable = "BELAY_UNDO_DIR",
             .argument = "DIR",
-            .unit = CONF_UNIT_TEXT,
+            .unit = CONF_UNIT_FOLDER,
             .help = "Directory where they are kept (default: in the run directory); on the files' own file "
                     "system, removed and replaced files are kept without copying",
         },

@@ -36,14 +36,16 @@ enum conf_unit {
     CONF_UNIT_TIME, /* values in milliseconds */
     CONF_UNIT_SIZE, /* values in bytes */
     CONF_UNIT_COUNT,
+    CONF_UNIT_FOLDER, /* a text: the path of a directory that exists */
 };
 
 struct conf_setting {
     const char *name;     /* of the long option, without dashes */
+    char letter;          /* of the short option; 0: none */
     const char *variable; /* of the environment */
     const char *argument; /* what help calls the value: "T", "N" */
     enum conf_unit unit;
-    uint64_t min, max;     /* in the unit's base; unused for text */
+    uint64_t min, max;     /* in the unit's base; unused for texts */
     const char *fallback;  /* the default as a user would write it; NULL: none */
     const char *zero_hint; /* not NULL: 0 is refused with this advice */
     const char *help;      /* one sentence */

@@ -19,6 +19,7 @@
 #include "common/wire/client.h"
 #include "common/wire/descriptor.h"
 #include "common/wire/rundir.h"
+#include "common/wire/settings.h"
 #include "common/wire/streams.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/identity.h"
@@ -84,31 +85,13 @@ static void make_name(const char *program, char *name, size_t bytes)
 /* An arbiter has told the agent all but name and epoch; without one, the environment says the rest. */
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
-    const char *epoch = getenv("BELAY_EPOCH"), *undo_dir = conf_text(CONF_UNDO_DIR, NULL),
-               *tracker = conf_text(CONF_TRACKER, NULL), *policy = conf_text(CONF_POLICY, NULL);
-    struct conf_pace pace;
+    const char *epoch = getenv("BELAY_EPOCH");
     hello->job = getenv("BELAY_NAME");
     if (!hello->job)
         hello->job = name;
     if (epoch)
         return parse_number("BELAY_EPOCH", epoch, &hello->epoch, err);
-    if (undo_dir)
-        hello->undo_dir = (char *)(uintptr_t)undo_dir; /* only read */
-    if (tracker)
-        hello->tracker = (char *)(uintptr_t)tracker;
-    if (policy)
-        hello->policy = (char *)(uintptr_t)policy;
-    if (conf_pace(NULL, NULL, NULL, &pace, err))
-        return -1;
-    hello->interval_ms = pace.interval_ms;
-    hello->mtbf_ms = pace.mtbf_ms;
-    hello->duty_percent = pace.duty_percent;
-    return conf_number(CONF_MEMORY, NULL, &hello->memory_limit_bytes, err) ||
-                   conf_number(CONF_RETENTION, NULL, &hello->retention_ms, err) ||
-                   conf_number(CONF_UNDO_LIMIT, NULL, &hello->undo_limit_bytes, err) ||
-                   conf_number(CONF_UNDO_TOTAL, NULL, &hello->undo_total_bytes, err)
-               ? -1
-               : 0;
+    return settings_read(hello->settings, NULL, true, err);
 }
 
 /* The folder that the agent has made, not one that somebody has put in its place. */
@@ -238,8 +221,10 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     uint8_t digest[IDENTITY_BYTES];
     char text[2 * PATH_MAX + 256], name[64];
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     rank->image_fd = -1;
     make_name(program, name, sizeof name);
+    hello.settings = &settings;
     if (identity_of(program, digest, text, sizeof text, err) || settings_from_environment(&hello, name, err))
         return -1;
     hello.rank = rank->rank;
@@ -252,5 +237,7 @@ int rank_hello(struct rank *rank, const char *program, const char *belayd, struc
     hello.identity.len = sizeof digest;
     hello.identity_text = text;
     hello.layout_version = LAYER_LAYOUT_VERSION;
-    return call_hello(rank, &hello, belayd, err);
+    int rc = call_hello(rank, &hello, belayd, err);
+    settings_release(&settings);
+    return rc;
 }

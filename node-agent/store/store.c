@@ -8,10 +8,9 @@
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "common/wire/job_name.h"
 #include "common/wire/streams.h"
 #include "node-agent/store/room.h"
-
-#define JOB_NAME_BYTES 65
 
 /* An image or delta of one rank. */
 struct held {

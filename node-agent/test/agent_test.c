@@ -206,10 +206,13 @@ static void reopen(char *program, uint64_t interval_ms, const char *recorded_pro
                    uint64_t recorded_interval_ms)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     char *argv[] = {"mpirun", program};
     open.job = "job";
     open.restart = true;
-    open.interval_ms = interval_ms;
+    settings.has_interval_ms = interval_ms > 0;
+    settings.interval_ms = interval_ms;
+    open.settings = &settings;
     open.argv = argv;
     open.n_argv = program ? 2 : 0;
     open.cwd = program ? "/usr" : "";
@@ -217,7 +220,7 @@ static void reopen(char *program, uint64_t interval_ms, const char *recorded_pro
     const Belay__Wire__JobOpened *opened = reply->job_opened;
     assert_string_equal(opened->argv[opened->n_argv - 1], recorded_program);
     assert_string_equal(opened->cwd, strcmp(recorded_program, "./fake") ? "/usr" : "/tmp");
-    assert_int_equal(opened->interval_ms, recorded_interval_ms);
+    assert_int_equal(opened->settings->interval_ms, recorded_interval_ms);
     done_with(reply);
 }
 
@@ -247,6 +250,62 @@ static void test_launch_line_is_recorded_when_it_has_worked(void **state)
     close_job("failed", true);
 }
 
+/* Open it as a restart with no setting, and with one that it cannot have; check that it has those of the
+ * start. */
+static void check_settings_again(char *program)
+{
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings none = BELAY__WIRE__JOB_SETTINGS__INIT, other = none;
+    char *argv[] = {"mpirun", program};
+    open.job = "job";
+    open.restart = true;
+    open.settings = &other;
+    open.argv = argv;
+    open.n_argv = 2;
+    open.cwd = "/tmp";
+    other.undo_dir = "/";
+    must_fail(arbiter, REQUEST(JOB_OPEN), &open, "leave --undo-dir");
+    open.settings = &none;
+    Belay__Wire__Reply *reply = must(arbiter, REQUEST(JOB_OPEN), &open);
+    const Belay__Wire__JobSettings *settings = reply->job_opened->settings;
+    assert_string_equal(settings->undo_dir, rundir);
+    assert_string_equal(settings->policy, "sequential");
+    assert_int_equal(settings->max_restarts, 0);
+    assert_true(settings->has_max_restarts);
+    assert_int_equal(settings->retention_ms, 3600000);
+    done_with(reply);
+}
+
+static void test_settings_outlive_another_launch_line(void **state)
+{
+    (void)state;
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
+    char *argv[] = {"mpirun", "./fake"};
+    settings.has_max_restarts = settings.has_retention_ms = true;
+    settings.retention_ms = 3600000;
+    settings.undo_dir = rundir;
+    settings.policy = "sequential";
+    open.settings = &settings;
+    open.job = "job";
+    open.argv = argv;
+    open.n_argv = 2;
+    open.cwd = "/tmp";
+    done_with(must(arbiter, REQUEST(JOB_OPEN), &open));
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    close_job("lost", true);
+    for (uint64_t round = 0; round < 2; round++) {
+        check_settings_again("./same");
+        open_epoch(1);
+        start_ranks('r');
+        lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+        close_job("lost", round == 0);
+    }
+}
+
 static void test_memory_limit_outlives_another_launch_line(void **state)
 {
     (void)state;
@@ -269,6 +328,7 @@ static void test_bad_requests(void **state)
 {
     (void)state;
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
     Belay__Wire__StatusQuery query = BELAY__WIRE__STATUS_QUERY__INIT;
     Belay__Wire__EpochOpen epoch = BELAY__WIRE__EPOCH_OPEN__INIT;
@@ -278,6 +338,8 @@ static void test_bad_requests(void **state)
     must_fail(tool, REQUEST(STATUS), &query, "no job \"nobody\"");
     must_fail(tool, REQUEST(EPOCH_OPEN), &epoch, "has not opened");
     open.job = "../etc";
+    must_fail(arbiter, REQUEST(JOB_OPEN), &open, "settings");
+    open.settings = &settings;
     must_fail(arbiter, REQUEST(JOB_OPEN), &open, "cannot be a job's name");
     open.job = "nobody";
     open.restart = true;
@@ -287,9 +349,7 @@ static void test_bad_requests(void **state)
     open.restart = false;
     must_fail(tool, REQUEST(JOB_OPEN), &open, "running already");
     open.job = "";
-    char *argv[] = {"mpirun", "-x", "A=b", "-n", "4", "/usr/bin/heat", "--steps"};
-    open.argv = argv;
-    open.n_argv = 7;
+    open.program = "heat";
     Belay__Wire__Reply *reply = must(tool, REQUEST(JOB_OPEN), &open);
     assert_string_equal(reply->job_opened->job, "heat-1");
     done_with(reply);
@@ -323,6 +383,7 @@ int main(void)
         EACH(test_other_rank_count),
         EACH(test_launch_line_is_recorded_when_it_has_worked),
         EACH(test_memory_limit_outlives_another_launch_line),
+        EACH(test_settings_outlive_another_launch_line),
         EACH(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

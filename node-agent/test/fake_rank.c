@@ -218,6 +218,7 @@ static int say_hello(const struct fake_rank_plan *plan, int fds[5], unsigned *co
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     struct belay_error err;
     uint8_t identity[32];
     memset(identity, plan->identity, sizeof identity);
@@ -230,7 +231,9 @@ static int say_hello(const struct fake_rank_plan *plan, int fds[5], unsigned *co
     hello.identity = (ProtobufCBinaryData){.len = sizeof identity, .data = identity};
     hello.identity_text = "/usr/bin/fake (build-id 1234)";
     hello.layout_version = plan->layout_version;
-    hello.interval_ms = plan->interval_ms;
+    settings.has_interval_ms = plan->interval_ms > 0;
+    settings.interval_ms = plan->interval_ms;
+    hello.settings = &settings;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = &hello;
     sock = agent_connect(plan->rundir, NULL, &err); /* stays open for life */

@@ -151,12 +151,15 @@ int teardown(void **state)
 void open_job(uint64_t memory_limit_bytes, bool is_restart)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     char *argv[] = {"mpirun", "-n", "2", "./fake"};
     open.job = "job";
     open.argv = argv;
     open.n_argv = is_restart ? 0 : 4;
     open.cwd = is_restart ? "" : "/tmp";
-    open.memory_limit_bytes = memory_limit_bytes;
+    settings.has_memory_bytes = memory_limit_bytes > 0;
+    settings.memory_bytes = memory_limit_bytes;
+    open.settings = &settings;
     open.restart = is_restart;
     Belay__Wire__Reply *reply = must(arbiter, REQUEST(JOB_OPEN), &open);
     assert_string_equal(reply->job_opened->job, "job");

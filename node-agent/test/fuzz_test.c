@@ -80,6 +80,7 @@ static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind,
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     Belay__Wire__EpochOpen epoch = BELAY__WIRE__EPOCH_OPEN__INIT;
     Belay__Wire__LaunchEnded ended = BELAY__WIRE__LAUNCH_ENDED__INIT;
     Belay__Wire__JobClose end = BELAY__WIRE__JOB_CLOSE__INIT;
@@ -89,13 +90,16 @@ static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind,
     hello.ranks = 2;
     hello.program = "/usr/bin/fake";
     hello.identity = (ProtobufCBinaryData){sizeof identity, identity};
-    hello.interval_ms = fuzz_below(fuzz, 3);
+    settings.has_interval_ms = settings.has_mtbf_ms = settings.has_duty_cycle = true;
+    settings.interval_ms = fuzz_below(fuzz, 3);
+    settings.mtbf_ms = fuzz_below(fuzz, 2);
+    settings.duty_cycle = 50;
+    hello.settings = fuzz_below(fuzz, 4) ? &settings : NULL;
+    open.settings = fuzz_below(fuzz, 8) ? &settings : NULL;
     open.argv = open.environment = words;
     open.n_argv = open.n_environment = 4;
     open.cwd = "no folder of this name";
     open.restart = !fuzz_below(fuzz, 4);
-    open.mtbf_ms = fuzz_below(fuzz, 2);
-    open.duty_percent = 50;
     ended.wait_status = 9;
     end.final_state = "lost";
     end.keep_images = true;
@@ -332,11 +336,13 @@ static size_t pack_record(uint8_t *to)
 {
     Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
     Belay__Wire__JobOpen config = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     Belay__Wire__JobStatus status = BELAY__WIRE__JOB_STATUS__INIT;
     Belay__Wire__EpochStatus epoch = BELAY__WIRE__EPOCH_STATUS__INIT, *history[] = {&epoch};
     Belay__Wire__LineStatus line = BELAY__WIRE__LINE_STATUS__INIT, *lines[] = {&line};
     char *words[] = {"mpirun", "-n", "2", "./fake"};
     config.job = status.job = "job";
+    config.settings = &settings;
     config.argv = status.argv = words;
     config.n_argv = status.n_argv = 4;
     config.cwd = "/tmp";
@@ -437,6 +443,7 @@ static bool take_up(const char *belayd)
 {
     struct belay_error err;
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     arbiter = agent_connect(rundir, belayd, &err);
     if (arbiter < 0)
         fail_msg("%s", err.text);
@@ -447,6 +454,7 @@ static bool take_up(const char *belayd)
     done_with(reply);
     open.job = "job";
     open.restart = true;
+    open.settings = &settings;
     reply = call(arbiter, REQUEST(JOB_OPEN), &open, &err);
     bool is_there = reply;
     done_with(reply);

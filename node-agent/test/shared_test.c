@@ -481,8 +481,10 @@ static void plan_unreadable(void)
         for (;;)
             pause();
     }
-    if (maps_read(rank, &source, &maps, &err) < 0)
+    if (maps_read(rank, &source, &maps, &err) < 0) {
+        kill(rank, SIGKILL);
         _exit(3);
+    }
     struct shared_rank ranks[] = {{rank, &maps, (uint64_t)notes, 1}};
     struct shared_request request = {
         .shared = shared_create(NULL, -1, 0, &err), .image = -1, .ranks = ranks, .count = 1};
@@ -491,6 +493,8 @@ static void plan_unreadable(void)
                       strstr(err.text, "/memfd:hidden") && !strcmp(err.text, shared_complaint(capture));
     if (!is_refused)
         fprintf(stderr, "%s\n", err.text);
+    kill(rank, SIGKILL);
+    waitpid(rank, NULL, 0);
     _exit(is_refused ? 0 : 1);
 }
 
