@@ -4,40 +4,31 @@
 
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
+#include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
 
 static void strobe(struct world *world, uint32_t node, uint64_t line);
 static void set_targets(struct world *world, uint32_t node, const struct message *message);
 static void stop(struct world *world, uint32_t node);
 static void begin_capture(struct world *world, uint32_t node);
-static void protect(struct world *world, uint32_t node);
-static void commit(struct world *world, uint32_t node);
 static void abort_line(struct world *world, uint32_t node);
 static void say_clocks(struct world *world, uint32_t node, bool is_first);
 static void say_reports(struct world *world, uint32_t node, bool is_for_all);
 static bool is_news(const struct control_page *page, const struct control_page *reported);
 static void say_report(struct world *world, uint32_t node, uint32_t rank);
 static void say_parked(struct world *world, uint32_t node);
-static void say_protected(struct world *world, uint32_t node);
 static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type);
 static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank);
 static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank,
                  uint32_t longest_us);
 
-void agent_take_action(struct world *world, uint32_t node, const struct message *message)
+void agent_obey(struct world *world, uint32_t node, enum coord_action_type order,
+                const struct message *message)
 {
-    struct agent *agent = &world->nodes[node].agent;
-    enum coord_action_type type = message->action.type;
-
-    if (agent->epoch != message->epoch || !agent->is_serving)
-        return;
-    if (type == COORD_ACTION_STROBE)
+    switch (order) {
+    case COORD_ACTION_STROBE:
         strobe(world, node, message->line);
-    if (message->line != agent->line)
-        return;
-    if (type != COORD_ACTION_ABORT && rng_chance(&world->rng, world->abort_per_mille))
-        agent_say(world, node, COORD_EVENT_ABORT);
-    switch (type) {
+        break;
     case COORD_ACTION_TARGETS:
         set_targets(world, node, message);
         break;
@@ -47,18 +38,17 @@ void agent_take_action(struct world *world, uint32_t node, const struct message 
     case COORD_ACTION_CAPTURE:
         begin_capture(world, node);
         break;
-    case COORD_ACTION_PROTECT:
-        protect(world, node);
-        break;
     case COORD_ACTION_COMMIT:
-        commit(world, node);
+        push(world, node, EVENT_APPLY, 0, 300);
         break;
     case COORD_ACTION_ABORT:
         abort_line(world, node);
-        break;
+        return;
     default:
         break;
     }
+    if (rng_chance(&world->rng, world->abort_per_mille)) /* something of it has failed */
+        agent_say(world, node, COORD_EVENT_ABORT, message->line);
 }
 
 void agent_notice(struct world *world, uint32_t node)
@@ -74,76 +64,72 @@ void agent_notice(struct world *world, uint32_t node)
         say_parked(world, node);
 }
 
-/* Take the changed pages, let the rank go on. */
+/* Take the changed pages, let the rank go on. The first time there is no image that they could change. */
 void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t line)
 {
     struct agent *agent = &world->nodes[node].agent;
+    const struct image *image = &world->nodes[node].keeper.images[index];
     struct staging *staging = &world->nodes[node].keeper.staging[index];
     struct rank *rank = local_rank(world, agent, index);
 
-    if (agent->line != line || !agent->is_serving || !(agent->to_capture >> index & 1) || !rank)
+    if (agent->line != line || !agent->is_serving || !rank)
         return;
-    *staging = (struct staging){.line = line, .epoch = agent->epoch, .upper = rank->upper};
-    staging->mask = rank->dirty | agent->folded[index];
+    *staging = (struct staging){.line = line, .base_line = image->line, .upper = rank->upper};
+    staging->mask = image->line ? rank->dirty | agent->folded[index] : 0xff;
     for (uint32_t page = 0; page < PAGES; page++)
         if (staging->mask >> page & 1)
             staging->pages[page] = rank->pages[page];
     rank->dirty = 0;
     agent->folded[index] = 0;
     agent->captured |= (uint8_t)(1u << index);
-    agent->to_capture &= (uint8_t) ~(1u << index);
     rank_resume(world, world_run_of(world, agent->epoch), index);
-    if (agent->to_capture == 0)
-        agent_say(world, node, COORD_EVENT_CAPTURED);
+    member_host_captured(world, node, line, index);
 }
 
-/* Data of a line that is over, or of an epoch that is, are not wanted. */
-void agent_take_data(struct world *world, uint32_t node, const struct message *message)
+/* What is staged, or the image that it would become. */
+void agent_send_data(struct world *world, uint32_t node, const struct member_action *action)
 {
-    struct agent *agent = &world->nodes[node].agent;
-    struct message answer = {.type = MESSAGE_DATA_HELD,
-                             .from = node,
-                             .to = message->from,
-                             .epoch = message->epoch,
-                             .line = message->line,
-                             .rank = message->rank};
+    const struct keeper *keeper = &world->nodes[node].keeper;
+    struct message message = {.type = MESSAGE_DATA,
+                              .from = node,
+                              .to = action->peer,
+                              .epoch = action->epoch,
+                              .line = action->line,
+                              .rank = action->rank};
 
-    if (agent->epoch != message->epoch || !agent->is_serving || agent->line != message->line)
-        return;
-    world->nodes[node].keeper.staging[message->rank] = message->data;
-    link_send(world, &answer);
-}
-
-void agent_take_data_held(struct world *world, uint32_t node, const struct message *message)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    if (agent->epoch != message->epoch || !agent->is_serving || agent->line != message->line ||
-        agent->to_protect == 0)
-        return;
-    agent->to_protect &= (uint8_t) ~(1u << message->rank);
-    if (agent->to_protect == 0)
-        say_protected(world, node);
+    message.data = keeper->staging[action->rank];
+    if (action->is_whole) {
+        for (uint32_t page = 0; page < PAGES; page++)
+            if (!(message.data.mask >> page & 1))
+                message.data.pages[page] = keeper->images[action->rank].pages[page];
+        message.data.mask = 0xff;
+        message.data.base_line = 0;
+    }
+    link_send(world, &message);
 }
 
 void agent_apply(struct world *world, uint32_t node, uint64_t line)
 {
-    struct agent *agent = &world->nodes[node].agent;
-
-    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
-        agent_apply_rank(world, &world->nodes[node].keeper, rank, line);
-    if (agent->epoch != 0 && agent->is_serving && agent->line == line) {
-        agent_say(world, node, COORD_EVENT_COMMITTED);
-        agent->line = 0;
-    }
+    agent_apply_all(world, node, line);
+    member_host_applied(world, node, line);
 }
 
+void agent_apply_all(struct world *world, uint32_t node, uint64_t line)
+{
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        agent_apply_rank(world, &world->nodes[node].keeper, rank, line);
+}
+
+/* A delta whose base is not here is left as it is: nobody takes it for an image (holding_has()). */
 void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank, uint64_t line)
 {
+    const struct holding holding = check_holding(keeper, rank);
     struct staging *staging = &keeper->staging[rank];
     struct image *image = &keeper->images[rank];
 
     if (line == 0 || staging->line != line)
+        return;
+    if (!holding_has(&holding, line) && world->mutation != MUTATION_BLIND_DELTA)
         return;
     for (uint32_t page = 0; page < PAGES; page++)
         if (staging->mask >> page & 1)
@@ -154,26 +140,24 @@ void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank,
     check_image(world, rank, image);
 }
 
-void agent_say(struct world *world, uint32_t node, enum coord_event_type type)
+void agent_say(struct world *world, uint32_t node, enum coord_event_type type, uint64_t line)
 {
     struct message message = to_coordinator(&world->nodes[node].agent, node, type);
 
+    message.line = message.said.event.line = line;
     link_send(world, &message);
 }
 
 static void strobe(struct world *world, uint32_t node, uint64_t line)
 {
     struct agent *agent = &world->nodes[node].agent;
-    struct keeper *keeper = &world->nodes[node].keeper;
     struct run *run = world_run_of(world, agent->epoch);
 
     agent->line = line;
-    keeper->last_line = line > keeper->last_line ? line : keeper->last_line;
     agent->targets_version = 0;
-    agent->has_strobed = true;
     agent->is_converging = true;
     agent->is_stopping = false;
-    agent->to_capture = agent->to_protect = agent->captured = 0;
+    agent->captured = 0;
     for (uint32_t i = 0; i < world->program.ranks; i++) {
         struct rank *rank = local_rank(world, agent, i);
 
@@ -232,52 +216,14 @@ static void begin_capture(struct world *world, uint32_t node)
 {
     struct agent *agent = &world->nodes[node].agent;
 
-    agent->to_capture = agent->local;
-    world->nodes[node].keeper.protected_line = 0; /* its staging is about to be written over */
-    if (agent->local == 0)
-        agent_say(world, node, COORD_EVENT_CAPTURED);
     for (uint32_t i = 0; i < world->program.ranks; i++)
         if (agent->local >> i & 1)
             push(world, node, EVENT_CAPTURE, i, 600);
 }
 
-static void protect(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    if (agent->partner == NOBODY || agent->local == 0) {
-        say_protected(world, node);
-        return;
-    }
-    agent->to_protect = agent->local;
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        struct message message = {.type = MESSAGE_DATA,
-                                  .from = node,
-                                  .to = agent->partner,
-                                  .epoch = agent->epoch,
-                                  .line = agent->line,
-                                  .rank = i};
-
-        if (!(agent->local >> i & 1))
-            continue;
-        message.data = world->nodes[node].keeper.staging[i];
-        link_send(world, &message);
-    }
-}
-
-/* The record comes first; what it promises can be done again after a crash. */
-static void commit(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    world->nodes[node].keeper.committed_line = agent->line;
-    check_committed(world, agent->line);
-    push(world, node, EVENT_APPLY, 0, 300);
-}
-
 /*
- * Capturing has re-armed the tracker, so the dirty set of what was captured is due again. The data stay
- * until the next capture: on the other side of a partition the arbiter may be rolling forward to them.
+ * Capturing has re-armed the tracker, so the dirty set of what was captured is due again. What is staged
+ * stays: the machine will say when it is dropped.
  */
 static void abort_line(struct world *world, uint32_t node)
 {
@@ -294,7 +240,7 @@ static void abort_line(struct world *world, uint32_t node)
     }
     agent->line = 0;
     agent->is_converging = agent->is_stopping = false;
-    agent->to_capture = agent->to_protect = agent->captured = 0;
+    agent->captured = 0;
 }
 
 /* The largest clocks among the local ranks; after the first time only if they raise a target. */
@@ -376,16 +322,7 @@ static void say_parked(struct world *world, uint32_t node)
             return;
     }
     agent->is_stopping = false;
-    agent_say(world, node, COORD_EVENT_PARKED);
-}
-
-static void say_protected(struct world *world, uint32_t node)
-{
-    struct keeper *keeper = &world->nodes[node].keeper;
-
-    keeper->protected_line = world->nodes[node].agent.line;
-    keeper->protected_epoch = world->nodes[node].agent.epoch;
-    agent_say(world, node, COORD_EVENT_PROTECTED);
+    agent_say(world, node, COORD_EVENT_PARKED, agent->line);
 }
 
 static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type)

@@ -1,26 +1,28 @@
 /*
- * agent.h - the node agent's side of one recovery line: control pages, capture, protection, commit.
+ * agent.h - the work of a node agent in one line: control pages, reports, capture, data for the partner. What
+ * may be done, and when a phase is over, its member's machine says (member_host.h).
  */
 #ifndef BELAY_TESTS_SIM_AGENT_H
 #define BELAY_TESTS_SIM_AGENT_H
 
 #include "tests/sim/world.h"
 
-/* An order of the coordinator. */
-void agent_take_action(struct world *world, uint32_t node, const struct message *message);
+/* An order of the coordinator that is to be obeyed; message: as it came. */
+void agent_obey(struct world *world, uint32_t node, enum coord_action_type order,
+                const struct message *message);
 /* A rank has published something. */
 void agent_notice(struct world *world, uint32_t node);
 /* The moment to capture one rank. */
 void agent_capture(struct world *world, uint32_t node, uint32_t rank, uint64_t line);
-/* The partner's data have come; the partner holds ours. */
-void agent_take_data(struct world *world, uint32_t node, const struct message *message);
-void agent_take_data_held(struct world *world, uint32_t node, const struct message *message);
-/* Apply a commit that is recorded. Idempotent: also what a returning agent does. */
+/* Copy what is staged of a rank to the partner. */
+void agent_send_data(struct world *world, uint32_t node, const struct member_action *action);
+/* The moment at which a line is applied. */
 void agent_apply(struct world *world, uint32_t node, uint64_t line);
-/* Apply one rank's staging of a line, if it is there. */
+/* Apply what is staged of a line, of all ranks, or of one. Idempotent. */
+void agent_apply_all(struct world *world, uint32_t node, uint64_t line);
 void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank, uint64_t line);
 
-/* Say something to the coordinator of the agent's epoch. */
-void agent_say(struct world *world, uint32_t node, enum coord_event_type type);
+/* Say something of a line to the coordinator of the agent's epoch. */
+void agent_say(struct world *world, uint32_t node, enum coord_event_type type, uint64_t line);
 
 #endif

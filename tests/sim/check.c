@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/sim/host.h"
+#include "tests/sim/arbiter_host.h"
+#include "tests/sim/coord_host.h"
 
 static struct snapshot *snapshot_of(struct world *world, uint64_t line);
 static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct upper *b,
                     const uint64_t *b_pages);
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
+static bool is_alive_since(const struct world *world, uint32_t node, uint64_t incarnation);
 static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
 
 void check_step(struct world *world, const struct run *run, uint32_t rank)
@@ -24,7 +26,7 @@ void check_entry(struct world *world, const struct run *run, uint32_t index)
     const struct rank *rank = &run->ranks[index];
 
     if (rank->page.order == ORDER_STOP || rank->is_stopped ||
-        (rank->page.order == ORDER_CONVERGE && host_has_converged(world, run->epoch, rank->page.line)))
+        (rank->page.order == ORDER_CONVERGE && coord_host_has_converged(world, run->epoch, rank->page.line)))
         violate(world, "converged, but rank %u enters a collective", index);
 }
 
@@ -49,7 +51,7 @@ void check_finished(struct world *world, struct run *run)
     for (uint32_t i = 0; i < world->program.ranks; i++)
         if (memcmp(run->ranks[i].pages, world->program.result[i], sizeof(run->ranks[i].pages)) != 0)
             violate(world, "the result of rank %u differs from an undisturbed run", i);
-    host_close(world, run->epoch);
+    coord_host_close(world, run->epoch);
 }
 
 void check_converged(struct world *world, const struct run *run)
@@ -96,7 +98,7 @@ void check_quiescent(struct world *world, const struct run *run, uint64_t line, 
     snapshot->line = line;
     snapshot->epoch = run->epoch;
     for (uint32_t node = 0; node < world->node_count; node++)
-        snapshot->boots[node] = world->nodes[node].keeper.boot;
+        snapshot->incarnations[node] = world->nodes[node].keeper.record.incarnation;
     for (uint32_t i = 0; i < program->ranks; i++) {
         const struct agent *home = &world->nodes[agent->placement[i]].agent;
 
@@ -185,41 +187,48 @@ void check_progress(struct world *world)
 {
     uint64_t since = world->faults_end_us;
 
-    if (world->arbiter.is_stuck)
+    if (arbiter_host_is_stuck(world))
         return;
     since = world->last_progress_us > since ? world->last_progress_us : since;
     if (!world->is_finished && world->now_us > since + STALL_US)
         violate(world, "deadlock: no rank has moved for %u ms (line %lu is in phase %s)", STALL_US / 1000,
-                (unsigned long)host_line(world), host_phase_name(world));
+                (unsigned long)coord_host_line(world), coord_host_phase_name(world));
     since = world->last_phase_us > world->faults_end_us ? world->last_phase_us : world->faults_end_us;
-    if (host_line(world) != 0 && world->now_us > since + STALL_US)
-        violate(world, "line %lu stands still in phase %s", (unsigned long)host_line(world),
-                host_phase_name(world));
+    if (coord_host_line(world) != 0 && world->now_us > since + STALL_US)
+        violate(world, "line %lu stands still in phase %s", (unsigned long)coord_host_line(world),
+                coord_host_phase_name(world));
 }
 
 void check_stuck(struct world *world)
 {
-    const struct arbiter *arbiter = &world->arbiter;
+    const struct epoch_start *last = world->arbiter.durable;
 
     for (uint32_t i = 0; i < SNAPSHOTS; i++) {
         const struct snapshot *snapshot = &world->snapshots[i];
 
         /* The committed line, and what the last epoch may have committed. */
         if (snapshot->line == 0 ||
-            (snapshot->line != world->committed_line && snapshot->epoch != arbiter->durable.epoch))
+            (snapshot->line != world->committed_line && snapshot->epoch != arbiter_host_epoch(world)))
             continue;
         for (uint32_t rank = 0; rank < world->program.ranks; rank++)
             if (!is_survivable(world, snapshot, rank))
                 return;
     }
-    for (uint32_t i = 0; i < arbiter->durable.member_count; i++) {
-        uint32_t node = arbiter->durable.members[i];
-
-        if (world->nodes[node].keeper.boot == arbiter->durable.boots[node]) {
+    for (uint32_t i = 0; last && i < last->member_count; i++) {
+        if (is_alive_since(world, last->members[i], last->incarnations[i])) {
             violate(world, "nothing can be restored, though the scheme survives what was lost");
             return;
         }
     }
+}
+
+struct holding check_holding(const struct keeper *keeper, uint32_t rank)
+{
+    const struct staging *staging = &keeper->staging[rank];
+
+    return (struct holding){.image_line = keeper->images[rank].line,
+                            .staging_line = staging->line,
+                            .base_line = staging->base_line};
 }
 
 void violate(struct world *world, const char *format, ...)
@@ -259,18 +268,24 @@ static bool is_survivable(const struct world *world, const struct snapshot *snap
 {
     uint32_t home = snapshot->home[rank], partner = snapshot->partner[rank];
 
-    if (world->nodes[home].keeper.boot == snapshot->boots[home])
+    if (is_alive_since(world, home, snapshot->incarnations[home]))
         return true;
-    return partner != NOBODY && world->nodes[partner].keeper.boot == snapshot->boots[partner];
+    return partner != NOBODY && is_alive_since(world, partner, snapshot->incarnations[partner]);
+}
+
+/* Has the node still the memory that it had then? */
+static bool is_alive_since(const struct world *world, uint32_t node, uint64_t incarnation)
+{
+    return world->nodes[node].keeper.record.incarnation == incarnation;
 }
 
 /* Does some node's memory hold the rank at this line? */
 static bool is_held(const struct world *world, uint64_t line, uint32_t rank)
 {
     for (uint32_t node = 0; node < world->node_count; node++) {
-        const struct keeper *keeper = &world->nodes[node].keeper;
+        const struct holding holding = check_holding(&world->nodes[node].keeper, rank);
 
-        if (keeper->images[rank].line == line || keeper->staging[rank].line == line)
+        if (holding_has(&holding, line))
             return true;
     }
     return false;

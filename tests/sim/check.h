@@ -36,6 +36,9 @@ void check_progress(struct world *world);
 /* The arbiter has heard all nodes and can restore nothing: more was lost than the scheme survives. */
 void check_stuck(struct world *world);
 
+/* What a node's memory truly holds of a rank. */
+struct holding check_holding(const struct keeper *keeper, uint32_t rank);
+
 void violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

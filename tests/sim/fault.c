@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "tests/sim/agent.h"
-#include "tests/sim/arbiter.h"
+#include "tests/sim/arbiter_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
-#include "tests/sim/member.h"
+#include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
 
 static void crash_some(struct world *world, uint32_t node);
@@ -15,6 +15,7 @@ static void crash_node(struct world *world, uint32_t node);
 static void crash_arbiter(struct world *world);
 static void kill_a_rank(struct world *world);
 static void partition(struct world *world);
+static bool is_there(const struct world *world, uint32_t endpoint);
 static void apply_half(struct world *world, uint32_t node);
 static void push_comeback(struct world *world, uint32_t endpoint);
 
@@ -55,12 +56,27 @@ void fault_strike(struct world *world)
     }
 }
 
-void fault_point(struct world *world, uint32_t node)
+bool fault_is_due(struct world *world)
 {
     if (world->now_us >= world->faults_end_us || world->crash_budget == 0 || world->is_over ||
         !rng_chance(&world->rng, world->crash_per_mille))
-        return;
+        return false;
     world->crash_budget--;
+    return true;
+}
+
+void fault_crash(struct world *world, uint32_t endpoint)
+{
+    if (endpoint == ARBITER)
+        crash_arbiter(world);
+    else
+        crash_some(world, endpoint);
+}
+
+void fault_point(struct world *world, uint32_t node)
+{
+    if (!fault_is_due(world))
+        return;
     if (rng_chance(&world->rng, 300))
         node = rng_range(&world->rng, 0, world->node_count - 1);
     crash_some(world, node);
@@ -70,15 +86,21 @@ void fault_come_back(struct world *world, uint32_t endpoint)
 {
     trace(world, "%s %u comes back", endpoint == ARBITER ? "arbiter" : "node", endpoint);
     if (endpoint == ARBITER)
-        arbiter_begin(world);
+        arbiter_host_begin(world);
     else
-        member_begin(world, endpoint);
+        member_host_begin(world, endpoint);
 }
 
 static void crash_some(struct world *world, uint32_t node)
 {
-    if (!world->nodes[node].is_up || !world->nodes[node].agent.is_up)
+    struct agent *agent = &world->nodes[node].agent;
+
+    if (!world->nodes[node].is_up || !agent->is_up)
         return;
+    if (agent->is_stepping) { /* as soon as its machine has returned */
+        agent->is_dying = true;
+        return;
+    }
     if (world->node_crash_budget > 0 && rng_chance(&world->rng, 500)) {
         world->node_crash_budget--;
         crash_node(world, node);
@@ -87,26 +109,30 @@ static void crash_some(struct world *world, uint32_t node)
     }
 }
 
-/* The keeper holds its memory; its ranks go with it. */
+/* The keeper holds its memory. Its ranks run on, until the keeper's fence or until it comes back. */
 static void crash_agent(struct world *world, uint32_t node)
 {
     trace(world, "agent %u crashes", node);
     apply_half(world, node);
-    member_end(world, node);
+    member_host_end(world, node);
+    queue_push(&world->queue,
+               (struct event){.time_us = world->now_us +
+                                         world_delay_us(world, node, world->nodes[node].keeper.fence_us),
+                              .kind = EVENT_FENCE,
+                              .node = node});
     for (uint32_t peer = 0; peer < ENDPOINTS; peer++)
-        if (peer != node && (peer < world->node_count || peer == ARBITER))
+        if (peer != node && is_there(world, peer))
             link_break(world, node, peer);
     push_comeback(world, node);
 }
 
 static void crash_node(struct world *world, uint32_t node)
 {
-    struct keeper *keeper = &world->nodes[node].keeper;
-
     trace(world, "node %u crashes", node);
     crash_agent(world, node);
+    member_host_kill_ranks(world, node);
     world->nodes[node].is_up = false;
-    *keeper = (struct keeper){.boot = keeper->boot + 1};
+    member_host_forget(world, node);
     check_restorable(world);
 }
 
@@ -115,7 +141,7 @@ static void crash_arbiter(struct world *world)
     if (!world->arbiter.is_up)
         return;
     trace(world, "arbiter crashes");
-    arbiter_end(world);
+    arbiter_host_end(world);
     push_comeback(world, ARBITER);
 }
 
@@ -145,12 +171,17 @@ static void partition(struct world *world)
     trace(world, "partition %x for %lu us", side, (unsigned long)(until - world->now_us));
     for (uint32_t a = 0; a < ENDPOINTS; a++) {
         for (uint32_t b = a + 1; b < ENDPOINTS; b++) {
-            if ((side >> a & 1) == (side >> b & 1))
+            if ((side >> a & 1) == (side >> b & 1) || !is_there(world, a) || !is_there(world, b))
                 continue;
             world->cut_until_us[a][b] = world->cut_until_us[b][a] = until;
             link_break(world, a, b);
         }
     }
+}
+
+static bool is_there(const struct world *world, uint32_t endpoint)
+{
+    return endpoint < world->node_count || endpoint == ARBITER;
 }
 
 /* A crash in the middle of applying a commit. */
@@ -160,7 +191,7 @@ static void apply_half(struct world *world, uint32_t node)
 
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
         if (rng_chance(&world->rng, 500))
-            agent_apply_rank(world, keeper, rank, keeper->committed_line);
+            agent_apply_rank(world, keeper, rank, keeper->record.committed_line);
 }
 
 static void push_comeback(struct world *world, uint32_t endpoint)

@@ -56,6 +56,10 @@ int main(int argc, char **argv)
            "the scheme survives: %lu; events: %lu\n",
            (unsigned long)counts.committed, (unsigned long)counts.aborted, (unsigned long)counts.epochs,
            (unsigned long)counts.restored, (unsigned long)counts.lost_jobs, (unsigned long)counts.events);
+    printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "
+           "agent: %lu\n",
+           (unsigned long)counts.fetched, (unsigned long)counts.lacking, (unsigned long)counts.spares,
+           (unsigned long)counts.fenced);
     printf("%lu seeds, %lu violations\n", (unsigned long)options.seeds, (unsigned long)violations);
     return violations > 0;
 }

@@ -1,5 +1,6 @@
 /*
- * mutation.h - deliberately broken rules. Each must be caught by an invariant; none touches coord/.
+ * mutation.h - deliberately broken rules. Each must be caught by an invariant; none touches coord/: they
+ * change what goes into its machines and what comes out, or the models.
  */
 #ifndef BELAY_TESTS_SIM_MUTATION_H
 #define BELAY_TESTS_SIM_MUTATION_H
@@ -7,15 +8,21 @@
 enum mutation {
     MUTATION_NONE = 0,
     MUTATION_ABORT_PROTECTED, /* the arbiter aborts what nobody it sees has committed */
+    MUTATION_BLIND_DELTA,     /* a partner takes a delta whose base it does not have */
     MUTATION_CLOCK_PER_GROUP, /* agents count collectives per group instead of per communicator */
     MUTATION_COMMIT_EARLY,    /* the first PROTECTED counts for all agents */
     MUTATION_DRAIN_EARLY,     /* ranks park with messages still on the wire */
     MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
+    MUTATION_FORGET_NUMBER,   /* a line's number is not recorded before the line begins */
     MUTATION_HOLD_AT_TARGET,  /* ranks hold at their target though they are below another */
+    MUTATION_KEEP_RANKS,      /* an agent that comes back leaves the ranks of its earlier life running */
     MUTATION_LATE_FENCE,      /* ranks look at the flag before they publish, not after */
+    MUTATION_LATE_RECORD,     /* the arbiter tells its decision before it is on the disk */
+    MUTATION_NO_FENCE,        /* keepers let ranks run on without an agent after their lease */
     MUTATION_NO_LEASE,        /* the arbiter does not wait for the old epoch's leases */
     MUTATION_NO_PROMISE,      /* agents serve the old epoch after they have answered the arbiter */
     MUTATION_REUSE_NUMBER,    /* a new epoch counts on from the committed line, not from the last one */
+    MUTATION_SAME_MEMORY,     /* a node that has lost its memory does not say so */
     MUTATION_SKIP_RELEASE,    /* agents do not say who waits for whom */
     MUTATION_STALE_REPORT,    /* reports count for newer targets than they were judged against */
     MUTATION_COUNT,

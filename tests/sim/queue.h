@@ -18,15 +18,16 @@ enum event_kind {
     EVENT_NOTICE,       /* node: its agent looks at its ranks' control pages */
     EVENT_CAPTURE,      /* node, rank, number: line */
     EVENT_APPLY,        /* node, number: line */
-    EVENT_TICK,         /* node: renew the lease, repeat what may have been lost */
+    EVENT_TICK,         /* node: its member's machine wants to be woken */
+    EVENT_FENCE,        /* node: its keeper looks whether the agent lives */
     EVENT_STROBE,       /* node: the coordinator's timer */
     EVENT_MESSAGE,      /* message: delivery on a control link */
     EVENT_LINK_BROKEN,  /* node notices that its link to `peer` broke in `epoch` or before */
     EVENT_RANK_GONE,    /* node notices that a rank of its own died */
-    EVENT_ARBITER_TICK, /* number: the arbiter's incarnation */
-    EVENT_FAULT,        /* number: what (fault.c) */
-    EVENT_COMEBACK,     /* node (or the arbiter), number: with its memory? */
-    EVENT_HEAL,         /* number: the partition */
+    EVENT_ARBITER_TICK, /* incarnation: the arbiter's */
+    EVENT_WATCH,        /* does anything move? */
+    EVENT_FAULT,        /* something breaks (fault.c) */
+    EVENT_COMEBACK,     /* node, or the arbiter */
 };
 
 struct event {

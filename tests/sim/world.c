@@ -6,15 +6,17 @@
 #include <string.h>
 
 #include "tests/sim/agent.h"
-#include "tests/sim/arbiter.h"
+#include "tests/sim/arbiter_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/fault.h"
-#include "tests/sim/host.h"
+#include "tests/sim/coord_host.h"
 #include "tests/sim/link.h"
-#include "tests/sim/member.h"
+#include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
 
 #define WIRE_RETRY_US 1000u
+#define WATCH_US 3000u
+#define MAX_PPM 2000u        /* of a clock: the guard of a lease is for that */
 #define COMEBACKS_US 200000u /* after the last fault everybody is back by then */
 #define HORIZON_US 60000000u
 
@@ -24,7 +26,6 @@ static void dispatch_to_agent(struct world *world, const struct event *event);
 static void deliver(struct world *world, const struct message *message);
 static void deliver_to_agent(struct world *world, const struct message *message);
 static void deliver_event(struct world *world, const struct message *message);
-static void deliver_to_arbiter(struct world *world, const struct message *message);
 static void deliver_wire(struct world *world, const struct event *event);
 static void see_whether_over(struct world *world);
 static void add_counts(struct counts *sum, const struct counts *counts);
@@ -43,7 +44,8 @@ bool world_run(struct world *world, uint64_t seed, enum mutation mutation, bool 
         see_whether_over(world);
     }
     for (uint32_t node = 0; node < world->node_count; node++)
-        host_end(world, node);
+        member_host_end(world, node);
+    arbiter_host_destroy(world);
     queue_clear(&world->queue);
     add_counts(counts, &world->counts);
     return world->violation[0] == '\0';
@@ -52,6 +54,20 @@ bool world_run(struct world *world, uint64_t seed, enum mutation mutation, bool 
 void world_destroy(struct world *world)
 {
     queue_destroy(&world->queue);
+}
+
+uint64_t world_clock(const struct world *world, uint32_t endpoint)
+{
+    return world->clock_offset_us[endpoint] + world->now_us +
+           world->now_us * world->clock_ppm[endpoint] / 1000000;
+}
+
+/* A little late rather than early: a timer never fires before its time. */
+uint64_t world_delay_us(const struct world *world, uint32_t endpoint, uint64_t us)
+{
+    uint64_t now_us = world_clock(world, endpoint);
+
+    return us > now_us ? us - now_us : 0;
 }
 
 struct run *world_run_of(struct world *world, uint32_t epoch)
@@ -91,15 +107,21 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->wire_us = rng_chance(&world->rng, 200) ? 2000 : rng_range(&world->rng, 5, 200);
     world->step_us = rng_range(&world->rng, 5, 400);
     world->abort_per_mille = rng_chance(&world->rng, 500) ? rng_range(&world->rng, 1, 40) : 0;
+    world->tight_per_mille = rng_chance(&world->rng, 700) ? rng_range(&world->rng, 500, 900) : 0;
     trace(world, "seed %lu: %u ranks, %u communicators, %u nodes, %s", (unsigned long)seed,
           world->program.ranks, world->program.comms, world->node_count,
           world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
     fault_plan(world);
-    for (uint32_t node = 0; node < world->node_count; node++) {
-        world->nodes[node].keeper.boot = 1;
-        member_begin(world, node);
+    for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
+        world->clock_offset_us[endpoint] = rng_next(&world->rng) >> 24;
+        world->clock_ppm[endpoint] = rng_range(&world->rng, 0, MAX_PPM);
     }
-    arbiter_begin(world);
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        member_host_forget(world, node);
+        member_host_begin(world, node);
+    }
+    arbiter_host_begin(world);
+    queue_push(&world->queue, (struct event){.time_us = WATCH_US, .kind = EVENT_WATCH});
 }
 
 static void dispatch(struct world *world, const struct event *event)
@@ -124,13 +146,20 @@ static void dispatch(struct world *world, const struct event *event)
         break;
     case EVENT_ARBITER_TICK:
         if (world->arbiter.is_up && world->arbiter.incarnation == event->incarnation)
-            arbiter_tick(world);
+            arbiter_host_tick(world, event->number);
         break;
     case EVENT_LINK_BROKEN:
         if (event->node == ARBITER && world->arbiter.is_up)
-            arbiter_notice_broken_link(world, event->peer);
+            arbiter_host_notice_broken_link(world, event->peer);
         else if (event->node != ARBITER && world->nodes[event->node].agent.is_up)
-            member_notice_broken_link(world, event->node, event->peer);
+            member_host_notice_broken_link(world, event->node, event->peer);
+        break;
+    case EVENT_FENCE:
+        member_host_fence(world, event->node);
+        break;
+    case EVENT_WATCH:
+        check_progress(world);
+        queue_push(&world->queue, (struct event){.time_us = world->now_us + WATCH_US, .kind = EVENT_WATCH});
         break;
     case EVENT_FAULT:
         fault_strike(world);
@@ -162,13 +191,13 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
         agent_apply(world, event->node, event->number);
         break;
     case EVENT_TICK:
-        member_tick(world, event->node);
+        member_host_tick(world, event->node, event->number);
         break;
     case EVENT_STROBE:
-        host_strobe(world, event->node);
+        coord_host_strobe(world, event->node);
         break;
     case EVENT_RANK_GONE:
-        member_notice_rank_gone(world, event->node);
+        member_host_notice_rank_gone(world, event->node, event->epoch);
         break;
     default:
         break;
@@ -180,7 +209,7 @@ static void deliver(struct world *world, const struct message *message)
 {
     if (message->to == ARBITER) {
         if (world->arbiter.is_up)
-            deliver_to_arbiter(world, message);
+            arbiter_host_take(world, message);
         return;
     }
     if (!world->nodes[message->to].agent.is_up)
@@ -194,38 +223,15 @@ static void deliver_to_agent(struct world *world, const struct message *message)
     uint32_t node = message->to;
 
     switch (message->type) {
-    case MESSAGE_ACTION:
-        agent_take_action(world, node, message);
-        break;
     case MESSAGE_EVENT:
         deliver_event(world, message);
         break;
     case MESSAGE_READY:
         if (world->nodes[node].agent.epoch == message->epoch)
-            host_ready(world, node, message->from);
-        break;
-    case MESSAGE_DATA:
-        agent_take_data(world, node, message);
-        break;
-    case MESSAGE_DATA_HELD:
-        agent_take_data_held(world, node, message);
-        break;
-    case MESSAGE_FETCH:
-        member_take_fetch(world, node, message);
-        break;
-    case MESSAGE_IMAGE:
-        member_take_image(world, node, message);
-        break;
-    case MESSAGE_INQUIRE:
-        member_take_inquiry(world, node, message);
-        break;
-    case MESSAGE_START:
-        member_take_start(world, node, message);
-        break;
-    case MESSAGE_GRANT:
-        member_take_grant(world, node, message);
+            coord_host_ready(world, node, message->from);
         break;
     default:
+        member_host_take(world, node, message);
         break;
     }
 }
@@ -237,17 +243,7 @@ static void deliver_event(struct world *world, const struct message *message)
 
     event.clocks = message->clocks;
     event.report.peers = message->said.peers;
-    host_take(world, message->to, &event);
-}
-
-static void deliver_to_arbiter(struct world *world, const struct message *message)
-{
-    if (message->type == MESSAGE_STATE)
-        arbiter_take_state(world, message);
-    else if (message->type == MESSAGE_RENEW)
-        arbiter_take_renewal(world, message);
-    else if (message->type == MESSAGE_TROUBLE)
-        arbiter_take_trouble(world, message);
+    coord_host_take(world, message->to, &event);
 }
 
 /* The MPI library's own wire: it holds messages back while there is no way to the peer's node. */
@@ -273,9 +269,9 @@ static void deliver_wire(struct world *world, const struct event *event)
 
 static void see_whether_over(struct world *world)
 {
-    if (world->is_finished && host_line(world) == 0)
+    if (world->is_finished && coord_host_line(world) == 0)
         world->is_over = true;
-    if (world->arbiter.is_stuck && world->now_us > world->faults_end_us + COMEBACKS_US) {
+    if (arbiter_host_is_stuck(world) && world->now_us > world->faults_end_us + COMEBACKS_US) {
         check_stuck(world);
         trace(world, "the job is lost");
         world->counts.lost_jobs++;
@@ -293,5 +289,9 @@ static void add_counts(struct counts *sum, const struct counts *counts)
     sum->from_start += counts->from_start;
     sum->epochs += counts->epochs;
     sum->lost_jobs += counts->lost_jobs;
+    sum->fetched += counts->fetched;
+    sum->lacking += counts->lacking;
+    sum->spares += counts->spares;
+    sum->fenced += counts->fenced;
     sum->events += counts->events;
 }

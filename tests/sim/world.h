@@ -2,8 +2,9 @@
  * world.h - the state of one simulated job: ranks, nodes with their agents, the arbiter, links, the truth.
  *
  * Endpoints of control links are the nodes 0 .. node_count-1 and the arbiter (ARBITER). Times are virtual
- * microseconds. The parts (rank.c, agent.c, member.c, host.c, arbiter.c, link.c, fault.c) know of one
- * another only what could be known in reality; check.c alone may look at everything.
+ * microseconds; each endpoint has a clock of its own (world_clock()). The parts (rank.c, agent.c,
+ * member_host.c, coord_host.c, arbiter_host.c, link.c, fault.c) know of one another only what could be known
+ * in reality; check.c alone may look at everything.
  */
 #ifndef BELAY_TESTS_SIM_WORLD_H
 #define BELAY_TESTS_SIM_WORLD_H
@@ -11,7 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "coord/arbiter.h"
 #include "coord/coord.h"
+#include "coord/epoch.h"
+#include "coord/member.h"
 #include "tests/sim/mutation.h"
 #include "tests/sim/program.h"
 #include "tests/sim/queue.h"
@@ -29,8 +33,6 @@
 #define LEASE_US 20000u      /* the tolerated stall */
 #define LEASE_GUARD_US 1000u /* an agent stops its ranks this long before its lease ends */
 #define STALL_US 3000000u    /* nothing moves for so long without faults: a deadlock */
-
-enum scheme { SCHEME_SINGLE = 0, SCHEME_PARTNER };
 
 struct msg_set {
     uint64_t words[MSG_WORDS];
@@ -100,42 +102,37 @@ struct image {
 
 /* A line's changes to an image, not yet committed. */
 struct staging {
-    uint64_t line; /* 0: none */
-    uint32_t epoch;
-    uint8_t mask; /* pages that are in it */
+    uint64_t line;      /* 0: none */
+    uint64_t base_line; /* of the image that the pages change; 0: all pages are in it */
+    uint8_t mask;       /* pages that are in it */
     struct upper upper;
     uint64_t pages[PAGES];
 };
 
 /* What a node's keeper holds: outlives the agent, not the node. */
 struct keeper {
-    uint32_t boot;     /* counts the node's lives */
-    uint32_t promised; /* newest epoch that an arbiter has asked about */
-    uint32_t entered;  /* newest epoch that it took part in */
-    uint64_t last_line;
-    uint64_t committed_line;
-    uint64_t protected_line;
-    uint32_t protected_epoch;
+    struct member_record record;
+    uint64_t fence_us; /* by the node's clock: when it kills the ranks if the agent is gone */
     struct image images[MAX_RANKS];
     struct staging staging[MAX_RANKS];
 };
 
 struct agent {
     bool is_up;
-    uint32_t incarnation;
-    uint32_t epoch;  /* takes part in; 0: in none */
-    bool is_serving; /* obeys that epoch's coordinator */
-    bool has_lease;
-    uint64_t lease_end_us;
+    uint32_t incarnation;          /* of the process: what was meant for an earlier one is void */
+    struct member *machine;        /* decides; the rest is what the host of it needs at hand */
+    bool is_stepping, is_dying;    /* inside the machine; crashes as soon as it is out of there */
+    uint64_t tick_us;              /* when the machine's next tick is scheduled, 0: none is */
+    const struct message *message; /* that the machine is stepped with */
+    uint32_t owed_epoch;           /* mutation only: promised, but served on */
+    uint32_t epoch;                /* takes part in; 0: in none */
+    bool is_serving;               /* obeys that epoch's coordinator */
     uint8_t members[MAX_NODES];
     uint32_t member_count, index, partner; /* partner: node, NOBODY if none */
     uint32_t coordinator;                  /* node */
     uint8_t local;                         /* its ranks, bit per rank */
-    uint8_t placement[MAX_RANKS], holder[MAX_RANKS];
+    uint8_t placement[MAX_RANKS];          /* node */
     uint64_t restore_line;
-    bool is_launched;
-    bool has_strobed;   /* the coordinator knows that it is launched */
-    bool is_in_trouble; /* tells the arbiter until a new epoch comes */
     /* the line in progress */
     uint64_t line;
     uint16_t target[MAX_COMMS];
@@ -144,7 +141,6 @@ struct agent {
     bool is_stopping; /* has been told to stop, has not said PARKED */
     bool has_notice;
     struct control_page reported[MAX_RANKS]; /* what it said last */
-    uint8_t to_capture, to_protect;          /* ranks still to be done */
     uint8_t captured;                        /* ranks done for this line */
     uint8_t folded[MAX_RANKS];               /* dirty sets of aborted lines */
     /* the coordinator's role */
@@ -166,6 +162,7 @@ enum message_type {
     MESSAGE_READY,
     MESSAGE_DATA, /* agent to partner */
     MESSAGE_DATA_HELD,
+    MESSAGE_NEED_BASE,
     MESSAGE_FETCH,
     MESSAGE_IMAGE,
     /* with the arbiter: datagrams, may be lost or doubled */
@@ -177,19 +174,16 @@ enum message_type {
     MESSAGE_TROUBLE,
 };
 
-/* What an agent tells the arbiter of its keeper's records. */
-struct records {
-    uint32_t boot;
-    uint64_t last_line, committed_line, protected_line;
-    uint32_t protected_epoch;
-    uint64_t image_line[MAX_RANKS], staging_line[MAX_RANKS];
+/* An opened epoch on its way: the arrays of epoch_start travel with it. */
+struct sent_start {
+    struct epoch_start start;
+    uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
+    uint64_t incarnations[MAX_NODES];
 };
 
-struct start {
-    uint8_t members[MAX_NODES];
-    uint32_t member_count, coordinator;
-    uint64_t line, last_line;
-    uint8_t placement[MAX_RANKS], holder[MAX_RANKS];
+struct sent_state {
+    struct epoch_state state;
+    struct holding held[MAX_RANKS];
 };
 
 struct message {
@@ -197,7 +191,8 @@ struct message {
     uint32_t from, to;
     uint32_t epoch;
     uint64_t line;
-    uint64_t sent_us; /* RENEW, GRANT: when the agent asked */
+    uint64_t incarnation; /* RENEW, TROUBLE: of the sender's memory */
+    uint64_t asked_us;    /* RENEW, GRANT: by the asking node's clock */
     uint32_t rank;
     struct coord_clock clocks[MAX_COMMS];
     union {
@@ -208,30 +203,20 @@ struct message {
         } said;
         struct staging data;
         struct image image;
-        struct records records;
-        struct start start;
+        struct sent_state answer;
+        struct sent_start opened;
     };
 };
 
-/* The arbiter: `durable` is on its disk, the rest dies with it. */
-struct arbiter {
+/* The process that runs the arbiter: `durable` is on its disk, the rest dies with it. */
+struct arbiter_host {
     bool is_up;
     uint32_t incarnation;
-    struct {
-        uint32_t epoch;
-        uint8_t members[MAX_NODES];
-        uint32_t member_count;
-        uint32_t boots[MAX_NODES]; /* by node, when the epoch was opened */
-        uint64_t line;             /* restored in that epoch */
-        uint64_t last_line;        /* largest number known to be used before it */
-        uint8_t placement[MAX_RANKS];
-    } durable;
-    bool is_inquiring;
-    uint64_t inquiry_us, up_since_us;
-    bool has_answered[MAX_NODES];
-    struct records records[MAX_NODES];
-    uint64_t granted_us[MAX_NODES]; /* last grant, or when the epoch was opened */
-    bool is_stuck;                  /* everybody has answered and nothing can be restored */
+    struct epoch_start *durable; /* NULL: nothing yet */
+    struct epoch_start *late;    /* mutation only: a record that is not on the disk yet */
+    struct arbiter *machine;
+    bool is_stepping, is_dying;
+    uint64_t tick_us;
 };
 
 /* The truth about a captured line. */
@@ -239,12 +224,12 @@ struct snapshot {
     uint64_t line;
     uint32_t epoch;
     uint8_t home[MAX_RANKS], partner[MAX_RANKS];
-    uint32_t boots[MAX_NODES];
+    uint64_t incarnations[MAX_NODES];
     struct upper upper[MAX_RANKS];
     uint64_t pages[MAX_RANKS][PAGES];
 };
 
-/* The context of one coordinator's actions. */
+/* The context of one node's machines. */
 struct host {
     struct world *world;
     uint32_t node;
@@ -252,6 +237,8 @@ struct host {
 
 struct counts {
     uint64_t committed, aborted, restored, from_start, epochs, lost_jobs, events;
+    uint64_t fetched, lacking, spares, fenced; /* images, deltas without a base, members without ranks,
+                                                  nodes whose keeper has killed the ranks */
 };
 
 struct world {
@@ -266,11 +253,14 @@ struct world {
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;
+    uint32_t tight_per_mille; /* how often a node has not room for all ranks */
 
     struct run runs[RUNS];
     struct node nodes[MAX_NODES];
     struct host hosts[MAX_NODES];
-    struct arbiter arbiter;
+    struct arbiter_host arbiter;
+    uint64_t clock_offset_us[ENDPOINTS];
+    uint32_t clock_ppm[ENDPOINTS]; /* how much faster than virtual time */
     /* links */
     uint64_t cut_until_us[ENDPOINTS][ENDPOINTS];
     uint32_t broken_epoch[ENDPOINTS][ENDPOINTS]; /* in-order links of this epoch and before are gone */
@@ -298,6 +288,9 @@ bool world_run(struct world *world, uint64_t seed, enum mutation mutation, bool 
 /* A zeroed world is ready; destroy frees what runs have left. */
 void world_destroy(struct world *world);
 
+/* What an endpoint's clock shows; and how long virtual time takes until it shows `us`. */
+uint64_t world_clock(const struct world *world, uint32_t endpoint);
+uint64_t world_delay_us(const struct world *world, uint32_t endpoint, uint64_t us);
 struct run *world_run_of(struct world *world, uint32_t epoch); /* NULL if gone */
 void world_trace(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -78,6 +78,10 @@ static void the_seeds_cover_what_matters(void **state)
     assert_true(counts.restored > 200);
     assert_true(counts.lost_jobs > 0);
     assert_true(counts.lost_jobs < 200);
+    assert_true(counts.fetched > 50);
+    assert_true(counts.lacking > 50);
+    assert_true(counts.spares > 200);
+    assert_true(counts.fenced > 50);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "tests/sim/host.h"
+#include "tests/sim/coord_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void step(struct world *world, uint32_t node, const struct coord_event *e
 static void push_strobe(struct world *world, uint32_t node);
 static const struct agent *current(const struct world *world);
 
-void host_begin(struct world *world, uint32_t node, uint64_t last_line)
+void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line)
 {
     struct agent *agent = &world->nodes[node].agent;
     struct coord_event event = {
@@ -27,8 +27,7 @@ void host_begin(struct world *world, uint32_t node, uint64_t last_line)
 
     if (world->mutation == MUTATION_REUSE_NUMBER)
         event.last_line = agent->restore_line;
-    host_end(world, node);
-    world->hosts[node] = (struct host){.world = world, .node = node};
+    coord_host_end(world, node);
     agent->coord = coord_create(act, &world->hosts[node]);
     if (!agent->coord) {
         perror("sim: coordinator");
@@ -39,13 +38,13 @@ void host_begin(struct world *world, uint32_t node, uint64_t last_line)
     push_strobe(world, node);
 }
 
-void host_end(struct world *world, uint32_t node)
+void coord_host_end(struct world *world, uint32_t node)
 {
     coord_destroy(world->nodes[node].agent.coord);
     world->nodes[node].agent.coord = NULL;
 }
 
-void host_take(struct world *world, uint32_t node, const struct coord_event *event)
+void coord_host_take(struct world *world, uint32_t node, const struct coord_event *event)
 {
     struct agent *agent = &world->nodes[node].agent;
     struct coord_event changed = *event;
@@ -65,7 +64,7 @@ void host_take(struct world *world, uint32_t node, const struct coord_event *eve
         step(world, node, &changed);
 }
 
-void host_ready(struct world *world, uint32_t node, uint32_t member)
+void coord_host_ready(struct world *world, uint32_t node, uint32_t member)
 {
     struct agent *agent = &world->nodes[node].agent;
 
@@ -74,7 +73,7 @@ void host_ready(struct world *world, uint32_t node, uint32_t member)
             agent->ready |= (uint8_t)(1u << i);
 }
 
-void host_strobe(struct world *world, uint32_t node)
+void coord_host_strobe(struct world *world, uint32_t node)
 {
     struct agent *agent = &world->nodes[node].agent;
     struct coord_event event = {.type = COORD_EVENT_REQUEST, .epoch = agent->epoch};
@@ -89,7 +88,7 @@ void host_strobe(struct world *world, uint32_t node)
     push_strobe(world, node);
 }
 
-void host_close(struct world *world, uint32_t epoch)
+void coord_host_close(struct world *world, uint32_t epoch)
 {
     const struct coord_event event = {.type = COORD_EVENT_CLOSE, .epoch = epoch};
 
@@ -98,7 +97,7 @@ void host_close(struct world *world, uint32_t epoch)
             step(world, node, &event);
 }
 
-bool host_has_converged(const struct world *world, uint32_t epoch, uint64_t line)
+bool coord_host_has_converged(const struct world *world, uint32_t epoch, uint64_t line)
 {
     const struct agent *agent = current(world);
 
@@ -106,14 +105,14 @@ bool host_has_converged(const struct world *world, uint32_t epoch, uint64_t line
            coord_phase(agent->coord) >= COORD_PHASE_DRAIN;
 }
 
-uint64_t host_line(const struct world *world)
+uint64_t coord_host_line(const struct world *world)
 {
     const struct agent *agent = current(world);
 
     return agent ? coord_line(agent->coord) : 0;
 }
 
-const char *host_phase_name(const struct world *world)
+const char *coord_host_phase_name(const struct world *world)
 {
     const struct agent *agent = current(world);
 

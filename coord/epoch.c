@@ -1,0 +1,65 @@
+#include "coord/epoch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The wider elements first, so that all are aligned. */
+struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count)
+{
+    size_t members = member_count, ranks = rank_count;
+    size_t size = sizeof(struct epoch_start) + members * (sizeof(uint64_t) + sizeof(uint32_t)) +
+                  2 * ranks * sizeof(uint32_t);
+    struct epoch_start *start = calloc(1, size);
+
+    if (!start)
+        return NULL;
+    start->member_count = member_count;
+    start->rank_count = rank_count;
+    start->incarnations = (uint64_t *)(start + 1);
+    start->members = (uint32_t *)(start->incarnations + members);
+    start->placement = start->members + members;
+    start->holder = start->placement + ranks;
+    return start;
+}
+
+struct epoch_start *epoch_start_copy(const struct epoch_start *start)
+{
+    struct epoch_start *copy = epoch_start_create(start->member_count, start->rank_count);
+
+    if (!copy)
+        return NULL;
+    copy->epoch = start->epoch;
+    copy->line = start->line;
+    copy->last_line = start->last_line;
+    copy->coordinator = start->coordinator;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        copy->members[i] = start->members[i];
+        copy->incarnations[i] = start->incarnations[i];
+    }
+    for (uint32_t rank = 0; rank < start->rank_count; rank++) {
+        copy->placement[rank] = start->placement[rank];
+        copy->holder[rank] = start->holder[rank];
+    }
+    return copy;
+}
+
+uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node)
+{
+    for (uint32_t i = 0; i < start->member_count; i++)
+        if (start->members[i] == node)
+            return i;
+    return EPOCH_NOBODY;
+}
+
+uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count)
+{
+    return scheme == SCHEME_PARTNER && count > 1 ? (index + 1) % count : EPOCH_NOBODY;
+}
+
+bool holding_has(const struct holding *holding, uint64_t line)
+{
+    if (holding->image_line == line)
+        return true;
+    return holding->staging_line == line &&
+           (holding->base_line == 0 || holding->base_line == holding->image_line);
+}

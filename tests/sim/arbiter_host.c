@@ -1,0 +1,230 @@
+#include "tests/sim/arbiter_host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/check.h"
+#include "tests/sim/fault.h"
+#include "tests/sim/link.h"
+
+#define REPEAT_US 3000u
+#define COLLECT_US 10000u
+
+static void step(struct world *world, struct arbiter_event event);
+static void schedule_tick(struct world *world);
+static int act(void *context, const struct arbiter_action *action);
+static void record(struct world *world, const struct epoch_start *start);
+static void keep(struct epoch_start **kept, const struct epoch_start *start);
+static void send_start(struct world *world, uint32_t node, const struct epoch_start *start);
+static void open_run(struct world *world, const struct epoch_start *start);
+
+void arbiter_host_begin(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+    const struct arbiter_settings settings = {.node_count = world->node_count,
+                                              .rank_count = world->program.ranks,
+                                              .scheme = world->scheme,
+                                              .lease_us = LEASE_US,
+                                              .collect_us = COLLECT_US,
+                                              .repeat_us = REPEAT_US,
+                                              .salt = world->seed};
+
+    arbiter->is_up = true;
+    arbiter->incarnation++;
+    arbiter->tick_us = 0;
+    arbiter->machine = arbiter_create(&settings, arbiter->durable, act, world);
+    if (!arbiter->machine) {
+        perror("sim: arbiter");
+        exit(2);
+    }
+    step(world, (struct arbiter_event){.type = ARBITER_EVENT_BEGIN});
+}
+
+void arbiter_host_end(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+
+    arbiter_destroy(arbiter->machine);
+    arbiter->machine = NULL;
+    arbiter->is_up = arbiter->is_dying = false;
+    arbiter->incarnation++;
+    free(arbiter->late);
+    arbiter->late = NULL;
+}
+
+void arbiter_host_destroy(struct world *world)
+{
+    arbiter_host_end(world);
+    free(world->arbiter.durable);
+    world->arbiter.durable = NULL;
+}
+
+void arbiter_host_take(struct world *world, const struct message *message)
+{
+    struct arbiter_event event = {.node = message->from,
+                                  .epoch = message->epoch,
+                                  .incarnation = message->incarnation,
+                                  .asked_us = message->asked_us};
+
+    if (message->type == MESSAGE_STATE) {
+        event.type = ARBITER_EVENT_STATE;
+        event.state = message->answer.state;
+        event.state.held = message->answer.held;
+        if (world->mutation == MUTATION_ABORT_PROTECTED)
+            event.state.protected_line = 0;
+    } else if (message->type == MESSAGE_RENEW) {
+        event.type = ARBITER_EVENT_RENEW;
+    } else if (message->type == MESSAGE_TROUBLE) {
+        event.type = ARBITER_EVENT_TROUBLE;
+    } else {
+        return;
+    }
+    step(world, event);
+}
+
+void arbiter_host_tick(struct world *world, uint64_t tick_us)
+{
+    if (world->arbiter.tick_us != tick_us) /* it was set anew */
+        return;
+    world->arbiter.tick_us = 0;
+    step(world, (struct arbiter_event){.type = ARBITER_EVENT_TICK});
+}
+
+void arbiter_host_notice_broken_link(struct world *world, uint32_t node)
+{
+    step(world, (struct arbiter_event){.type = ARBITER_EVENT_LINK_LOST,
+                                       .node = node,
+                                       .epoch = world->broken_epoch[ARBITER][node]});
+}
+
+uint32_t arbiter_host_epoch(const struct world *world)
+{
+    return world->arbiter.durable ? world->arbiter.durable->epoch : 0;
+}
+
+bool arbiter_host_is_stuck(const struct world *world)
+{
+    return world->arbiter.machine && arbiter_is_stuck(world->arbiter.machine);
+}
+
+/* One event, and a crash if its actions have come to one. */
+static void step(struct world *world, struct arbiter_event event)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+
+    event.now_us = world_clock(world, ARBITER);
+    if (world->mutation == MUTATION_NO_LEASE && arbiter_is_inquiring(arbiter->machine))
+        event.now_us += LEASE_US + COLLECT_US;
+    arbiter->is_stepping = true;
+    if (arbiter_step(arbiter->machine, &event) < 0 && !arbiter->is_dying)
+        violate(world, "the arbiter refused an event of type %d", event.type);
+    arbiter->is_stepping = false;
+    if (arbiter->is_dying) {
+        fault_crash(world, ARBITER);
+        return;
+    }
+    if (arbiter->late)
+        keep(&arbiter->durable, arbiter->late);
+    free(arbiter->late);
+    arbiter->late = NULL;
+    schedule_tick(world);
+}
+
+static void schedule_tick(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+    uint64_t wake_us = arbiter_wake_us(arbiter->machine);
+
+    if (wake_us == UINT64_MAX || wake_us == arbiter->tick_us)
+        return;
+    arbiter->tick_us = wake_us;
+    queue_push(&world->queue,
+               (struct event){.time_us = world->now_us + world_delay_us(world, ARBITER, wake_us),
+                              .kind = EVENT_ARBITER_TICK,
+                              .incarnation = arbiter->incarnation,
+                              .number = wake_us});
+}
+
+/* A process that dies on the way does nothing any more; what it has done stays. */
+static int act(void *context, const struct arbiter_action *action)
+{
+    struct world *world = context;
+    struct message message = {
+        .from = ARBITER, .to = action->node, .epoch = action->epoch, .asked_us = action->asked_us};
+
+    if (world->arbiter.is_dying) {
+        errno = ECANCELED;
+        return -1;
+    }
+    switch (action->type) {
+    case ARBITER_ACTION_ASK:
+        message.type = MESSAGE_INQUIRE;
+        link_send(world, &message);
+        return 0;
+    case ARBITER_ACTION_GRANT:
+        message.type = MESSAGE_GRANT;
+        link_send(world, &message);
+        return 0;
+    case ARBITER_ACTION_RECORD:
+        record(world, action->start);
+        break;
+    case ARBITER_ACTION_START:
+        send_start(world, action->node, action->start);
+        break;
+    default:
+        violate(world, "an action of type %d that nobody knows", action->type);
+        break;
+    }
+    world->arbiter.is_dying |= fault_is_due(world);
+    return 0;
+}
+
+static void record(struct world *world, const struct epoch_start *start)
+{
+    trace(world, "arbiter: epoch %u with %u nodes from line %lu, coordinator on node %u", start->epoch,
+          start->member_count, (unsigned long)start->line, start->members[start->coordinator]);
+    check_opened(world, start->line);
+    open_run(world, start);
+    keep(world->mutation == MUTATION_LATE_RECORD ? &world->arbiter.late : &world->arbiter.durable, start);
+}
+
+static void keep(struct epoch_start **kept, const struct epoch_start *start)
+{
+    struct epoch_start *copy = epoch_start_copy(start);
+
+    if (!copy) {
+        perror("sim: record");
+        exit(2);
+    }
+    free(*kept);
+    *kept = copy;
+}
+
+static void send_start(struct world *world, uint32_t node, const struct epoch_start *start)
+{
+    struct message message = {.type = MESSAGE_START, .from = ARBITER, .to = node, .epoch = start->epoch};
+    struct sent_start *sent = &message.opened;
+
+    sent->start = *start;
+    memcpy(sent->members, start->members, start->member_count * sizeof(*start->members));
+    memcpy(sent->incarnations, start->incarnations, start->member_count * sizeof(*start->incarnations));
+    memcpy(sent->placement, start->placement, start->rank_count * sizeof(*start->placement));
+    memcpy(sent->holder, start->holder, start->rank_count * sizeof(*start->holder));
+    link_send(world, &message);
+}
+
+static void open_run(struct world *world, const struct epoch_start *start)
+{
+    struct run *run = &world->runs[start->epoch % RUNS];
+
+    memset(run, 0, sizeof(*run));
+    run->epoch = start->epoch;
+    run->line = start->line;
+    world->counts.epochs++;
+    if (start->line > 0)
+        world->counts.restored++;
+    else
+        world->counts.from_start++;
+}

@@ -1,0 +1,26 @@
+/*
+ * coord_host.h - the coordinator's role of one agent: the real coord.c, fed from links and a timer.
+ */
+#ifndef BELAY_TESTS_SIM_COORD_HOST_H
+#define BELAY_TESTS_SIM_COORD_HOST_H
+
+#include "tests/sim/world.h"
+
+/* The agent of this node becomes the coordinator of its epoch; lines are counted on from last_line. */
+void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line);
+void coord_host_end(struct world *world, uint32_t node);
+/* An event from a member's agent. Mutations that break the coordinator's rules are applied here. */
+void coord_host_take(struct world *world, uint32_t node, const struct coord_event *event);
+/* A member has launched its ranks. */
+void coord_host_ready(struct world *world, uint32_t node, uint32_t member);
+/* The timer: ask for a line if the job runs. */
+void coord_host_strobe(struct world *world, uint32_t node);
+/* The job finalizes. */
+void coord_host_close(struct world *world, uint32_t epoch);
+
+/* For checks: of the newest epoch's coordinator. */
+bool coord_host_has_converged(const struct world *world, uint32_t epoch, uint64_t line);
+uint64_t coord_host_line(const struct world *world);
+const char *coord_host_phase_name(const struct world *world);
+
+#endif
