@@ -9,10 +9,12 @@
  *
  * An epoch e ends with trouble. Then, in this order (docs/line.md, "Epochs and the lease"):
  *
- *   INQUIRING   no lease is granted any more; every node is asked about epoch e+1 and promises, by its
- * answer, that it has stopped its ranks and serves nothing older decision    when all members of e have
- * answered or their leases have run out: which line is restored, who is a member, where ranks run RECORD the
- * decision is durable START       it is told; members take leases
+ * - INQUIRING: no lease is granted any more; every node is asked about epoch e+1 and promises, by its answer,
+ *   that it has stopped its ranks and serves nothing older.
+ * - The decision, when all members of e have answered or their leases have run out: which line is restored,
+ *   who is a member, where ranks run.
+ * - RECORD: the decision is durable.
+ * - START: it is told; members take leases.
  *
  * Leases follow C. G. Gray and D. R. Cheriton, Leases: an efficient fault-tolerant mechanism for distributed
  * file cache consistency, SOSP 1989; the promise is that of L. Lamport, Paxos made simple, SIGACT News 32,
@@ -55,8 +57,7 @@ enum arbiter_event_type {
     ARBITER_EVENT_STATE,     /* node, epoch, state: an answer */
     ARBITER_EVENT_RENEW,     /* node, epoch, incarnation, asked_us: a member asks for its lease */
     ARBITER_EVENT_TROUBLE,   /* node, epoch, incarnation: a member cannot go on */
-    ARBITER_EVENT_LINK_LOST, /* node, epoch: the link that it had in this epoch is gone; an answer of it, too
-                              */
+    ARBITER_EVENT_LINK_LOST, /* node, epoch: the link that it had in this epoch is gone, or an answer of it */
     ARBITER_EVENT_PLACED,    /* epoch, rank_count, placement: where ranks are that came up by themselves */
 };
 
@@ -94,8 +95,7 @@ struct arbiter_action {
  */
 typedef int (*arbiter_action_f)(void *context, const struct arbiter_action *action);
 
-/* record: what a predecessor has recorded last, NULL: nothing. Both are copied. NULL with ENOMEM or EINVAL.
- */
+/* record: what a predecessor has recorded last, NULL: nothing. Both are copied. NULL: ENOMEM or EINVAL. */
 struct arbiter *arbiter_create(const struct arbiter_settings *settings, const struct epoch_start *record,
                                arbiter_action_f emit, void *context);
 /* Accepts NULL. */
