@@ -143,8 +143,8 @@ struct control {
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
-    int32_t parcel_fd;    /* in state PARKED: a socket with open files in its queue (node-agent/parcels.h); 0:
-                             none */
+    int32_t parcel_fd;    /* in state PARKED: a socket with open files in its queue (parcels.h of the agent);
+                             0: none */
     uint64_t exit_ns;     /* CLOCK_MONOTONIC of the announcement */
     struct layout layout; /* of its address space; before its first line */
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "coord/targets.h"
-#include "node-agent/line_report.h"
+#include "node-agent/line/line_report.h"
 
 #define COMMS 100000u
 #define LIMIT_S 1.0 /* about 0.05 is used; comparing each with each takes 5 and more */

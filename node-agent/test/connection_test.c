@@ -17,7 +17,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/message.h"
-#include "node-agent/connection.h"
+#include "node-agent/loop/connection.h"
 
 #define PATIENCE_MS 80u
 #define FLOOD 100000

@@ -21,7 +21,7 @@
 #include "common/wire/client.h"
 #include "common/wire/control.h"
 #include "common/wire/streams.h"
-#include "node-agent/rank.h"
+#include "node-agent/rank/rank.h"
 #include "node-agent/test/half.h"
 
 #define COMM 1u

@@ -33,7 +33,7 @@
 #include "common/wire/descriptor.h"
 #include "common/wire/message.h"
 #include "common/wire/streams.h"
-#include "node-agent/record.pb-c.h"
+#include "node-agent/launch/record.pb-c.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
 #include "node-agent/test/fixture.h"

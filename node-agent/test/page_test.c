@@ -20,8 +20,8 @@
 #include "common/wire/descriptor.h"
 #include "coord/targets.h"
 #include "node-agent/capture/moves.h"
-#include "node-agent/line_measure.h"
-#include "node-agent/rank.h"
+#include "node-agent/line/line_measure.h"
+#include "node-agent/rank/rank.h"
 
 #define SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 

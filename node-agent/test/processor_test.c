@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "node-agent/processor.h"
+#include "node-agent/loop/processor.h"
 
 /* A child that has run on this processor and waits there. */
 static pid_t start_on(int processor)

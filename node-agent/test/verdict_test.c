@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node-agent/verdict.h"
+#include "node-agent/job/verdict.h"
 
 #define EXITED(status) ((status) << 8)
 #define KIND(name) BELAY__WIRE__VERDICT_KIND__VERDICT_##name

@@ -1,0 +1,55 @@
+#include "node-agent/job/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus *status)
+{
+    status->line = entry->line;
+    status->state = (char *)entry->state;
+    status->image_bytes = entry->image_bytes;
+    status->dirty_bytes = entry->dirty_bytes;
+    status->captured_bytes = entry->captured_bytes;
+    status->sent_bytes = entry->sent_bytes;
+    status->converge_ms = entry->converge_ms;
+    status->drain_ms = entry->drain_ms;
+    status->pause_ms = entry->pause_ms;
+    status->total_ms = entry->total_ms;
+    status->reason = (char *)entry->reason;
+}
+
+void answer_done(struct connection *connection, uint32_t count, const char *text)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
+    done.count = count;
+    done.text = (char *)text;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_DONE;
+    reply.done = &done;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void answer_line_done(struct connection *connection, struct job *job, uint64_t line, const char *reason)
+{
+    char text[HISTORY_REASON_BYTES + 64];
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__LineDone done = BELAY__WIRE__LINE_DONE__INIT;
+    Belay__Wire__LineStatus status = BELAY__WIRE__LINE_STATUS__INIT;
+    const struct history_line *entry = history_line(&job->history, line);
+    if (entry)
+        answer_fill_line(entry, &status);
+    status.line = line;
+    if (reason && line)
+        snprintf(text, sizeof text, "line %llu was aborted: %s", (unsigned long long)line, reason);
+    else if (reason)
+        snprintf(text, sizeof text, "no line was taken: %s", reason);
+    if (reason) {
+        reply.error = text;
+        reply.error_code = ECANCELED;
+    }
+    done.line = &status;
+    done.job = job->name;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_LINE_DONE;
+    reply.line_done = &done;
+    connection_reply(connection, &reply, NULL, 0);
+}

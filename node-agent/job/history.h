@@ -1,0 +1,45 @@
+/*
+ * history.h - what happened to a job: its epochs, and its last lines.
+ */
+#ifndef BELAY_NODE_AGENT_JOB_HISTORY_H
+#define BELAY_NODE_AGENT_JOB_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HISTORY_LINES 256 /* kept; older ones are forgotten */
+#define HISTORY_REASON_BYTES 512
+
+struct history_line {
+    uint64_t line;
+    const char *state; /* running, captured, protected, committed, aborted (static text) */
+    uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
+    double converge_ms, drain_ms, pause_ms, total_ms;
+    char reason[HISTORY_REASON_BYTES]; /* of an abort */
+};
+
+struct history_epoch {
+    uint32_t epoch;
+    uint64_t restored_line;
+    char reason[HISTORY_REASON_BYTES]; /* why it was opened */
+    double restore_ms;
+};
+
+struct history {
+    struct history_line *lines; /* oldest first */
+    size_t line_count;
+    struct history_epoch *epochs; /* oldest first, all of them */
+    size_t epoch_count;
+};
+
+/* A zeroed struct is an empty history. */
+void history_release(struct history *history);
+
+/* A new entry of a line or an epoch, zeroed but for its number. NULL with ENOMEM. */
+struct history_line *history_add_line(struct history *history, uint64_t line);
+struct history_epoch *history_add_epoch(struct history *history, uint32_t epoch);
+
+/* The entry of a line, NULL: none or forgotten. */
+struct history_line *history_line(struct history *history, uint64_t line);
+
+#endif

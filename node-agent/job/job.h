@@ -1,0 +1,110 @@
+/*
+ * job.h - one job: who launched it, its epochs one after the other, its lines and its images.
+ *
+ * How jobs begin, go on and end is in launch/jobs.h.
+ */
+#ifndef BELAY_NODE_AGENT_JOB_JOB_H
+#define BELAY_NODE_AGENT_JOB_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#define HASH_NONFATAL_OOM 1 /* uthash would end the process */
+#include <uthash.h>
+
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+#include "common/wire/job_name.h"
+#include "node-agent/job/agent.h"
+#include "node-agent/job/history.h"
+#include "node-agent/job/parcels.h"
+#include "node-agent/job/streams.h"
+#include "node-agent/job/verdict.h"
+#include "node-agent/loop/timer.h"
+#include "node-agent/store/store.h"
+#include "node-agent/undo/undo.h"
+
+#define JOB_MESSAGE_BYTES 512
+#define JOB_RETENTION_MS 3600000u
+#define JOB_AGENT_LOST "the agent was lost" /* why a launch was ended, if its arbiter says so */
+
+struct epoch;
+struct line;
+struct renewal;
+
+enum job_state {
+    JOB_STATE_NONE = 0,
+    JOB_STATE_STARTING, /* ranks are not all there yet */
+    JOB_STATE_RUNNING,
+    JOB_STATE_RESTARTING, /* between a loss and the next epoch's ranks */
+    JOB_STATE_FINISHED,   /* from here on: ended */
+    JOB_STATE_FAILED,
+    JOB_STATE_STOPPED,
+    JOB_STATE_LOST,
+};
+
+/* A client that waits for the end of the job. */
+struct job_waiter {
+    struct job_waiter *next;
+    struct connection *connection;
+};
+
+struct job {
+    UT_hash_handle hh;
+    struct agent *agent;
+    char name[JOB_NAME_BYTES];
+    enum job_state state;
+    Belay__Wire__JobOpen *config; /* the launch line, interval, limits; owned */
+    Belay__Wire__JobOpen *launch; /* another launch line, until it has worked; NULL: none */
+    struct connection *arbiter;   /* NULL: none (any more) */
+    bool has_arbiter;             /* it was opened by one */
+    bool is_stopping;             /* belay stop */
+    bool is_abandoned;            /* the arbiter went without closing the job */
+    bool is_unwanted;             /* cleaned while its launch was being ended: nothing is kept */
+    uint32_t epoch_number;        /* of the newest epoch */
+    uint32_t ranks;               /* 0: not known yet */
+    struct epoch *epoch;          /* NULL: between epochs */
+    struct line *line;
+    struct store *store;
+    struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
+    char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
+    struct history history;
+    struct verdict_loss last_loss;
+    char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
+    uint32_t restarts, restarts_from_start;
+    uint64_t last_line;  /* largest number used */
+    double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */
+    int exit_status;
+    char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
+    struct streams_holder streams;
+    struct parcels parcels;
+    bool is_output_forwarded;  /* the arbiter takes output from the streams */
+    struct undo_folder undo;   /* files as they were at its lines */
+    struct put_back *put_back; /* is at work; NULL: it is not */
+    bool owes_files;           /* they have to be put back before anything else, or given up by the user */
+    bool leaves_files;         /* this restart goes on where that fails */
+    uint64_t files_left;       /* as they are, by its restarts */
+    int record_fd;             /* its record in the keeper, -1: none */
+    struct job_waiter *waiters;
+    struct timer *retention; /* runs while an ended job's images are kept */
+};
+
+struct job *job_find(struct agent *agent, const char *name);
+bool job_is_running(const struct job *job);
+/* The only running job, or NULL with err. */
+struct job *job_only_running(struct agent *agent, struct belay_error *err);
+
+/* Have a client told (Done) when the job has ended. Returns 0 or -1 with ENOMEM. */
+int job_wait(struct job *job, struct connection *connection);
+/* That client waits no longer. */
+void job_drop_waiter(struct job *job, const struct connection *connection);
+/* The job has ended: all who wait are told its last word. */
+void job_answer_waiters(struct job *job);
+
+/* Tell the arbiter, if there is one. */
+void job_tell(struct job *job, const Belay__Wire__Event *event);
+void job_tell_text(struct job *job, const char *text);
+
+const char *job_state_name(enum job_state state);
+enum job_state job_state_parse(const char *name); /* NONE: unknown */
+
+#endif

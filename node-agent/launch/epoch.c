@@ -1,0 +1,466 @@
+#include "node-agent/launch/epoch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "common/util/process_stat.h"
+#include "common/wire/shares.h"
+#include "common/wire/streams.h"
+#include "node-agent/job/capacity.h"
+#include "node-agent/launch/jobs.h"
+#include "node-agent/launch/match.h"
+#include "node-agent/launch/newcomer.h"
+#include "node-agent/launch/record.h"
+#include "node-agent/launch/reply.h"
+#include "node-agent/line/line.h"
+#include "node-agent/shared/renew.h"
+
+/* As EPOCH_PATIENCE_MS, after MPI_Abort: mpirun takes two seconds if ranks resist. It is known to hang there
+ * at times. */
+#define ABORT_PATIENCE_MS 5000
+/*
+ * While ending a launch: how often to look, and after how many looks a launcher that nobody has asked yet is
+ * asked to end, and any is killed outright. It is asked once at most: mpirun takes a second SIGTERM as the
+ * order to leave without cleaning up.
+ */
+#define KILL_STEP_MS 200
+#define LOOKS_UNTIL_ASKED 5
+#define LOOKS_UNTIL_KILLED 25
+#define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
+
+static void note_remains(struct epoch *epoch, const struct rank *rank);
+static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
+static void hurry_launcher(struct epoch *epoch);
+static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
+                   struct belay_error *err);
+static void refuse(struct epoch *epoch, const char *reason);
+static void turn_away(struct epoch *epoch, const struct belay_error *err);
+static void on_rank_changed(struct rank *rank, void *context);
+static void on_rank_ended(struct rank *rank, void *context);
+static void answer_end(struct epoch *epoch, struct rank *rank);
+static bool has_lost_rank(const struct epoch *epoch);
+static bool is_every_rank_up(const struct epoch *epoch);
+static bool is_up(const struct epoch *epoch, const struct rank *rank);
+static void become_ready(struct epoch *epoch);
+static void note_end(struct epoch *epoch, struct rank *rank);
+static void on_patience(void *context);
+static void on_nudge(void *context);
+static void end_soon(struct epoch *epoch);
+
+static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
+
+int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+               struct belay_error *err)
+{
+    struct epoch *epoch;
+    if (store_apply_rest(job->store, err) <
+        0) /* could not be done before; without it the line is not to be had */
+        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
+                                  (unsigned long long)store_committed_line(job->store));
+    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
+    epoch = calloc(1, sizeof *epoch);
+    if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
+        !(epoch->nudge = timer_new(job->agent->loop, on_nudge, epoch))) {
+        timer_destroy(epoch ? epoch->patience : NULL);
+        free(epoch);
+        return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    }
+    epoch->job = job;
+    epoch->number = ++job->epoch_number;
+    epoch->restore_line = store_committed_line(job->store);
+    launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);
+    bool is_restart = epoch->number > 1;
+    struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
+    if (entry) {
+        entry->restored_line = epoch->restore_line;
+        snprintf(entry->reason, sizeof entry->reason, "%s", reason);
+    }
+    if (is_restart && job->not_renewed[0]) /* ranks that would not share what they shared must not run */
+        refuse(epoch, job->not_renewed);
+    if (is_restart && epoch->restore_line)
+        job->restarts++;
+    else if (is_restart)
+        job->restarts_from_start++;
+    job->epoch = epoch;
+    job->state = is_restart ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    record_save_again(job);
+    log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
+             (unsigned long long)epoch->restore_line, reason);
+    return 0;
+}
+
+void epoch_destroy(struct epoch *epoch)
+{
+    if (!epoch)
+        return;
+    line_close_epoch(epoch->job->line);
+    if (epoch->job->renewal)
+        renewal_let_go(epoch->job->renewal);
+    if (epoch->is_killed || epoch->gone == epoch->joined) {
+        remains_remove_files(&epoch->remains);
+        if (epoch_is_launcher_gone(epoch))
+            remains_remove_session(&epoch->remains);
+    }
+    remains_release(&epoch->remains);
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        rank_destroy(epoch->table[i]);
+    free(epoch->table);
+    timer_destroy(epoch->patience);
+    timer_destroy(epoch->nudge);
+    launcher_close(&epoch->launcher);
+    free(epoch);
+}
+
+void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello)
+{
+    struct belay_error err;
+    struct job *job = epoch->job;
+    if (newcomer_check(epoch, connection_pid(connection), hello, &err) < 0) {
+        if (err.code == EALREADY || err.code == EXDEV)
+            turn_away(epoch, &err);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    bool is_first = !epoch->table;
+    if ((is_first && capacity_check(job->agent, job, hello->ranks, &err) < 0) ||
+        match_check(job, epoch->restore_line, hello, &err) < 0) {
+        refuse(epoch, err.text);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    if (take_in(epoch, connection, hello, &err) < 0) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    struct rank *rank = epoch->table[hello->rank];
+    int fds[] = {rank_control_fd(rank),
+                 rank_event_fd(rank),
+                 job->streams.fd,
+                 job->streams.wake_fd,
+                 store_image(job->store, hello->rank),
+                 parcels_find(&job->parcels, epoch->restore_line, hello->rank)};
+    unsigned fd_count = !epoch->restore_line ? 4 : fds[5] < 0 ? 5 : 6;
+    if (epoch->restore_line)
+        store_freeze(job->store, hello->rank);
+    reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, fd_count);
+    rank_close_control_fd(rank); /* the page stays mapped */
+}
+
+/* What it runs now is nothing that a line could save. */
+void epoch_connection_closed(struct epoch *epoch, pid_t pid)
+{
+    char text[128];
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        const struct rank *rank = epoch->table[i];
+        if (!rank || rank_pid(rank) != pid || !rank_has_executed(rank) || !epoch->is_ready)
+            continue;
+        snprintf(text, sizeof text, "rank %u (pid %d) executes another program: no line is taken any more", i,
+                 (int)pid);
+        log_info("job \"%s\": %s", epoch->job->name, text);
+        line_rank_lost(epoch->job->line, text);
+    }
+}
+
+void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get)
+{
+    struct renewal *renewal = epoch->job->renewal;
+    if (renewal && get->kind == SHARE_NONE) {
+        renewal_let_go(renewal);
+        reply_share(connection, 0, -1);
+    } else if (get->kind == SHARE_SEGMENT) {
+        reply_share(connection, renewal ? renewal_segment(renewal, get->inode) : -1, -1);
+    } else {
+        uint32_t kind = get->kind == SHARE_PIPE    ? SHARED_PIPE
+                        : get->kind == SHARE_EVENT ? SHARED_EVENT
+                                                   : SHARED_NAMELESS;
+        reply_share(connection, -1, renewal ? renewal_file(renewal, kind, get->device, get->inode) : -1);
+    }
+}
+
+void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection)
+{
+    epoch->has_launch_ended = true;
+    epoch->wait_status = wait_status;
+    epoch->verdict_to = connection;
+    kill_ranks(epoch, rank_kill);
+    epoch_end_if_over(epoch);
+}
+
+void epoch_kill(struct epoch *epoch)
+{
+    epoch->is_killed = true;
+    kill_ranks(epoch, rank_kill);
+    bool is_launcher_alive = !epoch_is_launcher_gone(epoch);
+    if (is_launcher_alive)
+        hurry_launcher(epoch);
+    epoch->kills++;
+    if (is_launcher_alive || epoch->gone < epoch->joined)
+        timer_start(epoch->patience, KILL_STEP_MS, 0);
+}
+
+void epoch_abandon(struct epoch *epoch)
+{
+    epoch_kill(epoch);
+    epoch_end_if_over(epoch);
+}
+
+static void note_remains(struct epoch *epoch, const struct rank *rank)
+{
+    remains_note(&epoch->remains, rank_pid(rank), &rank_control(rank)->layout, epoch->launcher.pid);
+}
+
+static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *))
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        if (!epoch->table[i])
+            continue;
+        if (!epoch->is_ready) /* it may have come far enough to leave something */
+            note_remains(epoch, epoch->table[i]);
+        kill_one(epoch->table[i]);
+    }
+}
+
+/* Without its ranks it ends by itself, and cleans up, if it gets the time. */
+static void hurry_launcher(struct epoch *epoch)
+{
+    const struct job *job = epoch->job;
+    bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
+    if (epoch->kills == LOOKS_UNTIL_ASKED && !is_asked)
+        launcher_signal(&epoch->launcher, SIGTERM);
+    else if (epoch->kills == LOOKS_UNTIL_KILLED)
+        launcher_signal(&epoch->launcher, SIGKILL);
+}
+
+bool epoch_is_launcher_gone(const struct epoch *epoch)
+{
+    return epoch->has_launch_ended || launcher_is_gone(&epoch->launcher);
+}
+
+/* A process that says hello again takes its own place. */
+static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
+{
+    struct rank *before = epoch->table[number];
+    if (before)
+        rank_hand_on(before, rank);
+    else
+        epoch->joined++;
+    rank_destroy(before);
+    epoch->table[number] = rank;
+}
+
+static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
+                   struct belay_error *err)
+{
+    if (!epoch->table) {
+        epoch->table = calloc(hello->ranks, sizeof *epoch->table);
+        if (!epoch->table)
+            return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
+        epoch->ranks = epoch->job->ranks = hello->ranks;
+        newcomer_bind(epoch, hello);
+        if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
+            return -1;
+    }
+    int pidfd = connection_open_peer(connection);
+    if (pidfd < 0)
+        return belay_error_errno(err, "cannot watch rank %u, which must be in the agent's pid namespace",
+                                 hello->rank);
+    struct rank *rank = rank_create(epoch->job->agent->loop, connection_pid(connection), pidfd, hello->rank,
+                                    hello->ranks, epoch->number, &rank_ops, epoch, err);
+    if (!rank)
+        return -1;
+    if (rank_set_program(rank, hello->program, hello->identity.data, hello->layout_version) < 0) {
+        rank_destroy(rank);
+        return belay_error_set(err, ENOMEM, "no memory for a rank");
+    }
+    place_rank(epoch, hello->rank, rank);
+    launcher_note(&epoch->launcher, rank_pid(rank));
+    return 0;
+}
+
+/* One rank that must not continue ends the launch for all: their images belong together. */
+static void refuse(struct epoch *epoch, const char *reason)
+{
+    if (epoch->refused[0])
+        return;
+    snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
+    log_warning("%s", reason);
+    kill_ranks(epoch, rank_kill);
+}
+
+/*
+ * It is not of the program whose lines these are. One at the same time would begin anew after a restart, and
+ * the first would not: so the job ends now, or, if it has come far already, without success.
+ */
+static void turn_away(struct epoch *epoch, const struct belay_error *err)
+{
+    if (err->code == EXDEV && store_committed_line(epoch->job->store) == 0) {
+        refuse(epoch, err->text);
+        return;
+    }
+    if (err->code == EXDEV)
+        snprintf(epoch->turned_away, sizeof epoch->turned_away, "%s", err->text);
+    newcomer_tell(epoch, err);
+}
+
+static void on_rank_changed(struct rank *rank, void *context)
+{
+    struct epoch *epoch = context;
+    if (!epoch->is_ready && rank_report(rank)->state != CONTROL_STATE_NONE)
+        note_remains(epoch, rank);
+    if (!epoch->is_ready && is_every_rank_up(epoch))
+        become_ready(epoch);
+    line_rank_changed(epoch->job->line, rank);
+    if (rank_ends_all(rank))
+        answer_end(epoch, rank);
+    if (!epoch->has_abort && rank_exit_kind(rank) == CONTROL_EXIT_ABORT) {
+        epoch->has_abort = true;
+        timer_start(epoch->patience, ABORT_PATIENCE_MS, 0);
+    }
+}
+
+/* The first end decides for all: the launch is over one way or the other. */
+static void answer_end(struct epoch *epoch, struct rank *rank)
+{
+    if (epoch->answer == CONTROL_ANSWER_NONE)
+        epoch->answer = has_lost_rank(epoch) ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO;
+    rank_answer_exit(rank, epoch->answer);
+}
+
+/* Some may be dying: their peers learn of it before we do. */
+static bool has_lost_rank(const struct epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_is_lost(epoch->table[i]))
+            return true;
+    return false;
+}
+
+static bool is_every_rank_up(const struct epoch *epoch)
+{
+    if (epoch->ranks == 0 || epoch->joined < epoch->ranks || epoch->gone > 0)
+        return false;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (!is_up(epoch, epoch->table[i]))
+            return false;
+    return true;
+}
+
+/* One that is being restored may say where it is before the application runs again. */
+static bool is_up(const struct epoch *epoch, const struct rank *rank)
+{
+    return RANK_FIELD(rank, state) != CONTROL_STATE_NONE &&
+           (epoch->restore_line == 0 || RANK_FIELD(rank, restored_line) == epoch->restore_line);
+}
+
+static void become_ready(struct epoch *epoch)
+{
+    struct job *job = epoch->job;
+    uint64_t restore_ns = 0;
+    epoch->is_ready = true;
+    job->state = JOB_STATE_RUNNING;
+    job_launch_worked(job);
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
+        restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
+    }
+    if (epoch->restore_line) {
+        char text[64];
+        Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+        snprintf(text, sizeof text, "all ranks run again from line %llu",
+                 (unsigned long long)epoch->restore_line);
+        event.text = text;
+        event.restored = true;
+        event.restore_ms = restore_ns / 1e6;
+        event.line = epoch->restore_line;
+        job->history.epochs[job->history.epoch_count - 1].restore_ms = event.restore_ms;
+        job_tell(job, &event);
+    }
+    line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
+    if (job->renewal)
+        renewal_let_go(job->renewal);
+}
+
+static void on_rank_ended(struct rank *rank, void *context)
+{
+    struct epoch *epoch = context;
+    epoch->gone++;
+    note_end(epoch, rank);
+    epoch_end_if_over(epoch);
+}
+
+static void note_end(struct epoch *epoch, struct rank *rank)
+{
+    const struct rank_exit *end = rank_exit(rank);
+    char text[128];
+    if (end->kind == CONTROL_EXIT_EXECUTED && !epoch->is_ready) {
+        snprintf(text, sizeof text, "what rank %u executed before MPI_Init was not protected",
+                 rank_number(rank));
+        job_tell_text(epoch->job, text);
+    }
+    if (end->kind != CONTROL_EXIT_NONE) {
+        if (epoch->is_ready)
+            line_close(epoch->job->line);
+        return;
+    }
+    snprintf(text, sizeof text, "rank %u (pid %d) was lost", rank_number(rank), (int)rank_pid(rank));
+    if (epoch->is_ready)
+        line_rank_lost(epoch->job->line, text);
+    if (end->is_killed_by_us || epoch->has_loss)
+        return;
+    epoch->has_loss = true;
+    log_info("job \"%s\": %s", epoch->job->name, text);
+    if (!epoch->has_launch_ended) {
+        Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+        event.text = text;
+        event.lost = true;
+        job_tell(epoch->job, &event);
+        timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0);
+        end_soon(epoch);
+    }
+}
+
+/* Some rank has said that it ends, or ends the program: what its peers do now is their own. */
+static bool has_announced_end(const struct epoch *epoch)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_control(epoch->table[i])->exit_kind != CONTROL_EXIT_NONE)
+            return true;
+    return false;
+}
+
+/* The launch is lost, and what its other ranks do now will be done again: neither they nor the launcher wait.
+ */
+static void end_soon(struct epoch *epoch)
+{
+    const struct job *job = epoch->job;
+    if (!job->has_arbiter || job->is_abandoned || job->is_stopping || has_announced_end(epoch))
+        return;
+    kill_ranks(epoch, rank_kill_group);
+    timer_start(epoch->nudge, 1, NUDGE_MS);
+}
+
+static void on_nudge(void *context)
+{
+    struct epoch *epoch = context;
+    if (epoch->has_launch_ended)
+        timer_stop(epoch->nudge);
+    else
+        launcher_nudge(&epoch->launcher);
+}
+
+/* Somebody has had time enough: ranks that wait for a lost one would wait for ever. */
+static void on_patience(void *context)
+{
+    struct epoch *epoch = context;
+    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
+        job_tell_text(epoch->job, "the launch does not end by itself: ending it");
+    if (epoch->job->has_arbiter && !epoch->has_launch_ended)
+        epoch_kill(epoch);
+    epoch_end_if_over(epoch); /* may free the epoch */
+}

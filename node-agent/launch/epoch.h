@@ -1,0 +1,84 @@
+/*
+ * epoch.h - one launch of a job: its ranks come, run, and go; then there is a verdict.
+ */
+#ifndef BELAY_NODE_AGENT_LAUNCH_EPOCH_H
+#define BELAY_NODE_AGENT_LAUNCH_EPOCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "node-agent/job/job.h"
+#include "node-agent/launch/launcher.h"
+#include "node-agent/launch/remains.h"
+#include "node-agent/rank/rank.h"
+
+/* How long a launcher may take to end by itself after a rank was lost. */
+#define EPOCH_PATIENCE_MS 2000
+
+struct epoch {
+    struct job *job;
+    uint32_t number;
+    uint64_t restore_line; /* 0: from the start */
+    uint32_t ranks;        /* 0: no hello yet */
+    struct rank **table;   /* by number; NULL: not there yet */
+    uint32_t joined, gone;
+    bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
+    bool is_killed;             /* the agent has killed the ranks */
+    bool has_loss;              /* a rank is gone without a word */
+    bool has_abort;             /* a rank has called MPI_Abort */
+    enum control_answer answer; /* to ranks that have announced an end of all */
+    char refused[VERDICT_REASON_BYTES];
+    struct launcher launcher;
+    char launch[64];                        /* of the ranks; "": it has no name */
+    char turned_away[VERDICT_REASON_BYTES]; /* why another program was not let in; "": none came */
+    bool has_second;                        /* of another program the user has been told */
+    bool has_launch_ended;
+    int wait_status;               /* of the launcher */
+    struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
+    struct timer *patience;        /* for a launcher that does not end after a loss, and the like */
+    struct timer *nudge;           /* for one that sleeps after a loss */
+    unsigned kills;                /* how often patience has run out */
+    struct remains remains;        /* what its processes may leave behind */
+};
+
+struct epoch_launcher {
+    pid_t pid; /* 0: not known */
+    pid_t arbiter_pid;
+};
+
+/*
+ * Open the next epoch of a job, which has none, and whose files are as they were at the line that it is
+ * restored from. Returns 0 or -1 with err.
+ */
+int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+               struct belay_error *err);
+/* Accepts NULL. */
+void epoch_destroy(struct epoch *epoch);
+
+/* The connection of a process is closed: a rank of ours may have executed another program. */
+void epoch_connection_closed(struct epoch *epoch, pid_t pid);
+
+/* A rank said hello; answers the connection with its Welcome or an error. */
+void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello);
+
+/* A rank that is restored asks for what it shared; answers the connection. */
+void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get);
+
+/* The launcher has ended; the connection gets the verdict once all ranks are gone. */
+void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection);
+
+/* Kill all ranks, and the launcher if it does not end by itself then. */
+void epoch_kill(struct epoch *epoch);
+
+/* The arbiter is gone: end the launch, and the job with it. The job may be freed. */
+void epoch_abandon(struct epoch *epoch);
+
+/* Whether its launcher has ended; also true if that is not known. */
+bool epoch_is_launcher_gone(const struct epoch *epoch);
+
+/* If all its ranks are gone, and its launcher where that counts: judge it. May free it, and the job. */
+void epoch_end_if_over(struct epoch *epoch);
+
+#endif

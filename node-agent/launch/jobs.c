@@ -1,0 +1,305 @@
+#include "node-agent/launch/jobs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/escape.h"
+#include "common/util/log.h"
+#include "common/wire/settings.h"
+#include "common/wire/status_file.h"
+#include "node-agent/capture/tracker.h"
+#include "node-agent/job/capacity.h"
+#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/put_back.h"
+#include "node-agent/launch/record.h"
+#include "node-agent/line/line.h"
+#include "node-agent/shared/renew.h"
+
+static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
+static void drop_launch(struct job *job);
+static int begin(struct job *job, struct belay_error *err);
+static void on_retention_over(void *context);
+static uint64_t retention_ms(const struct job *job);
+static void retain_in_keeper(struct agent *agent);
+
+/* Their texts; numbers are taken as they are. */
+static int check_settings(const Belay__Wire__JobSettings *settings, struct belay_error *err)
+{
+    if (!tracker_choose(settings->tracker, err))
+        return -1;
+    if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
+        return 0;
+    return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential",
+                           settings->policy);
+}
+
+/* Files as they were at the line that a restart goes on from are where they are. */
+static int check_undo_dir(const struct job *job, const Belay__Wire__JobSettings *settings,
+                          struct belay_error *err)
+{
+    const char *recorded = job->config->settings->undo_dir;
+    char shown[ESCAPE_PATH_BYTES];
+    if (!*settings->undo_dir || !strcmp(settings->undo_dir, recorded))
+        return 0;
+    return belay_error_set(
+        err, EINVAL,
+        "files of job \"%s\" are kept in %s, which a restart cannot change: leave --undo-dir "
+        "(BELAY_UNDO_DIR) out",
+        job->name, *recorded ? escape_text(shown, sizeof shown, recorded) : "the run directory");
+}
+
+struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                     struct belay_error *err)
+{
+    if (job_name_check(name, err) < 0 || check_settings(config->settings, err) < 0)
+        return NULL;
+    struct job *old = job_find(agent, name);
+    if (old && job_is_running(old)) {
+        belay_error_set(err, EEXIST, "a job \"%s\" is running already; choose another --name", name);
+        return NULL;
+    }
+    if (old && old->owes_files) {
+        belay_error_set(err, EBUSY,
+                        "files of the earlier job \"%s\" are not put back: 'belay restart %s' tries again, "
+                        "'belay clean %s' leaves them as they are",
+                        name, name, name);
+        return NULL;
+    }
+    if (capacity_check(agent, old, 0, err) < 0)
+        return NULL;
+    job_forget(old);
+    status_file_remove(agent->rundir, name);
+    struct job *job = job_new(agent, name, config, err);
+    if (!job)
+        return NULL;
+    if (undo_create(&job->undo, err) < 0) {
+        job->undo.path[0] = '\0'; /* another's */
+        job_forget(job);
+        return NULL;
+    }
+    job->store = store_create(agent->keeper, name, err);
+    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0 ||
+        job_add(job, err) < 0) {
+        job_forget(job);
+        return NULL;
+    }
+    retain_in_keeper(agent);
+    return job;
+}
+
+int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
+{
+    Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
+    if (check_settings(config->settings, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
+        return -1;
+    if (config->n_argv > 0 && !(launch = copy_config(config)))
+        return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+    int rc = settings_merge(recorded->settings, config->settings);
+    if (rc < 0)
+        belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+    if (rc < 0 || begin(job, err) < 0) {
+        belay__wire__job_open__free_unpacked(launch, NULL);
+        return -1;
+    }
+    job->launch = launch;
+    recorded->arbiter_pid = config->arbiter_pid;
+    job->leaves_files = config->leave_files;
+    timer_stop(job->retention);
+    status_file_remove(job->agent->rundir, job->name);
+    return 0;
+}
+
+void job_launch_worked(struct job *job)
+{
+    Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
+    if (!launch)
+        return;
+    Belay__Wire__JobSettings *settings = launch->settings;
+    launch->settings = recorded->settings;
+    recorded->settings = settings;
+    job->config = launch;
+    job->launch = NULL;
+    belay__wire__job_open__free_unpacked(recorded, NULL);
+    record_save_again(job);
+}
+
+struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
+                    struct belay_error *err)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job) {
+        belay_error_set(err, ENOMEM, "no memory for a job");
+        return NULL;
+    }
+    job->agent = agent;
+    job->record_fd = -1;
+    job->streams = STREAMS_NONE;
+    snprintf(job->name, sizeof job->name, "%s", name);
+    job->epoch_number = config->epoch;
+    snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
+    job->config = copy_config(config);
+    job->retention = timer_new(agent->loop, on_retention_over, job);
+    if (job->config &&
+        undo_folder_of(agent->rundir, job->config->settings->undo_dir, name, &job->undo, err) < 0) {
+        job_forget(job);
+        return NULL;
+    }
+    if (!job->config || !job->retention) {
+        belay_error_set(err, ENOMEM, "no memory for job \"%s\"", name);
+        job_forget(job);
+        return NULL;
+    }
+    return job;
+}
+
+int job_add(struct job *job, struct belay_error *err)
+{
+    HASH_ADD_STR(job->agent->jobs, name, job);
+    return job->hh.tbl ? 0 : belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+}
+
+void job_forget(struct job *job)
+{
+    if (!job)
+        return;
+    int code = errno;
+    if (job_find(job->agent, job->name) == job)
+        HASH_DEL(job->agent->jobs, job);
+    put_back_leave(job->put_back);
+    epoch_destroy(job->epoch);
+    line_destroy(job->line);
+    record_drop(job);
+    renewal_destroy(job->renewal);
+    store_destroy(job->store, true);
+    streams_release(&job->streams, job->agent->keeper, job->name);
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
+    if (!job->agent->leaves_jobs && !job->owes_files)
+        undo_remove(&job->undo);
+    history_release(&job->history);
+    timer_destroy(job->retention);
+    drop_launch(job);
+    belay__wire__job_open__free_unpacked(job->config, NULL);
+    free(job);
+    errno = code;
+}
+
+void job_end(struct job *job, enum job_state state, bool keep_images)
+{
+    struct agent *agent = job->agent;
+    struct epoch *epoch = job->epoch;
+    if (epoch)
+        epoch_kill(epoch);
+    job->epoch = NULL;
+    epoch_destroy(epoch);
+    line_destroy(job->line);
+    job->line = NULL;
+    drop_launch(job);
+    job->state = state;
+    log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
+             job->message);
+    bool is_kept =
+        !job->is_unwanted && (job->owes_files || (keep_images && store_committed_line(job->store) > 0));
+    if (!is_kept) {
+        store_drop_images(job->store);
+        parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
+    }
+    if (!job->is_unwanted)
+        record_write_status(job);
+    if (is_kept)
+        record_save_again(job);
+    job->arbiter = NULL;
+    record_remove_old(agent);
+    job_answer_waiters(job);
+    if (is_kept) {
+        if (!undo_has_begun(&job->undo)) /* else only the user gives it up */
+            timer_start(job->retention, retention_ms(job), 0);
+    } else {
+        job_forget(job);
+    }
+    retain_in_keeper(agent);
+    agent->settle(agent);
+}
+
+void job_forget_connection(struct job *job, struct connection *connection)
+{
+    job_drop_waiter(job, connection);
+    if (job->line)
+        line_forget_connection(job->line, connection);
+    if (job->epoch && job->epoch->verdict_to == connection)
+        job->epoch->verdict_to = NULL;
+    if (job->arbiter != connection)
+        return;
+    job->arbiter = NULL;
+    job->is_abandoned = true;
+    if (!job->owes_files)
+        snprintf(job->message, sizeof job->message, "belay run was killed");
+    log_info("job \"%s\": its arbiter is gone", job->name);
+    if (job->epoch)
+        epoch_abandon(job->epoch);
+    else if (!job->put_back) /* else at its end */
+        job_end(job, JOB_STATE_LOST, true);
+}
+
+static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config)
+{
+    size_t count = belay__wire__job_open__get_packed_size(config);
+    uint8_t *bytes = malloc(count ? count : 1);
+    if (!bytes)
+        return NULL;
+    belay__wire__job_open__pack(config, bytes);
+    Belay__Wire__JobOpen *copy = belay__wire__job_open__unpack(NULL, count, bytes);
+    free(bytes);
+    return copy;
+}
+
+/* It has not worked; the recorded one stays. */
+static void drop_launch(struct job *job)
+{
+    belay__wire__job_open__free_unpacked(job->launch, NULL);
+    job->launch = NULL;
+}
+
+/* What begins anew with each run of a job. */
+static int begin(struct job *job, struct belay_error *err)
+{
+    job->line = line_create(job, err);
+    if (!job->line)
+        return -1;
+    job->state = job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    job->is_stopping = job->is_abandoned = job->is_unwanted = false;
+    job->last_loss = (struct verdict_loss){0};
+    job->message[0] = '\0';
+    return 0;
+}
+
+static void on_retention_over(void *context)
+{
+    struct job *job = context;
+    struct agent *agent = job->agent;
+    job->owes_files = false;
+    log_info("job \"%s\": its images were kept long enough", job->name);
+    store_drop_images(job->store);
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
+    record_write_status(job);
+    job_forget(job);
+    agent->settle(agent);
+}
+
+static uint64_t retention_ms(const struct job *job)
+{
+    return job->config->settings->retention_ms ? job->config->settings->retention_ms : JOB_RETENTION_MS;
+}
+
+/* If the agent is killed, the keeper keeps everything as long as the longest retention asks for. */
+static void retain_in_keeper(struct agent *agent)
+{
+    struct belay_error err;
+    uint64_t longest = 0;
+    for (struct job *job = agent->jobs; job; job = job->hh.next)
+        if (retention_ms(job) > longest)
+            longest = retention_ms(job);
+    if (longest && keeper_retain(agent->keeper, longest, &err) < 0)
+        log_warning("%s", err.text);
+}

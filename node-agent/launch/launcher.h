@@ -1,0 +1,47 @@
+/*
+ * launcher.h - the launcher of an epoch, from outside: whether it is gone, and what makes it go.
+ *
+ * It may be a script that has started mpirun, and each rank may have a shell around it: all these wait for
+ * one another.
+ */
+#ifndef BELAY_NODE_AGENT_LAUNCH_LAUNCHER_H
+#define BELAY_NODE_AGENT_LAUNCH_LAUNCHER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define LAUNCHER_WAITING_MAX 16u
+
+struct launcher {
+    pid_t pid; /* 0: not known */
+    int pidfd; /* -1: not known */
+    struct {
+        pid_t pid;
+        int pidfd;
+    } waiting[LAUNCHER_WAITING_MAX]; /* processes between a rank and it, and it itself */
+    unsigned waiting_count;
+};
+
+/*
+ * It may be ended by us, so it must be what the arbiter says: a child of its own. The number may be another
+ * process's by now, or of another pid namespace; then, as with pid 0, it is not known.
+ */
+void launcher_open(struct launcher *launcher, pid_t pid, pid_t arbiter);
+void launcher_close(struct launcher *launcher);
+
+/* Also true if it is not known. */
+bool launcher_is_gone(const struct launcher *launcher);
+
+void launcher_signal(const struct launcher *launcher, int signal);
+
+/* Note the processes between it and a rank that runs. Those that find no place are left out. */
+void launcher_note(struct launcher *launcher, pid_t rank);
+
+/*
+ * Have all of these look again whether a child has ended, by a SIGCHLD. Open MPI's mpirun sleeps for a
+ * second (odls_base_sigkill_timeout) after each signal that it sends to the ranks of a launch that has
+ * failed, also if they are gone by then; a signal ends its sleep.
+ */
+void launcher_nudge(const struct launcher *launcher);
+
+#endif

@@ -1,0 +1,177 @@
+#include "node-agent/launch/put_back.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/util/log.h"
+#include "node-agent/job/job.h"
+#include "node-agent/shared/renew.h"
+
+#define FIRST_WORD_MS 5000
+#define NEXT_WORD_MS 10000
+#define TEXTS 16 /* more than undo_apply() says of files */
+
+struct put_back {
+    uv_work_t work;
+    struct job *job; /* NULL: gone */
+    put_back_done_f *done;
+    void *context;
+    struct timer *words;
+    struct undo_folder folder; /* as long as the job may be gone */
+    struct undo_request request;
+    char *texts[TEXTS];
+    size_t text_count;
+    uint64_t left;
+    int rc;
+    struct belay_error err;
+    int image;               /* of what the ranks shared; -1: nothing */
+    struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
+    struct renewal *former;
+    struct belay_error renewal_err;
+};
+
+/* In the thread: kept for the loop. */
+static void keep_text(void *context, const char *text)
+{
+    struct put_back *run = context;
+    char *copy = run->text_count < TEXTS ? strdup(text) : NULL;
+    if (copy)
+        run->texts[run->text_count++] = copy;
+}
+
+static void renew_shared(struct put_back *run)
+{
+    struct undo_replaced_list replaced;
+    if (undo_list_replaced(&run->folder, run->request.line, &replaced, &run->renewal_err) < 0)
+        return;
+    run->renewal = renewal_create(run->image, run->former, &replaced, &run->renewal_err);
+    undo_replaced_release(&replaced);
+}
+
+static void work(uv_work_t *work)
+{
+    struct put_back *run = work->data;
+    run->rc = undo_apply(&run->folder, &run->request, &run->left, &run->err);
+    if (run->rc == 0 && run->image >= 0)
+        renew_shared(run);
+}
+
+static void tell_texts(struct put_back *run)
+{
+    for (size_t i = 0; i < run->text_count; i++) {
+        log_warning("job \"%s\": %s", run->job->name, run->texts[i]);
+        job_tell_text(run->job, run->texts[i]);
+    }
+}
+
+static void release(struct put_back *run)
+{
+    for (size_t i = 0; i < run->text_count; i++)
+        free(run->texts[i]);
+    timer_destroy(run->words);
+    if (run->image >= 0)
+        close(run->image);
+    renewal_destroy(run->renewal);
+    renewal_destroy(run->former);
+    free(run);
+}
+
+static void give_to_job(struct renewal **renewal, struct job *job)
+{
+    job->renewal = *renewal;
+    *renewal = NULL;
+}
+
+/* The former one is kept if it may be needed again: it knows what it has made. */
+static void take_renewal(struct put_back *run)
+{
+    struct job *job = run->job;
+    bool has_failed = run->rc < 0 || (run->image >= 0 && !run->renewal);
+    give_to_job(has_failed ? &run->former : &run->renewal, job);
+    snprintf(job->not_renewed, sizeof job->not_renewed, "%s",
+             has_failed && run->rc == 0 ? run->renewal_err.text : "");
+}
+
+static void take_result(struct put_back *run)
+{
+    struct job *job = run->job;
+    job->put_back = NULL;
+    job->owes_files = run->rc < 0;
+    take_renewal(run);
+    tell_texts(run);
+    if (run->rc == 0) {
+        job->leaves_files = false; /* what the user has said of these files */
+        job->files_left += run->left;
+    } else {
+        log_error("job \"%s\": %s", job->name, run->err.text);
+        snprintf(job->message, sizeof job->message, "%s", run->err.text);
+    }
+    run->done(job, run->context, run->rc < 0 ? &run->err : NULL); /* may free the job */
+}
+
+static void after_work(uv_work_t *work, int status)
+{
+    struct put_back *run = work->data;
+    (void)status; /* it is never cancelled in the queue */
+    if (run->job)
+        take_result(run);
+    release(run);
+}
+
+/* The arbiter takes a silent agent for a lost one. */
+static void say_how_far(void *context)
+{
+    const struct put_back *run = context;
+    char text[96];
+    uint64_t done = __atomic_load_n(&run->request.done, __ATOMIC_RELAXED);
+    uint64_t steps = __atomic_load_n(&run->request.steps, __ATOMIC_RELAXED);
+    snprintf(text, sizeof text, "putting files back: %" PRIu64 " of %" PRIu64 " changes", done, steps);
+    if (run->job)
+        job_tell_text(run->job, text);
+}
+
+int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err)
+{
+    int shared = store_shared_image(job->store);
+    struct put_back *run = calloc(1, sizeof *run);
+    if (!run || !(run->words = timer_new(job->agent->loop, say_how_far, run))) {
+        free(run);
+        return belay_error_set(err, ENOMEM, "no memory to put files back as they were at the line");
+    }
+    run->work.data = run;
+    run->job = job;
+    run->done = done;
+    run->context = context;
+    run->folder = job->undo;
+    run->image = shared < 0 ? -1 : fcntl(shared, F_DUPFD_CLOEXEC, 0);
+    run->request = (struct undo_request){.line = store_committed_line(job->store),
+                                         .leaves_failed = job->leaves_files,
+                                         .say = keep_text,
+                                         .context = run};
+    bool is_held = shared < 0 || run->image >= 0;
+    int rc = is_held ? uv_queue_work(job->agent->loop, &run->work, work, after_work) : -errno;
+    if (rc != 0) {
+        release(run);
+        return belay_error_set(err, -rc, "cannot put files back: %s", uv_strerror(rc));
+    }
+    job->put_back = run;
+    run->former = job->renewal; /* the thread may outlive the job */
+    job->renewal = NULL;
+    timer_start(run->words, FIRST_WORD_MS, NEXT_WORD_MS);
+    return 0;
+}
+
+void put_back_leave(struct put_back *run)
+{
+    if (!run)
+        return;
+    run->job = NULL;
+    timer_stop(run->words);
+    __atomic_store_n(&run->request.is_cancelled, true, __ATOMIC_RELAXED);
+}

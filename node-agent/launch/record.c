@@ -1,0 +1,137 @@
+#include "node-agent/launch/record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "common/wire/message.h"
+#include "common/wire/status_file.h"
+#include "node-agent/launch/record.pb-c.h"
+#include "node-agent/launch/status.h"
+
+static uint8_t *pack_record(const struct job *job, size_t *bytes);
+static int make_memfd(const uint8_t *bytes, size_t count);
+
+int record_save(struct job *job, struct belay_error *err)
+{
+    char name[KEEPER_NAME_BYTES];
+    size_t count = 0;
+    uint8_t *bytes = pack_record(job, &count);
+    int fd = bytes ? make_memfd(bytes, count) : -1;
+    belay_error_errno(err, "cannot make the record of job \"%s\"", job->name);
+    free(bytes);
+    snprintf(name, sizeof name, "%s/job", job->name);
+    if (fd < 0)
+        return -1;
+    if (keeper_put(job->agent->keeper, name, fd, err) < 0) {
+        close(fd);
+        return -1;
+    }
+    if (job->record_fd >= 0)
+        close(job->record_fd);
+    job->record_fd = fd;
+    return 0;
+}
+
+void record_save_again(struct job *job)
+{
+    struct belay_error err;
+    if (record_save(job, &err) == 0)
+        return;
+    belay_error_prefix(&err, "if the agent is lost, job \"%s\" goes on as it was recorded before", job->name);
+    log_warning("%s", err.text);
+    job_tell_text(job, err.text);
+}
+
+void record_drop(struct job *job)
+{
+    char name[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%s/job", job->name);
+    if (job->record_fd < 0)
+        return;
+    keeper_drop(job->agent->keeper, name, NULL);
+    close(job->record_fd);
+    job->record_fd = -1;
+}
+
+static uint8_t *pack_record(const struct job *job, size_t *bytes)
+{
+    Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
+    uint8_t *packed = NULL;
+    record.config = job->config;
+    record.status = status_make(job);
+    record.undo_device = job->undo.id.device;
+    record.undo_inode = job->undo.id.inode;
+    record.undo_birth_ns = job->undo.id.birth_ns;
+    if (record.status) {
+        *bytes = belay__agent__job_record__get_packed_size(&record);
+        packed = malloc(*bytes ? *bytes : 1);
+    }
+    if (packed)
+        belay__agent__job_record__pack(&record, packed);
+    belay__wire__job_status__free_unpacked(record.status, NULL);
+    return packed;
+}
+
+static int make_memfd(const uint8_t *bytes, size_t count)
+{
+    int fd = memfd_create("belay-job", MFD_CLOEXEC);
+    if (fd >= 0 && pwrite(fd, bytes, count, 0) != (ssize_t)count) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* What became of the job; -1 with errno. */
+static int write_status(const struct job *job)
+{
+    Belay__Wire__JobStatus *status = status_make(job);
+    if (!status) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int rc = status_file_write(job->agent->rundir, status), code = errno;
+    belay__wire__job_status__free_unpacked(status, NULL);
+    errno = code;
+    return rc;
+}
+
+void record_write_status(struct job *job)
+{
+    char text[512];
+    if (write_status(job) == 0)
+        return;
+    snprintf(text, sizeof text, "what became of job \"%s\" cannot be written below %.200s: %s", job->name,
+             job->agent->rundir, strerror(errno));
+    log_warning("%s", text);
+    job_tell_text(job, text);
+}
+
+static int remove_if_old(void *context, const char *job)
+{
+    struct agent *agent = context;
+    char path[PATH_MAX];
+    struct timespec now;
+    struct stat st;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (job_find(agent, job) || status_file_path(path, sizeof path, agent->rundir, job, "") < 0 ||
+        stat(path, &st) < 0 || now.tv_sec < st.st_mtim.tv_sec ||
+        (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) < agent->record_age_ms / 1000)
+        return 0;
+    log_info("job \"%s\": its record is old enough to go", job);
+    status_file_remove(agent->rundir, job);
+    return 0;
+}
+
+void record_remove_old(struct agent *agent)
+{
+    status_file_each(agent->rundir, remove_if_old, agent);
+}

@@ -1,0 +1,135 @@
+#include "node-agent/launch/remains.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/util/array.h"
+#include "common/util/log.h"
+#include "common/util/tree.h"
+
+#define SHARED_MEMORY "/dev/shm/"
+
+/* A shared mapping of a file, outside the upper half. */
+struct shared {
+    dev_t device;
+    ino_t inode;
+    const char *path; /* into the line it was read from */
+};
+
+static bool parse(char *line, const struct layout *layout, struct shared *shared);
+static void note_file(struct remains *remains, const struct shared *shared);
+static void note_session(struct remains *remains, const char *path, pid_t launcher);
+static bool is_still_there(const struct remain *remain, mode_t type);
+
+void remains_note(struct remains *remains, pid_t rank, const struct layout *layout, pid_t launcher)
+{
+    char name[64], *line = NULL;
+    size_t line_bytes = 0;
+    struct shared shared;
+    snprintf(name, sizeof name, "/proc/%d/maps", (int)rank);
+    FILE *file = fopen(name, "re");
+    while (file && getline(&line, &line_bytes, file) > 0) {
+        if (!parse(line, layout, &shared))
+            continue;
+        if (!strncmp(shared.path, SHARED_MEMORY, sizeof SHARED_MEMORY - 1))
+            note_file(remains, &shared);
+        else if (launcher > 0 && !remains->session.path)
+            note_session(remains, shared.path, launcher);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+}
+
+void remains_remove_files(const struct remains *remains)
+{
+    for (size_t i = 0; i < remains->count; i++) {
+        const struct remain *file = &remains->files[i];
+        if (is_still_there(file, S_IFREG) && unlink(file->path) == 0)
+            log_info("removed %s, which was left behind", file->path);
+    }
+}
+
+void remains_remove_session(const struct remains *remains)
+{
+    const struct remain *session = &remains->session;
+    if (!session->path || !is_still_there(session, S_IFDIR))
+        return;
+    tree_remove(session->path);
+    log_info("removed %s, which was left behind", session->path);
+    char *top = strndup(session->path, (size_t)(strrchr(session->path, '/') - session->path));
+    if (top)
+        rmdir(top); /* fails while other launches use it, as it should */
+    free(top);
+}
+
+void remains_release(struct remains *remains)
+{
+    for (size_t i = 0; i < remains->count; i++)
+        free(remains->files[i].path);
+    free(remains->files);
+    free(remains->session.path);
+    *remains = (struct remains){0};
+}
+
+static bool parse(char *line, const struct layout *layout, struct shared *shared)
+{
+    uint64_t start, end, inode;
+    unsigned major_number, minor_number;
+    char sharing;
+    int path_at = 0;
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*3c%c %*x %x:%x %" SCNu64 " %n", &start, &end, &sharing,
+               &major_number, &minor_number, &inode, &path_at) < 6)
+        return false;
+    if (sharing != 's' || !layout_is_lower(layout, start, end) || path_at == 0 || line[path_at] != '/')
+        return false;
+    *shared = (struct shared){
+        .device = makedev(major_number, minor_number), .inode = (ino_t)inode, .path = line + path_at};
+    return true;
+}
+
+/* Once each: every rank maps the segments of all. */
+static void note_file(struct remains *remains, const struct shared *shared)
+{
+    for (size_t i = 0; i < remains->count; i++)
+        if (remains->files[i].inode == shared->inode && remains->files[i].device == shared->device)
+            return;
+    if (array_reserve(&remains->files, remains->count + 1, &remains->room) < 0)
+        return;
+    char *path = strdup(shared->path);
+    if (path)
+        remains->files[remains->count++] =
+            (struct remain){.path = path, .device = shared->device, .inode = shared->inode};
+}
+
+/* /tmp/ompi.node.1000/pid.4711/pmix_dstor... with 4711 for the launcher is in its session directory. */
+static void note_session(struct remains *remains, const char *path, pid_t launcher)
+{
+    char folder[32];
+    snprintf(folder, sizeof folder, "/pid.%d/", (int)launcher);
+    const char *top = strstr(path, "/ompi.");
+    const char *below_top = top ? strchr(top + 1, '/') : NULL;
+    if (!below_top || strncmp(below_top, folder, strlen(folder)))
+        return;
+    struct stat st;
+    char *session = strndup(path, (size_t)(below_top - path) + strlen(folder) - 1);
+    if (session && lstat(session, &st) == 0)
+        remains->session = (struct remain){.path = session, .device = st.st_dev, .inode = st.st_ino};
+    else
+        free(session);
+}
+
+static bool is_still_there(const struct remain *remain, mode_t type)
+{
+    struct stat st;
+    return lstat(remain->path, &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == geteuid() &&
+           st.st_dev == remain->device && st.st_ino == remain->inode;
+}

@@ -1,0 +1,84 @@
+#include "node-agent/launch/reply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/wire/shares.h"
+#include "node-agent/shared/renew.h"
+
+#define IDS_MAX 65536u
+
+/* The ids of System V objects that are not the kernel's any more. NULL: none. */
+static Belay__Wire__KernelId **list_ids(const struct job *job, size_t *count)
+{
+    struct renewed_id *ids = job->renewal ? calloc(IDS_MAX, sizeof *ids) : NULL;
+    size_t found = ids ? renewal_ids(job->renewal, ids, IDS_MAX) : 0;
+    found = found < IDS_MAX ? found : IDS_MAX;
+    Belay__Wire__KernelId **list = found ? calloc(found, sizeof *list + sizeof **list) : NULL;
+    Belay__Wire__KernelId *items = list ? (Belay__Wire__KernelId *)(void *)(list + found) : NULL;
+    for (size_t i = 0; list && i < found; i++) {
+        items[i] = (Belay__Wire__KernelId)BELAY__WIRE__KERNEL_ID__INIT;
+        items[i].kind = ids[i].kind == SHARED_SEGMENT ? SHARE_SEGMENT
+                        : ids[i].kind == SHARED_SEMS  ? SHARE_SEMS
+                                                      : SHARE_MESSAGES;
+        items[i].id = ids[i].id;
+        items[i].kernel_id = ids[i].kernel_id;
+        list[i] = &items[i];
+    }
+    free(ids);
+    *count = list ? found : 0;
+    return list;
+}
+
+void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
+                   uint64_t restore_line, const int *fds, unsigned fd_count)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__RankWelcome welcome = BELAY__WIRE__RANK_WELCOME__INIT;
+    welcome.job = (char *)job->name;
+    welcome.epoch = epoch;
+    welcome.restore_line = restore_line;
+    welcome.is_output_forwarded = job->is_output_forwarded;
+    welcome.has_parcel = fd_count > 5;
+    welcome.undo_folder = (char *)job->undo.path;
+    welcome.undo_device = job->undo.id.device;
+    welcome.undo_inode = job->undo.id.inode;
+    welcome.undo_birth_ns = job->undo.id.birth_ns;
+    welcome.undo_limit_bytes =
+        job->config->settings->undo_limit_bytes ? job->config->settings->undo_limit_bytes : UNDO_LIMIT_BYTES;
+    welcome.undo_total_bytes = job->config->settings->undo_total_bytes;
+    welcome.kernel_ids = restore_line ? list_ids(job, &welcome.n_kernel_ids) : NULL;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
+    reply.rank_welcome = &welcome;
+    connection_reply(connection, &reply, fds, fd_count);
+    free(welcome.kernel_ids);
+}
+
+void reply_share(struct connection *connection, int kernel_id, int fd)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__ShareGot got = BELAY__WIRE__SHARE_GOT__INIT;
+    if (kernel_id < 0 && fd < 0) {
+        connection_reply_error(connection, ENOENT, "what the rank shared is not held by the agent");
+        return;
+    }
+    got.kernel_id = kernel_id;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_SHARE_GOT;
+    reply.share_got = &got;
+    connection_reply(connection, &reply, &fd, fd >= 0 ? 1 : 0);
+}
+
+void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__Verdict body = BELAY__WIRE__VERDICT__INIT;
+    body.kind = verdict->kind;
+    body.reason = (char *)verdict->reason;
+    body.newest_line = newest_line;
+    body.lost_rank = verdict->lost_rank == VERDICT_NO_RANK ? 0 : verdict->lost_rank;
+    body.signal = verdict->signal;
+    body.exit_status = verdict->exit_status;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
+    reply.verdict = &body;
+    connection_reply(connection, &reply, NULL, 0);
+}

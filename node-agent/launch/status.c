@@ -1,0 +1,188 @@
+#include "node-agent/launch/status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node-agent/job/answer.h"
+#include "node-agent/launch/epoch.h"
+
+#define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
+
+static int fill_text(const struct job *job, Belay__Wire__JobStatus *status);
+static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
+static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
+static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
+static const char *state_of_line(const char *name);
+
+Belay__Wire__JobStatus *status_make(const struct job *job)
+{
+    Belay__Wire__JobStatus *status = malloc(sizeof *status);
+    if (!status)
+        return NULL;
+    /* Of an ended job as well, when its images are gone: held_bytes tells whether they are. */
+    const struct commit_entry *newest = commits_newest(store_commits(job->store));
+    belay__wire__job_status__init(status);
+    status->epoch = job->epoch_number;
+    status->ranks = job->ranks;
+    status->restarts = job->restarts;
+    status->restarts_from_start = job->restarts_from_start;
+    status->interval_ms = job->config->settings->interval_ms;
+    status->mtbf_ms = job->config->settings->mtbf_ms;
+    status->line_cost_ms = job->line_cost_ms;
+    status->newest_line = newest ? newest->line : 0;
+    status->held_bytes = store_held_bytes(job->store);
+    status->exit_status = job->exit_status;
+    status->files_left = job->files_left;
+    if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
+        fill_lines(job, status) < 0) {
+        belay__wire__job_status__free_unpacked(status, NULL);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return status;
+}
+
+int status_take(struct job *job, const Belay__Wire__JobStatus *status)
+{
+    if (status->n_history > HISTORY_MAX || status->n_lines > HISTORY_MAX) {
+        errno = EBADMSG;
+        return -1;
+    }
+    job->epoch_number = status->epoch;
+    job->ranks = status->ranks;
+    job->restarts = status->restarts;
+    job->restarts_from_start = status->restarts_from_start;
+    job->exit_status = status->exit_status;
+    job->files_left = status->files_left;
+    for (size_t i = 0; i < status->n_history; i++) {
+        const Belay__Wire__EpochStatus *from = status->history[i];
+        struct history_epoch *to = history_add_epoch(&job->history, from->epoch);
+        if (!to)
+            return -1;
+        to->restored_line = from->restored_line;
+        to->restore_ms = from->restore_ms;
+        snprintf(to->reason, sizeof to->reason, "%s", from->reason);
+    }
+    for (size_t i = 0; i < status->n_lines; i++) {
+        const Belay__Wire__LineStatus *from = status->lines[i];
+        struct history_line *to = history_add_line(&job->history, from->line);
+        if (!to)
+            return -1;
+        to->state = state_of_line(from->state);
+        to->image_bytes = from->image_bytes;
+        to->dirty_bytes = from->dirty_bytes;
+        to->captured_bytes = from->captured_bytes;
+        to->sent_bytes = from->sent_bytes;
+        to->converge_ms = from->converge_ms;
+        to->drain_ms = from->drain_ms;
+        to->pause_ms = from->pause_ms;
+        to->total_ms = from->total_ms;
+        snprintf(to->reason, sizeof to->reason, "%s", from->reason);
+    }
+    return 0;
+}
+
+static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    status->job = strdup(job->name);
+    status->state = strdup(job_state_name(job->state));
+    status->cwd = strdup(job->config->cwd);
+    status->message = strdup(job->message);
+    status->argv = calloc(job->config->n_argv + 1, sizeof *status->argv);
+    if (!status->job || !status->state || !status->cwd || !status->message || !status->argv)
+        return -1;
+    for (size_t i = 0; i < job->config->n_argv; i++) {
+        status->argv[i] = strdup(job->config->argv[i]);
+        if (!status->argv[i])
+            return -1;
+        status->n_argv++;
+    }
+    return 0;
+}
+
+/* The processes that live, on the one node there is. */
+static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    const struct epoch *epoch = job->epoch;
+    if (!epoch)
+        return 0;
+    Belay__Wire__NodeStatus *node = malloc(sizeof *node);
+    status->nodes = calloc(1, sizeof *status->nodes);
+    if (!node || !status->nodes) {
+        free(node);
+        return -1;
+    }
+    belay__wire__node_status__init(node);
+    status->nodes[status->n_nodes++] = node;
+    node->node = strdup(job->agent->node);
+    node->agent_pid = (uint32_t)getpid();
+    node->ranks = calloc(epoch->ranks + 1, sizeof *node->ranks);
+    if (!node->node || !node->ranks)
+        return -1;
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
+        if (!epoch->table[i] || rank_is_gone(epoch->table[i]))
+            continue;
+        Belay__Wire__RankStatus *rank = malloc(sizeof *rank);
+        if (!rank)
+            return -1;
+        belay__wire__rank_status__init(rank);
+        rank->rank = i;
+        rank->pid = (uint32_t)rank_pid(epoch->table[i]);
+        node->ranks[node->n_ranks++] = rank;
+    }
+    return 0;
+}
+
+static int fill_history(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    status->history = calloc(job->history.epoch_count + 1, sizeof *status->history);
+    if (!status->history)
+        return -1;
+    for (size_t i = 0; i < job->history.epoch_count; i++) {
+        const struct history_epoch *from = &job->history.epochs[i];
+        Belay__Wire__EpochStatus *to = malloc(sizeof *to);
+        if (!to)
+            return -1;
+        belay__wire__epoch_status__init(to);
+        status->history[status->n_history++] = to;
+        to->epoch = from->epoch;
+        to->restored_line = from->restored_line;
+        to->restore_ms = from->restore_ms;
+        to->reason = strdup(from->reason);
+        if (!to->reason)
+            return -1;
+    }
+    return 0;
+}
+
+static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    status->lines = calloc(job->history.line_count + 1, sizeof *status->lines);
+    if (!status->lines)
+        return -1;
+    for (size_t i = 0; i < job->history.line_count; i++) {
+        Belay__Wire__LineStatus *to = malloc(sizeof *to);
+        if (!to)
+            return -1;
+        belay__wire__line_status__init(to);
+        status->lines[status->n_lines++] = to;
+        answer_fill_line(&job->history.lines[i], to);
+        to->state = strdup(to->state);
+        to->reason = strdup(to->reason);
+        if (!to->state || !to->reason)
+            return -1;
+    }
+    return 0;
+}
+
+static const char *state_of_line(const char *name)
+{
+    static const char *const names[] = {"running", "captured", "protected", "committed"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return names[i];
+    return "aborted";
+}

@@ -1,0 +1,40 @@
+/*
+ * line.h - drives recovery lines on this node: the adapter between a job's coordinator and its ranks.
+ *
+ * What ranks publish becomes the coordinator's events; its actions become orders in control pages and
+ * calls to capture and store. The protocol is coord/coord.h and docs/line.md.
+ */
+#ifndef BELAY_NODE_AGENT_LINE_LINE_H
+#define BELAY_NODE_AGENT_LINE_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "node-agent/job/job.h"
+#include "node-agent/rank/rank.h"
+
+struct line;
+
+/* NULL with err. */
+struct line *line_create(struct job *job, struct belay_error *err);
+/* Requests that still wait are answered with an error. Accepts NULL. */
+void line_destroy(struct line *line);
+
+/* All ranks of an epoch run: lines may be taken (and the interval begins). */
+void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count);
+
+/* The epoch's ranks are about to be destroyed. */
+void line_close_epoch(struct line *line);
+
+/* Somebody wants a line; the connection (NULL: nobody waits) gets a LineDone, maybe much later. */
+void line_request(struct line *line, struct connection *connection);
+/* A client is gone. */
+void line_forget_connection(struct line *line, struct connection *connection);
+
+void line_rank_changed(struct line *line, struct rank *rank);
+void line_rank_lost(struct line *line, const char *reason);
+/* The program finalizes or ends: no line any more in this epoch. */
+void line_close(struct line *line);
+
+#endif

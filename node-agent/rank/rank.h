@@ -1,0 +1,155 @@
+/*
+ * rank.h - one rank on this node: its control page, its eventfd, its process.
+ */
+#ifndef BELAY_NODE_AGENT_RANK_RANK_H
+#define BELAY_NODE_AGENT_RANK_RANK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "common/wire/control.h"
+
+struct rank;
+struct connection;
+
+/* What a rank published, read consistently. */
+struct rank_report {
+    enum control_state state;
+    uint64_t comm, seq;
+    uint32_t peer_count;
+    int32_t peers[CONTROL_MAX_PEERS];
+    uint32_t clock_count;
+    struct {
+        uint64_t comm, seq, target;
+    } * clocks; /* slots in use; target counts as 0 if none was named for the communicator */
+};
+
+/* How a process ended. */
+struct rank_exit {
+    enum control_exit kind; /* NONE: not announced, so it was killed */
+    int status;
+    uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
+    bool is_killed_by_us;
+    bool is_over_loss; /* it was announced when another rank had been lost */
+};
+
+struct rank_ops {
+    void (*changed)(struct rank *rank, void *context); /* it published something; rank_report() is fresh */
+    void (*ended)(struct rank *rank, void *context);   /* its process is gone; rank_exit() says how */
+};
+
+/*
+ * Watch the process `pid` (which pidfd is of, and which is taken over, also if this fails) as world rank
+ * `rank` of `ranks`; makes the control page. The program, identity and so on are copied. NULL with err.
+ * Callbacks come from the loop, never from within these functions.
+ */
+struct rank *rank_create(uv_loop_t *loop, pid_t pid, int pidfd, uint32_t rank, uint32_t ranks, uint32_t epoch,
+                         const struct rank_ops *ops, void *context, struct belay_error *err);
+
+/*
+ * Has this process executed another program before MPI_Init, and says hello again? Then it is a new rank in
+ * the place of this one, which hands on what the program carried over.
+ */
+bool rank_begins_again(const struct rank *rank, pid_t pid);
+void rank_hand_on(const struct rank *from, struct rank *to);
+
+/* Its connection is closed, but it lives: does it execute another program, and is not a rank any more? */
+bool rank_has_executed(const struct rank *rank);
+
+/* Stop watching and free, later: handles close asynchronously. Accepts NULL. */
+void rank_destroy(struct rank *rank);
+
+/* For work of the thread pool: it is not freed before rank_unref(). Both from the loop only. */
+struct rank *rank_ref(struct rank *rank);
+/* Accepts NULL. */
+void rank_unref(struct rank *rank);
+
+/* What it said of itself in its Hello. Returns 0 or -1 with ENOMEM. */
+int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
+                     uint64_t layout_version);
+const char *rank_program(const struct rank *rank);
+const uint8_t *rank_identity(const struct rank *rank);
+uint64_t rank_layout_version(const struct rank *rank);
+
+uint32_t rank_number(const struct rank *rank);
+pid_t rank_pid(const struct rank *rank);
+int rank_control_fd(const struct rank *rank); /* borrowed; -1: closed */
+void rank_close_control_fd(struct rank *rank);
+int rank_event_fd(const struct rank *rank); /* borrowed */
+/* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
+int rank_take_uffd(const struct rank *rank);
+/* Tell it that a line has committed. */
+void rank_tell_committed(struct rank *rank, uint64_t line);
+/* The same of its parcel (parcels.h); -1 with ENOENT: it has none. */
+int rank_take_parcel(const struct rank *rank);
+
+/*
+ * The page, which the rank may write to at any moment: what is in it is what it says, and may be another
+ * thing at the next look. So a field is read once, by RANK_FIELD(), and the value is judged before it is
+ * used.
+ */
+const struct control *rank_control(const struct rank *rank);
+#define RANK_FIELD(rank, field) __atomic_load_n(&rank_control(rank)->field, __ATOMIC_ACQUIRE)
+
+/* The end that it has announced, NONE: not yet. Would that end the other ranks, too? */
+enum control_exit rank_exit_kind(const struct rank *rank);
+bool rank_ends_all(const struct rank *rank);
+
+/*
+ * Read what the rank has published. Returns true, or false if it was changing it just now: the next
+ * event will bring it. rank_report() is what was read last.
+ */
+bool rank_read(struct rank *rank);
+const struct rank_report *rank_report(const struct rank *rank);
+
+/* Is it dead or dying, without having announced it, and not killed by us? */
+bool rank_is_lost(const struct rank *rank);
+
+/* Answer the end that it has announced, unless it has an answer (enum control_answer). */
+void rank_answer_exit(struct rank *rank, enum control_answer answer);
+
+/* Give an order and wake the rank. From any thread, one at a time; order_fence() must follow before the
+ * rank's report is relied on. */
+void rank_order(struct rank *rank, enum control_command command, uint64_t line);
+
+/* Every rank has its order to stop for this line: messages may be taken from the library. */
+void rank_order_drain(struct rank *rank, uint64_t line);
+
+/* A rank cannot do its part in this line: nobody waits for what it cannot do. */
+void rank_order_leave(struct rank *rank, uint64_t line);
+
+/*
+ * Why this rank cannot do its part in a line, as a line of text. False: it has not said so.
+ */
+bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES]);
+
+/* The targets of a line; communicators not named count as 0. order_fence() as above. */
+struct targets;
+void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets);
+
+/* Make the rank look at its orders although it computes. A rank that is gone is no error. */
+void rank_signal(struct rank *rank);
+
+/* A full barrier on every CPU that runs a rank: see common/wire/control.h. */
+void order_fence(void);
+
+/* SIGKILL; its end is then not counted as a loss. */
+void rank_kill(struct rank *rank);
+/* The same with its children and all others of the process group that it leads, as launchers do. */
+void rank_kill_group(struct rank *rank);
+
+/*
+ * Is its process there at this moment? What has been read of the process id before is then of this rank, and
+ * not of another process that has got its number.
+ */
+bool rank_is_alive(const struct rank *rank);
+
+bool rank_is_gone(const struct rank *rank);                 /* as the loop has seen it */
+const struct rank_exit *rank_exit(const struct rank *rank); /* valid once it is gone */
+
+uint64_t monotonic_ns(void);
+
+#endif

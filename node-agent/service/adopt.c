@@ -1,0 +1,234 @@
+/* adopt.c - takes up the jobs that an agent left with the keeper when it was killed. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/array.h"
+#include "common/util/log.h"
+#include "node-agent/launch/jobs.h"
+#include "node-agent/launch/record.h"
+#include "node-agent/launch/record.pb-c.h"
+#include "node-agent/launch/status.h"
+
+/* One descriptor that the keeper holds. */
+struct leftover {
+    char name[KEEPER_NAME_BYTES];
+    int fd; /* -1: taken over by somebody */
+};
+
+struct leftovers {
+    struct leftover *items;
+    size_t count, room;
+    bool is_short; /* something could not be noted */
+};
+
+static bool is_lack(int code);
+static void collect(void *context, const char *name, int fd);
+static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
+                    struct belay_error *err);
+static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
+static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
+static void take_lines(struct job *job);
+static int take_fd(struct leftovers *all, const char *name);
+
+int record_adopt(struct agent *agent, struct belay_error *err)
+{
+    struct leftovers all = {0};
+    struct belay_error why;
+    int rc = keeper_list(agent->keeper, collect, &all, err);
+    if (rc == 0 && all.is_short)
+        rc = belay_error_set(err, ENOMEM, "no memory to take up what the keeper holds; nothing is lost");
+    for (size_t i = 0; rc == 0 && i < all.count; i++) {
+        size_t length = strlen(all.items[i].name);
+        bool is_record = length > 4 && !strcmp(all.items[i].name + length - 4, "/job");
+        if (!is_record || take_job(agent, &all, &all.items[i], &why) == 0)
+            continue;
+        if (is_lack(why.code))
+            rc = belay_error_set(err, why.code, "job %.*s cannot be taken up now: %.400s; nothing is lost",
+                                 (int)(length - 4), all.items[i].name, why.text);
+        else
+            log_warning("nothing of %.*s could be taken up: %s", (int)(length - 4), all.items[i].name,
+                        why.text);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.items[i].fd < 0)
+            continue;
+        if (rc == 0)
+            keeper_drop(agent->keeper, all.items[i].name, NULL);
+        close(all.items[i].fd);
+    }
+    free(all.items);
+    return rc;
+}
+
+/* Of what there may be more tomorrow, or for an agent with other limits. */
+static bool is_lack(int code)
+{
+    static const int lacks[] = {EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC, ETIMEDOUT};
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++)
+        if (code == lacks[i])
+            return true;
+    return false;
+}
+
+static void collect(void *context, const char *name, int fd)
+{
+    struct leftovers *all = context;
+    if (array_reserve(&all->items, all->count + 1, &all->room) < 0) {
+        all->is_short = true;
+        close(fd);
+        return;
+    }
+    struct leftover *item = &all->items[all->count++];
+    snprintf(item->name, sizeof item->name, "%s", name);
+    item->fd = fd;
+}
+
+static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
+                    struct belay_error *err)
+{
+    char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES], streams[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
+    snprintf(commits, sizeof commits, "%s/commits", name);
+    struct job *job = job_from_record(agent, name, record->fd, err);
+    if (!job)
+        return -1;
+    int fd = take_fd(all, commits);
+    if (fd < 0) {
+        belay_error_set(err, ENOENT, "it has no commit record");
+        goto fail;
+    }
+    job->store = store_adopt(agent->keeper, name, fd, err);
+    if (!job->store || take_images(job, all, err) < 0)
+        goto fail;
+    job->owes_files = store_committed_line(job->store) == 0 && undo_is_owing(&job->undo);
+    if (store_committed_line(job->store) == 0 && !job->owes_files) {
+        belay_error_set(err, ENOENT, "it has no committed line");
+        goto fail;
+    }
+    snprintf(streams, sizeof streams, "%s/streams", name);
+    fd = take_fd(all, streams);
+    if (streams_adopt(&job->streams, fd, err) < 0)
+        goto fail;
+    take_lines(job);
+    if (job->ranks == 0) /* recorded before any had come */
+        job->ranks = store_ranks(job->store);
+    snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
+    if (job_add(job, err) < 0)
+        goto fail;
+    close(record->fd); /* of its name the keeper gets a new one below; what is still here is dropped there */
+    record->fd = -1;
+    log_info("job \"%s\" is taken up with line %llu", name,
+             (unsigned long long)store_committed_line(job->store));
+    job_end(job, JOB_STATE_LOST, true);
+    return 0;
+fail:
+    job->owes_files = undo_has_begun(&job->undo); /* only the user gives them up */
+    if (is_lack(err->code)) { /* the keeper goes on holding it, and its files stay as they are */
+        keeper_detach(agent->keeper);
+        agent->leaves_jobs = true;
+    }
+    job_forget(job);
+    return -1;
+}
+
+static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err)
+{
+    struct stat st;
+    struct job *job = NULL;
+    uint8_t *bytes = NULL;
+    Belay__Agent__JobRecord *record = NULL;
+    belay_error_set(err, EBADMSG, "its record is damaged");
+    if (!job_name_is_valid(name) || fstat(fd, &st) < 0 || st.st_size > RECORD_MAX_BYTES)
+        goto done;
+    bytes = malloc((size_t)st.st_size + 1);
+    if (!bytes)
+        belay_error_set(err, ENOMEM, "no memory for its record");
+    if (!bytes || pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size)
+        goto done;
+    record = belay__agent__job_record__unpack(NULL, (size_t)st.st_size, bytes);
+    if (!record || !record->config || !record->config->settings || !record->status)
+        goto done;
+    job = job_new(agent, name, record->config, err);
+    if (job)
+        job->undo.id = (struct file_id){.device = record->undo_device,
+                                        .inode = record->undo_inode,
+                                        .birth_ns = record->undo_birth_ns,
+                                        .uid = geteuid(),
+                                        .mode = S_IFDIR};
+    if (job && status_take(job, record->status) < 0) {
+        if (errno != EBADMSG)
+            belay_error_set(err, ENOMEM, "no memory for its record");
+        job_forget(job);
+        job = NULL;
+    }
+done:
+    belay__agent__job_record__free_unpacked(record, NULL);
+    free(bytes);
+    return job;
+}
+
+/* What is of no use to the committed line is dropped by the store. */
+static int take_images(struct job *job, struct leftovers *all, struct belay_error *err)
+{
+    size_t length = strlen(job->name);
+    for (size_t i = 0; i < all->count; i++) {
+        uint64_t line;
+        uint32_t rank;
+        char kind[8];
+        struct leftover *item = &all->items[i];
+        if (item->fd < 0 || strncmp(item->name, job->name, length) ||
+            sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3 ||
+            (strcmp(kind, "delta") && strcmp(kind, "image") && strcmp(kind, "parcel")))
+            continue;
+        int fd = item->fd;
+        item->fd = -1;
+        int rc = !strcmp(kind, "parcel")
+                     ? parcels_adopt(&job->parcels, line, rank, fd, err)
+                     : store_adopt_item(job->store, !strcmp(kind, "delta"), line, rank, fd, err);
+        if (rc < 0)
+            return -1;
+    }
+    return store_adopt_done(job->store, err);
+}
+
+/* The commit record knows of lines that ended after the job's record was saved. */
+static void take_lines(struct job *job)
+{
+    size_t count;
+    const struct commit_entry *entries = commits_entries(store_commits(job->store), &count);
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].line > job->last_line)
+            job->last_line = entries[i].line;
+        struct history_line *to = history_line(&job->history, entries[i].line);
+        if (!to)
+            to = history_add_line(&job->history, entries[i].line);
+        if (!to)
+            return;
+        to->state = entries[i].is_committed ? "committed" : "aborted";
+        to->image_bytes = entries[i].image_bytes;
+        to->dirty_bytes = entries[i].dirty_bytes;
+        to->captured_bytes = entries[i].captured_bytes;
+        to->converge_ms = entries[i].converge_ns / 1e6;
+        to->drain_ms = entries[i].drain_ns / 1e6;
+        to->total_ms = entries[i].total_ns / 1e6;
+        snprintf(to->reason, sizeof to->reason, "%s", entries[i].reason);
+    }
+}
+
+static int take_fd(struct leftovers *all, const char *name)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->items[i].fd >= 0 && !strcmp(all->items[i].name, name)) {
+            int fd = all->items[i].fd;
+            all->items[i].fd = -1;
+            return fd;
+        }
+    }
+    return -1;
+}

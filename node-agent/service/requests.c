@@ -1,0 +1,133 @@
+#include "node-agent/service/requests.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "node-agent/job/job.h"
+#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/jobs.h"
+
+static void on_request(struct connection *connection, const Belay__Wire__Request *request, void *context);
+static void on_closed(struct connection *connection, void *context);
+
+const struct connection_ops agent_connection_ops = {.request = on_request, .closed = on_closed};
+
+static void on_request(struct connection *connection, const Belay__Wire__Request *request, void *context)
+{
+    struct agent *agent = context;
+    switch (request->body_case) {
+    case BELAY__WIRE__REQUEST__BODY_RANK_HELLO:
+        take_rank_hello(agent, connection, request->rank_hello);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
+        take_job_open(agent, connection, request->job_open);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN:
+        take_epoch_open(agent, connection, request->epoch_open);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
+        take_launch_ended(agent, connection, request->launch_ended);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
+        take_job_close(agent, connection, request->job_close);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_CHECKPOINT:
+        take_checkpoint(agent, connection, request->checkpoint);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_STATUS:
+        take_status(agent, connection, request->status);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_LIST:
+        take_list(agent, connection);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_STOP:
+        take_stop(agent, connection, request->stop);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_CLEAN:
+        take_clean(agent, connection, request->clean);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_PING:
+        take_ping(agent, connection);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_SHARE_GET:
+        take_share_get(agent, connection, request->share_get);
+        break;
+    default:
+        connection_reply_error(connection, ENOSYS,
+                               "this agent does not know the request: is it older than you?");
+        break;
+    }
+}
+
+/* Whatever waited for this client is forgotten; an arbiter's job ends. */
+static void on_closed(struct connection *connection, void *context)
+{
+    struct agent *agent = context;
+    struct job *job, *next;
+    agent->connection_count--;
+    HASH_ITER(hh, agent->jobs, job, next)
+    {
+        job_forget_connection(job, connection);
+        if (job->epoch)
+            epoch_connection_closed(job->epoch, connection_pid(connection));
+    }
+    agent->settle(agent);
+}
+
+/* The first rank of an unknown job without an arbiter opens it: LD_PRELOAD without `belay run`. */
+void take_rank_hello(struct agent *agent, struct connection *connection, const Belay__Wire__RankHello *hello)
+{
+    struct belay_error err;
+    struct job *job = job_find(agent, hello->job);
+    bool is_running = job && job_is_running(job);
+    if (strlen(hello->program) >= PATH_MAX || strlen(hello->identity_text) >= 4 * PATH_MAX) {
+        connection_reply_error(connection, EINVAL, "a rank's program has too long a name");
+        return;
+    }
+    if (hello->epoch && !is_running) {
+        belay_error_set(&err, ESTALE, "job \"%.64s\" is not known to the agent", hello->job);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    if (!is_running && !hello->settings) {
+        connection_reply_error(connection, EINVAL, "a rank without a job tells its settings");
+        return;
+    }
+    if (!is_running) {
+        Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+        char *argv[] = {hello->program};
+        open.job = hello->job;
+        open.settings = hello->settings;
+        open.argv = argv;
+        open.n_argv = 1;
+        job = job_open(agent, hello->job, &open, &err);
+        if (!job || epoch_open(job, &(struct epoch_launcher){0}, "start", &err) < 0) {
+            job_forget(job);
+            connection_reply_error(connection, err.code, err.text);
+            return;
+        }
+    }
+    if (!job->epoch || (job->has_arbiter ? hello->epoch != job->epoch_number : hello->epoch != 0)) {
+        if (hello->epoch)
+            belay_error_set(&err, ESTALE, "job \"%s\" is in another epoch than this launch", job->name);
+        else
+            belay_error_set(&err, EEXIST, "a job \"%s\" is running already; choose another BELAY_NAME",
+                            job->name);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    epoch_join(job->epoch, connection, hello);
+    if (!is_running &&
+        job->epoch->joined == 0) /* opened for a rank that could not be taken in: nobody would end it */
+        job_forget(job);
+}
+
+void take_share_get(struct agent *agent, struct connection *connection, const Belay__Wire__ShareGet *get)
+{
+    const struct job *job = job_find(agent, get->job);
+    if (job && job->epoch)
+        epoch_give_share(job->epoch, connection, get);
+    else
+        connection_reply_error(connection, ESTALE, "the job's launch is over");
+}

@@ -1,0 +1,29 @@
+/*
+ * requests.h - what each request does. A handler answers its connection at once or leaves that to later.
+ */
+#ifndef BELAY_NODE_AGENT_SERVICE_REQUESTS_H
+#define BELAY_NODE_AGENT_SERVICE_REQUESTS_H
+
+#include "common/wire/belay.pb-c.h"
+#include "node-agent/job/agent.h"
+
+/* Of ranks (requests.c). */
+void take_rank_hello(struct agent *agent, struct connection *connection, const Belay__Wire__RankHello *hello);
+void take_share_get(struct agent *agent, struct connection *connection, const Belay__Wire__ShareGet *get);
+
+/* Of the arbiter (arbiter.c). */
+void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open);
+void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open);
+void take_launch_ended(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__LaunchEnded *ended);
+void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);
+
+/* Of tools (tools.c). */
+void take_checkpoint(struct agent *agent, struct connection *connection, const Belay__Wire__Checkpoint *wish);
+void take_status(struct agent *agent, struct connection *connection, const Belay__Wire__StatusQuery *query);
+void take_list(struct agent *agent, struct connection *connection);
+void take_stop(struct agent *agent, struct connection *connection, const Belay__Wire__Stop *stop);
+void take_clean(struct agent *agent, struct connection *connection, const Belay__Wire__Clean *clean);
+void take_ping(struct agent *agent, struct connection *connection);
+
+#endif
