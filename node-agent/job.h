@@ -15,6 +15,7 @@
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/job_name.h"
+#include "coord/verdict.h"
 #include "node-agent/agent.h"
 #include "node-agent/history.h"
 #include "node-agent/parcels.h"
@@ -22,7 +23,6 @@
 #include "node-agent/streams.h"
 #include "node-agent/timer.h"
 #include "node-agent/undo/undo.h"
-#include "node-agent/verdict.h"
 
 #define JOB_MESSAGE_BYTES 512
 #define JOB_RETENTION_MS 3600000u

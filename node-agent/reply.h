@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
+#include "coord/verdict.h"
 #include "node-agent/connection.h"
 #include "node-agent/job.h"
-#include "node-agent/verdict.h"
 
 void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
                    uint64_t restore_line, const int *fds, unsigned fd_count);
