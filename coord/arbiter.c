@@ -61,7 +61,7 @@ struct arbiter *arbiter_create(const struct arbiter_settings *settings, const st
 {
     struct arbiter *arbiter;
 
-    if (settings->node_count == 0) {
+    if (settings->node_count == 0 || (recorded && !epoch_start_is_valid(recorded))) {
         errno = EINVAL;
         return NULL;
     }

@@ -43,6 +43,16 @@ struct epoch_start *epoch_start_copy(const struct epoch_start *start)
     return copy;
 }
 
+bool epoch_start_is_valid(const struct epoch_start *start)
+{
+    if (start->epoch == 0 || start->member_count == 0 || start->coordinator >= start->member_count)
+        return false;
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        if (start->placement[rank] >= start->member_count || start->holder[rank] >= start->member_count)
+            return false;
+    return true;
+}
+
 uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node)
 {
     for (uint32_t i = 0; i < start->member_count; i++)

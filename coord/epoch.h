@@ -57,6 +57,8 @@ struct epoch_start {
 struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count);
 /* The same, with the content of another. */
 struct epoch_start *epoch_start_copy(const struct epoch_start *start);
+/* Whether all its indices are of members: what came over a link, or from a disk, may be damaged. */
+bool epoch_start_is_valid(const struct epoch_start *start);
 /* The index of a node among the members, EPOCH_NOBODY if it is none. */
 uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node);
 

@@ -218,6 +218,10 @@ static int take_start(struct member *member, const struct member_event *event)
     const struct epoch_start *start = event->start;
     struct member_record record = member->record;
 
+    if (!epoch_start_is_valid(start)) {
+        errno = EINVAL;
+        return -1;
+    }
     if (record.promised != start->epoch || record.entered >= start->epoch || !is_ours(member, start))
         return 0;
     leave(member);
@@ -260,6 +264,10 @@ static int take_grant(struct member *member, const struct member_event *event)
 
 static int take_fetch(struct member *member, const struct member_event *event)
 {
+    if (event->rank >= member->start->rank_count) {
+        errno = EINVAL;
+        return -1;
+    }
     if (event->image_line != event->line)
         call_trouble(member);
     else
@@ -339,6 +347,10 @@ static int take_data(struct member *member, const struct member_event *event)
 {
     struct member_action action = {.peer = event->peer, .rank = event->rank};
 
+    if (event->rank >= member->start->rank_count) {
+        errno = EINVAL;
+        return -1;
+    }
     if (member->line == 0 || event->line != member->line)
         return 0;
     action.type = MEMBER_ACTION_NEED_BASE;

@@ -134,7 +134,8 @@ void member_destroy(struct member *member);
 
 /*
  * Take one event. What does not fit (another epoch, line or phase, said already) is ignored. Returns 0, or -1
- * with ENOMEM, or with RECORD's or ADMIT's errno; of a line the coordinator has been told then.
+ * with ENOMEM, EINVAL (a number out of range), or RECORD's or ADMIT's errno; of a line the coordinator has
+ * been told then.
  */
 int member_step(struct member *member, const struct member_event *event);
 

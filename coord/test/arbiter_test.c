@@ -507,12 +507,20 @@ static void ranks_may_come_up_where_nobody_has_placed_them(void **state)
 static void a_number_out_of_range_is_refused(void **state)
 {
     struct recorder *recorder = *state;
-    const struct arbiter_settings none = {0};
+    const struct arbiter_settings none = {0}, some = {.node_count = NODES};
 
     begin(recorder, SCHEME_SINGLE, LEASE_US);
     assert_int_equal(try_step(recorder, state_of(NODES, 1, NULL)), -1);
     assert_int_equal(errno, EINVAL);
     assert_null(arbiter_create(&none, NULL, record, recorder));
+    for (uint32_t node = 0; node < NODES; node++)
+        step(recorder, state_of(node, 1, NULL));
+    recorder->durable->holder[1] = NODES; /* a damaged record */
+    assert_null(arbiter_create(&some, recorder->durable, record, recorder));
+    assert_int_equal(errno, EINVAL);
+    recorder->durable->holder[1] = 0;
+    recorder->durable->members[2] = NODES;
+    assert_null(arbiter_create(&some, recorder->durable, record, recorder));
     arbiter_destroy(NULL);
 }
 

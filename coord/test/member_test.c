@@ -459,6 +459,41 @@ static void losses_are_told_to_arbiter_and_coordinator(void **state)
     assert_said(recorder, "TROUBLE SAY LOST");
 }
 
+static void a_damaged_message_is_refused(void **state)
+{
+    struct recorder *recorder = *state;
+    uint32_t members[] = {1}, placement[] = {0}, holder[] = {1};
+    uint64_t incarnations[] = {INCARNATION};
+    struct epoch_start opened = {.epoch = 1,
+                                 .line = 5,
+                                 .member_count = 1,
+                                 .rank_count = 1,
+                                 .members = members,
+                                 .incarnations = incarnations,
+                                 .placement = placement,
+                                 .holder = holder};
+    const struct member_event event = {.type = MEMBER_EVENT_START, .start = &opened};
+
+    begin(recorder);
+    inquire(recorder, 1);
+    recorder->text[0] = '\0';
+    assert_int_equal(try_step(recorder, event), -1);
+    assert_int_equal(errno, EINVAL);
+    holder[0] = 0;
+    placement[0] = 1;
+    assert_int_equal(try_step(recorder, event), -1);
+    placement[0] = 0;
+    opened.coordinator = 1;
+    assert_int_equal(try_step(recorder, event), -1);
+    assert_said(recorder, "");
+    opened.coordinator = 0;
+    step(recorder, event);
+    assert_int_equal(
+        try_step(recorder, (struct member_event){.type = MEMBER_EVENT_FETCH, .epoch = 1, .rank = 1}), -1);
+    assert_int_equal(
+        try_step(recorder, (struct member_event){.type = MEMBER_EVENT_DATA, .epoch = 1, .rank = 1}), -1);
+}
+
 /* ---- a line ---- */
 
 static void a_line_leaves_its_records_in_their_order(void **state)
@@ -636,6 +671,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_should_have_an_image_and_has_not_reports_trouble, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(losses_are_told_to_arbiter_and_coordinator, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_message_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_line_leaves_its_records_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_leaves_what_is_protected, setup, teardown),
         cmocka_unit_test_setup_teardown(orders_of_another_line_or_phase_are_not_obeyed, setup, teardown),

@@ -42,7 +42,7 @@ static void end_with_verdict(struct epoch *epoch)
         .rank = verdict.lost_rank, .signal = verdict.signal, .newest_line = store_committed_line(job->store)};
     snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
     snprintf(job->message, sizeof job->message, "%s", verdict.reason);
-    if (verdict.kind == BELAY__WIRE__VERDICT_KIND__VERDICT_LOST)
+    if (verdict.kind == VERDICT_LOST)
         job->state = JOB_STATE_RESTARTING;
     log_info("job \"%s\": epoch %u has ended: %s", job->name, epoch->number, verdict.reason);
     job->epoch = NULL;
@@ -56,8 +56,7 @@ static void end_without_arbiter(struct epoch *epoch)
     struct job *job = epoch->job;
     struct verdict verdict;
     judge(epoch, &verdict);
-    bool is_lost = verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED &&
-                   verdict.kind != BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED;
+    bool is_lost = verdict.kind != VERDICT_FINISHED && verdict.kind != VERDICT_STOPPED;
     snprintf(job->message, sizeof job->message, "%s", verdict.reason);
     if (job->is_stopping)
         job_end(job, JOB_STATE_STOPPED, false);

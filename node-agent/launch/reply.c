@@ -70,9 +70,18 @@ void reply_share(struct connection *connection, int kernel_id, int fd)
 
 void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line)
 {
+    static const Belay__Wire__VerdictKind kinds[] = {
+        [VERDICT_NONE] = BELAY__WIRE__VERDICT_KIND__VERDICT_NONE,
+        [VERDICT_FINISHED] = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
+        [VERDICT_LOST] = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST,
+        [VERDICT_CRASH_LOOP] = BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP,
+        [VERDICT_UNPROTECTED] = BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED,
+        [VERDICT_STOPPED] = BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED,
+        [VERDICT_REFUSED] = BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED,
+    };
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__Verdict body = BELAY__WIRE__VERDICT__INIT;
-    body.kind = verdict->kind;
+    body.kind = kinds[verdict->kind];
     body.reason = (char *)verdict->reason;
     body.newest_line = newest_line;
     body.lost_rank = verdict->lost_rank == VERDICT_NO_RANK ? 0 : verdict->lost_rank;

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
+#include "coord/verdict.h"
 #include "node-agent/job/job.h"
-#include "node-agent/job/verdict.h"
 #include "node-agent/loop/connection.h"
 
 void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,

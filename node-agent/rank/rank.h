@@ -11,6 +11,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/control.h"
+#include "coord/verdict.h"
 
 struct rank;
 struct connection;
@@ -25,15 +26,6 @@ struct rank_report {
     struct {
         uint64_t comm, seq, target;
     } * clocks; /* slots in use; target counts as 0 if none was named for the communicator */
-};
-
-/* How a process ended. */
-struct rank_exit {
-    enum control_exit kind; /* NONE: not announced, so it was killed */
-    int status;
-    uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
-    bool is_killed_by_us;
-    bool is_over_loss; /* it was announced when another rank had been lost */
 };
 
 struct rank_ops {

@@ -1,4 +1,4 @@
-#include "node-agent/job/verdict.h"
+#include "coord/verdict.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -21,21 +21,21 @@ void verdict_judge(const struct verdict_case *of, struct verdict *verdict)
     const struct verdict_rank *refused = first_refused(of);
     *verdict = (struct verdict){.lost_rank = VERDICT_NO_RANK};
     if (of->is_stopped) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED;
+        verdict->kind = VERDICT_STOPPED;
         snprintf(verdict->reason, sizeof verdict->reason, "stopped on request");
     } else if (of->refused && of->refused[0]) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED;
+        verdict->kind = VERDICT_REFUSED;
         snprintf(verdict->reason, sizeof verdict->reason, "%s", of->refused);
     } else if (refused) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED;
+        verdict->kind = VERDICT_REFUSED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u refused to run; its message is above",
                  refused->rank);
     } else if (of->count == 0 && of->newest_line > 0 && signal_of_launch(of->wait_status)) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+        verdict->kind = VERDICT_LOST;
         snprintf(verdict->reason, sizeof verdict->reason, "the launch was killed by signal %u at its start",
                  signal_of_launch(of->wait_status));
     } else if (of->count == 0) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED;
+        verdict->kind = VERDICT_UNPROTECTED;
         snprintf(verdict->reason, sizeof verdict->reason, "no MPI program turned up under the launcher");
     } else {
         judge_end(of, verdict);
@@ -47,16 +47,16 @@ static void judge_end(const struct verdict_case *of, struct verdict *verdict)
     const struct verdict_rank *killed = first_killed(of);
     const struct verdict_rank *ended = first_own_end(of), *executed = first_executed(of);
     if (ended && (!killed || ended->exit.announced_ns <= killed->exit.seen_ns)) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
+        verdict->kind = VERDICT_FINISHED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u ended the program with status %d",
                  ended->rank, ended->exit.status);
         verdict->exit_status = ended->exit.status;
     } else if (WIFSIGNALED(of->wait_status) && (killed || was_cut_short(of))) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+        verdict->kind = VERDICT_LOST;
         snprintf(verdict->reason, sizeof verdict->reason, "the launcher was killed by signal %d",
                  WTERMSIG(of->wait_status));
     } else if (executed && (!killed || executed->exit.seen_ns <= killed->exit.seen_ns)) {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
+        verdict->kind = VERDICT_FINISHED;
         snprintf(verdict->reason, sizeof verdict->reason, "rank %u executed another program, which has ended",
                  executed->rank);
     } else if (killed) {
@@ -64,7 +64,7 @@ static void judge_end(const struct verdict_case *of, struct verdict *verdict)
     } else if (was_cut_short(of) && of->wait_status != 0) {
         judge_cut_short(of, verdict);
     } else {
-        verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED;
+        verdict->kind = VERDICT_FINISHED;
         snprintf(verdict->reason, sizeof verdict->reason, "all ranks have ended");
     }
 }
@@ -83,14 +83,13 @@ static void judge_loss(const struct verdict_case *of, const struct verdict_rank 
                  (int)lost->pid);
     bool is_again = of->before.signal != 0 && of->before.signal == signal && of->before.rank == lost->rank &&
                     of->before.newest_line == of->newest_line;
-    verdict->kind =
-        is_again ? BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP : BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+    verdict->kind = is_again ? VERDICT_CRASH_LOOP : VERDICT_LOST;
 }
 
 /* The launcher gave up while ranks were still running. */
 static void judge_cut_short(const struct verdict_case *of, struct verdict *verdict)
 {
-    verdict->kind = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST;
+    verdict->kind = VERDICT_LOST;
     snprintf(verdict->reason, sizeof verdict->reason, "the launch was aborted (status %d)",
              WEXITSTATUS(of->wait_status));
 }

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "node-agent/job/verdict.h"
+#include "coord/verdict.h"
 
 #define EXITED(status) ((status) << 8)
-#define KIND(name) BELAY__WIRE__VERDICT_KIND__VERDICT_##name
+#define KIND(name) VERDICT_##name
 
 static struct verdict_rank ended(uint32_t rank, enum control_exit kind, int status, uint64_t ns)
 {

@@ -1,5 +1,5 @@
 /*
- * verdict.h - how an epoch ended, judged from how its processes did. Pure.
+ * verdict.h - how an epoch ended, judged from how its processes did. Pure: no clock, no process is asked.
  *
  * A rank announces its exit in its control page; one that is gone without was killed. The first rank
  * that was killed is the lost one; those that the launcher or the agent killed afterwards are its
@@ -8,18 +8,37 @@
  * may learn of a loss earlier than the agent, and end over it: they are asked to wait until the agent has
  * looked (enum control_answer).
  */
-#ifndef BELAY_NODE_AGENT_JOB_VERDICT_H
-#define BELAY_NODE_AGENT_JOB_VERDICT_H
+#ifndef BELAY_COORD_VERDICT_H
+#define BELAY_COORD_VERDICT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/wire/belay.pb-c.h"
-#include "node-agent/rank/rank.h"
+#include "common/wire/control.h"
 
 #define VERDICT_REASON_BYTES 512
 #define VERDICT_NO_RANK UINT32_MAX
+
+enum verdict_kind {
+    VERDICT_NONE = 0,
+    VERDICT_FINISHED,    /* the program ended by itself, with any status */
+    VERDICT_LOST,        /* a rank was killed or the launch was aborted: restart */
+    VERDICT_CRASH_LOOP,  /* the same rank and signal as last time, no line committed in between */
+    VERDICT_UNPROTECTED, /* no MPI program turned up under the launcher */
+    VERDICT_STOPPED,     /* on request */
+    VERDICT_REFUSED,     /* a rank was refused */
+};
+
+/* How a process ended. Times are of one clock: of one node, or in the order in which one arbiter heard of it.
+ */
+struct rank_exit {
+    enum control_exit kind; /* NONE: not announced, so it was killed */
+    int status;
+    uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
+    bool is_killed_by_us;
+    bool is_over_loss; /* it was announced when another rank had been lost */
+};
 
 struct verdict_rank {
     uint32_t rank;
@@ -45,7 +64,7 @@ struct verdict_case {
 };
 
 struct verdict {
-    Belay__Wire__VerdictKind kind;
+    enum verdict_kind kind;
     char reason[VERDICT_REASON_BYTES];
     uint32_t lost_rank; /* VERDICT_NO_RANK: none */
     uint32_t signal;    /* 0: not known */
