@@ -25,6 +25,8 @@ struct socket_note {
     int32_t is_ended; /* its other end is closed */
     int32_t is_shut;  /* nothing more comes in */
     int32_t passes_credentials;
+    int32_t has_error; /* its other end was closed with something unread: ECONNRESET, once */
+    int32_t reserved;
     int32_t room[2]; /* SO_SNDBUF, SO_RCVBUF */
     struct timeval timeouts[2];
     uint64_t bytes; /* of messages behind it, a uint32_t with its length before each */
@@ -100,6 +102,18 @@ static size_t note_messages(const struct fd_record *record, size_t used, bool is
     return used;
 }
 
+/*
+ * To peek takes the error that waits, except from a stream that holds something. Nobody could give it back:
+ * nothing is noted if there are messages behind it.
+ */
+static size_t note_behind_error(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
+{
+    int left = 0;
+    if (ioctl(record->fd, FIONREAD, &left) || (left > 0 && !is_stream))
+        return 0;
+    return left > 0 ? note_messages(record, used, is_stream, is_shut) : used;
+}
+
 void sockets_note(struct fd_record *record)
 {
     struct socket_note note = {.pair = vk_fd_pair(record->fd)};
@@ -114,8 +128,11 @@ void sockets_note(struct fd_record *record)
     }
     note.is_ended = (state.revents & POLLHUP) != 0;
     note.is_shut = (state.revents & POLLRDHUP) != 0;
+    note.has_error = (state.revents & POLLERR) != 0;
     size_t used = sizeof note;
-    if (state.revents & POLLIN)
+    if (note.has_error)
+        used = note_behind_error(record, used, note.type == SOCK_STREAM, note.is_shut);
+    else if (state.revents & POLLIN)
         used = note_messages(record, used, note.type == SOCK_STREAM, note.is_shut);
     char *details = fd_note_reserve(used);
     if (!used || !details)
@@ -266,6 +283,8 @@ bool sockets_restore(const struct fd_record *record)
     bool is_filled = fill(ends[0], ends[1], record) && (!other || fill(ends[1], ends[0], other));
     if (is_filled && other)
         return place(ends[0], record, pair) && place(ends[1], other, pair);
+    if (note.has_error) /* closing what holds something unread makes the error */
+        is_filled &= send(ends[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
     close(ends[1]);
     if (is_filled)
         return place(ends[0], record, pair);

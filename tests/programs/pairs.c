@@ -1,7 +1,8 @@
 /*
  * pairs - pairs of sockets inside a process, as event loops have them: every step reads what the step before
  * has written, looks at what they are, and writes anew. Streams, messages and packets; one that is shut, one
- * whose other end is gone, copies, one that an epoll descriptor watches, more than fits.
+ * whose other end is gone, with something unread or without, copies, one that an epoll descriptor watches,
+ * more than fits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@ struct pairs {
     pid_t first;
     long step;
     int pairs[KINDS][2], full[2], shut[2], ended, copy, watching;
+    int reset[2]; /* a stream, packets: the other end was closed with something unread */
     long filled;
 };
 
@@ -95,6 +97,32 @@ static void step_pairs(struct pairs *p)
         }
 }
 
+static void begin_reset(struct pairs *p)
+{
+    static const int types[2] = {SOCK_STREAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        check(p, socketpair(AF_UNIX, types[i], 0, pair) == 0 && write(pair[0], "unread", 6) == 6, "a pair");
+        check(p, i || write(pair[1], "left", 4) == 4, "something to read");
+        check(p, close(pair[1]) == 0, "closing an end");
+        p->reset[i] = pair[0];
+    }
+}
+
+/* The error comes once, behind what a stream holds. */
+static void step_reset(struct pairs *p)
+{
+    char text[8];
+    for (int i = 0; p->step > 1 && i < 2; i++) {
+        check(p, i || read(p->reset[i], text, sizeof text) == 4, "what was left before an error");
+        check(p, read(p->reset[i], text, sizeof text) == -1 && errno == ECONNRESET,
+              "an end that was not read");
+        check(p, read(p->reset[i], text, sizeof text) == 0, "the end behind the error");
+        close(p->reset[i]);
+    }
+    begin_reset(p);
+}
+
 static void step_others(struct pairs *p)
 {
     char byte, text[8];
@@ -144,6 +172,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         step_pairs(&p);
         step_others(&p);
+        step_reset(&p);
         program_step(&p.program, p.step);
     }
     finish(&p);
