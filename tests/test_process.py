@@ -131,6 +131,14 @@ def test_pairs_of_sockets(sandbox, programs):
     assert "is not restored" not in job.errors
 
 
+def test_pipes(sandbox, programs):
+    """What they hold, in the pieces in which it is read, by each of their descriptors; twice, as above."""
+    job = sandbox.run(programs.test_program("pipes", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
+    recover_twice(job)
+    for wrong in ("is not restored", "lines do not keep", "O_DIRECT"): # of a pipe it is no matter
+        assert wrong not in job.errors
+
+
 def test_arguments_of_32_bits(sandbox, programs):
     """What the upper half of a register holds is nothing to the kernel where it takes 32 bits."""
     kill_after_two_lines(sandbox.run(programs.test_program("widths", "--steps", 40, "--seconds", 3, ranks=2)))

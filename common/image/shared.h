@@ -10,7 +10,7 @@
  *   NAMELESS, NAMED, SEGMENT:  the bytes of the file or segment
  *   SEMS:                      uint16_t values[]
  *   MESSAGES:                  struct shared_message, each followed by its text, padded to 8 bytes
- *   PIPE:                      the bytes that are in it
+ *   PIPE:                      what is in it, in pieces: struct pipe_piece (common/util/pipe_content.h)
  *   EVENT:                     its uint64_t count
  */
 #ifndef BELAY_COMMON_IMAGE_SHARED_H

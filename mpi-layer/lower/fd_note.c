@@ -397,7 +397,6 @@ void fd_note_all(void)
     for (size_t i = 0; i < now.count; i++)
         if (now.records[i].same_as < 0)
             special_note(&now.records[i], now.text + now.records[i].path);
-    special_note_end();
     vk_fd_narrow();
     publish_all();
     for (size_t i = 0; i < now.count; i++)

@@ -246,8 +246,10 @@ static int restore_one(const struct fd_record *record, const int launched[], str
     }
     if (record->held)
         return take_held(record, err);
-    if (special_restore(record))
+    if (special_restore(record)) {
+        set_up(record);
         return 0;
+    }
     if (record->kind == FD_FILE) {
         int result = reopen(record, launched[STDERR_FILENO], err);
         if (result == 0 || (record->is_made && !is_of_the_kernel(fd_path(record))))

@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 21
+#define LAYER_LAYOUT_VERSION 22
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -306,7 +306,7 @@ struct vk {
     uint32_t held_cwd;           /* ... if no path leads there: in the parcel, as in struct fd_record */
     uint32_t noted_pid;          /* of the process, at parking */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
-    char stand_ins[4096]; /* the folder of our libraries that stand in for MPI's */
+    char stand_ins[4096];        /* the folder of our libraries that stand in for MPI's */
     /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */
     char stood_for[3][4096];
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@ struct socket_note {
     int32_t is_ended; /* its other end is closed */
     int32_t is_shut;  /* nothing more comes in */
     int32_t passes_credentials;
+    int32_t has_error; /* its other end was closed with something unread: ECONNRESET, once */
+    int32_t reserved;
     int32_t room[2]; /* SO_SNDBUF, SO_RCVBUF */
     struct timeval timeouts[2];
     uint64_t bytes; /* of messages behind it, a uint32_t with its length before each */
@@ -100,6 +103,18 @@ static size_t note_messages(const struct fd_record *record, size_t used, bool is
     return used;
 }
 
+/*
+ * To peek takes the error that waits, except from a stream that holds something. Nobody could give it back:
+ * nothing is noted if there are messages behind it.
+ */
+static size_t note_behind_error(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
+{
+    int left = 0;
+    if (ioctl(record->fd, FIONREAD, &left) || (left > 0 && !is_stream))
+        return 0;
+    return left > 0 ? note_messages(record, used, is_stream, is_shut) : used;
+}
+
 void sockets_note(struct fd_record *record)
 {
     struct socket_note note = {.pair = vk_fd_pair(record->fd)};
@@ -114,8 +129,11 @@ void sockets_note(struct fd_record *record)
     }
     note.is_ended = (state.revents & POLLHUP) != 0;
     note.is_shut = (state.revents & POLLRDHUP) != 0;
+    note.has_error = (state.revents & POLLERR) != 0;
     size_t used = sizeof note;
-    if (state.revents & POLLIN)
+    if (note.has_error)
+        used = note_behind_error(record, used, note.type == SOCK_STREAM, note.is_shut);
+    else if (state.revents & POLLIN)
         used = note_messages(record, used, note.type == SOCK_STREAM, note.is_shut);
     char *details = fd_note_reserve(used);
     if (!used || !details)
@@ -179,6 +197,19 @@ static const struct fd_record *other_end(const struct fd_record *record)
     return NULL;
 }
 
+/*
+ * Of the room for what is sent, sendfile(2) takes less for the same bytes than send(2) does: all that the
+ * user may have is lent for the time. Returns the room as it was.
+ */
+static int lend_room(int fd)
+{
+    int most = INT_MAX / 2, before = 0;
+    get(fd, SO_SNDBUF, &before, sizeof before);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof most))
+        set(fd, SO_SNDBUF, &most, sizeof most);
+    return before / 2; /* the kernel doubles what is asked for */
+}
+
 static bool send_all(int fd, const char *from, uint64_t bytes)
 {
     for (uint64_t at = 0; at + sizeof(uint32_t) <= bytes;) {
@@ -210,8 +241,12 @@ static void set_options(int fd, const struct socket_note *note)
 static bool fill(int fd, int writer, const struct fd_record *record)
 {
     struct socket_note note = note_of(record);
+    int room = note.bytes ? lend_room(writer) : 0;
+    bool is_filled = send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
+    if (note.bytes)
+        set(writer, SO_SNDBUF, &room, sizeof room);
     set_options(fd, &note);
-    return send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
+    return is_filled;
 }
 
 static bool place(int fd, const struct fd_record *record, uint64_t pair)
@@ -266,6 +301,8 @@ bool sockets_restore(const struct fd_record *record)
     bool is_filled = fill(ends[0], ends[1], record) && (!other || fill(ends[1], ends[0], other));
     if (is_filled && other)
         return place(ends[0], record, pair) && place(ends[1], other, pair);
+    if (note.has_error) /* closing what holds something unread makes the error */
+        is_filled &= send(ends[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
     close(ends[1]);
     if (is_filled)
         return place(ends[0], record, pair);

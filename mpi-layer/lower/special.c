@@ -18,6 +18,7 @@
 
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/locks.h"
+#include "mpi-layer/lower/pipes.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/sockets.h"
 #include "mpi-layer/lower/vk.h"
@@ -93,31 +94,6 @@ static bool note_again(struct fd_record *record)
     return true;
 }
 
-/* A pipe of ours, for all pipes of the program that hold something. */
-static int scratch[2] = {-1, -1};
-static int scratch_bytes;
-
-static bool make_scratch(int bytes)
-{
-    if (scratch[0] < 0 && pipe2(scratch, O_CLOEXEC | O_NONBLOCK)) {
-        scratch[0] = -1;
-        return false;
-    }
-    if (scratch_bytes < bytes)
-        scratch_bytes = fcntl(scratch[1], F_SETPIPE_SZ, bytes);
-    return scratch_bytes >= bytes;
-}
-
-static void drop_scratch(void)
-{
-    if (scratch[0] >= 0) {
-        close(scratch[0]);
-        close(scratch[1]);
-    }
-    scratch[0] = -1;
-    scratch_bytes = 0;
-}
-
 /*
  * Each file is asked for. /proc/locks, which tells of all at once, makes the kernel wait for milliseconds.
  * Most files have none: nothing is written to saved memory then.
@@ -131,29 +107,13 @@ static void note_locks(struct fd_record *record)
         note_fdinfo(record);
 }
 
-/* What a pipe holds, without taking it out: tee(2) copies it to a pipe of ours. */
-static void note_pipe(struct fd_record *record)
-{
-    int bytes = 0;
-    if ((record->status_flags & O_ACCMODE) == O_WRONLY || ioctl(record->fd, FIONREAD, &bytes) || !bytes)
-        return;
-    char *text = fd_note_reserve((size_t)bytes);
-    if (!text || !make_scratch((int)record->bytes))
-        return;
-    ssize_t copied = tee(record->fd, scratch[1], (size_t)bytes, SPLICE_F_NONBLOCK);
-    ssize_t got = copied > 0 ? read(scratch[0], text, (size_t)copied) : 0;
-    if (got < copied)
-        drop_scratch();
-    fd_note_commit(record, got > 0 ? (size_t)got : 0);
-}
-
 static const char *details(const struct fd_record *record)
 {
     return record->text_bytes ? VK->fd_text + record->text : "";
 }
 
 /* As stat(2) and /proc/PID/maps have it. */
-static uint64_t device_of(const struct fd_record *record)
+uint64_t special_device(const struct fd_record *record)
 {
     return makedev((unsigned)(record->id.device >> 32), (unsigned)record->id.device);
 }
@@ -168,7 +128,7 @@ static bool looks_deleted(const struct fd_record *record, const char *path)
 }
 
 /* A new open file description of what another descriptor refers to. */
-static bool open_again(int file, const struct fd_record *record)
+bool special_open_again(int file, const struct fd_record *record)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
@@ -181,9 +141,9 @@ bool special_restore_shared(const struct fd_record *record)
 {
     struct belay_error err;
     int file = looks_deleted(record, fd_path(record))
-                   ? shares_file(SHARE_FILE, device_of(record), record->id.inode, &err)
+                   ? shares_file(SHARE_FILE, special_device(record), record->id.inode, &err)
                    : -1;
-    return file >= 0 && open_again(file, record);
+    return file >= 0 && special_open_again(file, record);
 }
 
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
@@ -298,7 +258,8 @@ static void note_share(const struct fd_record *record, uint32_t kind, uint64_t d
 static void note_nameless(const struct fd_record *record, const char *path)
 {
     if (looks_deleted(record, path) && record->links == 0)
-        note_share(record, SHARE_FILE, device_of(record), record->id.inode, record->held ? SHARE_IS_HELD : 0);
+        note_share(record, SHARE_FILE, special_device(record), record->id.inode,
+                   record->held ? SHARE_IS_HELD : 0);
 }
 
 void special_note(struct fd_record *record, const char *path)
@@ -324,62 +285,12 @@ void special_note(struct fd_record *record, const char *path)
         break;
     case FD_PIPE:
     case FD_ENDED_PIPE:
-        note_pipe(record);
+        pipes_note(record);
         break;
     case FD_SOCKET:
         sockets_note(record);
         break;
     }
-}
-
-void special_note_end(void)
-{
-    drop_scratch();
-}
-
-/* Pipes by their inodes, of each end the first descriptor. */
-static const struct fd_record **pipes;
-static size_t pipe_count;
-
-static int compare_pipes(const void *left, const void *right)
-{
-    const struct fd_record *one = *(const struct fd_record *const *)left;
-    const struct fd_record *other = *(const struct fd_record *const *)right;
-    if (one->id.device != other->id.device) /* one may have a name */
-        return one->id.device < other->id.device ? -1 : 1;
-    return one->id.inode < other->id.inode ? -1 : one->id.inode > other->id.inode;
-}
-
-static void sort_pipes(void)
-{
-    pipe_count = 0;
-    pipes = calloc(VK->fd_count + 1, sizeof *pipes);
-    for (uint64_t i = 0; pipes && i < VK->fd_count; i++)
-        if (VK->fds[i].kind == FD_PIPE && VK->fds[i].same_as < 0)
-            pipes[pipe_count++] = &VK->fds[i];
-    if (pipes)
-        qsort(pipes, pipe_count, sizeof *pipes, compare_pipes);
-}
-
-static void forget_pipes(void)
-{
-    free(pipes);
-    pipes = NULL;
-}
-
-/* The other end of the same pipe among the noted descriptors. */
-static const struct fd_record *other_end(const struct fd_record *record)
-{
-    if (!pipes)
-        sort_pipes();
-    const struct fd_record **at =
-        pipes ? bsearch(&record, pipes, pipe_count, sizeof *pipes, compare_pipes) : NULL;
-    while (at && at > pipes && compare_pipes(&at[-1], &record) == 0)
-        at--;
-    for (; at && at < pipes + pipe_count && compare_pipes(at, &record) == 0; at++)
-        if (((*at)->status_flags & O_ACCMODE) != (record->status_flags & O_ACCMODE))
-            return *at;
-    return NULL;
 }
 
 /* 0: the kernel does not tell. */
@@ -392,17 +303,10 @@ static uint64_t event_id(const struct fd_record *record)
     return note.id;
 }
 
-static int32_t ends_of(const struct fd_record *record)
-{
-    int mode = record->status_flags & O_ACCMODE;
-    return mode == O_RDWR ? SHARE_READER | SHARE_WRITER : mode == O_RDONLY ? SHARE_READER : SHARE_WRITER;
-}
-
-/* Both ends of a pipe in this process are its own business, unless it has a name that others can open. */
 static void note_channel(const struct fd_record *record)
 {
-    if (record->kind == FD_PIPE && (fd_path(record)[0] == '/' || !other_end(record)))
-        note_share(record, SHARE_PIPE, device_of(record), record->id.inode, ends_of(record));
+    if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
+        pipes_note_share(record);
     else if (record->kind == FD_EVENT && event_id(record))
         note_share(record, SHARE_EVENT, 0, event_id(record), 0);
     else if (record->kind == FD_OTHER || (record->kind == FD_SOCKET && !sockets_are_whole(record)))
@@ -414,7 +318,7 @@ void special_note_shares(void)
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].same_as < 0)
             note_channel(&VK->fds[i]);
-    forget_pipes();
+    pipes_forget();
     sockets_forget();
 }
 
@@ -475,73 +379,6 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-/* Put into a new pipe what the noted one held; it has to have the same room first. */
-static bool fill_pipe(int writer, const struct fd_record *reader)
-{
-    size_t bytes = reader->text_bytes;
-    fcntl(writer, F_SETPIPE_SZ, (int)reader->bytes);
-    return !bytes || write(writer, details(reader), bytes) == (ssize_t)bytes;
-}
-
-/* One that nobody else has, by a descriptor for both. What it holds now is of the launch that was lost. */
-static bool restore_own_fifo(const struct fd_record *record)
-{
-    char unwanted[4096];
-    int fd = open(fd_path(record), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    while (fd >= 0 && read(fd, unwanted, sizeof unwanted) > 0)
-        ;
-    return fd >= 0 && fill_pipe(fd, record) && special_place(fd, record) >= 0 &&
-           fcntl(record->fd, F_SETFL, record->status_flags) == 0;
-}
-
-static bool restore_pipe(const struct fd_record *record)
-{
-    struct belay_error err;
-    const struct fd_record *other = other_end(record);
-    bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
-    int ends[2];
-    int shared = other && fd_path(record)[0] != '/'
-                     ? -1
-                     : shares_file(SHARE_PIPE, device_of(record), record->id.inode, &err);
-    if (shared >= 0)
-        return open_again(shared, record) && fcntl(record->fd, F_SETFL, record->status_flags) == 0;
-    if (!other)
-        return ends_of(record) == (SHARE_READER | SHARE_WRITER) && restore_own_fifo(record);
-    if (other < record) /* made with its other end */
-        return vk_fd_is_made(record->fd);
-    const struct fd_record *reader = is_reader ? record : other, *writer = is_reader ? other : record;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
-        return false;
-    /* Neither end may sit on a number that the other one needs. */
-    int high = fcntl(ends[1], F_DUPFD_CLOEXEC, (reader->fd > writer->fd ? reader->fd : writer->fd) + 1);
-    close(ends[1]);
-    if (high < 0 || !fill_pipe(high, reader)) {
-        close(ends[0]);
-        close(high);
-        return false;
-    }
-    if (special_place(ends[0], reader) < 0 || special_place(high, writer) < 0)
-        return false;
-    fcntl(reader->fd, F_SETFL, reader->status_flags);
-    fcntl(writer->fd, F_SETFL, writer->status_flags);
-    return true;
-}
-
-/* One end alone: the reader finds what was left and then the end, the writer that nobody reads. */
-static bool restore_ended_pipe(const struct fd_record *record)
-{
-    bool is_reader = (record->status_flags & O_ACCMODE) == O_RDONLY;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
-        return false;
-    bool is_filled = fill_pipe(ends[1], record);
-    close(ends[is_reader ? 1 : 0]);
-    if (special_place(ends[is_reader ? 0 : 1], record) < 0)
-        return false;
-    fcntl(record->fd, F_SETFL, record->status_flags);
-    return is_filled;
-}
-
 bool special_restore(const struct fd_record *record)
 {
     switch (record->kind) {
@@ -554,9 +391,8 @@ bool special_restore(const struct fd_record *record)
     case FD_EPOLL:
         return restore_epoll(record);
     case FD_PIPE:
-        return restore_pipe(record);
     case FD_ENDED_PIPE:
-        return restore_ended_pipe(record);
+        return pipes_restore(record);
     case FD_SOCKET:
         return sockets_restore(record);
     }
@@ -587,7 +423,7 @@ int special_restore_locks(struct belay_error *err)
 
 void special_restore_epoll(void)
 {
-    forget_pipes();
+    pipes_forget();
     sockets_forget();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)

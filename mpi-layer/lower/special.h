@@ -14,15 +14,14 @@
 /* Note what a restart needs of the record's descriptor (fd_note.h). Kinds that have nothing are left alone.
  */
 void special_note(struct fd_record *record, const char *path);
-/* That was the last one. */
-void special_note_end(void);
 
 /* When all are noted: what other ranks may have as well, and what a restart cannot bring back (shares.h). */
 void special_note_shares(void);
 
 /* A file without a name that ranks share: the agent has made it again for all of them. False: it has not. */
 bool special_restore_shared(const struct fd_record *record);
-/* Make it again at its number. False: it is not one of ours, or its other end is not in the program. */
+/* Make it again at its number; its flags are the caller's business. False: it is not one of ours, or its
+ * other end is not in the program. */
 bool special_restore(const struct fd_record *record);
 
 /* When no file of the program's will be closed any more: take again all locks. Returns 0 or -1 with err. */
@@ -31,6 +30,10 @@ int special_restore_locks(struct belay_error *err);
 /* Last: tell every epoll descriptor what it watches. */
 void special_restore_epoll(void);
 
+/* The device of its file, as stat(2) and /proc/PID/maps have it. */
+uint64_t special_device(const struct fd_record *record);
+/* At the record's number, a new open file description of what another descriptor refers to. */
+bool special_open_again(int file, const struct fd_record *record);
 /* Move a new descriptor to the record's number and give it the record's descriptor flags. -1 with errno. */
 int special_place(int fd, const struct fd_record *record);
 

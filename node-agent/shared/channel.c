@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/pipe_content.h"
+
 #define FDINFO_BYTES 1024
 
 static bool note_pipe(struct object *object, int fd);
-static ssize_t copy_pipe(int fd, char *to, size_t bytes);
 static bool note_event(struct object *object);
 static int open_pipe(const struct shared_record *record, const char *path, int *other,
                      struct belay_error *err);
@@ -51,7 +51,7 @@ int channel_renew(const struct shared_record *record, const char *path, const ch
         ;
     if (record->limit_bytes > 0)
         fcntl(fd, F_SETPIPE_SZ, (int)record->limit_bytes);
-    if (record->bytes == 0 || write(writer, contents, record->bytes) == (ssize_t)record->bytes)
+    if (pipe_content_write(writer, contents, record->bytes) == 0)
         return fd;
     belay_error_errno(err, "the pipe %.300s cannot be filled again", path);
     close(fd);
@@ -63,17 +63,15 @@ int channel_renew(const struct shared_record *record, const char *path, const ch
 static bool note_pipe(struct object *object, int fd)
 {
     struct stat st;
-    int bytes = 0, capacity = fcntl(fd, F_GETPIPE_SZ);
-    if (capacity < 0 || ioctl(fd, FIONREAD, &bytes) < 0 || fstat(fd, &st) < 0)
+    char *pieces;
+    int capacity = fcntl(fd, F_GETPIPE_SZ);
+    if (capacity < 0 || fstat(fd, &st) < 0)
         return false;
-    char *text = malloc((size_t)bytes + 1);
-    ssize_t got = text && bytes ? copy_pipe(fd, text, (size_t)bytes) : 0;
-    if (!text || got < 0) {
-        free(text);
+    ssize_t bytes = pipe_content_read(fd, &pieces);
+    if (bytes < 0)
         return false;
-    }
-    object->content.memory = text;
-    object->content.bytes = (size_t)got;
+    object->content.memory = pieces;
+    object->content.bytes = (size_t)bytes;
     object->record.limit_bytes = (uint64_t)capacity;
     object->record.mode = st.st_mode & 07777;
     object->record.uid = st.st_uid;
@@ -81,26 +79,6 @@ static bool note_pipe(struct object *object, int fd)
     if (object->path[0] != '/' || access(object->path, F_OK) < 0)
         object->record.flags |= SHARED_HAS_NO_NAME;
     return true;
-}
-
-/* tee(2) leaves it where it is. */
-static ssize_t copy_pipe(int fd, char *to, size_t bytes)
-{
-    int copy[2];
-    size_t done = 0;
-    if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0)
-        return -1;
-    fcntl(copy[1], F_SETPIPE_SZ, fcntl(fd, F_GETPIPE_SZ));
-    ssize_t copied = tee(fd, copy[1], bytes, SPLICE_F_NONBLOCK);
-    while (copied > 0 && done < (size_t)copied) {
-        ssize_t got = read(copy[0], to + done, (size_t)copied - done);
-        if (got <= 0)
-            break;
-        done += (size_t)got;
-    }
-    close(copy[0]);
-    close(copy[1]);
-    return copied < 0 ? -1 : (ssize_t)done;
 }
 
 /* "eventfd-count: 5 ... eventfd-semaphore: 0": the count is in hex. */

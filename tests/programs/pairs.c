@@ -1,7 +1,8 @@
 /*
  * pairs - pairs of sockets inside a process, as event loops have them: every step reads what the step before
  * has written, looks at what they are, and writes anew. Streams, messages and packets; one that is shut, one
- * whose other end is gone, copies, one that an epoll descriptor watches, more than fits.
+ * whose other end is gone, with something unread or without, copies, one that an epoll descriptor watches,
+ * more than fits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -22,8 +24,9 @@ struct pairs {
     struct program program;
     pid_t first;
     long step;
-    int pairs[KINDS][2], full[2], shut[2], ended, copy, watching;
-    long filled;
+    int pairs[KINDS][2], full[2], sent[2], shut[2], ended, copy, watching;
+    int reset[2]; /* a stream, packets: the other end was closed with something unread */
+    long filled, sent_bytes;
 };
 
 static const int kinds[KINDS] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
@@ -33,6 +36,21 @@ static void check(const struct pairs *p, bool is_fine, const char *what)
     if (!is_fine)
         fail(&p->program, "step %ld, %s a restart: %s: %s", p->step,
              getpid() == p->first ? "before" : "after", what, strerror(errno));
+}
+
+/* As much as fits by sendfile(), which is more than what fits by write(). */
+static void begin_sent(struct pairs *p)
+{
+    static char data[1 << 20];
+    char name[32];
+    snprintf(name, sizeof name, "sent-%d", p->program.rank);
+    int file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    check(p, write(file, data, sizeof data) == sizeof data && lseek(file, 0, SEEK_SET) == 0, name);
+    check(p, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->sent) == 0, "socketpair");
+    for (ssize_t put; (put = sendfile(p->sent[0], file, NULL, 65536)) > 0;)
+        p->sent_bytes += put;
+    check(p, errno == EAGAIN, "a pair that is full by sendfile");
+    close(file);
 }
 
 static void begin(struct pairs *p)
@@ -95,6 +113,32 @@ static void step_pairs(struct pairs *p)
         }
 }
 
+static void begin_reset(struct pairs *p)
+{
+    static const int types[2] = {SOCK_STREAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        check(p, socketpair(AF_UNIX, types[i], 0, pair) == 0 && write(pair[0], "unread", 6) == 6, "a pair");
+        check(p, i || write(pair[1], "left", 4) == 4, "something to read");
+        check(p, close(pair[1]) == 0, "closing an end");
+        p->reset[i] = pair[0];
+    }
+}
+
+/* The error comes once, behind what a stream holds. */
+static void step_reset(struct pairs *p)
+{
+    char text[8];
+    for (int i = 0; p->step > 1 && i < 2; i++) {
+        check(p, i || read(p->reset[i], text, sizeof text) == 4, "what was left before an error");
+        check(p, read(p->reset[i], text, sizeof text) == -1 && errno == ECONNRESET,
+              "an end that was not read");
+        check(p, read(p->reset[i], text, sizeof text) == 0, "the end behind the error");
+        close(p->reset[i]);
+    }
+    begin_reset(p);
+}
+
 static void step_others(struct pairs *p)
 {
     char byte, text[8];
@@ -126,6 +170,10 @@ static void finish(struct pairs *p)
     for (ssize_t part; (part = read(p->full[1], block, sizeof block)) > 0;)
         got += part;
     check(p, got >= p->filled && errno == EAGAIN, "all that was in the full pair");
+    got = 0;
+    for (ssize_t part; (part = read(p->sent[1], block, sizeof block)) > 0;)
+        got += part;
+    check(p, got == p->sent_bytes && errno == EAGAIN, "all that was sent by sendfile");
     check(p, read(p->shut[1], block, 4) == 4 && read(p->shut[1], block, 4) == 0,
           "the end of one that is shut");
     check(p,
@@ -140,10 +188,12 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     program_begin(&p.program, "pairs", argc, argv);
     begin(&p);
+    begin_sent(&p);
     for (p.step = 1; p.step <= p.program.steps; p.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_pairs(&p);
         step_others(&p);
+        step_reset(&p);
         program_step(&p.program, p.step);
     }
     finish(&p);
