@@ -180,9 +180,10 @@ def test_streams_that_a_program_has_moved(sandbox, programs):
 
 
 def test_lines_that_the_launcher_tags(sandbox, programs):
-    """They go through it: in order, each with its rank's tag; a kill may cut or lose some, or repeat one."""
-    program = lines(programs, "stdout")
-    job = run_with_kills(sandbox, program, piped=True, line=["mpirun", "--tag-output", "-n", "3", *program.argv])
+    """They go through it: in order, each with its rank's tag; a kill may cut or lose some, or repeat one. So it comes
+    long before the last of them."""
+    program = lines(programs, "stdout", seconds=6)
+    job = run_with_kills(sandbox, program, kills=1, piped=True, line=["mpirun", "--tag-output", "-n", "3", *program.argv])
     out = job.read("out").decode()
     for rank in range(3):
         found = [int(number) for number in re.findall(rf"^\[1,{rank}\]<stdout>:{rank} out (\d+)$", out, re.M)]
