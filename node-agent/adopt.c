@@ -31,6 +31,7 @@ static void collect(void *context, const char *name, int fd);
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err);
 static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
+static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record);
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
 static void take_lines(struct job *job);
 static int take_fd(struct leftovers *all, const char *name);
@@ -122,6 +123,8 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
         goto fail;
     close(record->fd); /* of its name the keeper gets a new one below; what is still here is dropped there */
     record->fd = -1;
+    if (job->config->arbiter_pid) /* which ends the launch with the agent, and may be gone itself */
+        remains_end_ranks(&job->remains);
     log_info("job \"%s\" is taken up with line %llu", name,
              (unsigned long long)store_committed_line(job->store));
     job_end(job, JOB_STATE_LOST, true);
@@ -160,6 +163,8 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
                                         .birth_ns = record->undo_birth_ns,
                                         .uid = geteuid(),
                                         .mode = S_IFDIR};
+    if (job)
+        take_remains(&job->remains, record);
     if (job && status_take(job, record->status) < 0) {
         if (errno != EBADMSG)
             belay_error_set(err, ENOMEM, "no memory for its record");
@@ -170,6 +175,30 @@ done:
     belay__agent__job_record__free_unpacked(record, NULL);
     free(bytes);
     return job;
+}
+
+static void take_remain(struct remain *to, const Belay__Agent__RemainFile *file)
+{
+    *to = (struct remain){.path = file->path, .device = file->device, .inode = file->inode};
+}
+
+static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record)
+{
+    struct remain remain;
+    for (size_t i = 0; i < record->n_ranks; i++)
+        remains_add_rank(remains, &(struct remain_process){.pid = (pid_t)record->ranks[i]->pid,
+                                                           .start = record->ranks[i]->start});
+    for (size_t i = 0; i < record->n_files; i++) {
+        take_remain(&remain, record->files[i]);
+        remains_add_file(remains, &remain);
+    }
+    if (record->launcher)
+        remains->launcher =
+            (struct remain_process){.pid = (pid_t)record->launcher->pid, .start = record->launcher->start};
+    if (record->session) {
+        take_remain(&remains->session, record->session);
+        remains->session.path = strdup(record->session->path);
+    }
 }
 
 /* What is of no use to the committed line is dropped by the store. */

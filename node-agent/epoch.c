@@ -73,6 +73,8 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
     epoch->job = job;
     epoch->number = ++job->epoch_number;
     epoch->restore_line = store_committed_line(job->store);
+    remains_remove_unused(&job->remains);
+    remains_release(&job->remains);
     launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);
     bool is_restart = epoch->number > 1;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
@@ -196,8 +198,10 @@ void epoch_kill(struct epoch *epoch)
     epoch->is_killed = true;
     kill_ranks(epoch, rank_kill);
     bool is_launcher_alive = !epoch_is_launcher_gone(epoch);
-    if (is_launcher_alive)
+    if (is_launcher_alive) {
         hurry_launcher(epoch);
+        timer_start(epoch->nudge, 1, NUDGE_MS);
+    }
     epoch->kills++;
     if (is_launcher_alive || epoch->gone < epoch->joined)
         timer_start(epoch->patience, KILL_STEP_MS, 0);
@@ -383,6 +387,7 @@ static void become_ready(struct epoch *epoch)
     line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
     if (job->renewal)
         renewal_let_go(job->renewal);
+    record_save_again(job); /* what its processes may leave behind */
 }
 
 static void on_rank_ended(struct rank *rank, void *context)
@@ -447,7 +452,7 @@ static void end_soon(struct epoch *epoch)
 static void on_nudge(void *context)
 {
     struct epoch *epoch = context;
-    if (epoch->has_launch_ended)
+    if (epoch_is_launcher_gone(epoch))
         timer_stop(epoch->nudge);
     else
         launcher_nudge(&epoch->launcher);

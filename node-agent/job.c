@@ -177,6 +177,9 @@ void job_forget(struct job *job)
     if (job_find(job->agent, job->name) == job)
         HASH_DEL(job->agent->jobs, job);
     put_back_leave(job->put_back);
+    if (!job->agent->leaves_jobs)
+        remains_remove_unused(&job->remains);
+    remains_release(&job->remains);
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);

@@ -13,6 +13,7 @@
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/status_file.h"
+#include "node-agent/epoch.h"
 #include "node-agent/record.pb-c.h"
 #include "node-agent/status.h"
 
@@ -61,21 +62,81 @@ void record_drop(struct job *job)
     job->record_fd = -1;
 }
 
+/* Messages that refer to the remains. */
+struct remains_messages {
+    Belay__Agent__RemainProcess *ranks, **rank_list, launcher;
+    Belay__Agent__RemainFile *files, **file_list, session;
+};
+
+static void fill_process(Belay__Agent__RemainProcess *message, const struct remain_process *process)
+{
+    *message = (Belay__Agent__RemainProcess)BELAY__AGENT__REMAIN_PROCESS__INIT;
+    message->pid = (uint32_t)process->pid;
+    message->start = process->start;
+}
+
+static void fill_file(Belay__Agent__RemainFile *message, const struct remain *file)
+{
+    *message = (Belay__Agent__RemainFile)BELAY__AGENT__REMAIN_FILE__INIT;
+    message->path = file->path;
+    message->device = file->device;
+    message->inode = file->inode;
+}
+
+/* Without memory they are not recorded. */
+static void fill_remains(Belay__Agent__JobRecord *record, const struct remains *remains,
+                         struct remains_messages *messages)
+{
+    messages->ranks = calloc(remains->rank_count + 1, sizeof *messages->ranks);
+    messages->rank_list = calloc(remains->rank_count + 1, sizeof *messages->rank_list);
+    messages->files = calloc(remains->count + 1, sizeof *messages->files);
+    messages->file_list = calloc(remains->count + 1, sizeof *messages->file_list);
+    if (!messages->ranks || !messages->rank_list || !messages->files || !messages->file_list)
+        return;
+    for (; record->n_ranks < remains->rank_count; record->n_ranks++) {
+        messages->rank_list[record->n_ranks] = &messages->ranks[record->n_ranks];
+        fill_process(&messages->ranks[record->n_ranks], &remains->ranks[record->n_ranks]);
+    }
+    for (; record->n_files < remains->count; record->n_files++) {
+        messages->file_list[record->n_files] = &messages->files[record->n_files];
+        fill_file(&messages->files[record->n_files], &remains->files[record->n_files]);
+    }
+    record->ranks = messages->rank_list;
+    record->files = messages->file_list;
+    fill_process(&messages->launcher, &remains->launcher);
+    record->launcher = &messages->launcher;
+    if (!remains->session.path)
+        return;
+    fill_file(&messages->session, &remains->session);
+    record->session = &messages->session;
+}
+
+static void free_remains(const struct remains_messages *messages)
+{
+    free(messages->ranks);
+    free(messages->rank_list);
+    free(messages->files);
+    free(messages->file_list);
+}
+
 static uint8_t *pack_record(const struct job *job, size_t *bytes)
 {
     Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
+    struct remains_messages messages = {0};
     uint8_t *packed = NULL;
     record.config = job->config;
     record.status = status_make(job);
     record.undo_device = job->undo.id.device;
     record.undo_inode = job->undo.id.inode;
     record.undo_birth_ns = job->undo.id.birth_ns;
+    fill_remains(&record, job->epoch ? &job->epoch->remains : &job->remains, &messages);
     if (record.status) {
         *bytes = belay__agent__job_record__get_packed_size(&record);
         packed = malloc(*bytes ? *bytes : 1);
     }
     if (packed)
         belay__agent__job_record__pack(&record, packed);
+    free_remains(&messages);
     belay__wire__job_status__free_unpacked(record.status, NULL);
     return packed;
 }

@@ -199,14 +199,20 @@ def test_agent_and_keeper_killed(sandbox, programs):
     assert_same_result(job)
 
 
-def test_agent_and_belay_run_killed(sandbox, programs, belay):
-    """What is left answers, and goes on when it is told to."""
+@pytest.mark.parametrize("first", ["belay", "agent"])
+def test_agent_and_belay_run_killed(sandbox, programs, belay, first):
+    """What is left answers, and goes on when it is told to; nothing of the ended launch is left behind."""
     job = sandbox.run(ring(programs))
     line = job.wait_committed(1)
     pids = job.pids[1].values()
+    agent = sandbox.agent()[0]
+    if first == "agent":
+        os.kill(agent, signal.SIGKILL)
+        wait_for(lambda: "the agent has gone" in job.errors, 20, "the end of the launch that belay has asked for")
     job.process.kill()
     job.process.wait()
-    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    if first == "belay":
+        os.kill(agent, signal.SIGKILL)
     wait_for(lambda: not any(map(traces.is_alive, pids)), 20, "the end of the ranks")
     assert '"job"' in belay("list", "--json").stdout
     assert job.status()["state"] == "lost"

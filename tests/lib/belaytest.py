@@ -98,6 +98,7 @@ class Sandbox:
         self.wait_quiet()
         assert traces.files_under(self.rundir) == []
         assert os.listdir(self.shared_memory) == []
+        assert [name for name in os.listdir(self.environment["TMPDIR"]) if name.startswith("ompi.")] == []
 
     def destroy(self):
         for job in self.jobs:
