@@ -12,6 +12,7 @@
 #include "common/util/log.h"
 #include "node-agent/record.h"
 #include "node-agent/record.pb-c.h"
+#include "node-agent/shared/renew.h"
 #include "node-agent/status.h"
 
 /* One descriptor that the keeper holds. */
@@ -32,6 +33,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
                     struct belay_error *err);
 static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
 static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record);
+static struct renewal *take_renewed(const Belay__Agent__JobRecord *record);
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
 static void take_lines(struct job *job);
 static int take_fd(struct leftovers *all, const char *name);
@@ -163,8 +165,10 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
                                         .birth_ns = record->undo_birth_ns,
                                         .uid = geteuid(),
                                         .mode = S_IFDIR};
-    if (job)
+    if (job) {
         take_remains(&job->remains, record);
+        job->renewal = take_renewed(record);
+    }
     if (job && status_take(job, record->status) < 0) {
         if (errno != EBADMSG)
             belay_error_set(err, ENOMEM, "no memory for its record");
@@ -199,6 +203,18 @@ static void take_remains(struct remains *remains, const Belay__Agent__JobRecord 
         take_remain(&remains->session, record->session);
         remains->session.path = strdup(record->session->path);
     }
+}
+
+/* NULL: nothing, or no memory. */
+static struct renewal *take_renewed(const Belay__Agent__JobRecord *record)
+{
+    struct renewed_id *ids = record->n_renewed ? calloc(record->n_renewed, sizeof *ids) : NULL;
+    for (size_t i = 0; ids && i < record->n_renewed; i++)
+        ids[i] = (struct renewed_id){record->renewed[i]->kind, record->renewed[i]->id,
+                                     record->renewed[i]->kernel_id};
+    struct renewal *renewal = ids ? renewal_of_ids(ids, (uint32_t)record->n_renewed) : NULL;
+    free(ids);
+    return renewal;
 }
 
 /* What is of no use to the committed line is dropped by the store. */

@@ -15,6 +15,7 @@
 #include "common/wire/status_file.h"
 #include "node-agent/epoch.h"
 #include "node-agent/record.pb-c.h"
+#include "node-agent/shared/renew.h"
 #include "node-agent/status.h"
 
 static uint8_t *pack_record(const struct job *job, size_t *bytes);
@@ -119,6 +120,30 @@ static void free_remains(const struct remains_messages *messages)
     free(messages->file_list);
 }
 
+/* One block of memory, to be freed; NULL: there are none, or no memory. */
+static Belay__Agent__RenewedObject **fill_renewed(Belay__Agent__JobRecord *record,
+                                                  const struct renewal *renewal)
+{
+    uint32_t count = renewal_ids(renewal, NULL, 0);
+    count = count < RENEWED_IDS_MAX ? count : RENEWED_IDS_MAX;
+    struct renewed_id *ids = count ? calloc(count, sizeof *ids) : NULL;
+    Belay__Agent__RenewedObject **list = ids ? calloc(count, sizeof *list + sizeof **list) : NULL;
+    Belay__Agent__RenewedObject *items = list ? (Belay__Agent__RenewedObject *)(void *)(list + count) : NULL;
+    if (list)
+        renewal_ids(renewal, ids, count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        items[i] = (Belay__Agent__RenewedObject)BELAY__AGENT__RENEWED_OBJECT__INIT;
+        items[i].kind = ids[i].kind;
+        items[i].id = ids[i].id;
+        items[i].kernel_id = ids[i].kernel_id;
+        list[i] = &items[i];
+    }
+    free(ids);
+    record->renewed = list;
+    record->n_renewed = list ? count : 0;
+    return list;
+}
+
 static uint8_t *pack_record(const struct job *job, size_t *bytes)
 {
     Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
@@ -130,12 +155,14 @@ static uint8_t *pack_record(const struct job *job, size_t *bytes)
     record.undo_inode = job->undo.id.inode;
     record.undo_birth_ns = job->undo.id.birth_ns;
     fill_remains(&record, job->epoch ? &job->epoch->remains : &job->remains, &messages);
+    Belay__Agent__RenewedObject **renewed = fill_renewed(&record, job->renewal);
     if (record.status) {
         *bytes = belay__agent__job_record__get_packed_size(&record);
         packed = malloc(*bytes ? *bytes : 1);
     }
     if (packed)
         belay__agent__job_record__pack(&record, packed);
+    free(renewed);
     free_remains(&messages);
     belay__wire__job_status__free_unpacked(record.status, NULL);
     return packed;
