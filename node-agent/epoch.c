@@ -234,10 +234,10 @@ static void hurry_launcher(struct epoch *epoch)
 {
     const struct job *job = epoch->job;
     bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
-    if (epoch->kills == LOOKS_UNTIL_ASKED && !is_asked)
-        launcher_signal(&epoch->launcher, SIGTERM);
-    else if (epoch->kills == LOOKS_UNTIL_KILLED)
-        launcher_signal(&epoch->launcher, SIGKILL);
+    if (epoch->kills >= LOOKS_UNTIL_ASKED && !is_asked)
+        launcher_ask(&epoch->launcher);
+    if (epoch->kills >= LOOKS_UNTIL_KILLED)
+        launcher_kill(&epoch->launcher);
 }
 
 bool epoch_is_launcher_gone(const struct epoch *epoch)
@@ -294,6 +294,8 @@ static void refuse(struct epoch *epoch, const char *reason)
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
     kill_ranks(epoch, rank_kill);
+    if (epoch->job->has_arbiter && epoch->joined > 0) /* mpirun may hang over them: launcher.h */
+        timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0);
 }
 
 /*
@@ -369,6 +371,7 @@ static void become_ready(struct epoch *epoch)
     job->state = JOB_STATE_RUNNING;
     job_launch_worked(job);
     for (uint32_t i = 0; i < epoch->ranks; i++) {
+        note_remains(epoch, epoch->table[i]); /* it may be up before its word has been heard */
         uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
         restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
     }
@@ -462,6 +465,10 @@ static void on_nudge(void *context)
 static void on_patience(void *context)
 {
     struct epoch *epoch = context;
+    bool is_script = epoch->refused[0] && !epoch->has_loss && !launcher_is_waiting(&epoch->launcher);
+    if (is_script && !epoch->job->is_abandoned &&
+        !epoch->job->is_stopping) /* its other commands are its own */
+        return;
     if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
         job_tell_text(epoch->job, "the launch does not end by itself: ending it");
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)

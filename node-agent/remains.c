@@ -18,7 +18,8 @@
 
 #define SHARED_MEMORY "/dev/shm/"
 #define END_MS 2000
-#define PF_EXITING 0x4u /* linux/sched.h; zombies have it, too */
+#define GENERATIONS_MAX 32 /* between a rank and its launcher */
+#define PF_EXITING 0x4u    /* linux/sched.h; zombies have it, too */
 
 /* A shared mapping of a file, outside the upper half. */
 struct shared {
@@ -29,7 +30,8 @@ struct shared {
 
 static bool parse(char *line, const struct layout *layout, struct shared *shared);
 static void note_file(struct remains *remains, const struct shared *shared);
-static void note_session(struct remains *remains, const char *path, pid_t launcher);
+static void note_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher);
+static bool is_between(pid_t pid, pid_t rank, pid_t launcher);
 static bool is_still_there(const struct remain *remain, mode_t type);
 static struct remain_process process_of(pid_t pid);
 static bool is_running(const struct remain_process *process);
@@ -51,7 +53,7 @@ void remains_note(struct remains *remains, pid_t rank, const struct layout *layo
         if (!strncmp(shared.path, SHARED_MEMORY, sizeof SHARED_MEMORY - 1))
             note_file(remains, &shared);
         else if (launcher > 0 && !remains->session.path)
-            note_session(remains, shared.path, launcher);
+            note_session(remains, shared.path, rank, launcher);
     }
     free(line);
     if (file)
@@ -70,7 +72,7 @@ void remains_remove_files(const struct remains *remains)
 void remains_remove_session(const struct remains *remains)
 {
     const struct remain *session = &remains->session;
-    if (!session->path || !is_still_there(session, S_IFDIR))
+    if (!session->path || is_running(&remains->launcher) || !is_still_there(session, S_IFDIR))
         return;
     tree_remove(session->path);
     log_info("removed %s, which was left behind", session->path);
@@ -162,8 +164,7 @@ void remains_remove_unused(const struct remains *remains)
         if (is_running(&remains->ranks[i]))
             return;
     remains_remove_files(remains);
-    if (!is_running(&remains->launcher))
-        remains_remove_session(remains);
+    remains_remove_session(remains);
 }
 
 static struct remain_process process_of(pid_t pid)
@@ -181,21 +182,35 @@ static bool is_running(const struct remain_process *process)
            !(values[0] & PF_EXITING) && values[1] == process->start;
 }
 
-/* /tmp/ompi.node.1000/pid.4711/pmix_dstor... with 4711 for the launcher is in its session directory. */
-static void note_session(struct remains *remains, const char *path, pid_t launcher)
+/*
+ * /tmp/ompi.node.1000/pid.4711/pmix_dstor... with 4711 for the launcher, or for an mpirun that it has
+ * started, is in the session directory.
+ */
+static void note_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher)
 {
-    char folder[32];
-    snprintf(folder, sizeof folder, "/pid.%d/", (int)launcher);
+    int pid = 0, length = 0;
     const char *top = strstr(path, "/ompi.");
     const char *below_top = top ? strchr(top + 1, '/') : NULL;
-    if (!below_top || strncmp(below_top, folder, strlen(folder)))
+    if (!below_top || sscanf(below_top, "/pid.%d%n", &pid, &length) != 1 || below_top[length] != '/' ||
+        (pid != launcher && !is_between(pid, rank, launcher)))
         return;
     struct stat st;
-    char *session = strndup(path, (size_t)(below_top - path) + strlen(folder) - 1);
-    if (session && lstat(session, &st) == 0)
-        remains->session = (struct remain){.path = session, .device = st.st_dev, .inode = st.st_ino};
-    else
+    char *session = strndup(path, (size_t)(below_top - path) + (size_t)length);
+    if (!session || lstat(session, &st) < 0) {
         free(session);
+        return;
+    }
+    remains->session = (struct remain){.path = session, .device = st.st_dev, .inode = st.st_ino};
+    remains->launcher = process_of(pid);
+}
+
+static bool is_between(pid_t pid, pid_t rank, pid_t launcher)
+{
+    static const enum process_field field = PROCESS_PARENT;
+    uint64_t parent = 0;
+    for (int i = 0; i < GENERATIONS_MAX && rank > 1 && rank != launcher && rank != pid; i++)
+        rank = process_stat(rank, &field, 1, &parent) == 0 ? (pid_t)parent : 0;
+    return rank > 1 && rank == pid;
 }
 
 static bool is_still_there(const struct remain *remain, mode_t type)

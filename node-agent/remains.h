@@ -2,7 +2,7 @@
  * remains.h - files of Open MPI that the processes of a launch leave behind if its launcher cannot clean up.
  *
  * Known are files that a rank maps shared outside the upper half: those under /dev/shm (segments for messages
- * between ranks), and those in the launcher's session directory (TMPDIR/ompi.NODE.UID/pid.LAUNCHER), which
+ * between ranks), and those in the launcher's session directory (TMPDIR/ompi.NODE.UID/pid.MPIRUN), which
  * stands for the whole directory. What an application maps lies in the upper half and is left alone. They are
  * recorded with the job: if its agent is killed, the next one removes them.
  */
@@ -31,7 +31,7 @@ struct remain_process {
 struct remains {
     struct remain_process *ranks;
     size_t rank_count, rank_room;
-    struct remain_process launcher;
+    struct remain_process launcher; /* or the mpirun that the session is of */
     struct remain *files;
     size_t count, room;
     struct remain session; /* the launcher's session directory; path NULL: not seen */
@@ -45,7 +45,7 @@ void remains_note(struct remains *remains, pid_t rank, const struct layout *layo
 
 /* Remove the files that are still there and belong to our user. For when the ranks are gone. */
 void remains_remove_files(const struct remains *remains);
-/* The same for the session directory, for when the launcher is gone too. */
+/* The same for the session directory, unless the mpirun that it is of still runs. */
 void remains_remove_session(const struct remains *remains);
 
 /* For those of a record. Paths are copied. */

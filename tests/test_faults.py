@@ -171,6 +171,23 @@ def test_launcher_dies_at_the_start_of_a_restart(sandbox, programs):
     assert_same_result(job)
 
 
+def test_mpirun_that_hangs_below_a_script(sandbox, programs):
+    """mpirun is known to lock itself out over ranks that die: it is ended before the script that waits for it."""
+    program = programs.test_program("ring", "--steps", 200, ranks=2)
+    path = os.path.join(sandbox.folder, "script")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"mpirun -n 2 {' '.join(program.argv)} --seconds 2\n")
+    job = sandbox.run(program, trace=False, line=["sh", path])
+    job.wait_committed(1)
+    mpirun, = traces.children_of(job.find_launcher())
+    os.kill(mpirun, signal.SIGSTOP)
+    job.kill_and_recover()
+    assert not traces.is_alive(mpirun)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
+
+
 def test_keeper_killed_then_the_agent(sandbox, programs):
     """The agent hands what it holds to a new keeper, from which the next agent has it."""
     job = sandbox.run(ring(programs, seconds=4))

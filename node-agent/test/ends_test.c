@@ -166,6 +166,29 @@ static void test_hanging_launch_is_ended(void **state)
     close_job("lost", false);
 }
 
+/* As mpirun does at times whose ranks are killed while they start. */
+static void test_refused_launch_that_hangs_is_ended(void **state)
+{
+    (void)state;
+    uint8_t identity[32] = {0};
+    Belay__Wire__RankHello second = BELAY__WIRE__RANK_HELLO__INIT;
+    int how;
+    launcher_pid = start_launcher();
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    second.job = "job";
+    second.launch = "another";
+    second.epoch = 1;
+    second.ranks = RANKS;
+    second.identity = (ProtobufCBinaryData){sizeof identity, identity};
+    must_fail(tool, REQUEST(RANK_HELLO), &second, "at the same time");
+    reap_ranks();
+    assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
+    check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "at the same time");
+    close_job("failed", false);
+}
+
 static void test_agent_killed(void **state)
 {
     (void)state;
@@ -376,6 +399,7 @@ int main(void)
         EACH(test_remains_are_removed),
         EACH(test_remains_of_a_lost_agent_are_removed),
         EACH(test_hanging_launch_is_ended),
+        EACH(test_refused_launch_that_hangs_is_ended),
         EACH(test_agent_killed),
         EACH(test_without_arbiter),
         EACH(test_stop),
