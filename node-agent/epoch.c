@@ -294,8 +294,10 @@ static void refuse(struct epoch *epoch, const char *reason)
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
     kill_ranks(epoch, rank_kill);
-    if (epoch->job->has_arbiter && epoch->joined > 0) /* mpirun may hang over them: launcher.h */
-        timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0);
+    if (!epoch->job->has_arbiter || epoch->joined == 0)
+        return;
+    timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0); /* mpirun may hang over them: launcher.h */
+    timer_start(epoch->nudge, 1, NUDGE_MS);
 }
 
 /*
@@ -469,7 +471,7 @@ static void on_patience(void *context)
     if (is_script && !epoch->job->is_abandoned &&
         !epoch->job->is_stopping) /* its other commands are its own */
         return;
-    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
+    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed && !epoch->refused[0])
         job_tell_text(epoch->job, "the launch does not end by itself: ending it");
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)
         epoch_kill(epoch);
