@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define ENDS_ITSELF_MS 2000 /* from belay's end on; mpirun takes a second */
+#define PATIENCE_MS 10000   /* between asking and killing, as in watch.c */
 
 static void close_if_open(int fd)
 {
@@ -25,7 +29,28 @@ static void close_others(int one, int other)
     close_range(second + 1, ~0u, 0);
 }
 
-static void __attribute__((noreturn)) watch(int belay, int launcher)
+static bool is_gone_within(int launcher, int timeout_ms)
+{
+    struct pollfd end = {.fd = launcher, .events = POLLIN};
+    int rc;
+    do {
+        rc = poll(&end, 1, timeout_ms);
+    } while (rc < 0 && errno == EINTR);
+    return rc > 0;
+}
+
+/* belay is gone. */
+static void end_launcher(int launcher, const atomic_bool *has_asked)
+{
+    if (is_gone_within(launcher, ENDS_ITSELF_MS))
+        return;
+    if (!*has_asked)
+        pidfd_send_signal(launcher, SIGTERM, NULL, 0);
+    if (!is_gone_within(launcher, PATIENCE_MS))
+        pidfd_send_signal(launcher, SIGKILL, NULL, 0);
+}
+
+static void __attribute__((noreturn)) watch(int belay, int launcher, const atomic_bool *has_asked)
 {
     struct pollfd ends[] = {{.fd = belay, .events = POLLIN}, {.fd = launcher, .events = POLLIN}};
     prctl(PR_SET_NAME, "belay-guard");
@@ -34,28 +59,42 @@ static void __attribute__((noreturn)) watch(int belay, int launcher)
     while (poll(ends, 2, -1) < 0 && errno == EINTR)
         ;
     if (!ends[1].revents)
-        pidfd_send_signal(launcher, SIGTERM, NULL, 0);
+        end_launcher(launcher, has_asked);
     _exit(0);
 }
 
-pid_t guard_start(pid_t launcher, struct belay_error *err)
+int guard_start(struct guard *guard, pid_t launcher, struct belay_error *err)
 {
+    atomic_bool *has_asked =
+        mmap(NULL, sizeof *has_asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int belay_fd = pidfd_open(getpid(), 0), launcher_fd = pidfd_open(launcher, 0);
-    pid_t pid = belay_fd < 0 || launcher_fd < 0 ? -1 : fork();
+    pid_t pid = has_asked == MAP_FAILED || belay_fd < 0 || launcher_fd < 0 ? -1 : fork();
     if (pid == 0)
-        watch(belay_fd, launcher_fd);
+        watch(belay_fd, launcher_fd, has_asked);
     if (pid < 0)
         belay_error_errno(err, "cannot start a process that watches over the launch");
     close_if_open(belay_fd);
     close_if_open(launcher_fd);
-    return pid;
+    if (pid > 0)
+        *guard = (struct guard){pid, has_asked};
+    else if (has_asked != MAP_FAILED)
+        munmap(has_asked, sizeof *has_asked);
+    return pid > 0 ? 0 : -1;
 }
 
-void guard_end(pid_t guard)
+void guard_note_asked(const struct guard *guard)
 {
-    if (guard <= 0)
+    if (guard->pid)
+        *guard->has_asked = true;
+}
+
+void guard_end(struct guard *guard)
+{
+    if (guard->pid == 0)
         return;
-    kill(guard, SIGKILL);
-    while (waitpid(guard, NULL, 0) < 0 && errno == EINTR)
+    kill(guard->pid, SIGKILL);
+    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    munmap(guard->has_asked, sizeof *guard->has_asked);
+    *guard = (struct guard){0};
 }

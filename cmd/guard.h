@@ -1,5 +1,10 @@
 /*
- * guard.h - a process that asks a launcher to end if belay is killed.
+ * guard.h - a process that ends a launcher if belay is killed.
+ *
+ * The agent, if there is one, ends the ranks then, and a launcher without ranks ends by itself. mpirun may
+ * crash over a SIGTERM that comes while it does so, and leave shared memory behind. So the guard asks a
+ * launcher that has not ended after two seconds, and only if belay had not asked it; ten seconds later it
+ * kills it.
  *
  * Not PR_SET_PDEATHSIG: it counts the parent's threads, not the parent. When the one that forked has died,
  * the child goes to another thread, and gets the signal again when that one dies (kernel/exit.c,
@@ -9,17 +14,25 @@
 #ifndef BELAY_CMD_GUARD_H
 #define BELAY_CMD_GUARD_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/util/error.h"
 
-/*
- * Start the guard: when this process is gone, `launcher` (a child of ours) gets one SIGTERM. It ends with the
- * launcher, too. Returns its pid, or -1 with err.
- */
-pid_t guard_start(pid_t launcher, struct belay_error *err);
+struct guard {
+    pid_t pid;              /* 0: none */
+    atomic_bool *has_asked; /* memory that it shares with us: belay has asked the launcher to end */
+};
 
-/* End and reap it; 0: there is none. */
-void guard_end(pid_t guard);
+/* Start the guard over `launcher`, a child of ours. It ends with the launcher, too. Returns 0, or -1 with
+ * err. */
+int guard_start(struct guard *guard, pid_t launcher, struct belay_error *err);
+
+/* The launcher is asked to end, or has been by the terminal. A zeroed guard knows nobody to tell. */
+void guard_note_asked(const struct guard *guard);
+
+/* End and reap it, if there is one. */
+void guard_end(struct guard *guard);
 
 #endif

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/guard.h"
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 
@@ -113,8 +112,7 @@ int launch_fork(struct launch *launch, const struct launch_spec *spec, struct be
     close(go[0]);
     close(fail[1]);
     *launch = (struct launch){.pid = pid, .go_fd = go[1], .fail_fd = fail[0]};
-    launch->guard = guard_start(pid, err);
-    if (launch->guard > 0)
+    if (guard_start(&launch->guard, pid, err) == 0)
         return 0;
     launch_cancel(launch);
     return -1;
@@ -151,6 +149,6 @@ void launch_cancel(struct launch *launch)
 
 void launch_reaped(struct launch *launch)
 {
-    guard_end(launch->guard);
-    launch->pid = launch->guard = 0;
+    guard_end(&launch->guard);
+    launch->pid = 0;
 }

@@ -5,7 +5,8 @@
  * epoch is part of the launch line: launch_fork() makes a child that waits, launch_go() lets it execute.
  * The child keeps belay's standard streams. With a terminal it stays in belay's process group, so that stdin,
  * Ctrl-C and Ctrl-Z work as without belay. Without one it gets a group of its own: a signal to belay's whole
- * group (timeout(1), a batch system) then reaches it once, from belay. It gets SIGTERM if belay is killed.
+ * group (timeout(1), a batch system) then reaches it once, from belay. It is ended if belay is killed
+ * (guard.h).
  */
 #ifndef BELAY_CMD_LAUNCH_H
 #define BELAY_CMD_LAUNCH_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cmd/guard.h"
 #include "common/util/error.h"
 
 /* What is launched, in the current directory; everything is borrowed. */
@@ -34,7 +36,7 @@ struct launch {
     pid_t pid;   /* 0: none */
     int go_fd;   /* write the epoch here; -1 once that is done */
     int fail_fd; /* the child's errno, if it cannot execute */
-    pid_t guard; /* see guard.h; 0: none */
+    struct guard guard;
 };
 
 /* Make the waiting child. Returns 0, or -1 with err. */

@@ -360,6 +360,7 @@ static void watch(struct supervisor *s)
 {
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
+    s->watch.guard = &s->launch.guard;
     s->watch.outlet = s->outlet;
     s->watch.launched = launched(s);
     watch_launch(&s->watch);

@@ -15,6 +15,7 @@
 
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
 #define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
+#define ENDS_ITSELF_MS 2000           /* for a launch that has lost a rank */
 #define UNPROTECTED_MS 10000          /* without any rank, until that is said */
 #define SAME_REQUEST_MS 500           /* signals this close are one request: timeout(1) sends two */
 
@@ -76,14 +77,18 @@ static void send_signal(struct watch *watch, int number)
 
 /*
  * Ask the launch to end; it is killed if it has not within the patience. It is asked once: mpirun takes a
- * second SIGTERM within five seconds as the order to leave at once, and then leaves shared memory behind.
- * number 0: it knows already.
+ * second SIGTERM within five seconds as the order to leave at once, and then leaves shared memory behind. One
+ * that comes while it ends by itself may crash it. number 0: it knows already.
  */
 static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 {
     long long kill_at_ms = now_ms() + patience_ms;
-    if (watch->kill_at_ms == 0 && number)
-        send_signal(watch, number);
+    if (watch->kill_at_ms == 0 && number) {
+        watch->ask_at_ms = now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
+        watch->ask_with = number;
+    } else if (watch->kill_at_ms == 0) {
+        guard_note_asked(watch->guard);
+    }
     if (watch->kill_at_ms == 0 || kill_at_ms < watch->kill_at_ms)
         watch->kill_at_ms = kill_at_ms;
 }
@@ -96,6 +101,7 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
         log_write(level, "%s", event->text);
     if (watch->outlet && (event->lost || event->restored))
         outlet_set_cut(watch->outlet, event->lost);
+    watch->is_ending |= event->lost;
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
@@ -154,6 +160,8 @@ void watch_take_signals(struct watch *watch)
 static int poll_timeout(const struct watch *watch)
 {
     long long at_ms = watch->kill_at_ms;
+    if (watch->ask_at_ms && (at_ms == 0 || watch->ask_at_ms < at_ms))
+        at_ms = watch->ask_at_ms;
     if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
         at_ms = watch->tell_at_ms;
     if (at_ms == 0)
@@ -175,8 +183,14 @@ static void tell_unprotected(struct watch *watch)
                 UNPROTECTED_MS / 1000, watch->launched);
 }
 
+/* The guard knows of it before the launch does: belay may be killed at any moment. */
 static void enforce_deadline(struct watch *watch)
 {
+    if (watch->ask_at_ms && now_ms() >= watch->ask_at_ms) {
+        watch->ask_at_ms = 0;
+        guard_note_asked(watch->guard);
+        send_signal(watch, watch->ask_with);
+    }
     if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
         send_signal(watch, SIGKILL);
         watch->kill_at_ms = now_ms() + PATIENCE_MS;
@@ -193,7 +207,8 @@ static bool has_ended(struct watch *watch)
 
 void watch_launch(struct watch *watch)
 {
-    watch->kill_at_ms = 0;
+    watch->kill_at_ms = watch->ask_at_ms = 0;
+    watch->is_ending = false;
     watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);

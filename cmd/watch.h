@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cmd/guard.h"
 #include "cmd/outlet.h"
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
@@ -29,17 +30,21 @@ struct watch {
     /* Set by the caller. */
     int sock; /* to the agent; -1: none */
     int signal_fd;
-    pid_t pid;             /* the launcher; 0: none */
-    bool is_own_group;     /* it has a process group of its own */
-    struct outlet *outlet; /* of the ranks' output; it knows whether a rank has come */
-    const char *launched;  /* what the launcher was told to run, for messages */
+    pid_t pid;                 /* the launcher; 0: none */
+    bool is_own_group;         /* it has a process group of its own */
+    const struct guard *guard; /* over it */
+    struct outlet *outlet;     /* of the ranks' output; it knows whether a rank has come */
+    const char *launched;      /* what the launcher was told to run, for messages */
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
     bool is_agent_lost;
     /* Private. */
-    long long kill_at_ms;  /* when patience ends; 0: not asked to end */
+    long long kill_at_ms;  /* when patience ends; 0: not to be ended */
+    long long ask_at_ms;   /* when to ask it to end; 0: no more, or not at all */
+    int ask_with;          /* this signal */
+    bool is_ending;        /* it has lost a rank, and ends by itself */
     long long ended_at_ms; /* when the user's first signal came */
     long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };

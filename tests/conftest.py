@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 
 pytest.register_assert_rewrite("belaytest")  # its failures tell the values, as those of tests do
 
+import traces  # noqa: E402
 from belaytest import Sandbox  # noqa: E402
 from programs import TOP, Programs  # noqa: E402
 from waiting import deadline  # noqa: E402
@@ -27,6 +28,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "campaign: takes long; deselected without --campaign")
     config.addinivalue_line("markers", "limit(seconds): the longest that the test may take")
+    traces.has_own_objects = traces.leave_common_objects()
 
 
 def pytest_collection_modifyitems(config, items):

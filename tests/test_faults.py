@@ -171,6 +171,23 @@ def test_launcher_dies_at_the_start_of_a_restart(sandbox, programs):
     assert_same_result(job)
 
 
+def test_mpirun_that_hangs_below_a_script(sandbox, programs):
+    """mpirun is known to lock itself out over ranks that die: it is ended before the script that waits for it."""
+    program = programs.test_program("ring", "--steps", 200, ranks=2)
+    path = os.path.join(sandbox.folder, "script")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"mpirun -n 2 {' '.join(program.argv)} --seconds 2\n")
+    job = sandbox.run(program, trace=False, line=["sh", path])
+    job.wait_committed(1)
+    mpirun, = traces.children_of(job.find_launcher())
+    os.kill(mpirun, signal.SIGSTOP)
+    job.kill_and_recover()
+    assert not traces.is_alive(mpirun)
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
+
+
 def test_keeper_killed_then_the_agent(sandbox, programs):
     """The agent hands what it holds to a new keeper, from which the next agent has it."""
     job = sandbox.run(ring(programs, seconds=4))
@@ -199,14 +216,20 @@ def test_agent_and_keeper_killed(sandbox, programs):
     assert_same_result(job)
 
 
-def test_agent_and_belay_run_killed(sandbox, programs, belay):
-    """What is left answers, and goes on when it is told to."""
+@pytest.mark.parametrize("first", ["belay", "agent"])
+def test_agent_and_belay_run_killed(sandbox, programs, belay, first):
+    """What is left answers, and goes on when it is told to; nothing of the ended launch is left behind."""
     job = sandbox.run(ring(programs))
     line = job.wait_committed(1)
     pids = job.pids[1].values()
+    agent = sandbox.agent()[0]
+    if first == "agent":
+        os.kill(agent, signal.SIGKILL)
+        wait_for(lambda: "the agent has gone" in job.errors, 20, "the end of the launch that belay has asked for")
     job.process.kill()
     job.process.wait()
-    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    if first == "belay":
+        os.kill(agent, signal.SIGKILL)
     wait_for(lambda: not any(map(traces.is_alive, pids)), 20, "the end of the ranks")
     assert '"job"' in belay("list", "--json").stdout
     assert job.status()["state"] == "lost"

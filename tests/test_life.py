@@ -249,13 +249,18 @@ def test_second_program_of_a_script(sandbox, programs):
 
 @pytest.mark.parametrize("at", ["start", "late"])
 def test_second_program_at_the_same_time(sandbox, programs, at):
-    """Refused at the start; a job that has come far goes on, but is no success."""
+    """Refused at the start; a job that has come far goes on, but is no success. Far is a line: at the start there is
+    none, however late the second mpirun comes.
+    """
     first = programs.test_program("ring", "--steps", 200, ranks=2)
     second = " ".join(["mpirun -n 2", *programs.test_program("sleepy").argv])
     go_on = os.path.join(sandbox.folder, "go_on")
     wait = f"while [ ! -e {go_on} ]; do sleep 0.1; done" if at == "late" else "true"
-    job = sandbox.run(first, trace=False, line=script_of(
-        sandbox, f"mpirun -n 2 {' '.join(first.argv)} --seconds 3 &\n{wait}\n{second}\nwait\n"))
+    seconds, interval = (3, "300ms") if at == "late" else (60, None)
+    # Two mpiruns that make their session directories at the same moment may fail over the folder that is common to both.
+    job = sandbox.run(first, trace=False, interval=interval, line=script_of(
+        sandbox, f"mkdir one two\nTMPDIR=$PWD/one mpirun -n 2 {' '.join(first.argv)} --seconds {seconds} &\n{wait}\n"
+        f"TMPDIR=$PWD/two {second}\nwait\n"))
     if at == "late":
         job.wait_committed(2)
         with open(go_on, "x", encoding="ascii"):

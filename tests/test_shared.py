@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import traces
 from belaytest import assert_recovered
 
 
@@ -66,3 +67,27 @@ def test_locks_across_collectives(sandbox, programs):
     job.kill_and_recover()
     job.wait()
     assert_recovered(job)
+
+
+@pytest.mark.skipif(not traces.has_own_objects, reason="needs a table of System V objects of its own (root)")
+def test_objects_made_again_are_made_once(sandbox, programs):
+    """Also by an agent that knows of them from the record of the one before; and removed if the job is given up."""
+    job = sandbox.run(programs.test_program("shm_sync", "--steps", 80000, "--seconds", 3000, ranks=2), interval=None,
+                      options=["--max-restarts", "0"])
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    made = traces.system_v() - sandbox.objects
+    assert {entry.split()[0] for entry in made} >= {"msg", "sem"}
+    job.kill_rank()
+    assert job.wait() == 75
+    traces.remove_system_v(made)
+    job.restart(options=["--max-restarts", "1"])
+    epoch = job.wait_epoch(2)["epoch"]
+    again = traces.system_v() - sandbox.objects
+    assert not again & made and len(again) == len(made)
+    os.kill(sandbox.agent()[0], signal.SIGKILL)
+    job.wait_epoch(epoch + 1)
+    assert traces.system_v() - sandbox.objects == again
+    job.kill_rank()
+    assert job.wait() == 75
+    sandbox.remove_files_of_ranks()

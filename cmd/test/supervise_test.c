@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@
 
 #define TEXT_BYTES 4096
 #define DEADLINE_S 20
-#define KILLS 20
+#define KILLS 4
+#define GUARD_WAITS_MS 2500 /* and a little more */
 
 static char prefix[] = "/tmp/belay-supervise-XXXXXX";
 static char said[TEXT_BYTES];    /* stderr of the last run */
@@ -289,7 +291,8 @@ static void test_launch_ends_with_belay(void **state)
     close(fifo);
 }
 
-/* As a launcher: tell of each SIGTERM, until belay has been reaped and one has come. */
+/* As a launcher: tell of each SIGTERM, until one has come and belay is gone for longer than the guard waits.
+ */
 static int fifo_of_terms = -1;
 static volatile sig_atomic_t terms;
 
@@ -307,7 +310,9 @@ static int count_terms(const char *belay, const char *fifo)
     signal(SIGTERM, on_term);
     ssize_t ignored = write(fifo_of_terms, "r", 1);
     (void)ignored;
-    while (terms == 0 || kill(atoi(belay), 0) == 0)
+    while (kill(atoi(belay), 0) == 0)
+        poll(NULL, 0, 1);
+    for (int left_ms = GUARD_WAITS_MS; terms == 0 || left_ms > 0; left_ms--)
         poll(NULL, 0, 1);
     return 0;
 }
@@ -315,15 +320,24 @@ static int count_terms(const char *belay, const char *fifo)
 /* belay has threads, and each of them is a parent to the kernel (cmd/guard.h). */
 static void test_launch_is_told_once(void **state)
 {
+    static const char *const scripts[] = {"finished",
+                                          "vanish-later"}; /* belay itself asks when the agent vanishes */
     (void)state;
     for (int round = 0; round < KILLS; round++) {
         char told[16] = "";
         int out, err;
         size_t count = 0;
-        pid_t pid = start_run("finished", RUN("sh", "-c", "exec lib/belay/belayd --count-terms $PPID fifo"),
-                              &out, &err);
+        bool is_asked = round % 2;
+        pid_t pid = start_run(scripts[is_asked],
+                              RUN("sh", "-c", "exec lib/belay/belayd --count-terms $PPID fifo"), &out, &err);
         int fifo = open(path_of("fifo"), O_RDONLY);
         assert_int_equal(read(fifo, told, 1), 1);
+        if (is_asked) {
+            write_text("run/vanish", "");
+            assert_int_equal(read(fifo, told, 1), 1);
+            unlink(path_of("run/vanish"));
+        }
+        count = is_asked;
         kill(pid, SIGKILL);
         assert_int_equal(finish_run(pid, out, err), -SIGKILL);
         for (ssize_t got = 1; got > 0; count += (size_t)got)
@@ -331,6 +345,21 @@ static void test_launch_is_told_once(void **state)
         assert_string_equal(told, "t");
         close(fifo);
     }
+}
+
+static void test_launch_that_resists_ends_with_belay(void **state)
+{
+    (void)state;
+    int out, err;
+    pid_t pid =
+        start_run("finished", RUN("sh", "-c", "trap '' TERM; touch ready; exec sleep 60 > fifo"), &out, &err);
+    int fifo = open(path_of("fifo"), O_RDONLY);
+    kill(pid, SIGKILL);
+    assert_int_equal(finish_run(pid, out, err), -SIGKILL);
+    struct pollfd end = {.fd = fifo, .events = POLLIN};
+    assert_int_equal(poll(&end, 1, DEADLINE_S * 1000), 1);
+    assert_true(end.revents & POLLHUP);
+    close(fifo);
 }
 
 /* A launcher that ends only after the job was opened anew. */
@@ -514,6 +543,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ignored_signals_stay_ignored),
         cmocka_unit_test(test_launch_ends_with_belay),
         cmocka_unit_test(test_launch_is_told_once),
+        cmocka_unit_test(test_launch_that_resists_ends_with_belay),
         cmocka_unit_test(test_agent_vanishes),
         cmocka_unit_test(test_agent_vanishes_without_a_line),
         cmocka_unit_test(test_agent_vanishes_too_often),

@@ -12,6 +12,7 @@ enum process_field {
     PROCESS_PARENT = 4,
     PROCESS_FLAGS = 9, /* the kernel's PF_... */
     PROCESS_MINOR_FAULTS = 10,
+    PROCESS_START = 22, /* in ticks since the machine's; with the id it tells processes apart */
     PROCESS_RESIDENT_PAGES = 24,
     PROCESS_PROCESSOR = 39, /* that it has run on last */
 };

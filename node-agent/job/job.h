@@ -18,6 +18,7 @@
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
 #include "node-agent/job/parcels.h"
+#include "node-agent/job/remains.h"
 #include "node-agent/job/streams.h"
 #include "node-agent/loop/timer.h"
 #include "node-agent/store/store.h"
@@ -78,6 +79,7 @@ struct job {
     struct streams_holder streams;
     struct parcels parcels;
     bool is_output_forwarded;  /* the arbiter takes output from the streams */
+    struct remains remains;    /* of a launch whose agent was killed */
     struct undo_folder undo;   /* files as they were at its lines */
     struct put_back *put_back; /* is at work; NULL: it is not */
     bool owes_files;           /* they have to be put back before anything else, or given up by the user */

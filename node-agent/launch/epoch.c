@@ -74,6 +74,8 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
     epoch->job = job;
     epoch->number = ++job->epoch_number;
     epoch->restore_line = store_committed_line(job->store);
+    remains_remove_unused(&job->remains);
+    remains_release(&job->remains);
     launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);
     bool is_restart = epoch->number > 1;
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
@@ -197,8 +199,10 @@ void epoch_kill(struct epoch *epoch)
     epoch->is_killed = true;
     kill_ranks(epoch, rank_kill);
     bool is_launcher_alive = !epoch_is_launcher_gone(epoch);
-    if (is_launcher_alive)
+    if (is_launcher_alive) {
         hurry_launcher(epoch);
+        timer_start(epoch->nudge, 1, NUDGE_MS);
+    }
     epoch->kills++;
     if (is_launcher_alive || epoch->gone < epoch->joined)
         timer_start(epoch->patience, KILL_STEP_MS, 0);
@@ -231,10 +235,10 @@ static void hurry_launcher(struct epoch *epoch)
 {
     const struct job *job = epoch->job;
     bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
-    if (epoch->kills == LOOKS_UNTIL_ASKED && !is_asked)
-        launcher_signal(&epoch->launcher, SIGTERM);
-    else if (epoch->kills == LOOKS_UNTIL_KILLED)
-        launcher_signal(&epoch->launcher, SIGKILL);
+    if (epoch->kills >= LOOKS_UNTIL_ASKED && !is_asked)
+        launcher_ask(&epoch->launcher);
+    if (epoch->kills >= LOOKS_UNTIL_KILLED)
+        launcher_kill(&epoch->launcher);
 }
 
 bool epoch_is_launcher_gone(const struct epoch *epoch)
@@ -291,6 +295,10 @@ static void refuse(struct epoch *epoch, const char *reason)
     snprintf(epoch->refused, sizeof epoch->refused, "%s", reason);
     log_warning("%s", reason);
     kill_ranks(epoch, rank_kill);
+    if (!epoch->job->has_arbiter || epoch->joined == 0)
+        return;
+    timer_start(epoch->patience, EPOCH_PATIENCE_MS, 0); /* mpirun may hang over them: launcher.h */
+    timer_start(epoch->nudge, 1, NUDGE_MS);
 }
 
 /*
@@ -366,6 +374,7 @@ static void become_ready(struct epoch *epoch)
     job->state = JOB_STATE_RUNNING;
     job_launch_worked(job);
     for (uint32_t i = 0; i < epoch->ranks; i++) {
+        note_remains(epoch, epoch->table[i]); /* it may be up before its word has been heard */
         uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
         restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
     }
@@ -384,6 +393,7 @@ static void become_ready(struct epoch *epoch)
     line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
     if (job->renewal)
         renewal_let_go(job->renewal);
+    record_save_again(job); /* what its processes may leave behind */
 }
 
 static void on_rank_ended(struct rank *rank, void *context)
@@ -448,7 +458,7 @@ static void end_soon(struct epoch *epoch)
 static void on_nudge(void *context)
 {
     struct epoch *epoch = context;
-    if (epoch->has_launch_ended)
+    if (epoch_is_launcher_gone(epoch))
         timer_stop(epoch->nudge);
     else
         launcher_nudge(&epoch->launcher);
@@ -458,7 +468,11 @@ static void on_nudge(void *context)
 static void on_patience(void *context)
 {
     struct epoch *epoch = context;
-    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed)
+    bool is_script = epoch->refused[0] && !epoch->has_loss && !launcher_is_waiting(&epoch->launcher);
+    if (is_script && !epoch->job->is_abandoned &&
+        !epoch->job->is_stopping) /* its other commands are its own */
+        return;
+    if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed && !epoch->refused[0])
         job_tell_text(epoch->job, "the launch does not end by itself: ending it");
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)
         epoch_kill(epoch);

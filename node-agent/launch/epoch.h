@@ -10,8 +10,8 @@
 
 #include "common/util/error.h"
 #include "node-agent/job/job.h"
+#include "node-agent/job/remains.h"
 #include "node-agent/launch/launcher.h"
-#include "node-agent/launch/remains.h"
 #include "node-agent/rank/rank.h"
 
 /* How long a launcher may take to end by itself after a rank was lost. */

@@ -160,6 +160,12 @@ int job_add(struct job *job, struct belay_error *err)
     return job->hh.tbl ? 0 : belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
 }
 
+/* Its program was killed, and would have left other objects than those that restarts have made. */
+static bool is_given_up(const struct job *job)
+{
+    return job->state == JOB_STATE_LOST || job->state == JOB_STATE_STOPPED;
+}
+
 void job_forget(struct job *job)
 {
     if (!job)
@@ -168,9 +174,14 @@ void job_forget(struct job *job)
     if (job_find(job->agent, job->name) == job)
         HASH_DEL(job->agent->jobs, job);
     put_back_leave(job->put_back);
+    if (!job->agent->leaves_jobs)
+        remains_remove_unused(&job->remains);
+    remains_release(&job->remains);
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
+    if (!job->agent->leaves_jobs && is_given_up(job))
+        renewal_remove_objects(job->renewal);
     renewal_destroy(job->renewal);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);

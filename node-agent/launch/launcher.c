@@ -11,6 +11,7 @@
 
 #define GENERATIONS_MAX 32 /* between a rank and its launcher */
 
+static unsigned signal_inner(const struct launcher *launcher, int signal);
 static pid_t parent_of(pid_t pid);
 static bool is_noted(const struct launcher *launcher, pid_t pid);
 static void note(struct launcher *launcher, pid_t pid);
@@ -37,15 +38,53 @@ void launcher_close(struct launcher *launcher)
     *launcher = (struct launcher){.pidfd = -1}; /* and pid 0 */
 }
 
-bool launcher_is_gone(const struct launcher *launcher)
+static bool is_gone(int pidfd)
 {
-    struct pollfd gone = {.fd = launcher->pidfd, .events = POLLIN};
-    return launcher->pidfd < 0 || poll(&gone, 1, 0) > 0;
+    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
+    return poll(&gone, 1, 0) > 0;
 }
 
-void launcher_signal(const struct launcher *launcher, int signal)
+bool launcher_is_gone(const struct launcher *launcher)
 {
-    pidfd_send_signal(launcher->pidfd, signal, NULL, 0);
+    return launcher->pidfd < 0 || is_gone(launcher->pidfd);
+}
+
+void launcher_ask(struct launcher *launcher)
+{
+    unsigned left = signal_inner(launcher, launcher->has_asked_inner ? 0 : SIGTERM);
+    launcher->has_asked_inner = true;
+    if (left > 0 || launcher->has_asked)
+        return;
+    launcher->has_asked = true;
+    pidfd_send_signal(launcher->pidfd, SIGTERM, NULL, 0);
+}
+
+void launcher_kill(const struct launcher *launcher)
+{
+    if (signal_inner(launcher, SIGKILL) == 0)
+        pidfd_send_signal(launcher->pidfd, SIGKILL, NULL, 0);
+}
+
+bool launcher_is_waiting(const struct launcher *launcher)
+{
+    bool has_inner = false;
+    for (unsigned i = 0; i < launcher->waiting_count; i++)
+        has_inner |= launcher->waiting[i].pid != launcher->pid;
+    return has_inner ? signal_inner(launcher, 0) > 0 : !launcher_is_gone(launcher);
+}
+
+/* 0: none is sent. Returns how many there are. */
+static unsigned signal_inner(const struct launcher *launcher, int signal)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < launcher->waiting_count; i++) {
+        int pidfd = launcher->waiting[i].pidfd;
+        if (launcher->waiting[i].pid == launcher->pid || is_gone(pidfd))
+            continue;
+        left++;
+        pidfd_send_signal(pidfd, signal, NULL, 0);
+    }
+    return left;
 }
 
 void launcher_note(struct launcher *launcher, pid_t rank)

@@ -20,6 +20,7 @@ struct launcher {
         int pidfd;
     } waiting[LAUNCHER_WAITING_MAX]; /* processes between a rank and it, and it itself */
     unsigned waiting_count;
+    bool has_asked_inner, has_asked; /* to end: those between, it itself */
 };
 
 /*
@@ -32,7 +33,18 @@ void launcher_close(struct launcher *launcher);
 /* Also true if it is not known. */
 bool launcher_is_gone(const struct launcher *launcher);
 
-void launcher_signal(const struct launcher *launcher, int signal);
+/*
+ * Ask those who wait to end, each once: first the processes between, then, when they are gone, the launcher.
+ * A script that ended before its mpirun would leave that alone, and mpirun may hang: a rank that was killed
+ * while it connected to mpirun makes it lock itself out in PMIx_server_finalize (PMIx 4.2).
+ */
+void launcher_ask(struct launcher *launcher);
+
+/* Kill those between, or, when they are gone, the launcher. */
+void launcher_kill(const struct launcher *launcher);
+
+/* Whether a process that waits for ranks still runs; a script goes on after its mpirun, and is none. */
+bool launcher_is_waiting(const struct launcher *launcher);
 
 /* Note the processes between it and a rank that runs. Those that find no place are left out. */
 void launcher_note(struct launcher *launcher, pid_t rank);

@@ -13,8 +13,10 @@
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/status_file.h"
+#include "node-agent/launch/epoch.h"
 #include "node-agent/launch/record.pb-c.h"
 #include "node-agent/launch/status.h"
+#include "node-agent/shared/renew.h"
 
 static uint8_t *pack_record(const struct job *job, size_t *bytes);
 static int make_memfd(const uint8_t *bytes, size_t count);
@@ -61,21 +63,107 @@ void record_drop(struct job *job)
     job->record_fd = -1;
 }
 
+/* Messages that refer to the remains. */
+struct remains_messages {
+    Belay__Agent__RemainProcess *ranks, **rank_list, launcher;
+    Belay__Agent__RemainFile *files, **file_list, session;
+};
+
+static void fill_process(Belay__Agent__RemainProcess *message, const struct remain_process *process)
+{
+    *message = (Belay__Agent__RemainProcess)BELAY__AGENT__REMAIN_PROCESS__INIT;
+    message->pid = (uint32_t)process->pid;
+    message->start = process->start;
+}
+
+static void fill_file(Belay__Agent__RemainFile *message, const struct remain *file)
+{
+    *message = (Belay__Agent__RemainFile)BELAY__AGENT__REMAIN_FILE__INIT;
+    message->path = file->path;
+    message->device = file->device;
+    message->inode = file->inode;
+}
+
+/* Without memory they are not recorded. */
+static void fill_remains(Belay__Agent__JobRecord *record, const struct remains *remains,
+                         struct remains_messages *messages)
+{
+    messages->ranks = calloc(remains->rank_count + 1, sizeof *messages->ranks);
+    messages->rank_list = calloc(remains->rank_count + 1, sizeof *messages->rank_list);
+    messages->files = calloc(remains->count + 1, sizeof *messages->files);
+    messages->file_list = calloc(remains->count + 1, sizeof *messages->file_list);
+    if (!messages->ranks || !messages->rank_list || !messages->files || !messages->file_list)
+        return;
+    for (; record->n_ranks < remains->rank_count; record->n_ranks++) {
+        messages->rank_list[record->n_ranks] = &messages->ranks[record->n_ranks];
+        fill_process(&messages->ranks[record->n_ranks], &remains->ranks[record->n_ranks]);
+    }
+    for (; record->n_files < remains->count; record->n_files++) {
+        messages->file_list[record->n_files] = &messages->files[record->n_files];
+        fill_file(&messages->files[record->n_files], &remains->files[record->n_files]);
+    }
+    record->ranks = messages->rank_list;
+    record->files = messages->file_list;
+    fill_process(&messages->launcher, &remains->launcher);
+    record->launcher = &messages->launcher;
+    if (!remains->session.path)
+        return;
+    fill_file(&messages->session, &remains->session);
+    record->session = &messages->session;
+}
+
+static void free_remains(const struct remains_messages *messages)
+{
+    free(messages->ranks);
+    free(messages->rank_list);
+    free(messages->files);
+    free(messages->file_list);
+}
+
+/* One block of memory, to be freed; NULL: there are none, or no memory. */
+static Belay__Agent__RenewedObject **fill_renewed(Belay__Agent__JobRecord *record,
+                                                  const struct renewal *renewal)
+{
+    uint32_t count = renewal_ids(renewal, NULL, 0);
+    count = count < RENEWED_IDS_MAX ? count : RENEWED_IDS_MAX;
+    struct renewed_id *ids = count ? calloc(count, sizeof *ids) : NULL;
+    Belay__Agent__RenewedObject **list = ids ? calloc(count, sizeof *list + sizeof **list) : NULL;
+    Belay__Agent__RenewedObject *items = list ? (Belay__Agent__RenewedObject *)(void *)(list + count) : NULL;
+    if (list)
+        renewal_ids(renewal, ids, count);
+    for (uint32_t i = 0; list && i < count; i++) {
+        items[i] = (Belay__Agent__RenewedObject)BELAY__AGENT__RENEWED_OBJECT__INIT;
+        items[i].kind = ids[i].kind;
+        items[i].id = ids[i].id;
+        items[i].kernel_id = ids[i].kernel_id;
+        list[i] = &items[i];
+    }
+    free(ids);
+    record->renewed = list;
+    record->n_renewed = list ? count : 0;
+    return list;
+}
+
 static uint8_t *pack_record(const struct job *job, size_t *bytes)
 {
     Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
+    struct remains_messages messages = {0};
     uint8_t *packed = NULL;
     record.config = job->config;
     record.status = status_make(job);
     record.undo_device = job->undo.id.device;
     record.undo_inode = job->undo.id.inode;
     record.undo_birth_ns = job->undo.id.birth_ns;
+    fill_remains(&record, job->epoch ? &job->epoch->remains : &job->remains, &messages);
+    Belay__Agent__RenewedObject **renewed = fill_renewed(&record, job->renewal);
     if (record.status) {
         *bytes = belay__agent__job_record__get_packed_size(&record);
         packed = malloc(*bytes ? *bytes : 1);
     }
     if (packed)
         belay__agent__job_record__pack(&record, packed);
+    free(renewed);
+    free_remains(&messages);
     belay__wire__job_status__free_unpacked(record.status, NULL);
     return packed;
 }

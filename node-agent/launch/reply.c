@@ -3,24 +3,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/wire/shares.h"
 #include "node-agent/shared/renew.h"
-
-#define IDS_MAX 65536u
 
 /* The ids of System V objects that are not the kernel's any more. NULL: none. */
 static Belay__Wire__KernelId **list_ids(const struct job *job, size_t *count)
 {
-    struct renewed_id *ids = job->renewal ? calloc(IDS_MAX, sizeof *ids) : NULL;
-    size_t found = ids ? renewal_ids(job->renewal, ids, IDS_MAX) : 0;
-    found = found < IDS_MAX ? found : IDS_MAX;
+    struct renewed_id *ids = job->renewal ? calloc(RENEWED_IDS_MAX, sizeof *ids) : NULL;
+    size_t found = ids ? renewal_ids(job->renewal, ids, RENEWED_IDS_MAX) : 0;
+    found = found < RENEWED_IDS_MAX ? found : RENEWED_IDS_MAX;
     Belay__Wire__KernelId **list = found ? calloc(found, sizeof *list + sizeof **list) : NULL;
     Belay__Wire__KernelId *items = list ? (Belay__Wire__KernelId *)(void *)(list + found) : NULL;
     for (size_t i = 0; list && i < found; i++) {
         items[i] = (Belay__Wire__KernelId)BELAY__WIRE__KERNEL_ID__INIT;
-        items[i].kind = ids[i].kind == SHARED_SEGMENT ? SHARE_SEGMENT
-                        : ids[i].kind == SHARED_SEMS  ? SHARE_SEMS
-                                                      : SHARE_MESSAGES;
+        items[i].kind = renewal_wire_kind(ids[i].kind);
         items[i].id = ids[i].id;
         items[i].kernel_id = ids[i].kernel_id;
         list[i] = &items[i];

@@ -14,6 +14,7 @@
 #include "node-agent/launch/record.h"
 #include "node-agent/launch/record.pb-c.h"
 #include "node-agent/launch/status.h"
+#include "node-agent/shared/renew.h"
 
 /* One descriptor that the keeper holds. */
 struct leftover {
@@ -32,6 +33,8 @@ static void collect(void *context, const char *name, int fd);
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err);
 static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
+static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record);
+static struct renewal *take_renewed(const Belay__Agent__JobRecord *record);
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
 static void take_lines(struct job *job);
 static int take_fd(struct leftovers *all, const char *name);
@@ -123,6 +126,8 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
         goto fail;
     close(record->fd); /* of its name the keeper gets a new one below; what is still here is dropped there */
     record->fd = -1;
+    if (job->config->arbiter_pid) /* which ends the launch with the agent, and may be gone itself */
+        remains_end_ranks(&job->remains);
     log_info("job \"%s\" is taken up with line %llu", name,
              (unsigned long long)store_committed_line(job->store));
     job_end(job, JOB_STATE_LOST, true);
@@ -161,6 +166,10 @@ static struct job *job_from_record(struct agent *agent, const char *name, int fd
                                         .birth_ns = record->undo_birth_ns,
                                         .uid = geteuid(),
                                         .mode = S_IFDIR};
+    if (job) {
+        take_remains(&job->remains, record);
+        job->renewal = take_renewed(record);
+    }
     if (job && status_take(job, record->status) < 0) {
         if (errno != EBADMSG)
             belay_error_set(err, ENOMEM, "no memory for its record");
@@ -171,6 +180,42 @@ done:
     belay__agent__job_record__free_unpacked(record, NULL);
     free(bytes);
     return job;
+}
+
+static void take_remain(struct remain *to, const Belay__Agent__RemainFile *file)
+{
+    *to = (struct remain){.path = file->path, .device = file->device, .inode = file->inode};
+}
+
+static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record)
+{
+    struct remain remain;
+    for (size_t i = 0; i < record->n_ranks; i++)
+        remains_add_rank(remains, &(struct remain_process){.pid = (pid_t)record->ranks[i]->pid,
+                                                           .start = record->ranks[i]->start});
+    for (size_t i = 0; i < record->n_files; i++) {
+        take_remain(&remain, record->files[i]);
+        remains_add_file(remains, &remain);
+    }
+    if (record->launcher)
+        remains->launcher =
+            (struct remain_process){.pid = (pid_t)record->launcher->pid, .start = record->launcher->start};
+    if (record->session) {
+        take_remain(&remains->session, record->session);
+        remains->session.path = strdup(record->session->path);
+    }
+}
+
+/* NULL: nothing, or no memory. */
+static struct renewal *take_renewed(const Belay__Agent__JobRecord *record)
+{
+    struct renewed_id *ids = record->n_renewed ? calloc(record->n_renewed, sizeof *ids) : NULL;
+    for (size_t i = 0; ids && i < record->n_renewed; i++)
+        ids[i] = (struct renewed_id){record->renewed[i]->kind, record->renewed[i]->id,
+                                     record->renewed[i]->kernel_id};
+    struct renewal *renewal = ids ? renewal_of_ids(ids, (uint32_t)record->n_renewed) : NULL;
+    free(ids);
+    return renewal;
 }
 
 /* What is of no use to the committed line is dropped by the store. */

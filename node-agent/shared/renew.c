@@ -14,6 +14,7 @@
 
 #include "common/fault/fault.h"
 #include "common/image/image.h"
+#include "common/wire/shares.h"
 #include "node-agent/shared/channel.h"
 #include "node-agent/shared/sysv.h"
 
@@ -148,12 +149,42 @@ int renewal_segment(const struct renewal *renewal, uint64_t inode)
 uint32_t renewal_ids(const struct renewal *renewal, struct renewed_id *ids, uint32_t room)
 {
     uint32_t count = 0;
-    for (const struct renewed *at = renewal->first; at; at = at->next) {
+    for (const struct renewed *at = renewal ? renewal->first : NULL; at; at = at->next) {
         bool is_other = is_sysv(&at->record) && at->record.kernel_id != at->record.id;
         if (is_other && count++ < room)
             ids[count - 1] = (struct renewed_id){at->record.kind, at->record.id, at->record.kernel_id};
     }
     return count;
+}
+
+uint32_t renewal_wire_kind(uint32_t kind)
+{
+    return kind == SHARED_SEGMENT ? SHARE_SEGMENT : kind == SHARED_SEMS ? SHARE_SEMS : SHARE_MESSAGES;
+}
+
+struct renewal *renewal_of_ids(const struct renewed_id *ids, uint32_t count)
+{
+    struct renewal *renewal = calloc(1, sizeof *renewal);
+    for (uint32_t i = 0; renewal && i < count; i++) {
+        struct renewed *renewed = calloc(1, sizeof *renewed);
+        if (!renewed) {
+            renewal_destroy(renewal);
+            return NULL;
+        }
+        *renewed = (struct renewed){.next = renewal->first, .fd = -1, .other = -1};
+        renewed->record.kind = ids[i].kind;
+        renewed->record.id = ids[i].id;
+        renewed->record.kernel_id = ids[i].kernel_id;
+        renewal->first = renewed;
+    }
+    return renewal;
+}
+
+void renewal_remove_objects(const struct renewal *renewal)
+{
+    for (const struct renewed *at = renewal ? renewal->first : NULL; at; at = at->next)
+        if (is_sysv(&at->record) && at->record.kernel_id != at->record.id)
+            sysv_remove(renewal_wire_kind(at->record.kind), at->record.kernel_id);
 }
 
 const struct objects *renewal_objects(const struct renewal *renewal)

@@ -8,6 +8,8 @@
 #ifndef BELAY_NODE_AGENT_SHARED_RENEW_H
 #define BELAY_NODE_AGENT_SHARED_RENEW_H
 
+#define RENEWED_IDS_MAX 65536u /* that are told to ranks and recorded */
+
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -43,8 +45,17 @@ struct renewed_id {
     int32_t id, kernel_id;
 };
 
-/* All of these, as many as there is room for. Returns how many there are. */
+/* enum share_kind of a System V object's kind. */
+uint32_t renewal_wire_kind(uint32_t kind);
+
+/* All of these, as many as there is room for. Returns how many there are. Accepts NULL. */
 uint32_t renewal_ids(const struct renewal *renewal, struct renewed_id *ids, uint32_t room);
+
+/* What a former agent's renewal knew of them, so that the next one makes no others. NULL with ENOMEM. */
+struct renewal *renewal_of_ids(const struct renewed_id *ids, uint32_t count);
+
+/* Remove the System V objects that were made anew: the job is given up. Accepts NULL. */
+void renewal_remove_objects(const struct renewal *renewal);
 
 /* All things, with their new identities. */
 const struct objects *renewal_objects(const struct renewal *renewal);

@@ -166,6 +166,29 @@ static void test_hanging_launch_is_ended(void **state)
     close_job("lost", false);
 }
 
+/* As mpirun does at times whose ranks are killed while they start. */
+static void test_refused_launch_that_hangs_is_ended(void **state)
+{
+    (void)state;
+    uint8_t identity[32] = {0};
+    Belay__Wire__RankHello second = BELAY__WIRE__RANK_HELLO__INIT;
+    int how;
+    launcher_pid = start_launcher();
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    second.job = "job";
+    second.launch = "another";
+    second.epoch = 1;
+    second.ranks = RANKS;
+    second.identity = (ProtobufCBinaryData){sizeof identity, identity};
+    must_fail(tool, REQUEST(RANK_HELLO), &second, "at the same time");
+    reap_ranks();
+    assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
+    check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "at the same time");
+    close_job("failed", false);
+}
+
 static void test_agent_killed(void **state)
 {
     (void)state;
@@ -301,9 +324,23 @@ static void test_launch_that_is_lost_ends_at_once(void **state)
     close_job("lost", false);
 }
 
-static void test_remains_are_removed(void **state)
+/* The next agent ends the ranks, which nobody has done. */
+static void lose_agent(void)
 {
-    (void)state;
+    checkpoint();
+    kill(agent_pid, SIGKILL);
+    wait_gone(agent_pid);
+    disconnect();
+    connect_agent();
+    check_state("lost");
+    for (uint32_t i = 0; i < RANKS; i++)
+        wait_dead(ranks[i].pid);
+    open_job(0, true);
+    open_epoch(1);
+}
+
+static void test_remains(bool is_agent_lost)
+{
     char segment[64], top[160], session[200], file[220], other[64];
     launcher_pid = start_launcher();
     snprintf(segment, sizeof segment, "/dev/shm/belay-segment.%d", (int)getpid());
@@ -320,13 +357,28 @@ static void test_remains_are_removed(void **state)
     start_ranks('r');
     kill(launcher_pid, SIGKILL);
     assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
-    check_verdict(SIGKILL, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "launcher was killed by signal 9");
+    launcher_pid = 0;
+    if (is_agent_lost)
+        lose_agent();
+    check_verdict(SIGKILL, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "launch");
     reap_ranks();
     close_job("lost", false);
     assert_int_equal(access(other, F_OK), 0);
     unlink(other);
     assert_int_equal(access(segment, F_OK), -1);
     assert_int_equal(access(top, F_OK), -1);
+}
+
+static void test_remains_are_removed(void **state)
+{
+    (void)state;
+    test_remains(false);
+}
+
+static void test_remains_of_a_lost_agent_are_removed(void **state)
+{
+    (void)state;
+    test_remains(true);
 }
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -345,7 +397,9 @@ int main(void)
         EACH(test_launcher_that_hangs_in_an_abort_is_ended),
         EACH(test_launch_that_is_lost_ends_at_once),
         EACH(test_remains_are_removed),
+        EACH(test_remains_of_a_lost_agent_are_removed),
         EACH(test_hanging_launch_is_ended),
+        EACH(test_refused_launch_that_hangs_is_ended),
         EACH(test_agent_killed),
         EACH(test_without_arbiter),
         EACH(test_stop),

@@ -161,6 +161,7 @@ void open_job(uint64_t memory_limit_bytes, bool is_restart)
     settings.memory_bytes = memory_limit_bytes;
     open.settings = &settings;
     open.restart = is_restart;
+    open.arbiter_pid = (uint32_t)getpid();
     Belay__Wire__Reply *reply = must(arbiter, REQUEST(JOB_OPEN), &open);
     assert_string_equal(reply->job_opened->job, "job");
     assert_int_equal(reply->job_opened->n_argv, 4);

@@ -2,6 +2,7 @@
 
 import os
 
+import traces
 from belaytest import Sandbox
 from judge import Judge, read_left_out
 from programs import TOP, Programs
@@ -31,6 +32,7 @@ def build_folder():
 
 
 def make_judge(options):
+    traces.leave_common_objects()  # killed ranks leave some
     prefix = os.environ.get("BELAY_PREFIX") or os.path.join(TOP, "_install")
     build = build_folder()
     sandbox = Sandbox(prefix, Programs(prefix, build, None))

@@ -43,6 +43,8 @@ class Sandbox:
         self.environment.pop("BELAY_FAULT", None)
         self.user = []  # words before each command, to run it as somebody else
         self.jobs = []
+        self.objects = traces.system_v()  # that were there before
+        self.since_s = time.time() - 1
 
     def become(self, uid):
         """Run commands as this user from now on, with a home and a folder for temporary files of his own."""
@@ -93,17 +95,32 @@ class Sandbox:
                  f"the end of {traces.processes_of(self.rundir)}")
 
     def assert_clean(self):
-        """After `belay clean`: no process, no file in the run directory, no shared memory of this test."""
+        """After `belay clean`: no process, no file in the run directory, no object that ranks share."""
         self.belay("clean")
         self.wait_quiet()
         assert traces.files_under(self.rundir) == []
         assert os.listdir(self.shared_memory) == []
+        assert [name for name in os.listdir(self.environment["TMPDIR"]) if name.startswith("ompi.")] == []
+        assert self.files_of_ranks() == []
+        assert sorted(traces.system_v() - self.objects) == []
+
+    def files_of_ranks(self):
+        """What ranks that were seen have left in common folders, under names with their process ids."""
+        pids = [pid for job in self.jobs for ranks in job.pids.values() for pid in ranks.values()]
+        return traces.files_of(pids, self.since_s)
+
+    def remove_files_of_ranks(self):
+        """Of a program that was killed and given up: without Belay, it would have left them as well."""
+        for path in self.files_of_ranks():
+            os.unlink(path)
 
     def destroy(self):
         for job in self.jobs:
             job.report()
         self._print_file(os.path.join(self.rundir, "agent.log"))
         traces.kill_processes_of(self.rundir)
+        traces.remove_system_v(traces.system_v() - self.objects)
+        self.remove_files_of_ranks()
         for job in self.jobs:
             job.destroy()
         for path in (self.base, self.shared_memory):

@@ -1,7 +1,14 @@
-"""What a test leaves behind: processes that belong to its run directory, and files."""
+"""What a test leaves behind: processes that belong to its run directory, files, and objects of System V and POSIX."""
 
+import ctypes
 import os
+import re
 import signal
+import subprocess
+
+CLONE_NEWIPC = 0x08000000
+LISTS = ("msg", "sem", "shm")  # of /proc/sysvipc
+has_own_objects = False  # nobody else makes any where we look
 
 
 def _read(path):
@@ -43,6 +50,42 @@ def children_of(pid):
     """{pid: name} of the children of a process's first thread, the oldest first."""
     pids = _read(f"/proc/{pid}/task/{pid}/children").split()
     return {int(child): _read(f"/proc/{int(child)}/comm").decode().strip() for child in pids}
+
+
+def leave_common_objects():
+    """Have a table of System V objects for this thread and its children: it goes with the last of them. False: we may not."""
+    return ctypes.CDLL(None).unshare(CLONE_NEWIPC) == 0
+
+
+def system_v():
+    """KIND and id of each System V object that is one of ours for certain."""
+    rows = [(kind, row.split()[1]) for kind in LISTS
+            for row in _read(f"/proc/sysvipc/{kind}").decode().splitlines()[1:]]
+    return {f"{kind} {number}" for kind, number in rows} if has_own_objects else set()
+
+
+def remove_system_v(objects):
+    options = {"msg": "--queue-id", "sem": "--semaphore-id", "shm": "--shmem-id"}
+    words = [word for kind, number in map(str.split, objects) for word in (options[kind], number)]
+    if words:
+        subprocess.run(["ipcrm", *words], check=True)
+
+
+def files_of(pids, since_s, folders=("/dev/shm", "/tmp")):
+    """Our files in common folders that are as new as that, and whose names end in the number of one of these processes,
+    and maybe another one.
+    """
+    numbers = {str(pid) for pid in pids}
+    found = []
+    for path in (os.path.join(folder, name) for folder in folders for name in os.listdir(folder)):
+        end = re.search(r"-(\d+)(-\d+)?$", path)
+        try:
+            is_ours = end and end[1] in numbers and os.lstat(path).st_uid == os.geteuid()
+            if is_ours and os.path.isfile(path) and os.lstat(path).st_ctime >= since_s:
+                found.append(path)
+        except FileNotFoundError:
+            pass  # somebody else's, gone by now
+    return found
 
 
 def is_alive(pid):
