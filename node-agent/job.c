@@ -13,6 +13,7 @@
 #include "node-agent/capture/tracker.h"
 #include "node-agent/epoch.h"
 #include "node-agent/line.h"
+#include "node-agent/membership.h"
 #include "node-agent/put_back.h"
 #include "node-agent/record.h"
 #include "node-agent/shared/renew.h"
@@ -89,8 +90,9 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0 ||
-        job_add(job, err) < 0) {
+    job->membership = job->store ? membership_create(agent->keeper, name, err) : NULL;
+    if (!job->membership || streams_create(&job->streams, agent->keeper, name, err) < 0 ||
+        begin(job, err) < 0 || job_add(job, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -180,6 +182,7 @@ void job_forget(struct job *job)
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
+    membership_destroy(job->membership);
     renewal_destroy(job->renewal);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);

@@ -17,6 +17,7 @@
 #include "node-agent/line_measure.h"
 #include "node-agent/line_pace.h"
 #include "node-agent/line_requests.h"
+#include "node-agent/membership.h"
 
 #define OWN_AGENT 0u /* of the coordinator's agents: there is one node */
 
