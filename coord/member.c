@@ -33,6 +33,7 @@ static int begin(struct member *member);
 static int take_tick(struct member *member, uint64_t now_us);
 static int take_inquiry(struct member *member, const struct member_event *event);
 static int take_start(struct member *member, const struct member_event *event);
+static int take_placement(struct member *member, const struct member_event *event);
 static int take_grant(struct member *member, const struct member_event *event);
 static int take_fetch(struct member *member, const struct member_event *event);
 static int take_image(struct member *member, const struct member_event *event);
@@ -45,6 +46,7 @@ static int take_lack(struct member *member, const struct member_event *event);
 static int take_applied(struct member *member, const struct member_event *event);
 static bool is_ours(const struct member *member, const struct epoch_start *start);
 static int enter(struct member *member, const struct epoch_start *start);
+static int keep_start(struct member *member, const struct epoch_start *start);
 static void note_missing(struct member *member, const struct member_event *event);
 static void leave(struct member *member);
 static void release_epoch(struct member *member);
@@ -111,6 +113,8 @@ int member_step(struct member *member, const struct member_event *event)
     switch (event->type) {
     case MEMBER_EVENT_TICK:
         return take_tick(member, event->now_us);
+    case MEMBER_EVENT_PLACED:
+        return take_placement(member, event);
     case MEMBER_EVENT_LINK_LOST:
     case MEMBER_EVENT_RANK_LOST:
         return take_loss(member, event);
@@ -243,6 +247,20 @@ static int take_start(struct member *member, const struct member_event *event)
     repeat(member, event->now_us);
     launch_if_ready(member);
     return 0;
+}
+
+/* Ranks of a first launch: nobody knew how many there would be, or where. */
+static int take_placement(struct member *member, const struct member_event *event)
+{
+    const struct epoch_start *start = event->start;
+
+    if (!epoch_start_is_valid(start)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (start->epoch != member->start->epoch || member->start->rank_count > 0 || member->line != 0)
+        return 0;
+    return keep_start(member, start);
 }
 
 /* A lease counts from when we asked for it, so that the arbiter never believes it to be over too early. */
@@ -402,10 +420,25 @@ static bool is_ours(const struct member *member, const struct epoch_start *start
 /* All but serving. */
 static int enter(struct member *member, const struct epoch_start *start)
 {
+    uint32_t partner;
+
+    if (keep_start(member, start) < 0)
+        return -1;
+    member->missing_count = member->awaited_count = 0;
+    member->index = epoch_start_index(start, member->settings.node);
+    partner = scheme_partner(member->settings.scheme, member->index, start->member_count);
+    member->partner = partner == EPOCH_NOBODY ? EPOCH_NOBODY : start->members[partner];
+    member->has_lease = member->settings.lease_us == 0;
+    member->lease_end_us = 0;
+    member->is_launched = member->has_strobed = member->is_in_trouble = false;
+    return 0;
+}
+
+static int keep_start(struct member *member, const struct epoch_start *start)
+{
     struct epoch_start *copy = epoch_start_copy(start);
     bool *is_missing = calloc(start->rank_count + 1, sizeof(*is_missing));
     bool *is_awaited = calloc(start->rank_count + 1, sizeof(*is_awaited));
-    uint32_t partner;
 
     if (!copy || !is_missing || !is_awaited) {
         free(copy);
@@ -418,13 +451,6 @@ static int enter(struct member *member, const struct epoch_start *start)
     member->start = copy;
     member->is_missing = is_missing;
     member->is_awaited = is_awaited;
-    member->missing_count = member->awaited_count = 0;
-    member->index = epoch_start_index(start, member->settings.node);
-    partner = scheme_partner(member->settings.scheme, member->index, start->member_count);
-    member->partner = partner == EPOCH_NOBODY ? EPOCH_NOBODY : start->members[partner];
-    member->has_lease = member->settings.lease_us == 0;
-    member->lease_end_us = 0;
-    member->is_launched = member->has_strobed = member->is_in_trouble = false;
     return 0;
 }
 

@@ -47,6 +47,7 @@ enum member_event_type {
     MEMBER_EVENT_TICK,      /* member_wake_us() has come */
     MEMBER_EVENT_INQUIRE,   /* from the arbiter: epoch, which it is about to open; room, held */
     MEMBER_EVENT_START,     /* from the arbiter: start, held */
+    MEMBER_EVENT_PLACED,    /* from the arbiter: start, of the epoch that runs: its ranks have come up */
     MEMBER_EVENT_GRANT,     /* from the arbiter: epoch, asked_us */
     MEMBER_EVENT_LINK_LOST, /* epoch, peer: the link that both had in this epoch is gone */
     MEMBER_EVENT_RANK_LOST, /* epoch: one of our ranks */

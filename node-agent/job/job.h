@@ -30,6 +30,7 @@
 
 struct epoch;
 struct line;
+struct membership;
 struct renewal;
 
 enum job_state {
@@ -66,6 +67,7 @@ struct job {
     struct epoch *epoch;          /* NULL: between epochs */
     struct line *line;
     struct store *store;
+    struct membership *membership;       /* the records of its epochs, and who decides by them */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;

@@ -12,6 +12,7 @@
 #include "common/wire/shares.h"
 #include "common/wire/streams.h"
 #include "node-agent/job/capacity.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/match.h"
 #include "node-agent/launch/newcomer.h"
@@ -54,15 +55,34 @@ static void end_soon(struct epoch *epoch);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
+/* Which epoch it is, and which line it goes on from. Its files were put back, and its images are, as of that.
+ */
+static int open_next(struct job *job, struct membership_epoch *opened, struct belay_error *err)
+{
+    const struct membership_facts facts = {.epoch = job->epoch_number,
+                                           .ranks = store_ranks(job->store),
+                                           .committed_line = store_committed_line(job->store),
+                                           .last_line = job->last_line};
+    if (membership_open_epoch(job->membership, &facts, opened, err) < 0)
+        return belay_error_prefix(err, "job \"%s\"", job->name);
+    if (opened->line != facts.committed_line)
+        return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
+                               (unsigned long long)opened->line);
+    return 0;
+}
+
 int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
                struct belay_error *err)
 {
     struct epoch *epoch;
+    struct membership_epoch opened;
     if (store_apply_rest(job->store, err) <
         0) /* could not be done before; without it the line is not to be had */
         return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
                                   (unsigned long long)store_committed_line(job->store));
     if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
+    if (open_next(job, &opened, err) < 0)
         return -1;
     epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
@@ -72,8 +92,9 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     epoch->job = job;
-    epoch->number = ++job->epoch_number;
-    epoch->restore_line = store_committed_line(job->store);
+    epoch->number = job->epoch_number = opened.number;
+    epoch->restore_line = opened.line;
+    job->last_line = opened.last_line;
     remains_remove_unused(&job->remains);
     remains_release(&job->remains);
     launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);

@@ -11,6 +11,7 @@
 #include "common/wire/status_file.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/job/capacity.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/put_back.h"
 #include "node-agent/launch/record.h"
@@ -80,8 +81,9 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    if (!job->store || streams_create(&job->streams, agent->keeper, name, err) < 0 || begin(job, err) < 0 ||
-        job_add(job, err) < 0) {
+    job->membership = job->store ? membership_create(agent->keeper, name, err) : NULL;
+    if (!job->membership || streams_create(&job->streams, agent->keeper, name, err) < 0 ||
+        begin(job, err) < 0 || job_add(job, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -182,6 +184,7 @@ void job_forget(struct job *job)
     record_drop(job);
     if (!job->agent->leaves_jobs && is_given_up(job))
         renewal_remove_objects(job->renewal);
+    membership_destroy(job->membership);
     renewal_destroy(job->renewal);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);

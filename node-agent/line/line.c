@@ -21,6 +21,9 @@
 static struct shared *make_shared(const struct job *job, struct belay_error *err);
 static void emit(void *context, const struct coord_action *action);
 static void act(struct line *line, const struct coord_action *action);
+static void obey(void *context, const struct coord_action *order);
+static void say(void *context, enum coord_event_type word, uint64_t number);
+static int record_commit(void *context, uint64_t number);
 static void do_strobe(struct line *line, const struct coord_action *action);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void converge(struct line *line);
@@ -46,6 +49,7 @@ static void on_copied(void *context);
 static void on_applied(const char *reason, void *context);
 
 static const struct line_capture_ops capture_ops = {.done = on_captured};
+static const struct membership_ops membership_ops = {.obey = obey, .say = say, .commit = record_commit};
 static const struct line_apply_ops apply_ops = {.done = on_applied};
 
 struct line *line_create(struct job *job, struct belay_error *err)
@@ -114,7 +118,10 @@ void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *rank
     struct member *members = calloc(count, sizeof *members);
     line->memories = members ? memories_create(line->job, ranks, count, &err) : NULL;
     line->shared = line->memories ? make_shared(line->job, &err) : NULL;
-    if (!line->shared) {
+    if (!line->shared ||
+        membership_begin_lines(line->job->membership, count, &membership_ops, line, &err) < 0) {
+        shared_unref(line->shared);
+        line->shared = NULL;
         memories_destroy(line->memories, count);
         line->memories = NULL;
         free(members);
@@ -159,6 +166,7 @@ void line_close_epoch(struct line *line)
         return;
     line_rank_lost(line, "the epoch has ended");
     line_settle(line);
+    membership_end_lines(line->job->membership);
     pace_end(&line->pace);
     line_ahead_cancel(line->ahead);
     line->ahead = NULL;
@@ -244,25 +252,35 @@ static void emit(void *context, const struct coord_action *action)
 
 static void act(struct line *line, const struct coord_action *action)
 {
-    bool is_of_line = action->line == line->number && line->number != 0 && line->ranks;
     if (action->type == COORD_ACTION_LINE_DONE)
         do_line_done(line, action);
-    else if (action->type == COORD_ACTION_STROBE && line->ranks)
-        do_strobe(line, action);
-    else if (!is_of_line)
-        return;
-    else if (action->type == COORD_ACTION_TARGETS)
-        do_targets(line, action);
-    else if (action->type == COORD_ACTION_STOP)
+    else if (line->ranks)
+        membership_order(line->job->membership, action);
+}
+
+/* What the member has recorded, and found to be of the line in progress. */
+static void obey(void *context, const struct coord_action *order)
+{
+    struct line *line = context;
+    if (order->type == COORD_ACTION_STROBE)
+        do_strobe(line, order);
+    else if (order->type == COORD_ACTION_TARGETS)
+        do_targets(line, order);
+    else if (order->type == COORD_ACTION_STOP)
         do_stop(line);
-    else if (action->type == COORD_ACTION_CAPTURE)
+    else if (order->type == COORD_ACTION_CAPTURE)
         do_capture(line);
-    else if (action->type == COORD_ACTION_PROTECT) /* SINGLE: nothing beyond this node */
-        line_say(line, COORD_EVENT_PROTECTED, NULL);
-    else if (action->type == COORD_ACTION_COMMIT)
+    else if (order->type == COORD_ACTION_COMMIT)
         do_commit(line);
-    else if (action->type == COORD_ACTION_ABORT)
-        do_abort(line, action);
+    else if (order->type == COORD_ACTION_ABORT)
+        do_abort(line, order);
+}
+
+static void say(void *context, enum coord_event_type word, uint64_t number)
+{
+    struct line *line = context;
+    line_step(line,
+              (struct coord_event){.type = word, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
 }
 
 static void do_strobe(struct line *line, const struct coord_action *action)
@@ -387,11 +405,12 @@ static void do_capture(struct line *line)
 }
 
 /* The record decides. From here on the line does not abort; it fails only if the record cannot be written. */
-static void do_commit(struct line *line)
+static int record_commit(void *context, uint64_t number)
 {
+    struct line *line = context;
     struct belay_error err;
-    struct history_line *entry = history_line(&line->job->history, line->number);
-    struct commit_entry record = {.line = line->number};
+    struct history_line *entry = history_line(&line->job->history, number);
+    struct commit_entry record = {.line = number};
     if (entry)
         entry->state = "protected";
     measure_end(&line->measure, &record);
@@ -402,12 +421,17 @@ static void do_commit(struct line *line)
         job_tell_text(line->job, err.text);
         line_rank_lost(line, err.text);
         requests_answer_all(&line->requests, line->job, record.line, err.text);
-        return;
+        return -1;
     }
     if (entry) {
         entry->state = "committed";
         entry->image_bytes = record.image_bytes;
     }
+    return 0;
+}
+
+static void do_commit(struct line *line)
+{
     for (uint32_t i = 0; i < line->count; i++)
         rank_tell_committed(line->ranks[i], line->number);
     undo_forget_before(&line->job->undo, line->number);
@@ -486,10 +510,7 @@ static void on_applied(const char *reason, void *context)
         return;
     }
     line->is_apply_told = false;
-    line_step(line, (struct coord_event){.type = COORD_EVENT_COMMITTED,
-                                         .epoch = line->epoch,
-                                         .agent = OWN_AGENT,
-                                         .line = store_committed_line(line->job->store)});
+    membership_applied(line->job->membership, store_committed_line(line->job->store));
 }
 
 static void do_abort(struct line *line, const struct coord_action *action)
@@ -564,7 +585,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     if (fault_hit("agent.captured", -1, line->number))
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
     else
-        line_say(line, COORD_EVENT_CAPTURED, NULL);
+        membership_captured(line->job->membership, line->number);
 }
 
 /* Once is enough. */

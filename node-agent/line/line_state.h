@@ -9,6 +9,7 @@
 
 #include "coord/coord.h"
 #include "coord/targets.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/line/line.h"
 #include "node-agent/line/line_actions.h"
 #include "node-agent/line/line_ahead.h"

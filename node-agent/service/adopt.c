@@ -10,6 +10,7 @@
 
 #include "common/util/array.h"
 #include "common/util/log.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/record.h"
 #include "node-agent/launch/record.pb-c.h"
@@ -96,6 +97,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
                     struct belay_error *err)
 {
     char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES], streams[KEEPER_NAME_BYTES];
+    char epochs[KEEPER_NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
     snprintf(commits, sizeof commits, "%s/commits", name);
     struct job *job = job_from_record(agent, name, record->fd, err);
@@ -117,6 +119,10 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     snprintf(streams, sizeof streams, "%s/streams", name);
     fd = take_fd(all, streams);
     if (streams_adopt(&job->streams, fd, err) < 0)
+        goto fail;
+    snprintf(epochs, sizeof epochs, "%s/epochs", name);
+    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), err);
+    if (!job->membership)
         goto fail;
     take_lines(job);
     if (job->ranks == 0) /* recorded before any had come */
