@@ -116,14 +116,11 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
     return rc;
 }
 
-/*
- * Pages without any content are asked for, of which there are none: every mapping is looked at, nothing is
- * told or armed.
- */
+/* Pages of mappings that are not tracked are asked for: the kernel looks at no page of the others. */
 static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end)
 {
     struct pagemap_query query = {
-        .start = start, .end = end, .is_checked = true, .all = PAGEMAP_WRITTEN | PAGEMAP_ZERO | PAGEMAP_HUGE};
+        .start = start, .end = end, .is_checked = true, .none = PAGEMAP_TRACKED, .any = EXISTS};
     return pagemap_scan(tracker->pagemap, &query, NULL, NULL) == 0;
 }
 
