@@ -78,6 +78,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->converge_ms = from->converge_ms;
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;
+        to->felt_pause_ms = from->felt_pause_ms;
         to->total_ms = from->total_ms;
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
     }
@@ -95,6 +96,7 @@ void status_fill_line(const struct history_line *entry, Belay__Wire__LineStatus 
     status->converge_ms = entry->converge_ms;
     status->drain_ms = entry->drain_ms;
     status->pause_ms = entry->pause_ms;
+    status->felt_pause_ms = entry->felt_pause_ms;
     status->total_ms = entry->total_ms;
     status->reason = (char *)entry->reason;
 }
