@@ -186,6 +186,7 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     if (capture->maps.count == 0)
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
     int rc = 0;
+    memory_leave_hot(memory, is_running);
     for (size_t i = 0, next; rc == 0 && i < capture->maps.count; i = next) {
         next = find_stretch(capture, i);
         rc = note_regions(capture, i, next, err);
