@@ -51,6 +51,7 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_ms(object, "converge_ms", line->converge_ms);
     put_ms(object, "drain_ms", line->drain_ms);
     put_ms(object, "pause_ms", line->pause_ms);
+    put_ms(object, "felt_pause_ms", line->felt_pause_ms);
     put_ms(object, "total_ms", line->total_ms);
     put_text(object, "reason", line->reason);
     return object;
@@ -222,13 +223,15 @@ static void print_history(FILE *stream, const Belay__Wire__JobStatus *status)
 static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     if (status->n_lines > 0)
-        fprintf(stream, "\n  %5s %-9s %9s %9s %9s %11s %8s %8s %8s  %s\n", "line", "state", "image MiB",
-                "dirty MiB", "taken MiB", "converge ms", "drain ms", "pause ms", "total ms", "reason");
+        fprintf(stream, "\n  %5s %-9s %9s %9s %9s %11s %8s %8s %8s %8s  %s\n", "line", "state", "image MiB",
+                "dirty MiB", "taken MiB", "converge ms", "drain ms", "pause ms", "felt ms", "total ms",
+                "reason");
     for (size_t i = 0; i < status->n_lines; i++) {
         const Belay__Wire__LineStatus *line = status->lines[i];
-        print_line(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f  %s", line->line,
-                   line->state, mib(line->image_bytes), mib(line->dirty_bytes), mib(line->captured_bytes),
-                   line->converge_ms, line->drain_ms, line->pause_ms, line->total_ms, line->reason);
+        print_line(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %8.1f  %s",
+                   line->line, line->state, mib(line->image_bytes), mib(line->dirty_bytes),
+                   mib(line->captured_bytes), line->converge_ms, line->drain_ms, line->pause_ms,
+                   line->felt_pause_ms, line->total_ms, line->reason);
     }
 }
 
@@ -243,10 +246,10 @@ void render_job_text(FILE *stream, const Belay__Wire__JobStatus *status)
 void render_line_text(FILE *stream, const Belay__Wire__LineStatus *line)
 {
     print_line(stream,
-               "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms, "
-               "total %.1f ms",
+               "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms "
+               "(felt %.1f), total %.1f ms",
                line->line, line->state, mib(line->image_bytes), line->converge_ms, line->drain_ms,
-               line->pause_ms, line->total_ms);
+               line->pause_ms, line->felt_pause_ms, line->total_ms);
 }
 
 void render_list_header(FILE *stream)

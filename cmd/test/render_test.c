@@ -38,6 +38,7 @@ static int fill_job(void **state)
     line.state = "committed";
     line.image_bytes = 5ull << 40;
     line.pause_ms = 0.125;
+    line.felt_pause_ms = 0.25;
     job.job = "heat";
     job.state = "running";
     job.epoch = 2;
@@ -91,10 +92,11 @@ static void test_line_json(void **state)
     (void)state;
     json_t *value = render_line_json(&line);
     EXPECT_KEYS(value, "line", "state", "image_bytes", "dirty_bytes", "captured_bytes", "sent_bytes",
-                "converge_ms", "drain_ms", "pause_ms", "total_ms", "reason");
-    assert_int_equal(json_object_size(value), 11);
+                "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "total_ms", "reason");
+    assert_int_equal(json_object_size(value), 12);
     assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
     assert_true(json_real_value(json_object_get(value, "pause_ms")) == 0.125);
+    assert_true(json_real_value(json_object_get(value, "felt_pause_ms")) == 0.25);
     assert_string_equal(json_string_value(json_object_get(value, "state")), "committed");
     json_decref(value);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define PAGEMAP_TRACKED 1u /* in a mapping with a userfaultfd for asynchronous write protection */
 #define PAGEMAP_WRITTEN 2u /* not write-protected: written since it was armed, or never armed */
 #define PAGEMAP_FILE 4u    /* the file's page, or shared memory: not a private copy */
 #define PAGEMAP_PRESENT 8u

@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 9u
+#define CONTROL_VERSION 10u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -155,8 +155,10 @@ struct control {
     uint64_t drained_bytes;
     uint64_t drain_ns;     /* from the order to stop, as seen by the rank, to parked */
     uint64_t parked_ns;    /* CLOCK_MONOTONIC when it parked */
-    uint64_t resumed_line; /* R>A: the last line after which the rank runs again */
-    uint64_t resumed_ns;   /* CLOCK_MONOTONIC when it ran again */
+    uint64_t resumed_line; /* R>A: the last line after which the program goes on; written last */
+    uint64_t resumed_ns;   /* CLOCK_MONOTONIC when the rank ran again */
+    uint64_t stood_ns; /* how long the program stood still for it: held at collectives, stopped, and until it
+                          went on */
     /* Why this rank cannot do its part in a line. R>A, written before failed_line and once for a line */
     uint64_t failed_line;
     char failure[CONTROL_FAILURE_BYTES];

@@ -154,6 +154,45 @@ const struct fd_record *fd_note_before(const struct fd_record *record, const cha
     return &before.records[at_before];
 }
 
+/* ---- what the kernel tells of a descriptor ---- */
+
+/* Kept open while descriptors are noted: the way to it takes the kernel as long as the rest of an open. */
+static struct folder {
+    const char *path;
+    int fd; /* -1: not open */
+} links = {OUR_FDS, -1}, infos = {"/proc/self/fdinfo", -1};
+
+/* The name of what is told of a descriptor, relative to the folder that is returned. */
+static int name_in(struct folder *folder, int fd, char name[64])
+{
+    if (folder->fd < 0)
+        folder->fd = open(folder->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0) {
+        snprintf(name, 64, "%s/%d", folder->path, fd);
+        return AT_FDCWD;
+    }
+    snprintf(name, 64, "%d", fd);
+    return folder->fd;
+}
+
+static void close_folder(struct folder *folder)
+{
+    if (folder->fd >= 0)
+        close(folder->fd);
+    folder->fd = -1;
+}
+
+size_t fd_note_info(int fd, char *text, size_t room)
+{
+    char name[64];
+    int folder = name_in(&infos, fd, name), file = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file < 0 ? -1 : read(file, text, room - 1);
+    if (file >= 0)
+        close(file);
+    text[got > 0 ? got : 0] = 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
 /* ---- one descriptor ---- */
 
 static bool has_lost_its_other_end(const struct fd_record *record)
@@ -208,8 +247,8 @@ static void note_path(struct fd_record *record)
         memcpy(path, before.text + old->path, length);
     } else {
         char link[64];
-        snprintf(link, sizeof link, OUR_FDS "/%d", record->fd);
-        ssize_t got = readlink(link, path, PATH_MAX - 1);
+        int folder = name_in(&links, record->fd, link);
+        ssize_t got = readlinkat(folder, link, path, PATH_MAX - 1);
         length = got > 0 ? (size_t)got : 0;
     }
     path[length] = 0;
@@ -397,6 +436,8 @@ void fd_note_all(void)
     for (size_t i = 0; i < now.count; i++)
         if (now.records[i].same_as < 0)
             special_note(&now.records[i], now.text + now.records[i].path);
+    close_folder(&links);
+    close_folder(&infos);
     vk_fd_narrow();
     publish_all();
     for (size_t i = 0; i < now.count; i++)

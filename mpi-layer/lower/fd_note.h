@@ -30,6 +30,12 @@ char *fd_note_reserve(size_t bytes);
 void fd_note_commit(struct fd_record *record, size_t bytes);
 const struct fd_record *fd_note_before(const struct fd_record *record, const char **details);
 
+/*
+ * Inside, too: the beginning of what /proc/self/fdinfo tells of a descriptor, as far as `room` bytes hold it,
+ * a NUL at its end included. All of it comes with one read. Returns its length.
+ */
+size_t fd_note_info(int fd, char *text, size_t room);
+
 /* Of a record in struct vk. */
 static inline const char *fd_path(const struct fd_record *record)
 {

@@ -39,38 +39,14 @@ int special_place(int fd, const struct fd_record *record)
     return fcntl(record->fd, F_SETFD, record->fd_flags);
 }
 
-/* Read a file of /proc into `text`. Returns its length, or `room` if there is more. */
-static size_t read_text(const char *path, char *text, size_t room)
-{
-    size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && used < room) {
-        ssize_t got = read(fd, text + used, room - used);
-        if (got <= 0)
-            break;
-        used += (size_t)got;
-    }
-    if (fd >= 0)
-        close(fd);
-    return used;
-}
-
-/* All of a descriptor's fdinfo. */
+/* All of a descriptor's fdinfo: locks, and what is watched, have a line each. */
 static void note_fdinfo(struct fd_record *record)
 {
-    char path[64], *text;
-    size_t room = 4096, used = 0;
-    ssize_t got = 1;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && got > 0 && (text = fd_note_reserve(room))) {
-        got = read(fd, text + used, room - used - 1);
-        used += got > 0 ? (size_t)got : 0;
-        text[used] = 0;
-        room = room - used < 4096 ? 2 * room : room;
-    }
-    if (fd >= 0)
-        close(fd);
+    size_t room = 2048, used;
+    do {
+        char *text = fd_note_reserve(room *= 2);
+        used = text ? fd_note_info(record->fd, text, room) : 0;
+    } while (used + 1 == room);
     if (used)
         fd_note_commit(record, used + 1);
 }
@@ -100,9 +76,8 @@ static bool note_again(struct fd_record *record)
  */
 static void note_locks(struct fd_record *record)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
-    text[read_text(path, text, sizeof text - 1)] = 0;
+    char text[1024];
+    fd_note_info(record->fd, text, sizeof text);
     if (locks_are_in(text))
         note_fdinfo(record);
 }
@@ -167,9 +142,8 @@ struct timer_note {
 
 static bool read_timer(const struct fd_record *record, struct timer_note *note)
 {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
-    text[read_text(path, text, sizeof text - 1)] = 0;
+    char text[4096];
+    fd_note_info(record->fd, text, sizeof text);
     const char *clock = field_of(text, "clockid:"), *value = field_of(text, "it_value:"),
                *interval = field_of(text, "it_interval:"), *ticks = field_of(text, "ticks:"),
                *flags = field_of(text, "settime flags:");
@@ -188,9 +162,8 @@ static bool read_timer(const struct fd_record *record, struct timer_note *note)
 
 static bool read_event(const struct fd_record *record, struct event_note *note)
 {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", record->fd);
-    text[read_text(path, text, sizeof text - 1)] = 0;
+    char text[4096];
+    fd_note_info(record->fd, text, sizeof text);
     const char *count = field_of(text, "eventfd-count:"), *semaphore = field_of(text, "eventfd-semaphore:");
     const char *id = field_of(text, "eventfd-id:"); /* since Linux 5.2 */
     if (count)

@@ -60,18 +60,22 @@ static bool may_enter(const struct control *control, const struct comm *c)
  */
 static void pass_gate(struct control *control, struct comm *c)
 {
+    bool has_begun = false;
     for (;;) {
         uint32_t seen = __atomic_load_n(&control->command_seq, __ATOMIC_SEQ_CST);
         if (may_enter(control, c))
             break;
         publish_hold(control, c);
         GATE->notify();
+        has_begun |= line_stand_begin();
         if (line_stop_if_ordered())
             control = half_control();
         else
             line_wait_command(seen);
         publish_entry(control, c);
     }
+    if (has_begun)
+        line_stand_end();
     GATE->notify();
 }
 

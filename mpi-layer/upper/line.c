@@ -112,6 +112,61 @@ bool line_fail(const char *reason, uint64_t bytes)
     return false;
 }
 
+/* ---- how long the program stands still ---- */
+
+static struct {
+    uint64_t line;     /* that it stands still for, or has done last */
+    uint64_t since_ns; /* 0: it runs */
+    uint64_t ns;       /* before that */
+    uint64_t over;     /* a line of which the agent is to be told when the program goes on; 0: none */
+} standing;
+
+static bool stand_since(uint64_t now_ns)
+{
+    uint64_t line = half_control()->line;
+    if (standing.since_ns)
+        return false;
+    if (standing.line != line)
+        standing.ns = 0;
+    standing.line = line;
+    standing.since_ns = now_ns;
+    return true;
+}
+
+bool line_stand_begin(void)
+{
+    return stand_since(GATE->now_ns());
+}
+
+static uint64_t stood_ns(void)
+{
+    return standing.ns + (standing.since_ns ? GATE->now_ns() - standing.since_ns : 0);
+}
+
+void line_stand_end(void)
+{
+    standing.ns = stood_ns();
+    standing.since_ns = 0;
+}
+
+/* The last word of this rank about a line. */
+static void tell_stood(void)
+{
+    struct control *control = half_control();
+    if (!standing.over)
+        return;
+    control->stood_ns = stood_ns();
+    __atomic_store_n(&control->resumed_line, standing.over, __ATOMIC_RELEASE);
+    standing.over = 0;
+    GATE->notify();
+}
+
+/* What stood still was another process, by its own clock. */
+static void forget_standing(void)
+{
+    standing.since_ns = standing.ns = 0;
+}
+
 /* ---- parking ---- */
 
 /* Wait while the line's order to stop stands. */
@@ -143,7 +198,7 @@ static void note_resumed(uint64_t line)
 {
     struct control *control = half_control();
     control->resumed_ns = GATE->now_ns();
-    control->resumed_line = line;
+    standing.over = line;
 }
 
 static const char *thread_failure; /* a thread that has parked could not note what a restart needs */
@@ -187,6 +242,7 @@ static void park(struct thread *self, uint64_t line, uint64_t stop_seen_ns)
         stand_by(line, stop_seen_ns);
         line_fault("rank.resume", line);
     } else {
+        forget_standing();
         rebuild_all(line);
     }
     unsigned long upper = lower_enter();
@@ -256,10 +312,15 @@ static bool stop(struct thread *self)
     self->pending &= ~(uint32_t)THREAD_PENDING_SIGNAL;
     self->depth = depth + 1; /* nothing below is a safe point */
     bool leads = is_alone || GATE->park_threads();
+    bool has_begun = leads && stand_since(stop_seen_ns);
     if (leads)
         take_line(self, stop_seen_ns);
     if (!depth && half_inside.thread == self) /* by what has been sent there */
         half_inside.thread = NULL;
+    if (leads)
+        tell_stood();
+    if (has_begun)
+        line_stand_end();
     self->depth = depth;
     return leads;
 }

@@ -46,6 +46,13 @@ static inline void line_publish_running(void)
  */
 void line_wait_command(uint32_t seen);
 
+/*
+ * The program stands still for the line in progress from here on, until it goes on. The two nest: what begins
+ * while it stands already returns false, and is not ended.
+ */
+bool line_stand_begin(void);
+void line_stand_end(void);
+
 /* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
 void line_publish_waiting(const int *world_ranks, uint32_t count);
 

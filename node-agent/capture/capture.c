@@ -9,7 +9,8 @@
 #include "node-agent/capture/stage.h"
 
 #define STRETCH_LEAST 16u                   /* mappings */
-#define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most */
+#define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most ... */
+#define STRETCH_MOST_BYTES (1ull << 20)     /* ... and each, or it is no part of a stretch */
 
 struct capture {
     struct capture_subject subject;
@@ -185,6 +186,7 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     if (capture->maps.count == 0)
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
     int rc = 0;
+    memory_leave_hot(memory, is_running);
     for (size_t i = 0, next; rc == 0 && i < capture->maps.count; i = next) {
         next = find_stretch(capture, i);
         rc = note_regions(capture, i, next, err);
@@ -240,14 +242,23 @@ static int find_known(const struct capture *capture, bool is_running, struct run
     return rc;
 }
 
-/* Mappings of anonymous memory without gaps between them: where they end. */
+/*
+ * Large ones are asked for alone: in a stretch they would make the question whether all is tracked expensive,
+ * and a new one (a program that allocates arrays) would let it fail.
+ */
+static bool is_for_stretch(const struct mapping *mapping)
+{
+    return mapping->content == MAPPING_CONTENT_OWN && !mapping->is_huge &&
+           mapping->region.end - mapping->region.start <= STRETCH_MOST_BYTES;
+}
+
+/* Small mappings of anonymous memory without gaps between them: where they end. */
 static size_t find_stretch(const struct capture *capture, size_t first)
 {
     const struct mapping *mappings = capture->maps.mappings;
     size_t next = first + 1;
-    while (next < capture->maps.count && mappings[first].content == MAPPING_CONTENT_OWN &&
-           mappings[next].content == MAPPING_CONTENT_OWN && !mappings[first].is_huge &&
-           !mappings[next].is_huge && mappings[next - 1].region.end == mappings[next].region.start)
+    while (is_for_stretch(&mappings[first]) && next < capture->maps.count &&
+           is_for_stretch(&mappings[next]) && mappings[next - 1].region.end == mappings[next].region.start)
         next++;
     return next;
 }

@@ -1,6 +1,7 @@
 #include "node-agent/capture/maps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "common/util/array.h"
 
@@ -16,7 +18,20 @@
 #define HUGE_PAGES "/anon_hugepage"
 #define HUGE_BYTES (2ull << 20) /* the smallest that there are */
 #define SEGMENT "/SYSV"
+#define TEXT_BYTES (64u << 10) /* more than the kernel gives at once, and than a line has */
 
+/* What has been read of a list of mappings, and not been looked at. */
+struct text {
+    int fd;
+    bool is_broken; /* it could not be read to its end */
+    size_t at, used;
+    char bytes[TEXT_BYTES + 1];
+};
+
+static int parse_all(struct text *text, const char *root, const struct maps_source *source,
+                     struct maps *maps);
+static char *next_line(struct text *text);
+static uint64_t parse_hex(const char **text);
 static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
 static bool is_special(const char *path);
@@ -27,32 +42,25 @@ static int add(struct maps *maps, struct mapping *mapping);
 
 int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err)
 {
-    char name[64], root[64], *line = NULL;
-    size_t line_bytes = 0;
+    char name[64], root[64];
     struct maps read = {0};
-    uint64_t upper_end = layout_upper_end(source->layout);
-    int rc = 0;
+    struct text *text = malloc(sizeof *text);
 
     snprintf(name, sizeof name, "/proc/%d/maps", (int)pid);
     snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
-    FILE *file = fopen(name, "re");
-    if (!file)
-        return belay_error_errno(err, "cannot read %s", name);
-    while (rc >= 0 && getline(&line, &line_bytes, file) > 0) {
-        struct mapping mapping;
-        if (strtoull(line, NULL, 16) >= upper_end) /* they are sorted: the lower half, ten times as many */
-            break;
-        rc = maps_parse_line(line, root, source, &mapping);
-        if (rc == 1 && read.count > 0 && mapping.region.start < read.mappings[read.count - 1].region.end)
-            free(mapping.path); /* it was changed while it was read: the process runs */
-        else if (rc == 1)
-            rc = add(&read, &mapping);
+    if (!text || (text->fd = open(name, O_RDONLY | O_CLOEXEC)) < 0) {
+        belay_error_errno(err, "cannot read %s", name);
+        free(text);
+        return -1;
     }
+    text->at = text->used = 0;
+    text->is_broken = false;
+    int rc = parse_all(text, root, source, &read);
     if (rc < 0)
         belay_error_errno(err, "cannot parse %s", name);
     int code = errno;
-    free(line);
-    fclose(file);
+    close(text->fd);
+    free(text);
     if (rc < 0) {
         maps_release(&read);
         errno = code;
@@ -60,6 +68,46 @@ int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, st
     }
     *maps = read;
     return 0;
+}
+
+/* All lines of the upper half. */
+static int parse_all(struct text *text, const char *root, const struct maps_source *source, struct maps *maps)
+{
+    uint64_t upper_end = layout_upper_end(source->layout);
+    char *line;
+    int rc = 0;
+    while (rc >= 0 && (line = next_line(text))) {
+        struct mapping mapping;
+        const char *at = line;
+        if (parse_hex(&at) >= upper_end) /* they are sorted: the lower half, ten times as many */
+            break;
+        rc = maps_parse_line(line, root, source, &mapping);
+        if (rc == 1 && maps->count > 0 && mapping.region.start < maps->mappings[maps->count - 1].region.end)
+            free(mapping.path); /* it was changed while it was read: the process runs */
+        else if (rc == 1)
+            rc = add(maps, &mapping);
+    }
+    return rc < 0 || text->is_broken ? -1 : 0;
+}
+
+/* The next line, ended by a NUL. NULL: there is no more. The kernel gives whole lines, 4 KiB at a time. */
+static char *next_line(struct text *text)
+{
+    char *line = text->bytes + text->at, *end;
+    while (!(end = memchr(line, '\n', text->used - text->at))) {
+        memmove(text->bytes, line, text->used - text->at);
+        text->used -= text->at;
+        text->at = 0;
+        line = text->bytes;
+        ssize_t got = read(text->fd, text->bytes + text->used, TEXT_BYTES - text->used);
+        text->is_broken = got < 0;
+        if (got <= 0)
+            return NULL;
+        text->used += (size_t)got;
+    }
+    *end = '\0';
+    text->at = (size_t)(end - text->bytes) + 1;
+    return line;
 }
 
 void maps_release(struct maps *maps)
@@ -83,31 +131,55 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
     return low < maps->count && maps->mappings[low].region.start <= address ? &maps->mappings[low] : NULL;
 }
 
-/* Not by sscanf(), which takes longer than the kernel to write the line. NULL: it has another form. */
+/* Neither by sscanf() nor by strtoull(), which take longer than the kernel to write the line. */
+static uint64_t parse_hex(const char **text)
+{
+    uint64_t value = 0;
+    for (;; ++*text) {
+        char c = **text;
+        if (c >= '0' && c <= '9')
+            value = value << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            value = value << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            return value;
+    }
+}
+
+static uint64_t parse_decimal(const char **text)
+{
+    uint64_t value = 0;
+    for (; **text >= '0' && **text <= '9'; ++*text)
+        value = value * 10 + (uint64_t)(**text - '0');
+    return value;
+}
+
+/* Returns the path, or NULL: the line has another form. */
 static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms[4], uint64_t *offset,
                           unsigned *major, unsigned *minor, uint64_t *inode)
 {
-    char *at;
-    *start = strtoull(line, &at, 16);
+    const char *at = line;
+    *start = parse_hex(&at);
     if (*at++ != '-')
         return NULL;
-    *end = strtoull(at, &at, 16);
+    *end = parse_hex(&at);
     if (*at++ != ' ' || strnlen(at, 5) < 5 || at[4] != ' ')
         return NULL;
     memcpy(perms, at, 4);
-    *offset = strtoull(at + 5, &at, 16);
+    at += 5;
+    *offset = parse_hex(&at);
     if (*at++ != ' ')
         return NULL;
-    *major = (unsigned)strtoul(at, &at, 16);
+    *major = (unsigned)parse_hex(&at);
     if (*at++ != ':')
         return NULL;
-    *minor = (unsigned)strtoul(at, &at, 16);
-    if (*at != ' ')
+    *minor = (unsigned)parse_hex(&at);
+    if (*at++ != ' ')
         return NULL;
-    *inode = strtoull(at + 1, &at, 10);
+    *inode = parse_decimal(&at);
     while (*at == ' ')
         at++;
-    return at;
+    return line + (at - line);
 }
 
 int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping)
@@ -117,7 +189,6 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
     char perms[4];
     struct stat st;
 
-    line[strcspn(line, "\n")] = '\0';
     char *path = parse_fields(line, &start, &end, perms, &offset, &major, &minor, &inode);
     if (!path || start >= end) {
         errno = EINVAL;
@@ -130,7 +201,8 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
                     !strncmp(path, IMAGE_MEMFD, strlen(IMAGE_MEMFD));
     bool has_file = path[0] == '/' && !is_image && find_file(root, path, inode, &st);
     /* "", "[heap]", "[stack]", "[anon:name]" and the like; huge pages have a name, but no file either. */
-    bool is_nameless = path[0] != '/' || !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES));
+    bool has_huge_name = path[0] == '/' && !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES));
+    bool is_nameless = path[0] != '/' || has_huge_name;
     *mapping = (struct mapping){
         .region = {.start = start, .end = end, .prot = parse_prot(perms), .file_offset = offset},
     };
@@ -145,8 +217,7 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
     } else {
         classify(mapping, has_file, &st);
     }
-    mapping->is_huge =
-        !strncmp(path, HUGE_PAGES, strlen(HUGE_PAGES)) || (has_file && (uint64_t)st.st_blksize >= HUGE_BYTES);
+    mapping->is_huge = has_huge_name || (has_file && (uint64_t)st.st_blksize >= HUGE_BYTES);
     if (is_image && perms[3] == 'p' && offset == image_offset(start))
         mapping->content = MAPPING_CONTENT_IMAGE;
     bool is_told = has_file || perms[3] == 's';
@@ -178,7 +249,8 @@ static void unescape(char *path)
 /* The kernel's own pages, which every process has anew. */
 static bool is_special(const char *path)
 {
-    return !strncmp(path, "[vdso", 5) || !strncmp(path, "[vvar", 5) || !strncmp(path, "[vsyscall", 9);
+    return path[0] == '[' &&
+           (!strncmp(path, "[vdso", 5) || !strncmp(path, "[vvar", 5) || !strncmp(path, "[vsyscall", 9));
 }
 
 /* Whether a restart will find the mapped file under its path. A memfd's or deleted file's is only a name. */

@@ -47,9 +47,9 @@ void maps_release(struct maps *maps);
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
 
 /*
- * Parse one line of a maps file into *mapping (path malloc'ed, may be NULL). Returns 1 if it belongs to an
- * image, 0 if not (another address range, [vdso], [vvar]), -1 with errno: ENOMEM, or EINVAL (malformed).
- * `root` is put before paths when files are looked at ("/proc/PID/root", "" in tests).
+ * Parse one line of a maps file, without its newline, into *mapping (path malloc'ed, may be NULL). Returns 1
+ * if it belongs to an image, 0 if not (another address range, [vdso], [vvar]), -1 with errno: ENOMEM, or
+ * EINVAL (malformed). `root` is put before paths when files are looked at ("/proc/PID/root", "" in tests).
  */
 int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping);
 

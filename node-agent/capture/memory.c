@@ -7,7 +7,13 @@
 #define HOT_LINES 8u
 #define HOT_PARTS 4u                   /* so many times HOT_LINES, and all hot pages were tried again */
 #define HOT_LITTLE_BYTES (32ull << 20) /* of these, all are tried at once */
+#define LEFT_LEAST_BYTES (1ull << 20)  /* of a run: for less, a question of its own is not worth while */
+#define CHECKED_BYTES (4ull << 20)     /* are checked together ... */
+#define CHECKED_PARTS 8u               /* ... at one of so many lines */
 
+static int add_left(struct memory *memory, const struct image_run *run, struct run_set *left,
+                    struct run_set *checked);
+static void forget_cooled(struct memory *memory);
 static void learn_hot(struct memory *memory);
 static void try_again(struct memory *memory);
 static int take_base(struct memory *memory, int image, struct belay_error *err);
@@ -69,6 +75,9 @@ void memory_unref(struct memory *memory)
     runs_release(&memory->told);
     runs_release(&memory->again);
     runs_release(&memory->hot);
+    runs_release(&memory->left);
+    runs_release(&memory->checked);
+    runs_release(&memory->suspects);
     memory_forget_staged(memory);
     buffer_release(&memory->buffer);
     pthread_mutex_destroy(&memory->lock);
@@ -123,8 +132,57 @@ void memory_begin_line(struct memory *memory, uint64_t line)
         return;
     memory_forget_staged(memory);
     memory->staged_line = line;
+    forget_cooled(memory);
     runs_release(&memory->told);
+    memory->is_told_whole = false;
     learn_hot(memory);
+}
+
+void memory_leave_hot(struct memory *memory, bool is_running)
+{
+    struct run_set left = {0}, checked = {0};
+    if (!memory->ops->leave)
+        return;
+    for (size_t i = 0; i < memory->hot.count; i++) {
+        const struct image_run *run = &memory->hot.runs[i];
+        int rc = 0;
+        if (run->bytes >= LEFT_LEAST_BYTES)
+            rc = is_running ? runs_append(&left, run->address, run->bytes)
+                            : add_left(memory, run, &left, &checked);
+        if (rc < 0)
+            break; /* the others are tracked */
+    }
+    if (!is_running)
+        runs_move(&checked, &memory->checked);
+    memory->is_told_whole |= !is_running;
+    runs_move(&left, &memory->left);
+    memory->ops->leave(memory->tracker, &memory->left);
+}
+
+/* Of a run of hot pages, what is left alone after this line, and what is not. */
+static int add_left(struct memory *memory, const struct image_run *run, struct run_set *left,
+                    struct run_set *checked)
+{
+    const uint64_t end = run->address + run->bytes;
+    for (uint64_t at = run->address, next; at < end; at = next) {
+        uint64_t part = at / CHECKED_BYTES;
+        bool is_checked = (part + memory->staged_line) % CHECKED_PARTS == 0;
+        next = (part + 1) * CHECKED_BYTES < end ? (part + 1) * CHECKED_BYTES : end;
+        if (runs_append(is_checked ? checked : left, at, next - at) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Hot pages that were tracked since the pause of the line before the last, and were not written. */
+static void forget_cooled(struct memory *memory)
+{
+    struct run_set cooled = {0}, hot = {0};
+    if (memory->is_told_whole && runs_subtract(&memory->suspects, &memory->told, &cooled) == 0 &&
+        runs_subtract(&memory->hot, &cooled, &hot) == 0)
+        runs_move(&hot, &memory->hot);
+    runs_release(&cooled);
+    runs_move(&memory->checked, &memory->suspects);
 }
 
 bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes)
@@ -135,7 +193,7 @@ bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t lit
     memory_begin_line(memory, line);
     if (memory_has_base(memory) && memory->pending.count == 0 && memory->faults.minor > 0 &&
         faults_read(memory->pid, &now) == 0) {
-        uint64_t bytes = faults_bytes(&memory->faults, &now);
+        uint64_t bytes = faults_bytes(&memory->faults, &now) + runs_bytes(&memory->left);
         is_little = bytes <= runs_bytes(&memory->hot) + little_bytes && bytes <= memory->buffer.bytes;
     }
     pthread_mutex_unlock(&memory->lock);

@@ -36,22 +36,26 @@ struct memory {
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;
-    uint32_t moves_seen;    /* of the process's, when it was captured last */
-    struct buffer buffer;   /* of the delta in progress */
-    int image;              /* or the whole image in progress; -1: none */
-    struct run_set staged;  /* pages that have a place in it (data_offset: in a delta) */
-    struct run_set current; /* of these, pages copied while the process ran and not written since */
-    uint64_t staged_line;   /* the line that they are of */
-    uint64_t staged_bytes;  /* places taken, the header's page included */
-    struct run_set told;    /* pages told by the tracker at staged_line */
-    struct run_set again;   /* of these, pages told at least twice: they were written while it was taken */
-    struct run_set hot;     /* the same of lines before: copying them ahead would be in vain */
-    unsigned hot_lines;     /* that `hot` has gathered since some of it was tried again */
-    uint64_t hot_tried;     /* up to here, an address */
-    struct faults faults;   /* of the process, when it was captured last */
-    int trust;              /* enum memory_trust; atomic, it only falls */
-    bool is_lost;           /* the tracker has failed: what it told is not all */
-    uint64_t last_bytes;    /* that the last delta took of it */
+    uint32_t moves_seen;     /* of the process's, when it was captured last */
+    struct buffer buffer;    /* of the delta in progress */
+    int image;               /* or the whole image in progress; -1: none */
+    struct run_set staged;   /* pages that have a place in it (data_offset: in a delta) */
+    struct run_set current;  /* of these, pages copied while the process ran and not written since */
+    uint64_t staged_line;    /* the line that they are of */
+    uint64_t staged_bytes;   /* places taken, the header's page included */
+    struct run_set told;     /* pages told by the tracker at staged_line */
+    struct run_set again;    /* of these, pages told at least twice: they were written while it was taken */
+    struct run_set hot;      /* the same of lines before: copying them ahead would be in vain */
+    struct run_set left;     /* of hot ones, those that the tracker was last told to leave alone */
+    struct run_set checked;  /* hot ones that are tracked since the pause of staged_line ... */
+    struct run_set suspects; /* ... or since the one before: if they are not told, they have cooled */
+    bool is_told_whole;      /* `told` is all of staged_line: it has come to its pause */
+    unsigned hot_lines;      /* that `hot` has gathered since some of it was tried again */
+    uint64_t hot_tried;      /* up to here, an address */
+    struct faults faults;    /* of the process, when it was captured last */
+    int trust;               /* enum memory_trust; atomic, it only falls */
+    bool is_lost;            /* the tracker has failed: what it told is not all */
+    uint64_t last_bytes;     /* that the last delta took of it */
     pthread_mutex_t lock;
     unsigned references;
 };
@@ -80,6 +84,12 @@ bool memory_distrust(struct memory *memory, enum memory_trust trust);
 
 /* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
 int memory_find_again(struct memory *memory, struct belay_error *err);
+
+/*
+ * Before the tracker is asked: large runs of hot pages are left alone by it, but for an eighth at each line,
+ * which tells whether they have cooled. Locked.
+ */
+void memory_leave_hot(struct memory *memory, bool is_running);
 
 /* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
 void memory_begin_line(struct memory *memory, uint64_t line);

@@ -28,6 +28,7 @@
 
 struct tracker {
     int pagemap, uffd;
+    const struct run_set *left; /* pages that are not armed; NULL: none */
     struct huge huge;
 };
 
@@ -35,6 +36,7 @@ static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err)
 static void scan_destroy(struct tracker *tracker);
 static int scan_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                         struct tracker_pages *pages, struct belay_error *err);
+static void scan_leave(struct tracker *tracker, const struct run_set *pages);
 static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end);
 static void scan_settle(struct tracker *tracker);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
@@ -45,6 +47,8 @@ static int collect_changed(struct tracker *tracker, const struct mapping *mappin
                            const struct run_set *known, struct tracker_pages *found);
 static int scan(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
                 struct run_set *to);
+static int scan_written(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
+                        struct run_set *to);
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost);
 
@@ -56,6 +60,7 @@ const struct tracker_ops tracker_pagemap_scan = {
     .create = scan_create,
     .destroy = scan_destroy,
     .collect = scan_collect,
+    .leave = scan_leave,
     .is_tracked = scan_is_tracked,
     .settle = scan_settle,
 };
@@ -116,14 +121,16 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
     return rc;
 }
 
-/*
- * Pages without any content are asked for, of which there are none: every mapping is looked at, nothing is
- * told or armed.
- */
+static void scan_leave(struct tracker *tracker, const struct run_set *pages)
+{
+    tracker->left = pages;
+}
+
+/* Pages of mappings that are not tracked are asked for: the kernel looks at no page of the others. */
 static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end)
 {
     struct pagemap_query query = {
-        .start = start, .end = end, .is_checked = true, .all = PAGEMAP_WRITTEN | PAGEMAP_ZERO | PAGEMAP_HUGE};
+        .start = start, .end = end, .is_checked = true, .none = PAGEMAP_TRACKED, .any = EXISTS};
     return pagemap_scan(tracker->pagemap, &query, NULL, NULL) == 0;
 }
 
@@ -170,7 +177,7 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
     if (rc == 0 && mapping->content == MAPPING_CONTENT_OWN)
         rc = huge_note(&tracker->huge, &whole);
     if (rc == 0)
-        scan(tracker, &whole, armed, NULL); /* may fail: it is told as a whole next time, too */
+        scan_written(tracker, &whole, armed, NULL); /* may fail: it is told as a whole next time, too */
     if (rc == 0)
         rc = scan(tracker, &whole, all, &found->dirty);
     if (rc == 0)
@@ -190,7 +197,7 @@ static int collect_own(struct tracker *tracker, const struct mapping *mapping, c
     struct run_set whole = {0}, unknown = {0}, changed = {0}, fresh = {0}, lost = {0}, kept = {0};
     int rc = -1;
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
-        runs_subtract(&whole, known, &unknown) == 0 && scan(tracker, known, fast, &changed) == 0 &&
+        runs_subtract(&whole, known, &unknown) == 0 && scan_written(tracker, known, fast, &changed) == 0 &&
         huge_note(&tracker->huge, &unknown) == 0 && scan(tracker, &unknown, exact, &fresh) == 0 &&
         runs_union(&changed, &fresh, &found->dirty) == 0 && find_lost(tracker, known, &changed, &lost) == 0 &&
         runs_subtract(known, &lost, &kept) == 0 && runs_union(&kept, &found->dirty, &found->present) == 0)
@@ -219,7 +226,7 @@ static int collect_changed(struct tracker *tracker, const struct mapping *mappin
     struct run_set whole = {0}, changed = {0}, fresh = {0}, doubtful = {0};
     int rc = -1;
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) < 0 ||
-        scan(tracker, &whole, written, &changed) < 0)
+        scan_written(tracker, &whole, written, &changed) < 0)
         goto done;
     if (mapping->content == MAPPING_CONTENT_IMAGE)
         rc = runs_copy(&changed, &found->dirty) < 0 ? -1 : runs_union(known, &changed, &found->present);
@@ -248,6 +255,37 @@ static int scan(struct tracker *tracker, const struct run_set *where, struct pag
             return -1;
     }
     return 0;
+}
+
+/*
+ * The same of a query that arms, but for the pages that are left as they are. Those are asked whether they
+ * are tracked, too: where they are not, a mark that they are armed means nothing.
+ */
+static int scan_written(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
+                        struct run_set *to)
+{
+    const struct image_run *last = where->count ? &where->runs[where->count - 1] : NULL;
+    struct run_set left = {0}, unarmed = {0}, rest = {0}, more = {0}, found = {0};
+    int rc = -1;
+    if (last && tracker->left &&
+        runs_slice(tracker->left, where->runs[0].address, last->address + last->bytes, &left) < 0)
+        return -1;
+    if (left.count == 0)
+        return scan(tracker, where, query, to);
+    if (runs_intersect(where, &left, &unarmed) == 0 && runs_subtract(where, &left, &rest) == 0 &&
+        scan(tracker, &rest, query, to ? &found : NULL) == 0) {
+        query.arm = false;
+        query.is_checked = true;
+        rc = to ? scan(tracker, &unarmed, query, &more) : 0;
+    }
+    if (rc == 0 && to)
+        rc = runs_union(&found, &more, to);
+    runs_release(&left);
+    runs_release(&unarmed);
+    runs_release(&rest);
+    runs_release(&more);
+    runs_release(&found);
+    return rc;
 }
 
 static int count_one(void *context, uint64_t start, uint64_t end)

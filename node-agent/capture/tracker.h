@@ -48,6 +48,12 @@ struct tracker_ops {
     int (*collect)(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                    struct tracker_pages *pages, struct belay_error *err);
     /*
+     * Of these pages (borrowed until the next call), collect() tells those that were written, but does not
+     * begin to track them anew: until it does, they are told each time, and writing to them costs nothing.
+     * NULL: it cannot.
+     */
+    void (*leave)(struct tracker *tracker, const struct run_set *pages);
+    /*
      * Whether everything in a range is tracked, so that collect() may be told of neighbouring mappings as
      * one. NULL: it has to be told of each.
      */

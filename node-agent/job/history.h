@@ -14,7 +14,7 @@ struct history_line {
     uint64_t line;
     const char *state; /* running, captured, protected, committed, aborted (static text) */
     uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
-    double converge_ms, drain_ms, pause_ms, total_ms;
+    double converge_ms, drain_ms, pause_ms, felt_pause_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */
 };
 

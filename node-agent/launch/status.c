@@ -79,6 +79,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->converge_ms = from->converge_ms;
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;
+        to->felt_pause_ms = from->felt_pause_ms;
         to->total_ms = from->total_ms;
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
     }

@@ -74,15 +74,27 @@ static uint64_t resumed_ns(const struct line_measure *measure, struct rank *rank
     return has_resumed(measure, rank) ? within(measure, RANK_FIELD(rank, resumed_ns)) : 0;
 }
 
+/* How long its program stood still, by its own clock: not less than what the agent knows, nor more than can
+ * be. */
+static uint64_t felt_ns(const struct line_measure *measure, struct rank *rank, uint64_t stood_ns)
+{
+    uint64_t felt = has_resumed(measure, rank) ? RANK_FIELD(rank, stood_ns) : 0;
+    bool can_be = felt <= monotonic_ns() - measure->strobe_ns;
+    return can_be && felt > stood_ns ? felt : stood_ns;
+}
+
 void measure_fill(const struct line_measure *measure, struct rank *const *ranks, uint32_t count,
                   struct history_line *entry)
 {
-    uint64_t pause_ns = 0, over_ns = measure->end_ns;
+    uint64_t pause_ns = 0, longest_ns = 0, over_ns = measure->end_ns;
     for (uint32_t i = 0; measure->stopped_ns && i < count; i++) {
         uint64_t again_ns = resumed_ns(measure, ranks[i]);
         uint64_t stood_ns = between(measure->stopped_ns[i], again_ns);
+        uint64_t felt = felt_ns(measure, ranks[i], stood_ns);
         if (stood_ns > pause_ns)
             pause_ns = stood_ns;
+        if (felt > longest_ns)
+            longest_ns = felt;
         if (again_ns > over_ns)
             over_ns = again_ns;
     }
@@ -91,5 +103,6 @@ void measure_fill(const struct line_measure *measure, struct rank *const *ranks,
     entry->converge_ms = between(measure->ordered_ns, measure->converged_ns) / 1e6;
     entry->drain_ms = measure->drain_ns / 1e6;
     entry->pause_ms = pause_ns / 1e6;
+    entry->felt_pause_ms = longest_ns / 1e6;
     entry->total_ms = between(measure->strobe_ns, over_ns) / 1e6;
 }

@@ -34,6 +34,11 @@
 #define SHARED_FILE 80u /* 1 page of the file, shared */
 #define MANY 128u       /* SCATTERED * 2 pages */
 
+#define SMALL 128u        /* another child: mappings of a page ... */
+#define SMALL_COUNT 600u  /* ... and behind them a large one */
+#define LARGE_PAGES 2048u /* 8 MiB */
+#define MOST_QUESTIONS 8u
+
 static char file_name[] = "/tmp/belay-capture-XXXXXX";
 
 static char *map(uint64_t page, uint64_t pages, int flags, int fd)
@@ -94,14 +99,14 @@ static void be_child(int ready)
         pause();
 }
 
-static pid_t start_child(void)
+static pid_t start_child(void (*be)(int ready))
 {
     int ends[2];
     char byte;
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0)
-        be_child(ends[1]);
+        be(ends[1]);
     close(ends[1]);
     assert_int_equal(read(ends[0], &byte, 1), 1);
     close(ends[0]);
@@ -175,7 +180,7 @@ static void test_every_page(void **state)
     struct image_view view;
     int fd = make_file(file_name, 3);
     close(fd);
-    pid_t pid = start_child();
+    pid_t pid = start_child(be_child);
     struct memory *memory = memory_create(pid, &upper_only, &tracker_full, -1, -1, 0, &err);
     assert_non_null(memory);
     struct capture_subject subject = {.memory = memory,
@@ -226,10 +231,63 @@ static void test_process_is_gone(void **state)
     memory_unref(memory);
 }
 
+static unsigned asked; /* how many mappings the tracker was asked for */
+
+static int count_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                         struct tracker_pages *pages, struct belay_error *err)
+{
+    asked++;
+    return tracker_full.collect(tracker, mapping, known, pages, err);
+}
+
+/* All but the large mapping, which is new. */
+static bool is_tracked(struct tracker *tracker, uint64_t start, uint64_t end)
+{
+    (void)tracker, (void)start;
+    return end <= (uintptr_t)AT(SMALL + SMALL_COUNT);
+}
+
+/* In a child: pages that the kernel does not join, and a large mapping behind them. */
+static void be_shredded(int ready)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    map(SMALL, SMALL_COUNT, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    for (uint64_t i = 0; i < SMALL_COUNT; i++) {
+        fill(SMALL + i);
+        mprotect(AT(SMALL + i), PAGE, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE);
+    }
+    map(SMALL + SMALL_COUNT, LARGE_PAGES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (write(ready, "", 1) != 1)
+        _exit(5);
+    for (;;)
+        pause();
+}
+
+static void test_many_small_mappings(void **state)
+{
+    (void)state;
+    struct belay_error err = {0};
+    struct tracker_ops ops = tracker_full;
+    ops.collect = count_collect;
+    ops.is_tracked = is_tracked;
+    pid_t pid = start_child(be_shredded);
+    struct memory *memory = memory_create(pid, &upper_only, &ops, -1, -1, 0, &err);
+    struct capture_subject subject = {.memory = memory, .program = "/usr/bin/app", .header = {.ranks = 1}};
+    struct capture *capture = capture_create(&subject);
+    assert_int_equal(capture_plan(capture, &err), 0);
+    assert_true(capture_maps(capture)->count > SMALL_COUNT);
+    assert_int_equal(capture_data_bytes(capture), SMALL_COUNT * PAGE);
+    assert_in_range(asked, 2, MOST_QUESTIONS);
+    capture_destroy(capture);
+    memory_unref(memory);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 static int parse(const char *text, struct mapping *mapping)
 {
     char line[512];
-    snprintf(line, sizeof line, "%s\n", text);
+    snprintf(line, sizeof line, "%s", text);
     static const struct layout layout = {{{0x7df000000000, LAYOUT_END}}};
     return maps_parse_line(line, "", &(struct maps_source){.layout = &layout}, mapping);
 }
@@ -280,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_page),
         cmocka_unit_test(test_process_is_gone),
+        cmocka_unit_test(test_many_small_mappings),
         cmocka_unit_test(test_maps_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

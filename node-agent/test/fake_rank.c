@@ -335,6 +335,7 @@ static void obey(const struct fake_rank_plan *plan)
     } else if (command == CONTROL_RUN && control->state == CONTROL_STATE_PARKED) {
         usleep(plan->resume_delay_ms * 1000);
         control->resumed_ns = monotonic_ns();
+        control->stood_ns = control->resumed_ns - control->parked_ns + FAKE_FELT_NS;
         control->resumed_line = control->parked_line;
         publish(CONTROL_STATE_RUNNING);
     } else if (command == CONTROL_EXIT) {

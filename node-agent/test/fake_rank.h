@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #define FAKE_MEMORY_PAGES 64
+#define FAKE_FELT_NS 2000 /* that its program stands still for a line beyond what the agent knows */
 
 struct fake_rank_plan {
     const char *rundir, *job, *program;

@@ -208,6 +208,7 @@ uint64_t checkpoint(void)
     assert_int_equal(line->captured_bytes, RANKS * FAKE_MEMORY_PAGES * 4096);
     assert_true(line->image_bytes > line->captured_bytes);
     assert_true(line->pause_ms > 0 && line->pause_ms <= line->total_ms);
+    assert_true(line->felt_pause_ms > line->pause_ms);
     uint64_t number = line->line;
     done_with(reply);
     return number;

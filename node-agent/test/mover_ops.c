@@ -285,6 +285,16 @@ static void protect(unsigned i, unsigned first, unsigned pages)
     mprotect(at(i, first), pages * PAGE, protections[pick(4)]);
 }
 
+/* Many small mappings side by side, of which some are new or moved at the next line. */
+static void shred(unsigned i, unsigned first, unsigned pages)
+{
+    for (unsigned page = 0; page + 1 < pages; page += 2)
+        mprotect(at(i, first + page), PAGE, page % 4 ? PROT_READ : PROT_NONE);
+    if (pages > 2 && pick(2))
+        mmap(at(i, first + pick(pages)), PAGE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
 static void map_over(unsigned i, unsigned first, unsigned pages)
 {
     mmap(at(i, first), pages * PAGE, PROT_READ | PROT_WRITE,
@@ -313,7 +323,7 @@ void mover_ops_do_one(void)
         return;
     }
     pick_range(&slots[i], &first, &pages);
-    switch (pick(24)) {
+    switch (pick(25)) {
     case 0:
         map_slot(i);
         break;
@@ -358,6 +368,9 @@ void mover_ops_do_one(void)
         break;
     case 17:
         lock(i, first, pages);
+        break;
+    case 18:
+        shred(i, first, pages);
         break;
     default:
         write_some(i, first, pages);

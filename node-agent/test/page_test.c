@@ -178,11 +178,13 @@ static void times_that_cannot_be(void **state)
         control->parked_ns = odd[i];
         control->drain_ns = odd[(i + 1) % 3];
         control->resumed_ns = odd[(i + 2) % 3];
+        control->stood_ns = odd[i];
         control->resumed_line = UINT64_MAX;
         measure_parked(&measure, &rank, 1);
         measure.end_ns = monotonic_ns();
         measure_fill(&measure, &rank, 1, &entry);
         assert_true(entry.pause_ms == 0 && entry.drain_ms == 0 && entry.total_ms < 60000);
+        assert_true(entry.felt_pause_ms < 60000);
         measure_release(&measure);
     }
 }

@@ -20,6 +20,7 @@
 #include "node-agent/test/steps.h"
 
 #define MEMORY_BYTES ((136ull << 20) + 3 * IMAGE_PAGE_BYTES) /* no multiple of four pages */
+#define PAGES (MEMORY_BYTES / IMAGE_PAGE_BYTES)
 #define SLACK_BYTES (4ull << 20) /* tables, and what else the process writes to */
 #define LINES 9u                 /* after so many some hot pages are tried again */
 
@@ -92,6 +93,41 @@ static void test_hot_pages_are_tried_in_parts(void **state)
     assert_in_range(tried, MEMORY_BYTES / 2 - SLACK_BYTES, MEMORY_BYTES / 2 + 2 * LINES * SLACK_BYTES);
 }
 
+static uint64_t faults_of_writing(int value)
+{
+    struct faults before, after;
+    assert_int_equal(faults_read(getpid(), &before), 0);
+    memset(at, value, MEMORY_BYTES);
+    assert_int_equal(faults_read(getpid(), &after), 0);
+    return after.minor - before.minor;
+}
+
+/* A line; returns what it has copied. */
+static uint64_t take(uint64_t line)
+{
+    struct capture *capture = steps_capture(memory, line);
+    uint64_t bytes = capture_data_bytes(capture);
+    image = steps_image(capture, image, line, false);
+    return bytes;
+}
+
+/* Writing to them after a line costs nothing, until they have cooled: then they are copied no more. */
+static void test_hot_pages_are_left_alone(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    take_in_vain(2);
+    assert_true(faults_of_writing(3) >= PAGES); /* hot from the next line on */
+    take(3);
+    assert_in_range(faults_of_writing(4), PAGES / 16, PAGES / 4);
+    assert_true(take(4) >= MEMORY_BYTES);
+    for (uint64_t line = 5; line < 5 + LINES; line++)
+        take(line);
+    assert_in_range(take(5 + LINES), 0, SLACK_BYTES);
+    assert_true(faults_of_writing(5) >= PAGES);
+}
+
 static void test_inheritance(void **state)
 {
     (void)state;
@@ -118,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_places_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hot_pages_are_tried_in_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hot_pages_are_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_inheritance, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
