@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -196,6 +197,19 @@ static const struct fd_record *other_end(const struct fd_record *record)
     return NULL;
 }
 
+/*
+ * Of the room for what is sent, sendfile(2) takes less for the same bytes than send(2) does: all that the
+ * user may have is lent for the time. Returns the room as it was.
+ */
+static int lend_room(int fd)
+{
+    int most = INT_MAX / 2, before = 0;
+    get(fd, SO_SNDBUF, &before, sizeof before);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof most))
+        set(fd, SO_SNDBUF, &most, sizeof most);
+    return before / 2; /* the kernel doubles what is asked for */
+}
+
 static bool send_all(int fd, const char *from, uint64_t bytes)
 {
     for (uint64_t at = 0; at + sizeof(uint32_t) <= bytes;) {
@@ -227,8 +241,12 @@ static void set_options(int fd, const struct socket_note *note)
 static bool fill(int fd, int writer, const struct fd_record *record)
 {
     struct socket_note note = note_of(record);
-    set_options(fd, &note);
-    return send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
+    set_options(fd, &note); /* first: messages get their senders' names if they are wanted */
+    int room = note.bytes ? lend_room(writer) : 0;
+    bool is_filled = send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
+    if (note.bytes)
+        set(writer, SO_SNDBUF, &room, sizeof room);
+    return is_filled;
 }
 
 static bool place(int fd, const struct fd_record *record, uint64_t pair)

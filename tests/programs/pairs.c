@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -23,9 +24,9 @@ struct pairs {
     struct program program;
     pid_t first;
     long step;
-    int pairs[KINDS][2], full[2], shut[2], ended, copy, watching;
+    int pairs[KINDS][2], full[2], sent[2], shut[2], ended, copy, watching;
     int reset[2]; /* a stream, packets: the other end was closed with something unread */
-    long filled;
+    long filled, sent_bytes;
 };
 
 static const int kinds[KINDS] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
@@ -35,6 +36,21 @@ static void check(const struct pairs *p, bool is_fine, const char *what)
     if (!is_fine)
         fail(&p->program, "step %ld, %s a restart: %s: %s", p->step,
              getpid() == p->first ? "before" : "after", what, strerror(errno));
+}
+
+/* As much as fits by sendfile(), which is more than what fits by write(). */
+static void begin_sent(struct pairs *p)
+{
+    static char data[1 << 20];
+    char name[32];
+    snprintf(name, sizeof name, "sent-%d", p->program.rank);
+    int file = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    check(p, write(file, data, sizeof data) == sizeof data && lseek(file, 0, SEEK_SET) == 0, name);
+    check(p, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->sent) == 0, "socketpair");
+    for (ssize_t put; (put = sendfile(p->sent[0], file, NULL, 65536)) > 0;)
+        p->sent_bytes += put;
+    check(p, errno == EAGAIN, "a pair that is full by sendfile");
+    close(file);
 }
 
 static void begin(struct pairs *p)
@@ -154,6 +170,10 @@ static void finish(struct pairs *p)
     for (ssize_t part; (part = read(p->full[1], block, sizeof block)) > 0;)
         got += part;
     check(p, got >= p->filled && errno == EAGAIN, "all that was in the full pair");
+    got = 0;
+    for (ssize_t part; (part = read(p->sent[1], block, sizeof block)) > 0;)
+        got += part;
+    check(p, got == p->sent_bytes && errno == EAGAIN, "all that was sent by sendfile");
     check(p, read(p->shut[1], block, 4) == 4 && read(p->shut[1], block, 4) == 0,
           "the end of one that is shut");
     check(p,
@@ -168,6 +188,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     program_begin(&p.program, "pairs", argc, argv);
     begin(&p);
+    begin_sent(&p);
     for (p.step = 1; p.step <= p.program.steps; p.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_pairs(&p);
