@@ -42,7 +42,9 @@ def test_more_of_files(sandbox, programs, place):
     """Twice, so that what is put back is changed and put back again. What is kept is on their file system, or not."""
     program = programs.test_program("files_more", "--steps", 120, "--seconds", 3, ranks=2)
     options = ["--undo-dir", sandbox.shared_memory] if place == "elsewhere" else []
-    recover_twice(sandbox.run(dataclasses.replace(program, outputs="data-*-0"), interval="100ms", options=options))
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*-0"), interval="100ms", options=options)
+    recover_twice(job)
+    assert "is not protected" not in job.errors
 
 
 def test_files_that_lose_their_names_before_a_line_that_fails(sandbox, programs, belay):

@@ -291,6 +291,16 @@ static uint64_t read_access_list(const struct vk_undo_place *at)
     return got > 0 ? (uint64_t)got : 0;
 }
 
+/*
+ * What could not be kept may have been removed by another rank meanwhile, which has kept it: then nothing is
+ * lost, and nothing may be said of it. Something else may have its name by now.
+ */
+static bool is_still_there(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
+{
+    struct vk_undo_facts now;
+    return vk_undo_look(at->fd, at->name, &now) == 0 && file_id_is_same(&now.id, &facts->id);
+}
+
 /* A file, a FIFO, a socket. Of the latter two another one is as good. */
 static uint64_t note_removed_file(const struct vk_undo_place *at, struct vk_undo_facts *facts)
 {
@@ -306,7 +316,8 @@ static uint64_t note_removed_file(const struct vk_undo_place *at, struct vk_undo
     if (reason == VK_UNDO_NOT_KEPT && (S_ISFIFO(facts->id.mode) || S_ISSOCK(facts->id.mode)))
         return note(at, &(struct vk_undo_note){.kind = UNDO_NODE, .id = facts->id});
     if (reason != VK_UNDO_NO_REASON) {
-        vk_undo_give_up(at->path, &facts->id, reason);
+        if (is_still_there(at, facts))
+            vk_undo_give_up(at->path, &facts->id, reason);
         return 0;
     }
     if (is_copy) /* the copy will get its time */
@@ -326,13 +337,12 @@ static uint64_t note_removed_file(const struct vk_undo_place *at, struct vk_undo
 
 static uint64_t note_removed_link(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
 {
-    struct vk_undo_facts now;
     long length = raw4(SYS_readlinkat, at->fd, at->name, vk_undo_buffer, UNDO_PATH_BYTES);
-    bool is_it = vk_undo_look(at->fd, at->name, &now) == 0 && file_id_is_same(&now.id, &facts->id);
-    if (length <= 0 || !is_it) {
+    bool is_it = is_still_there(at, facts);
+    if (is_it && length <= 0)
         vk_undo_give_up(at->path, &facts->id, VK_UNDO_NOT_KEPT);
+    if (!is_it || length <= 0)
         return 0;
-    }
     return note(at, &(struct vk_undo_note){.kind = UNDO_LINK,
                                            .id = facts->id,
                                            .data = {vk_undo_buffer},

@@ -2,7 +2,8 @@
  * files_more - more of what programs do with files; every step does all of it:
  *   writes to files after their names were removed, moves folders with what is in them, makes and removes
  * named pipes and sockets, changes permissions and times and looks at them one step later, writes to a file
- * that it has mapped, privately or shared and writable later only; makes calls that fail; holds a lock
+ * that it has mapped, privately or shared and writable later only; makes calls that fail; holds a lock;
+ * removes files that all ranks remove at the same time
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +29,7 @@
 #define NAME_BYTES 96
 #define HELD 4 /* files that are open at a time after their removal */
 #define PAGE 4096
+#define COMMON 30 /* files that all ranks remove */
 
 struct files {
     struct program program;
@@ -248,6 +250,47 @@ static void begin(struct files *f)
     check(f, fcntl(f->locked, F_SETLK, &lock) == 0, "a lock");
 }
 
+static int open_common(const struct files *f, int number, int flags)
+{
+    char path[NAME_BYTES];
+    snprintf(path, sizeof path, "common-%d", number);
+    int fd = open(path, flags, 0600);
+    check(f, fd >= 0, path);
+    return fd;
+}
+
+static void remove_common(const struct files *f)
+{
+    char path[NAME_BYTES];
+    for (int i = 0; i < COMMON; i++) {
+        snprintf(path, sizeof path, "common-%d", i);
+        check(f, unlink(path) == 0 || errno == ENOENT, path);
+    }
+}
+
+/* They hold the last step's number, before one rank writes this step's to them, and none is there after it.
+ */
+static void step_common(struct files *f)
+{
+    bool is_writer = f->program.rank == 0;
+    long held;
+    for (int i = 0; is_writer && f->step > 1 && i < COMMON; i++) {
+        int fd = open_common(f, i, O_RDWR);
+        check(f, read(fd, &held, sizeof held) == sizeof held && held == f->step - 1,
+              "what a common file holds");
+        check(f, pwrite(fd, &f->step, sizeof f->step, 0) == sizeof f->step, "writing to a common file");
+        close(fd);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    remove_common(f);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; is_writer && i < COMMON; i++) {
+        int fd = open_common(f, i, O_WRONLY | O_CREAT | O_EXCL);
+        check(f, write(fd, &f->step, sizeof f->step) == sizeof f->step, "a common file");
+        close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct files f = {.program = {.steps = 100}, .first = getpid()};
@@ -264,6 +307,7 @@ int main(int argc, char **argv)
         step_ways(&f);
         step_failures(&f);
         step_lock(&f);
+        step_common(&f);
         program_step(&f.program, f.step);
     }
     program_end(&f.program);
