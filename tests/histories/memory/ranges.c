@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define RANGES_MAX 20000
 
@@ -12,7 +13,7 @@ static struct range {
 } ranges[RANGES_MAX];
 static int count;
 
-void ranges_read(void)
+static void read_once(void)
 {
     char line[512], r, w, x;
     FILE *file = fopen("/proc/self/maps", "re");
@@ -27,6 +28,16 @@ void ranges_read(void)
     }
     if (file)
         fclose(file);
+}
+
+/* A restart while it was being read: some lines are of one process, others of the next one. */
+void ranges_read(void)
+{
+    pid_t before;
+    do {
+        before = getpid();
+        read_once();
+    } while (getpid() != before);
 }
 
 int ranges_protection(const void *at)
