@@ -116,6 +116,14 @@ static sigset_t some_set(void)
     return set;
 }
 
+/* Perhaps twice, for the process and for the thread: a handler that the first of them resets has to stay. */
+static bool is_pending(int number)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, number) == 1;
+}
+
 static struct sigaction some_action(int number)
 {
     struct sigaction action = {.sa_mask = some_set()};
@@ -126,7 +134,7 @@ static struct sigaction some_action(int number)
         action.sa_handler = handle;
     action.sa_flags = (has_info ? SA_SIGINFO : 0) | (chance(40) ? SA_RESTART : 0) |
                       (chance(30) ? SA_NODEFER : 0) | (chance(40) ? SA_ONSTACK : 0);
-    if (number < SIGRTMIN && chance(25) && choice_has("signals", "reset"))
+    if (number < SIGRTMIN && chance(25) && choice_has("signals", "reset") && !is_pending(number))
         action.sa_flags |= (int)SA_RESETHAND;
     return action;
 }
@@ -217,10 +225,8 @@ static void act_mask(void)
 static bool is_pending_once(int number)
 {
     struct sigaction action;
-    sigset_t pending;
-    sigpending(&pending);
     sigaction(number, NULL, &action);
-    return sigismember(&pending, number) == 1 && action.sa_flags & (int)SA_RESETHAND;
+    return is_pending(number) && action.sa_flags & (int)SA_RESETHAND;
 }
 
 static void send(int number, size_t way, int value)
