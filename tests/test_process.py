@@ -135,7 +135,8 @@ def test_pipes(sandbox, programs):
     """What they hold, in the pieces in which it is read, by each of their descriptors; twice, as above."""
     job = sandbox.run(programs.test_program("pipes", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
     recover_twice(job)
-    assert "is not restored" not in job.errors and "lines do not keep" not in job.errors
+    for wrong in ("is not restored", "lines do not keep", "O_DIRECT"): # of a pipe it is no matter
+        assert wrong not in job.errors
 
 
 def test_arguments_of_32_bits(sandbox, programs):

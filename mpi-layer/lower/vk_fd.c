@@ -399,7 +399,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_socketpair:
         return add_sockets(raw4(nr, a, b, c, d), (const int *)d);
     case SYS_fcntl:
-        if (b == F_SETFL && (c & O_DIRECT))
+        if (b == F_SETFL && (c & O_DIRECT) && raw3(SYS_fcntl, a, F_GETPIPE_SZ, 0) < 0) /* packets of a pipe */
             vk_note_unseen(CONTROL_UNSEEN_DIRECT);
         if (b == F_SETOWN || b == F_SETOWN_EX || b == F_SETSIG)
             set_has_owner(a);
