@@ -1,7 +1,7 @@
 """What processes do between calls of MPI, in orders that seeds choose, goes on after kills as if nothing had happened.
 
 Each history of tests/histories runs natively and with a kill between two of its steps, and must observe the same. (Kills
-at any moment: `make campaign-histories`.) A campaign as long as some seeds differ: tests/histories/README.md names them. A seed that fails here is
+at any moment: `make campaign-histories`.) A seed that fails here is
 run again by `tests/histories/run --first SEED --count 1`, and reduced by `tests/histories/reduce SEED`.
 """
 
@@ -20,7 +20,6 @@ SEEDS = 100
 SEEDS_OF_A_TEST = 10
 
 
-@pytest.mark.campaign
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_OF_A_TEST))
 def test_histories_are_the_same(sandbox, programs, first):
