@@ -24,6 +24,7 @@
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
 #define LAYER_LAYOUT_VERSION 22
+#define VK_FORMER_PIDS 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -303,8 +304,9 @@ struct vk {
     char exe[4096]; /* what /proc/self/exe is for the application */
     char cwd[4096]; /* at parking */
     struct file_id cwd_id;
-    uint32_t held_cwd;           /* ... if no path leads there: in the parcel, as in struct fd_record */
-    uint32_t noted_pid;          /* of the process, at parking */
+    uint32_t held_cwd;  /* ... if no path leads there: in the parcel, as in struct fd_record */
+    uint32_t noted_pid; /* of the process, at parking */
+    uint32_t former_pid_count, former_pids[VK_FORMER_PIDS]; /* of the process, before restarts */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
     char stand_ins[4096];        /* the folder of our libraries that stand in for MPI's */
     /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */

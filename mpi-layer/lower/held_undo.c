@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,19 +33,43 @@ static bool is_held(const struct file_id *id)
     return false;
 }
 
-/* One of the descriptors by which the file can be written, and that does not append; -1: there is none. */
+static int opened_again = -1;
+
+static void close_again(void)
+{
+    if (opened_again >= 0)
+        close(opened_again);
+    opened_again = -1;
+}
+
+/* What the program had open for reading, it may have opened for writing, by way of /proc, after the line. */
+static int open_again(int fd)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    opened_again = open(path, O_WRONLY | O_CLOEXEC);
+    return opened_again;
+}
+
+/*
+ * One of the descriptors by which the file can be written, and that does not append, or a new one, to be
+ * closed by close_again(); -1: there is none.
+ */
 static int writer_of(const struct file_id *id)
 {
     struct file_id found;
+    int reader = -1;
     for (size_t i = 1; i < files.count; i++) {
         int flags = fcntl(files.fds[i], F_GETFL);
-        if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & O_PATH) ||
-            file_id_at(files.fds[i], "", &found) || !file_id_is_same(&found, id))
+        if (flags < 0 || file_id_at(files.fds[i], "", &found) || !file_id_is_same(&found, id))
+            continue;
+        reader = files.fds[i];
+        if ((flags & O_ACCMODE) == O_RDONLY || (flags & O_PATH))
             continue;
         fcntl(files.fds[i], F_SETFL, flags & ~(O_APPEND | O_DIRECT));
         return files.fds[i];
     }
-    return -1;
+    return reader < 0 ? -1 : open_again(reader);
 }
 
 static bool put_zeros(int fd, uint64_t from, uint64_t to)
@@ -87,8 +112,10 @@ static bool undo(const struct vk_held_entry *entry, const char *data)
 {
     static struct file_id last; /* entries of a file follow one another */
     static int writer = -1;
-    if (writer < 0 || !file_id_is_same(&entry->id, &last))
+    if (writer < 0 || !file_id_is_same(&entry->id, &last)) {
+        close_again();
         writer = writer_of(&entry->id);
+    }
     last = entry->id;
     if (writer < 0)
         return entry->kind == UNDO_ATTRIBUTES || !is_held(&entry->id);
@@ -153,6 +180,7 @@ static bool undo_all(const char *bytes, size_t count)
             is_done = undo(&entry, at + sizeof entry) && is_done;
     }
     free(list);
+    close_again();
     return is_done;
 }
 

@@ -430,6 +430,7 @@ static void restart_program(struct belay_error *err)
     if (restore_open(&restore, rank.image_fd, err) ||
         restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
         return;
+    vk_pid_leave(VK->pid);
     VK->pid = VK->rank_pid = (uint32_t)getpid();
     clock_restore();
     if (shares_restore_begin(&rank, err) || reopen_begin(rank.undo_fd, rank.restore_line, err) ||

@@ -241,11 +241,11 @@ static void set_options(int fd, const struct socket_note *note)
 static bool fill(int fd, int writer, const struct fd_record *record)
 {
     struct socket_note note = note_of(record);
+    set_options(fd, &note); /* first: messages get their senders' names if they are wanted */
     int room = note.bytes ? lend_room(writer) : 0;
     bool is_filled = send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
     if (note.bytes)
         set(writer, SO_SNDBUF, &room, sizeof room);
-    set_options(fd, &note);
     return is_filled;
 }
 

@@ -91,6 +91,7 @@ static void become_child(uint64_t *mask)
             t->life = THREAD_FREE;
     VK->live_threads = 1;
     VK->threads_lock = 0;
+    VK->former_pid_count = 0;
     vk_timers_forget();
     vk_signals_become_child(mask);
     vk_lock_forget();

@@ -276,6 +276,12 @@ struct thread *vk_thread_by_vtid(uint32_t vtid);
 uint32_t vk_thread_new_vtid(uint32_t tid);
 long vk_gettid(void);
 long vk_tgkill(long pid, long tid, long signal);
+/*
+ * A restart may come between getpid(2) and tgkill(2), which raise(3) and pthread_cancel(3) call one behind
+ * the other. The process has another id from now on: the one that is meant by an id and a thread's.
+ */
+void vk_pid_leave(uint32_t pid);
+long vk_pid_of(long pid, long tid);
 /* The kernel's id of a thread named by the one that the application knows; others are left alone. */
 long vk_kernel_tid(long vtid);
 /* Code that is at the same address after a restart: a parked frame may return to it. */

@@ -189,6 +189,7 @@ static long on_thread(long nr, long a, long b, long c, long d)
     case SYS_getpriority:
         return raw3(nr, a, a == 0 /* PRIO_PROCESS */ ? vk_kernel_tid(b) : b, c);
     case SYS_rt_tgsigqueueinfo:
+        a = vk_pid_of(a, b);
         return raw4(nr, a, a == (long)VK->pid ? vk_kernel_tid(b) : b, c, d);
     default:
         return raw4(nr, vk_kernel_tid(a), b, c, d);

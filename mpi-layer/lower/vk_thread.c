@@ -97,8 +97,23 @@ long vk_kernel_tid(long vtid)
     return thread ? (long)thread->tid : vtid;
 }
 
+void vk_pid_leave(uint32_t pid)
+{
+    uint32_t last = VK->former_pid_count < VK_FORMER_PIDS ? VK->former_pid_count++ : VK_FORMER_PIDS - 1;
+    VK->former_pids[last] = pid;
+}
+
+long vk_pid_of(long pid, long tid)
+{
+    for (uint32_t i = 0; i < VK->former_pid_count; i++)
+        if (pid == (long)VK->former_pids[i] && vk_is_own_process() && vk_thread_by_vtid((uint32_t)tid))
+            return (long)VK->pid;
+    return pid;
+}
+
 long vk_tgkill(long pid, long tid, long signal)
 {
+    pid = vk_pid_of(pid, tid);
     bool is_own = pid == (long)VK->pid;
     tid = is_own ? vk_kernel_tid(tid) : tid;
     return signal == CONTROL_SIGNAL && is_own ? vk_signals_send(pid, tid)

@@ -1,12 +1,12 @@
 /*
  * files_held - files that stay open while no path leads to them any more, or another one: in every step it
  * writes to them, reads them, and looks at what they are. scratch    without a name from the beginning, as
- * Fortran's are, --value MiB (default 2), open twice, copied linked     opened by a name that is removed;
- * another one stays replaced   its name was removed and given to another file moved      renamed while open,
- * and its folder as well forbidden  read-only by its permissions, open to be written; later with none at all,
- * in such a folder unnamed    O_TMPFILE, given a name in the middle memory     memfd, sealed against
- * shrinking, mapped twice folders    read to the middle; removed; a working directory that is removed own
- * /proc/self and its like; flags and settings of descriptors
+ * Fortran's are, --value MiB (default 2), open twice, copied; one that is open to be read only linked opened
+ * by a name that is removed; another one stays replaced   its name was removed and given to another file
+ * moved      renamed while open, and its folder as well forbidden  read-only by its permissions, open to be
+ * written; later with none at all, in such a folder unnamed    O_TMPFILE, given a name in the middle memory
+ * memfd, sealed against shrinking, mapped twice folders    read to the middle; removed; a working directory
+ * that is removed own /proc/self and its like; flags and settings of descriptors
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ struct held {
     struct program program;
     pid_t first;
     long step;
-    int scratch, again, copy, appended;
+    int scratch, again, copy, appended, reader;
     int linked, replaced, moved, forbidden, hidden, unnamed, memory;
     volatile char *views[2];
     int listed, removed, place, link;
@@ -126,6 +126,19 @@ static void begin_scratch(struct held *h)
         memset(block, (int)(at / PAGE), sizeof block);
         check(h, pwrite(h->scratch, block, sizeof block, at) == sizeof block, "filling");
     }
+    int writer = make(h, "reader", O_RDWR, 0600);
+    check(h, unlink(name(h, "reader")) == 0 && pwrite(writer, block, sizeof block, 0) == sizeof block,
+          "unlink");
+    h->reader = open_again(h, writer, O_RDONLY);
+    close(writer);
+}
+
+/* What stays open may only be read: each step opens it again to write. */
+static void step_reader(struct held *h)
+{
+    int writer = open_again(h, h->reader, O_RDWR);
+    update(h, writer, PAGE);
+    close(writer);
 }
 
 static void step_scratch(struct held *h)
@@ -354,6 +367,7 @@ int main(int argc, char **argv)
     for (h.step = 1; h.step <= h.program.steps; h.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_scratch(&h);
+        step_reader(&h);
         step_names(&h);
         step_forbidden(&h);
         step_unnamed(&h);

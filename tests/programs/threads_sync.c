@@ -41,7 +41,7 @@ struct team {
     pthread_rwlock_t lock;
     pthread_key_t key;
     pthread_t threads[TEAM];
-    pid_t tids[TEAM];
+    pid_t tids[TEAM], first_pid;
     atomic_int signals;
     uint64_t shared;
     long sum;
@@ -83,6 +83,7 @@ static void start_team(void)
     pthread_barrier_init(&team.barrier, NULL, TEAM + 1);
     pthread_rwlock_init(&team.lock, NULL);
     pthread_key_create(&team.key, free);
+    team.first_pid = getpid();
     for (long i = 0; i < TEAM; i++)
         expect(pthread_create(&team.threads[i], NULL, work_in_team, (void *)i) == 0, "no thread");
 }
@@ -100,6 +101,8 @@ static void step_of_team(long step)
     while (team.signals == signals)
         sched_yield();
     expect(tgkill(getpid(), team.tids[victim], 0) == 0, "tgkill");
+    /* As if the restart had come between getpid() and tgkill(), in raise() for one. */
+    expect(tgkill(team.first_pid, team.tids[victim], 0) == 0, "tgkill with an id of before a restart");
     expect(pthread_getaffinity_np(team.threads[victim], sizeof cpus, &cpus) == 0, "pthread_getaffinity_np");
     expect(pthread_setaffinity_np(team.threads[victim], sizeof cpus, &cpus) == 0, "pthread_setaffinity_np");
     expect(pthread_getcpuclockid(team.threads[victim], &clock) == 0 && clock_gettime(clock, &before) == 0 &&

@@ -301,10 +301,11 @@ static const struct operation operations[] = {
     {NULL, 0, NULL},
 };
 
-/* O_NOFOLLOW is about how a file was opened; a restart opens it another way. */
+/* These are about how a file was opened; a restart opens it another way, also one that has got a name since.
+ */
 static unsigned flags_of(const struct descriptor *d)
 {
-    return (unsigned)fcntl(d->number, F_GETFL) & ~(unsigned)O_NOFOLLOW;
+    return (unsigned)fcntl(d->number, F_GETFL) & ~(unsigned)(O_NOFOLLOW | O_TMPFILE);
 }
 
 /* Which descriptors share an open file description shows when one of them moves; which share a file, by its

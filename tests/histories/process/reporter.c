@@ -20,7 +20,7 @@ static void report_descriptors(void)
         struct stat stat;
         if (fcntl(fd, F_GETFD) >= 0 && fstat(fd, &stat) == 0)
             printf(" %d:%o:%x", fd, stat.st_mode & S_IFMT,
-                   (unsigned)fcntl(fd, F_GETFL) & ~(unsigned)O_NOFOLLOW);
+                   (unsigned)fcntl(fd, F_GETFL) & ~(unsigned)(O_NOFOLLOW | O_TMPFILE));
     }
 }
 
