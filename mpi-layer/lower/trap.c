@@ -241,6 +241,8 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
         result = vk_file_syscall(nr, (long[6]){fd, data, count, offset, 0, 0});
     if (is_blocking_signals)
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+    if (is_stream && !is_done)
+        is_done = vk_stream_is_ended(&result);
     return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
 }
 

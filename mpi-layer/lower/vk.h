@@ -199,10 +199,22 @@ uint64_t vk_signals_leave(void);
 long vk_signals_send(long pid, long tid);
 void vk_signals_forward(const void *sigsys_info);
 bool vk_signals_are_foreign(const void *info);
+/* By which signal that of a siginfo_t is to be sent: one of ours, which is the application's, is marked. */
+int vk_signals_mark(void *info);
 /* What is to come of one: the signal, if it has a handler, which is to be called now; 0: nothing. */
 int vk_signals_deliver(void *info, void *ucontext);
-/* The wrapper of handlers asks which one to call; what the signal has met is told to vk_cut.c. */
+/* The wrapper of handlers asks which to call (0: none now); what the signal has met is told to vk_cut.c. */
 uint64_t vk_handler_begins(int signal, void *info, void *ucontext, uint32_t was_in_vk);
+/* Tell the kernel an action of the application again. */
+void vk_signals_renew(int signal);
+/*
+ * A signal has met the virtual kernel (vk_postponed.c): true if it is to come again when the thread has left
+ * that / let all such come again: all signals are blocked then, *mask is what was before / ... where they
+ * are blocked already.
+ */
+bool vk_postpone(int signal, const void *info, const void *ucontext);
+void vk_postponed_send(uint64_t *mask);
+void vk_postponed_send_blocked(void);
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
 extern uint64_t vk_start_address; /* of __vdso_belay_start */
 

@@ -52,8 +52,10 @@ static struct vk_action kernel_action(const struct vk_action *action)
 {
     struct vk_action k = *action;
     k.mask &= ~VK_OWN_SIGNALS;
-    if (is_handler(k.handler))
+    if (is_handler(k.handler)) {
         k.handler = vk_wrap_address;
+        k.flags |= SA_SIGINFO; /* else the kernel gives none */
+    }
     if (is_handler(k.handler) && (k.flags & SA_ONSTACK) && vk_is_rank())
         k.mask |= VK_SIGNAL_BIT(CONTROL_SIGNAL);
     return k;
@@ -63,6 +65,11 @@ static long set_action(long signal, const struct vk_action *action)
 {
     struct vk_action k = kernel_action(action);
     return raw4(SYS_rt_sigaction, signal, &k, 0, 8);
+}
+
+void vk_signals_renew(int signal)
+{
+    set_action(signal, &VK->actions[signal]);
 }
 
 static void record_action(long signal, const struct vk_action *action)
@@ -274,6 +281,15 @@ long vk_signals_send(long pid, long tid)
     return raw4(SYS_rt_tgsigqueueinfo, pid, tid, CONTROL_SIGNAL, info);
 }
 
+int vk_signals_mark(void *info)
+{
+    int *words = info, signal = words[INFO_SIGNAL];
+    if (!is_own(signal))
+        return signal;
+    words[INFO_ERRNO] = MARK | signal;
+    return CONTROL_SIGNAL;
+}
+
 static void end_by(int signal)
 {
     const struct vk_action end = {.handler = (uint64_t)SIG_DFL};
@@ -338,8 +354,8 @@ static void reset_action(int signal)
 }
 
 /*
- * The handler may leave the virtual kernel's frames behind by a jump. That is seen by the stack
- * (vk_thread.c). The kernel's own word on the alternate stack is not to be had while a stack with
+ * A handler that is not postponed may leave the virtual kernel's frames behind by a jump. That is seen by the
+ * stack (vk_thread.c). The kernel's own word on the alternate stack is not to be had while a stack with
  * SS_AUTODISARM is in use.
  */
 static void note_frame(struct thread *self, const ucontext_t *context)
@@ -365,6 +381,8 @@ uint64_t vk_handler_begins(int signal, void *info, void *context, uint32_t was_i
 {
     struct thread *self = thread_self();
     struct vk_action action = VK->actions[signal];
+    if (was_in_vk && vk_postpone(signal, info, context))
+        return 0;
     self->hidden_mask |= action.mask & VK_OWN_SIGNALS;
     if (is_own(signal))
         set_mask_inside(&action, signal, context);
