@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/util/array.h"
+#include "node-agent/capture/reach.h"
 
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
@@ -24,6 +25,7 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
 static void classify(struct mapping *mapping, bool has_file, const struct stat *st);
 static void classify_shared(struct mapping *mapping, bool has_file, const char *path);
 static int add(struct maps *maps, struct mapping *mapping);
+static int add_behind(pid_t pid, struct maps *maps);
 
 int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err)
 {
@@ -46,7 +48,7 @@ int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, st
         if (rc == 1 && read.count > 0 && mapping.region.start < read.mappings[read.count - 1].region.end)
             free(mapping.path); /* it was changed while it was read: the process runs */
         else if (rc == 1)
-            rc = add(&read, &mapping);
+            rc = add(&read, &mapping) < 0 ? -1 : add_behind(pid, &read);
     }
     if (rc < 0)
         belay_error_errno(err, "cannot parse %s", name);
@@ -227,5 +229,27 @@ static int add(struct maps *maps, struct mapping *mapping)
         return -1;
     }
     maps->mappings[maps->count++] = *mapping;
+    return 0;
+}
+
+/* What the file of the last mapping does not reach, if a restart will not find the file, is one by itself. */
+static int add_behind(pid_t pid, struct maps *maps)
+{
+    struct mapping *last = &maps->mappings[maps->count - 1], behind = *last;
+    struct image_region *region = &last->region;
+    if (last->content != MAPPING_CONTENT_ALL || !(region->prot & PROT_READ))
+        return 0;
+    uint64_t reach = reach_of(pid, region->start, region->end);
+    if (reach == region->end)
+        return 0;
+    behind.region.kind = IMAGE_REGION_BEHIND;
+    behind.region.start = reach;
+    behind.content = MAPPING_CONTENT_NONE;
+    behind.path = NULL;
+    region->end = reach;
+    if (reach > region->start)
+        return add(maps, &behind);
+    free(last->path);
+    *last = behind;
     return 0;
 }
