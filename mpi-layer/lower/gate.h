@@ -67,6 +67,7 @@ struct wait {
     int64_t message_done; /* bytes of a message that was sent in part */
     uint64_t part[2];     /* struct iovec */
     uint64_t message[7];  /* struct msghdr */
+    uint64_t hidden_mask; /* the thread's, before a call that changes it */
 };
 
 /* Pending signals, siginfo_t as the kernel has it, in their order. */
@@ -134,7 +135,7 @@ struct thread {
     uint64_t vfork_mask;
     uint32_t vfork_pid;
     /* Signals that have met the virtual kernel, siginfo_t as the kernel has it: they come again behind it. */
-    uint32_t postponed_count;
+    uint32_t postponed_count, postponed_above; /* above: the last ones that came on top of the next one */
     uint8_t postponed[POSTPONED_MAX][128];
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */

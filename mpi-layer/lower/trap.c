@@ -271,6 +271,11 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
             return wait;
         return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
                                      TRAP_NEXT_RETURN};
+    case SYS_tgkill:
+        if (args[2] == CONTROL_SIGNAL)
+            return (struct trap_verdict){vk_tgkill(args[0], args[1], args[2]), TRAP_NEXT_RETURN};
+        return wait;
+    case SYS_rt_sigprocmask:
     case SYS_ppoll:
     case SYS_pselect6:
     case SYS_epoll_pwait:

@@ -168,9 +168,14 @@ static inline void vk_note_unseen(uint32_t how)
 
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
-long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);
-/* The same in a trap: `mask` is what the thread goes on with. */
+/* rt_sigprocmask in a trap: `mask` is what the thread goes on with. */
 long vk_sigprocmask_in_trap(uint64_t *mask, long how, const uint64_t *set, uint64_t *old, long set_bytes);
+/*
+ * The same as a wait: what is pending comes at the call itself, which must not be inside the virtual kernel,
+ * or it would come in another order. Before the call, and with its result.
+ */
+void vk_sigprocmask_begins(struct wait *wait);
+void vk_sigprocmask_ended(const struct wait *wait, long result);
 /* In a trap more is blocked than the application's `mask`: what it asks for is within that. */
 long vk_sigpending(uint64_t mask, uint64_t *set, long set_bytes);
 /* The kernel's mask, of all signals but SIGSYS, whatever the application believes; the one before. */
@@ -288,6 +293,7 @@ struct thread *vk_thread_by_vtid(uint32_t vtid);
 uint32_t vk_thread_new_vtid(uint32_t tid);
 long vk_gettid(void);
 long vk_tgkill(long pid, long tid, long signal);
+long vk_tgkill_tid(long pid, long tid); /* the kernel's id, for that call */
 /* The kernel's id of a thread named by the one that the application knows; others are left alone. */
 long vk_kernel_tid(long vtid);
 /* Code that is at the same address after a restart: a parked frame may return to it. */

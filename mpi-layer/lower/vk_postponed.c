@@ -1,11 +1,13 @@
 /*
  * vk_postponed.c - signals of the application that come while a thread is in the virtual kernel.
  *
- * A handler may jump away and never come back: out of raise(), which is a call of ours, or out of any other
- * one when a timer runs out. What it left behind would be held for ever: the thread would count as inside,
- * so that no line could be made, and a lock might be held. So no handler runs on top of the virtual kernel:
- * its signal is noted, and sent again with the same siginfo_t where the thread has left it, in the page of
- * code (vdso.S).
+ * A handler may jump away and never come back, out of any call of ours, when a timer runs out. What it left
+ * behind would be held for ever: the thread would count as inside, so that no line could be made, and a lock
+ * might be held. So no handler runs on top of the virtual kernel: its signal is noted, and sent again with
+ * the same siginfo_t where the thread has left it, in the page of code (vdso.S).
+ *
+ * Calls at which signals come by themselves, and several in the kernel's order, are made in that page in the
+ * first place: tgkill, as raise() makes it, and rt_sigprocmask (vk_wait.c).
  *
  * Not postponed are faults, which would come again at once, and what has met a call that the kernel restarts
  * behind the handler, which might wait for ever.
@@ -38,12 +40,26 @@ static bool is_restarted(const ucontext_t *context)
     return g[REG_RIP] + VK_SYSCALL_BYTES == g[REG_RCX];
 }
 
+/*
+ * The kernel makes the frames of several signals one on top of the other, and the last one comes here first:
+ * what is below comes in front of it.
+ */
+static void insert(struct thread *self, const void *info)
+{
+    uint32_t at = self->postponed_count - self->postponed_above;
+    for (uint32_t i = self->postponed_count++; i > at; i--)
+        copy(self->postponed[i], self->postponed[i - 1]);
+    copy(self->postponed[at], info);
+}
+
 bool vk_postpone(int signal, const void *info, const void *context)
 {
+    const greg_t *g = ((const ucontext_t *)context)->uc_mcontext.gregs;
     struct thread *self = thread_self();
     if (self->postponed_count == POSTPONED_MAX || is_fault(signal, info) || is_restarted(context))
         return false;
-    copy(self->postponed[self->postponed_count++], info);
+    insert(self, info);
+    self->postponed_above = g[REG_RIP] == (greg_t)vk_wrap_address ? self->postponed_above + 1 : 0;
     self->pending |= THREAD_PENDING_HANDLERS;
     if (VK->actions[signal].flags & SA_RESETHAND) /* the kernel has forgotten it */
         vk_signals_renew(signal);
@@ -69,7 +85,7 @@ void vk_postponed_send_blocked(void)
     struct thread *self = thread_self();
     for (uint32_t i = 0; i < self->postponed_count; i++)
         send(self->postponed[i]);
-    self->postponed_count = 0;
+    self->postponed_count = self->postponed_above = 0;
     self->pending &= ~(uint32_t)THREAD_PENDING_HANDLERS;
 }
 

@@ -164,26 +164,31 @@ static uint64_t changed(uint64_t mask, long how, uint64_t set)
     return how == SIG_BLOCK ? mask | set : how == SIG_UNBLOCK ? mask & ~set : set;
 }
 
-long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes)
+void vk_sigprocmask_begins(struct wait *wait)
 {
     const struct thread *self = thread_self();
-    uint64_t own = vk_own_signals(), asked = set ? *set & own : 0, wanted, before = 0;
+    const uint64_t *set = (const uint64_t *)wait->call[1];
+    uint64_t own = vk_own_signals(), asked = set ? *set & own : 0;
+    long how = wait->call[0];
     bool is_hiding = asked || self->hidden_mask || self->vfork_mask;
     uint64_t *hidden = is_hiding ? hidden_mask() : NULL;
+    wait->hidden_mask = hidden ? *hidden : 0;
+    wait->has_end = hidden || wait->call[2];
     if (set && how != SIG_UNBLOCK) {
-        wanted = *set & ~own;
-        set = &wanted;
+        wait->mask = *set & ~own;
+        wait->call[1] = (long)&wait->mask;
     }
-    if (hidden)
-        before = *hidden;
     if (hidden && set) /* first: a signal may come with the kernel's answer */
-        *hidden = changed(before, how, asked);
-    long result = raw4(SYS_rt_sigprocmask, how, set, old, set_bytes);
-    if (hidden && result < 0)
-        *hidden = before;
+        *hidden = changed(wait->hidden_mask, how, asked);
+}
+
+void vk_sigprocmask_ended(const struct wait *wait, long result)
+{
+    uint64_t own = vk_own_signals(), *old = (uint64_t *)wait->call[2];
+    if (result < 0 && wait->has_end && *hidden_mask() != wait->hidden_mask)
+        *hidden_mask() = wait->hidden_mask;
     if (result == 0 && old) /* in our own handlers they are blocked */
-        *old = (*old & ~own) | (before & own);
-    return result;
+        *old = (*old & ~own) | (wait->hidden_mask & own);
 }
 
 long vk_sigprocmask_in_trap(uint64_t *mask, long how, const uint64_t *set, uint64_t *old, long set_bytes)

@@ -97,10 +97,15 @@ long vk_kernel_tid(long vtid)
     return thread ? (long)thread->tid : vtid;
 }
 
+long vk_tgkill_tid(long pid, long tid)
+{
+    return pid == (long)VK->pid ? vk_kernel_tid(tid) : tid;
+}
+
 long vk_tgkill(long pid, long tid, long signal)
 {
     bool is_own = pid == (long)VK->pid;
-    tid = is_own ? vk_kernel_tid(tid) : tid;
+    tid = vk_tgkill_tid(pid, tid);
     return signal == CONTROL_SIGNAL && is_own ? vk_signals_send(pid, tid)
                                               : raw3(SYS_tgkill, pid, tid, signal);
 }
