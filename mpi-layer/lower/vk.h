@@ -296,6 +296,9 @@ long vk_tgkill(long pid, long tid, long signal);
 long vk_tgkill_tid(long pid, long tid); /* the kernel's id, for that call */
 /* The kernel's id of a thread named by the one that the application knows; others are left alone. */
 long vk_kernel_tid(long vtid);
+/* Is it a path below /proc by such an id (vk_task.c)? Then the one by the kernel's is in `to`. */
+#define VK_TASK_PATH_BYTES 128
+bool vk_task_path(const char *path, char to[]);
 /* Code that is at the same address after a restart: a parked frame may return to it. */
 bool vk_is_saved_code(uint64_t rip);
 /* Mark the robust mutexes of an ending thread, as the kernel would (which knows another id). */
