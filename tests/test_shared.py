@@ -53,6 +53,11 @@ def test_files_without_a_name(sandbox, programs, mode):
                                                     ranks=2), interval="100ms"))
 
 
+def test_mappings_of_files_without_a_name(sandbox, programs):
+    """What lies behind a file's end cannot be read; two mappings of one file, closed or not, are one memory."""
+    recover_often(sandbox.run(programs.test_program("mapped", "--steps", 60, "--seconds", 3, ranks=2), interval="100ms"))
+
+
 def test_synchronisation(sandbox, programs):
     """Mutexes, semaphores, messages and locks are held and wait as they did at the line."""
     program = programs.test_program("shm_sync", "--steps", 80, "--seconds", 3, ranks=3)

@@ -68,6 +68,11 @@ def test_handlers(sandbox, programs):
                           interval="200ms"))
 
 
+def test_jumps_out_of_handlers(sandbox, programs):
+    """Out of raise() and other calls that are served: a line finds the thread far below its old stack."""
+    run_and_recover(sandbox, programs.test_program("jumps", "--steps", 30, ranks=2), interval="100ms", seconds=2)
+
+
 def test_dispositions(sandbox, programs):
     """All flags of actions, full sets, alternate stacks, jumps, and what children inherit."""
     run_and_recover(sandbox, programs.test_program("time_dispositions", "--steps", 16, ranks=2), interval="70ms")

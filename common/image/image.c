@@ -294,7 +294,7 @@ static int check_regions(const struct image_view *view, struct belay_error *err)
         const struct image_region *region = &view->regions[i];
         bool is_sound = region->start >= end && is_mappable(region->start, region->end) &&
                         (region->start | region->end) % IMAGE_PAGE_BYTES == 0 &&
-                        region->kind > IMAGE_REGION_NONE && region->kind <= IMAGE_REGION_SEGMENT &&
+                        region->kind > IMAGE_REGION_NONE && region->kind <= IMAGE_REGION_BEHIND &&
                         region->path < view->header->strings_bytes;
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: region %llu", (unsigned long long)i);

@@ -31,7 +31,7 @@
 #include "common/util/error.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 4u
+#define IMAGE_VERSION 5u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
 #define IMAGE_DATA_BASE (4ull << 30) /* of page data in a whole image; its tables end before */
@@ -43,6 +43,7 @@ enum image_region_kind {
     IMAGE_REGION_SHARED = 3,      /* shared, of what has no name; see shared.h for the content */
     IMAGE_REGION_SHARED_FILE = 4, /* shared mapping of the file at `path`: no content in the image */
     IMAGE_REGION_SEGMENT = 5,     /* shared, an attached segment of System V; as SHARED */
+    IMAGE_REGION_BEHIND = 6,      /* private, behind the end of a file without a name: cannot be read */
 };
 
 struct image_region {

@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 22
+#define LAYER_LAYOUT_VERSION 23
 #define VK_FORMER_PIDS 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
@@ -68,6 +68,7 @@ struct wait {
     int64_t message_done; /* bytes of a message that was sent in part */
     uint64_t part[2];     /* struct iovec */
     uint64_t message[7];  /* struct msghdr */
+    uint64_t hidden_mask; /* the thread's, before a call that changes it */
 };
 
 /* Pending signals, siginfo_t as the kernel has it, in their order. */
@@ -79,10 +80,13 @@ struct signal_queue {
 /* ENDED: the main thread, after pthread_exit(); its block stays, and it waits for the others' end. */
 enum thread_life { THREAD_FREE = 0, THREAD_STARTING, THREAD_LIVE, THREAD_ENDED };
 enum thread_pending {
-    THREAD_PENDING_SIGNAL = 1, /* the signal came at such a moment: look at the control page */
-    THREAD_PENDING_ERROR = 2,  /* an error handler of the application is to be called */
+    THREAD_PENDING_SIGNAL = 1,   /* the signal came at such a moment: look at the control page */
+    THREAD_PENDING_ERROR = 2,    /* an error handler of the application is to be called */
+    THREAD_PENDING_HANDLERS = 4, /* signals of the application were postponed (vk_postponed.c) */
 };
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
+
+#define POSTPONED_MAX 16
 
 /* What a thread may set for itself with the kernel (vk_settings.c). */
 struct vk_settings {
@@ -131,6 +135,9 @@ struct thread {
     /* hidden_mask of a vfork()ed child that runs on this block, and which process that is. */
     uint64_t vfork_mask;
     uint32_t vfork_pid;
+    /* Signals that have met the virtual kernel, siginfo_t as the kernel has it: they come again behind it. */
+    uint32_t postponed_count, postponed_above; /* above: the last ones that came on top of the next one */
+    uint8_t postponed[POSTPONED_MAX][128];
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */
@@ -334,9 +341,11 @@ struct gate {
     void (*wait_prepare)(struct wait *wait);             /* 88 */
     long (*wait_ended)(struct wait *wait, long result);  /* 96 */
     long (*wait_resume)(struct wait *wait, long result); /* 104 */
-    /* A signal of the application has come: the handler to call. [any] */
+    /* A signal of the application has come: the handler to call, 0: none, it is postponed. [any] */
     uint64_t (*handler_begins)(int signal, void *info, void *ucontext, uint32_t was_in_vk); /* 112 */
     uint64_t transfer_entry; /* 120: where patched calls that send or receive go on, in the page of code */
+    /* Send what was postponed again. All signals are blocked then, *mask is what was before. [any] */
+    void (*handlers_again)(uint64_t *mask);                /* 128 */
     int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
     uint64_t generation;                                   /* 1, 2, ...: the epoch */
     struct control *control;
@@ -397,6 +406,7 @@ _Static_assert(offsetof(struct gate, wait_ended) == 96, "vdso.S");
 _Static_assert(offsetof(struct gate, wait_resume) == 104, "vdso.S");
 _Static_assert(offsetof(struct gate, handler_begins) == 112, "vdso.S");
 _Static_assert(offsetof(struct gate, transfer_entry) == 120, "trap.S, trampolines");
+_Static_assert(offsetof(struct gate, handlers_again) == 128, "vdso.S");
 _Static_assert(offsetof(struct wait, nr) == 48 && offsetof(struct wait, call) == 56, "vdso.S");
 _Static_assert(offsetof(struct wait, call_nr) == 104 && offsetof(struct wait, has_end) == 112, "vdso.S");
 _Static_assert(offsetof(struct wait, goes_on) == 116 && offsetof(struct wait, watched) == 120, "vdso.S");

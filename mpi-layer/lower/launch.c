@@ -288,6 +288,7 @@ static void fill_gate(void)
     gate->wait_ended = vk_wait_ended;
     gate->wait_resume = vk_wait_resume;
     gate->handler_begins = vk_handler_begins;
+    gate->handlers_again = vk_postponed_send;
     gate->generation = rank.epoch;
     gate->control = rank.control;
     rank.control->layout = gate->layout;

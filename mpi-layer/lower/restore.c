@@ -168,6 +168,13 @@ static int make_ordinary(const struct image_region *region, struct belay_error *
     return 0;
 }
 
+/* Whoever reads what lies behind the end of a file gets SIGBUS: so does it behind that of an empty one. */
+static int open_empty(struct belay_error *err)
+{
+    int fd = memfd_create("belay-behind", MFD_CLOEXEC);
+    return fd >= 0 ? fd : belay_error_errno(err, "cannot make an empty file");
+}
+
 /* What is mapped in the region: -1, nothing; -2 with err. */
 static int region_fd(const struct image_region *region, const char *path, struct belay_error *err)
 {
@@ -176,6 +183,8 @@ static int region_fd(const struct image_region *region, const char *path, struct
         fd = open_region_file(region, path, err);
     else if (region->kind == IMAGE_REGION_SHARED)
         fd = shares_file(SHARE_FILE, region->device, region->inode, err);
+    else if (region->kind == IMAGE_REGION_BEHIND)
+        fd = open_empty(err);
     else
         return -1;
     return fd < 0 ? -2 : fd;
@@ -207,7 +216,7 @@ static int map_region(const struct restore *restore, const struct image_region *
     if (at == MAP_FAILED)
         at = mmap((void *)region->start, region->end - region->start, prot, flags, fd,
                   fd >= 0 ? (off_t)region->file_offset : 0);
-    if (is_file)
+    if (is_file || region->kind == IMAGE_REGION_BEHIND)
         close(fd);
     if (at == MAP_FAILED)
         return belay_error_errno(err, "cannot map the saved region at 0x%lx", (unsigned long)region->start);

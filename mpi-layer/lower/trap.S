@@ -55,14 +55,8 @@ vk_trampoline_entry:
     pop %rcx
     lea 128(%rsp), %rsp
     jmp *%rcx
-1:  cmpl $0, %gs:24                 /* thread->depth: still inside a wrapper, which looks itself */
-    jne 2f
-    movl $0, %gs:28
-    mov vk_resignal_address(%rip), %rcx
+1:  mov vk_resignal_address(%rip), %rcx
     jmp *%rcx                       /* the return address is on the stack, the red zone behind it */
-2:  pop %rcx
-    lea 128(%rsp), %rsp
-    jmp *%rcx
 3:  mov (%rsp), %rax                /* the number */
     cmp $2, %edx
     je 4f                           /* TRAP_NEXT_WAIT */

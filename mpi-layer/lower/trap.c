@@ -242,6 +242,8 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
         result = vk_file_syscall(nr, (long[6]){fd, data, count, offset, 0, 0});
     if (is_blocking_signals)
         raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+    if (is_stream && !is_done)
+        is_done = vk_stream_is_ended(&result);
     return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
 }
 
@@ -270,6 +272,11 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
             return wait;
         return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
                                      TRAP_NEXT_RETURN};
+    case SYS_tgkill:
+        if (args[2] == CONTROL_SIGNAL)
+            return (struct trap_verdict){vk_tgkill(args[0], args[1], args[2]), TRAP_NEXT_RETURN};
+        return wait;
+    case SYS_rt_sigprocmask:
     case SYS_ppoll:
     case SYS_pselect6:
     case SYS_epoll_pwait:

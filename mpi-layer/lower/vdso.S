@@ -11,13 +11,34 @@
     .cfi_sections .eh_frame, .debug_frame
     .text
 
-/* CONTROL_SIGNAL came while this was no place to park: send it again, to ourselves. Destroys rax to rsi. */
-.macro signal_again_if_pending
+/*
+ * Signals of the application came inside the virtual kernel, or CONTROL_SIGNAL while this was no place to park:
+ * send them again, to ourselves. At `mask` the stack has a free word, and is aligned. Destroys what a function
+ * may.
+ */
+.macro signal_again_if_pending mask
     cmpl $0, %gs:28                 /* thread->pending */
     je 9f
-    cmpl $0, %gs:24                 /* thread->depth: a wrapper looks itself */
+    testl $4, %gs:28                /* THREAD_PENDING_HANDLERS */
+    je 8f
+    cmpl $0, %gs:32                 /* thread->in_vk: whoever is below sees to it */
     jne 9f
-    movl $0, %gs:28
+    movl $1, %gs:32
+    lea \mask(%rsp), %rdi
+    movabs (GATE + 128), %rax
+    call *%rax                      /* handlers_again(mask) */
+    movl $0, %gs:32
+    mov $2, %edi                    /* SIG_SETMASK: here they come */
+    lea \mask(%rsp), %rsi
+    xor %edx, %edx
+    mov $8, %r10d
+    mov $14, %eax                   /* rt_sigprocmask */
+    syscall
+    cmpl $0, %gs:28
+    je 9f
+8:  cmpl $0, %gs:24                 /* thread->depth: a wrapper looks itself */
+    jne 9f
+    andl $4, %gs:28
     mov %gs:36, %edi
     mov %gs:40, %esi
     mov $62, %edx                   /* CONTROL_SIGNAL */
@@ -69,7 +90,7 @@ leave_kernel_function:
     .cfi_def_cfa_offset 32
     leave_vk 0
     mov %rax, 16(%rsp)
-    signal_again_if_pending
+    signal_again_if_pending 8
     mov 16(%rsp), %rax
     add $24, %rsp
     .cfi_def_cfa_offset 8
@@ -171,7 +192,9 @@ __vdso_belay_wrap:
     call *%rax                      /* handler_begins(signal, info, ucontext, in_vk as it was) */
     mov %rax, %r13
     leave_vk 0
-    signal_again_if_pending
+    test %r13, %r13
+    je 3f
+    signal_again_if_pending 0
     mov 8(%rsp), %rdi
     mov 16(%rsp), %rsi
     mov 24(%rsp), %rdx
@@ -213,26 +236,44 @@ __vdso_belay_wrap:
     .size __vdso_belay_wrap, . - __vdso_belay_wrap
 
 /*
- * Way out of the virtual kernel when CONTROL_SIGNAL came meanwhile: send it again, to ourselves, with the
- * stack free of lower frames. Entered with the return address pushed below the red zone.
+ * Way out of the virtual kernel when signals came meanwhile, with the stack free of lower frames. Entered with
+ * the return address pushed below the red zone; keeps all registers that a system call keeps.
  */
     .globl __vdso_belay_resignal
     .type __vdso_belay_resignal, @function
 __vdso_belay_resignal:
+    .cfi_startproc
+    .cfi_def_cfa_offset 136
+    .cfi_offset rip, -136
+    push %rbx
+    .cfi_def_cfa_offset 144
+    .cfi_offset rbx, -144
+    mov %rsp, %rbx
+    .cfi_def_cfa_register rbx
     push %rax
     push %rdi
     push %rsi
     push %rdx
-    mov %gs:36, %edi
-    mov %gs:40, %esi
-    mov $62, %edx                   /* CONTROL_SIGNAL */
-    mov $234, %eax                  /* tgkill */
-    syscall
+    push %r10
+    push %r8
+    push %r9
+    sub $16, %rsp
+    and $-16, %rsp
+    signal_again_if_pending 0
+    lea -56(%rbx), %rsp
+    pop %r9
+    pop %r8
+    pop %r10
     pop %rdx
     pop %rsi
     pop %rdi
     pop %rax
+    .cfi_def_cfa_register rsp
+    pop %rbx
+    .cfi_def_cfa_offset 136
+    .cfi_restore rbx
     ret $128
+    .cfi_endproc
     .size __vdso_belay_resignal, . - __vdso_belay_resignal
 
 /*
@@ -278,7 +319,7 @@ __vdso_belay_wait:
     .globl __vdso_belay_wait_ready
 __vdso_belay_wait_ready:
     mov %rax, 136(%rsp)
-    signal_again_if_pending
+    signal_again_if_pending WAIT_BYTES
     cmpl $0, 116(%rsp)              /* goes_on */
     je 4f
     mov 120(%rsp), %rcx             /* watched */

@@ -168,9 +168,14 @@ static inline void vk_note_unseen(uint32_t how)
 
 /* Signals (vk_signal.c). */
 long vk_sigaction(long signal, const uint64_t *action, uint64_t *old, long set_bytes);
-long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes);
-/* The same in a trap: `mask` is what the thread goes on with. */
+/* rt_sigprocmask in a trap: `mask` is what the thread goes on with. */
 long vk_sigprocmask_in_trap(uint64_t *mask, long how, const uint64_t *set, uint64_t *old, long set_bytes);
+/*
+ * The same as a wait: what is pending comes at the call itself, which must not be inside the virtual kernel,
+ * or it would come in another order. Before the call, and with its result.
+ */
+void vk_sigprocmask_begins(struct wait *wait);
+void vk_sigprocmask_ended(const struct wait *wait, long result);
 /* In a trap more is blocked than the application's `mask`: what it asks for is within that. */
 long vk_sigpending(uint64_t mask, uint64_t *set, long set_bytes);
 /* The kernel's mask, of all signals but SIGSYS, whatever the application believes; the one before. */
@@ -199,10 +204,22 @@ uint64_t vk_signals_leave(void);
 long vk_signals_send(long pid, long tid);
 void vk_signals_forward(const void *sigsys_info);
 bool vk_signals_are_foreign(const void *info);
+/* By which signal that of a siginfo_t is to be sent: one of ours, which is the application's, is marked. */
+int vk_signals_mark(void *info);
 /* What is to come of one: the signal, if it has a handler, which is to be called now; 0: nothing. */
 int vk_signals_deliver(void *info, void *ucontext);
-/* The wrapper of handlers asks which one to call; what the signal has met is told to vk_cut.c. */
+/* The wrapper of handlers asks which to call (0: none now); what the signal has met is told to vk_cut.c. */
 uint64_t vk_handler_begins(int signal, void *info, void *ucontext, uint32_t was_in_vk);
+/* Tell the kernel an action of the application again. */
+void vk_signals_renew(int signal);
+/*
+ * A signal has met the virtual kernel (vk_postponed.c): true if it is to come again when the thread has left
+ * that / let all such come again: all signals are blocked then, *mask is what was before / ... where they
+ * are blocked already.
+ */
+bool vk_postpone(int signal, const void *info, const void *ucontext);
+void vk_postponed_send(uint64_t *mask);
+void vk_postponed_send_blocked(void);
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
 extern uint64_t vk_start_address; /* of __vdso_belay_start */
 
@@ -282,8 +299,12 @@ long vk_tgkill(long pid, long tid, long signal);
  */
 void vk_pid_leave(uint32_t pid);
 long vk_pid_of(long pid, long tid);
+long vk_tgkill_tid(long pid, long tid); /* the kernel's id, for that call */
 /* The kernel's id of a thread named by the one that the application knows; others are left alone. */
 long vk_kernel_tid(long vtid);
+/* Is it a path below /proc by such an id (vk_task.c)? Then the one by the kernel's is in `to`. */
+#define VK_TASK_PATH_BYTES 128
+bool vk_task_path(const char *path, char to[]);
 /* Code that is at the same address after a restart: a parked frame may return to it. */
 bool vk_is_saved_code(uint64_t rip);
 /* Mark the robust mutexes of an ending thread, as the kernel would (which knows another id). */

@@ -137,7 +137,8 @@ void vk_wait_interrupted(void *context, struct handler_counts counts)
     greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
     uint64_t rip = (uint64_t)g[REG_RIP];
     if (is_before_call(g)) {
-        if (!thread_self()->pending) /* else it was no moment to park, and nothing has changed */
+        if (!(thread_self()->pending &
+              THREAD_PENDING_SIGNAL)) /* else it was no moment to park, and nothing has changed */
             set_up_again(g, counts);
     } else if (is_behind_call(g)) {
         cut_wait(g, counts);
@@ -170,6 +171,19 @@ static void end_restarted(struct thread *self, greg_t *g, bool restarts)
     g[REG_RAX] = -EINTR;
 }
 
+/* The rest of a write to a standard stream is about to be made: what has been done of it is its result. */
+static bool end_write(struct thread *self, greg_t *g)
+{
+    bool is_write = g[REG_RAX] == SYS_write || g[REG_RAX] == SYS_writev;
+    if (!is_write || self->written_at != (uint64_t)g[REG_RSP] || !vk_is_saved_code((uint64_t)g[REG_RIP]) ||
+        !is_syscall_at((uint64_t)g[REG_RIP]))
+        return false;
+    g[REG_RIP] += VK_SYSCALL_BYTES;
+    g[REG_RAX] = (greg_t)self->written_bytes;
+    self->written_at = 0;
+    return true;
+}
+
 void vk_wait_handled(bool restarts, void *context)
 {
     greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -187,7 +201,7 @@ void vk_wait_handled(bool restarts, void *context)
         vk_wait_note_fd(wait, g[REG_RAX]); /* there may be a line in the handler */
     } else if ((uint64_t)g[REG_RIP] == vk_wait_label.resume) {
         g[REG_RIP] = g[REG_RCX]; /* what has been done of it is its result */
-    } else {
+    } else if (!end_write(self, g)) {
         end_restarted(self, g, restarts);
     }
 }

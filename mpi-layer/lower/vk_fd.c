@@ -106,10 +106,31 @@ void vk_fd_set_copy(long fd, long of)
     known[fd].is_copied = known[of].is_copied = true;
 }
 
+static bool is_same_description(long one, long other)
+{
+    long pid = raw0(SYS_getpid);
+    long result = raw_syscall(SYS_kcmp, pid, pid, 0 /* KCMP_FILE */, one, other, 0);
+    return result == 0 || (result < 0 && raw3(SYS_fcntl, one, 1027 /* F_DUPFD_QUERY */, other) == 1);
+}
+
 void vk_fd_find(long fd)
 {
     vk_fd_drop(fd);
     put_in(found_fds, fd);
+}
+
+/*
+ * It may be a copy of one of which something is known that nobody can ask the kernel, and which may be closed
+ * before the next line.
+ */
+void vk_fd_receive(long fd)
+{
+    vk_fd_find(fd);
+    for (long at = vk_fd_next(0); at >= 0; at = vk_fd_next(at + 1))
+        if (at != fd && vk_fd_hint(at) && is_same_description(fd, at)) {
+            vk_fd_add_copy(fd, at);
+            return;
+        }
 }
 
 void vk_fd_take(long fd)

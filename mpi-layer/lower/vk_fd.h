@@ -25,6 +25,7 @@
 void vk_fd_add(long fd);
 void vk_fd_add_copy(long fd, long of);
 void vk_fd_find(long fd);
+void vk_fd_receive(long fd); /* the same; it may be a copy of one that is known */
 void vk_fd_take(long fd);
 void vk_fd_drop(long fd);
 bool vk_fd_is_lower(long fd);

@@ -275,13 +275,15 @@ static long open_flags(long nr, long b, long c)
  */
 bool vk_file_is_open_wait(long nr, long a, long b, long c)
 {
+    char task[VK_TASK_PATH_BYTES];
     struct stat st;
     bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
     long flags = open_flags(nr, b, c), path = has_folder ? b : a;
     if ((flags & (O_NONBLOCK | O_PATH | O_DIRECTORY | O_DIRECT)) || (flags & O_ACCMODE) == O_RDWR)
         return false;
     if (!(flags & (O_CREAT | O_TRUNC)))
-        return path_of(path, flags) == path && !vk_stand_in_is((const char *)path, flags);
+        return path_of(path, flags) == path && !vk_stand_in_is((const char *)path, flags) &&
+               !vk_task_path((const char *)path, task);
     return !(flags & O_EXCL) && raw4(SYS_newfstatat, has_folder ? a : AT_FDCWD, path, &st, 0) == 0 &&
            S_ISFIFO(st.st_mode);
 }
@@ -290,20 +292,21 @@ long vk_file_open(long nr, long a, long b, long c, long d)
 {
     long flags = open_flags(nr, b, c);
     bool has_folder = nr == SYS_openat || nr == VK_SYS_openat2;
+    long *path = has_folder ? &b : &a;
     struct vk_undo_change change;
+    char task[VK_TASK_PATH_BYTES];
     long fd;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
-    if (vk_stand_in_open(has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags, &fd)) {
+    if (vk_stand_in_open(has_folder ? a : AT_FDCWD, (const char *)*path, flags, &fd)) {
         if (fd >= 0 && vk_is_own_process())
             vk_fd_add(fd);
         return fd;
     }
-    if (has_folder)
-        b = path_of(b, flags);
-    else
-        a = path_of(a, flags);
-    vk_undo_open(&change, has_folder ? a : AT_FDCWD, (const char *)(has_folder ? b : a), flags);
+    *path = path_of(*path, flags);
+    if (vk_task_path((const char *)*path, task))
+        *path = (long)task;
+    vk_undo_open(&change, has_folder ? a : AT_FDCWD, (const char *)*path, flags);
     fd = raw4(nr, a, b, c, d);
     vk_undo_opened(&change, fd);
     if (vk_is_own_process()) /* a vfork()ed child has descriptors of its own */

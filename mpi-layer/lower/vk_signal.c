@@ -52,8 +52,10 @@ static struct vk_action kernel_action(const struct vk_action *action)
 {
     struct vk_action k = *action;
     k.mask &= ~VK_OWN_SIGNALS;
-    if (is_handler(k.handler))
+    if (is_handler(k.handler)) {
         k.handler = vk_wrap_address;
+        k.flags |= SA_SIGINFO; /* else the kernel gives none */
+    }
     if (is_handler(k.handler) && (k.flags & SA_ONSTACK) && vk_is_rank())
         k.mask |= VK_SIGNAL_BIT(CONTROL_SIGNAL);
     return k;
@@ -63,6 +65,11 @@ static long set_action(long signal, const struct vk_action *action)
 {
     struct vk_action k = kernel_action(action);
     return raw4(SYS_rt_sigaction, signal, &k, 0, 8);
+}
+
+void vk_signals_renew(int signal)
+{
+    set_action(signal, &VK->actions[signal]);
 }
 
 static void record_action(long signal, const struct vk_action *action)
@@ -157,26 +164,31 @@ static uint64_t changed(uint64_t mask, long how, uint64_t set)
     return how == SIG_BLOCK ? mask | set : how == SIG_UNBLOCK ? mask & ~set : set;
 }
 
-long vk_sigprocmask(long how, const uint64_t *set, uint64_t *old, long set_bytes)
+void vk_sigprocmask_begins(struct wait *wait)
 {
     const struct thread *self = thread_self();
-    uint64_t own = vk_own_signals(), asked = set ? *set & own : 0, wanted, before = 0;
+    const uint64_t *set = (const uint64_t *)wait->call[1];
+    uint64_t own = vk_own_signals(), asked = set ? *set & own : 0;
+    long how = wait->call[0];
     bool is_hiding = asked || self->hidden_mask || self->vfork_mask;
     uint64_t *hidden = is_hiding ? hidden_mask() : NULL;
+    wait->hidden_mask = hidden ? *hidden : 0;
+    wait->has_end = hidden || wait->call[2];
     if (set && how != SIG_UNBLOCK) {
-        wanted = *set & ~own;
-        set = &wanted;
+        wait->mask = *set & ~own;
+        wait->call[1] = (long)&wait->mask;
     }
-    if (hidden)
-        before = *hidden;
     if (hidden && set) /* first: a signal may come with the kernel's answer */
-        *hidden = changed(before, how, asked);
-    long result = raw4(SYS_rt_sigprocmask, how, set, old, set_bytes);
-    if (hidden && result < 0)
-        *hidden = before;
+        *hidden = changed(wait->hidden_mask, how, asked);
+}
+
+void vk_sigprocmask_ended(const struct wait *wait, long result)
+{
+    uint64_t own = vk_own_signals(), *old = (uint64_t *)wait->call[2];
+    if (result < 0 && wait->has_end && *hidden_mask() != wait->hidden_mask)
+        *hidden_mask() = wait->hidden_mask;
     if (result == 0 && old) /* in our own handlers they are blocked */
-        *old = (*old & ~own) | (before & own);
-    return result;
+        *old = (*old & ~own) | (wait->hidden_mask & own);
 }
 
 long vk_sigprocmask_in_trap(uint64_t *mask, long how, const uint64_t *set, uint64_t *old, long set_bytes)
@@ -274,6 +286,15 @@ long vk_signals_send(long pid, long tid)
     return raw4(SYS_rt_tgsigqueueinfo, pid, tid, CONTROL_SIGNAL, info);
 }
 
+int vk_signals_mark(void *info)
+{
+    int *words = info, signal = words[INFO_SIGNAL];
+    if (!is_own(signal))
+        return signal;
+    words[INFO_ERRNO] = MARK | signal;
+    return CONTROL_SIGNAL;
+}
+
 static void end_by(int signal)
 {
     const struct vk_action end = {.handler = (uint64_t)SIG_DFL};
@@ -338,8 +359,8 @@ static void reset_action(int signal)
 }
 
 /*
- * The handler may leave the virtual kernel's frames behind by a jump. That is seen by the stack
- * (vk_thread.c). The kernel's own word on the alternate stack is not to be had while a stack with
+ * A handler that is not postponed may leave the virtual kernel's frames behind by a jump. That is seen by the
+ * stack (vk_thread.c). The kernel's own word on the alternate stack is not to be had while a stack with
  * SS_AUTODISARM is in use.
  */
 static void note_frame(struct thread *self, const ucontext_t *context)
@@ -365,6 +386,8 @@ uint64_t vk_handler_begins(int signal, void *info, void *context, uint32_t was_i
 {
     struct thread *self = thread_self();
     struct vk_action action = VK->actions[signal];
+    if (was_in_vk && vk_postpone(signal, info, context))
+        return 0;
     self->hidden_mask |= action.mask & VK_OWN_SIGNALS;
     if (is_own(signal))
         set_mask_inside(&action, signal, context);

@@ -86,8 +86,9 @@ static void unlock(void)
 /* ---- waiting: with the caller's own mask, so that our signal finds the rank ---- */
 
 /*
- * Returns false if our signal came: the call is to be made again after the safe point, and goes on at `done`
- * then (it is told by its stack pointer).
+ * Returns false if a signal came. Ours: the call is to be made again after the safe point, and goes on at
+ * `done` then (it is told by its stack pointer). The application's, which comes when the trap's handler is
+ * left: likewise, or, if some of it is done, the call ends with that.
  */
 static bool wait_for(ucontext_t *context, long nr, struct pollfd *descriptor, int64_t timeout_ns,
                      uint64_t done)
@@ -100,13 +101,19 @@ static bool wait_for(ucontext_t *context, long nr, struct pollfd *descriptor, in
     self->pending = 0;
     raw_syscall(SYS_ppoll, (long)descriptor, descriptor ? 1 : 0, (long)(timeout_ns ? &timeout : 0),
                 (long)&mask, 8, 0);
-    bool is_called = self->pending;
-    self->pending = before;
-    if (!is_called)
+    uint32_t come = self->pending;
+    vk_postponed_send_blocked();
+    self->pending = before & ~(uint32_t)THREAD_PENDING_HANDLERS;
+    if (!come)
         return true;
+    if (come & THREAD_PENDING_SIGNAL)
+        raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
+    if (done && (come & THREAD_PENDING_HANDLERS)) {
+        g[REG_RAX] = (greg_t)done;
+        return false;
+    }
     self->written_at = done ? (uint64_t)g[REG_RSP] : 0;
     self->written_bytes = done;
-    raw3(SYS_tgkill, self->pid, self->tid, CONTROL_SIGNAL); /* blocked here: comes after sigreturn */
     g[REG_RIP] -= SYSCALL_BYTES;
     g[REG_RAX] = nr;
     self->restart_rip = done ? 0 : (uint64_t)g[REG_RIP]; /* for a signal of the application that comes, too */
@@ -332,6 +339,16 @@ bool vk_stream_write_at_once(long nr, long fd, long data, long count, int which,
     self->written_bytes = output.done;
     *result = output.result;
     return is_done;
+}
+
+bool vk_stream_is_ended(long *result)
+{
+    struct thread *self = thread_self();
+    if (!self->written_at || !(self->pending & THREAD_PENDING_HANDLERS))
+        return false;
+    *result = (long)self->written_bytes;
+    self->written_at = 0;
+    return true;
 }
 
 /* ---- input ---- */

@@ -50,6 +50,8 @@ void vk_stream_write(ucontext_t *context, long nr, int which);
  * is to be made by a trap, with the stack pointer `rsp`, where vk_stream_write() goes on with it.
  */
 bool vk_stream_write_at_once(long nr, long fd, long data, long count, int which, uint64_t rsp, long *result);
+/* It was not done, and a handler of the application is to run before its trap: *result is what was done. */
+bool vk_stream_is_ended(long *result);
 
 /* Is a descriptor the job's standard input? Only rank 0 has it. */
 bool vk_stream_is_input(long fd);

@@ -262,8 +262,6 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
-    case SYS_rt_sigprocmask:
-        return vk_sigprocmask(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigpending:
         return vk_sigpending(~0ul, (uint64_t *)a, b);
     case SYS_open:

@@ -73,7 +73,7 @@ struct thread *vk_thread_by_vtid(uint32_t vtid)
     for (struct thread *t = VK->threads; t; t = t->next)
         if (t->life == THREAD_LIVE && t->vtid == vtid)
             return t;
-    return NULL;
+    return vtid == VK->pid && VK->threads->life == THREAD_LIVE ? VK->threads : NULL;
 }
 
 /* After a restart a new kernel id may equal an old thread's virtual one: then another number is taken. */
@@ -85,10 +85,18 @@ uint32_t vk_thread_new_vtid(uint32_t tid)
     return vtid;
 }
 
+/*
+ * The main thread's is the process's, which is new after a restart. It is known by the one that it had, too:
+ * the C library keeps that. (If another thread still has this number from an earlier launch, it is not for
+ * two.)
+ */
 long vk_gettid(void)
 {
-    struct thread *self = thread_self();
-    return vk_is_own_process() ? self->vtid : raw0(SYS_gettid);
+    const struct thread *self = thread_self();
+    if (!vk_is_own_process())
+        return raw0(SYS_gettid);
+    bool is_main = self == VK->threads && vk_thread_by_vtid(VK->pid) == self;
+    return is_main ? VK->pid : self->vtid;
 }
 
 long vk_kernel_tid(long vtid)
@@ -111,11 +119,16 @@ long vk_pid_of(long pid, long tid)
     return pid;
 }
 
+long vk_tgkill_tid(long pid, long tid)
+{
+    return pid == (long)VK->pid ? vk_kernel_tid(tid) : tid;
+}
+
 long vk_tgkill(long pid, long tid, long signal)
 {
     pid = vk_pid_of(pid, tid);
     bool is_own = pid == (long)VK->pid;
-    tid = is_own ? vk_kernel_tid(tid) : tid;
+    tid = vk_tgkill_tid(pid, tid);
     return signal == CONTROL_SIGNAL && is_own ? vk_signals_send(pid, tid)
                                               : raw3(SYS_tgkill, pid, tid, signal);
 }

@@ -66,8 +66,10 @@ static long kernel_create(struct vk_timer *timer, int *id)
 {
     struct vk_sigevent event = timer->event;
     const struct thread *thread = vk_thread_by_vtid((uint32_t)event.tid);
-    if (event.notify == SIGEV_THREAD_ID && thread)
+    if (event.notify == SIGEV_THREAD_ID && thread) {
+        timer->event.tid = (int)thread->vtid; /* not the process's id, which will be another one */
         event.tid = (int)thread->tid;
+    }
     return raw3(SYS_timer_create, vk_clock_id(timer->clock), &event, id);
 }
 

@@ -455,7 +455,7 @@ static void add_fds(const struct msghdr *message)
         uint64_t count = (control->cmsg_len - header) / sizeof *fds;
         bool are_fds = control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS;
         for (uint64_t i = 0; are_fds && i < count; i++)
-            vk_fd_find(fds[i]); /* copies of what somebody has: of which, the line asks the kernel */
+            vk_fd_receive(fds[i]);
         at += CMSG_ALIGN(control->cmsg_len);
     }
 }

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/mman.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/vk.h"
@@ -387,6 +389,20 @@ static bool is_lost(const struct vk_undo_facts *facts)
     return facts->links == 0 && !vk_held_is(&facts->id);
 }
 
+/* Files in which the kernel tells and takes settings (/proc, /sys): they hold nothing that could be kept. */
+static bool is_of_the_kernel(long fd)
+{
+    static const uint32_t types[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC,        DEBUGFS_MAGIC,
+                                     TRACEFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC};
+    struct statfs fs;
+    bool is_one = false;
+    if (raw2(SYS_fstatfs, fd, &fs) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        is_one |= (uint32_t)fs.f_type == types[i];
+    return is_one;
+}
+
 /* Where an open descriptor will write next. */
 static uint64_t position(long fd, uint64_t offset, const struct vk_undo_facts *facts)
 {
@@ -534,6 +550,8 @@ void vk_undo_fd(long fd, uint64_t offset, uint64_t bytes)
         !S_ISREG(facts.id.mode) || is_lost(&facts))
         return;
     const struct file *file = find(&facts.id);
+    if (!file && is_of_the_kernel(fd))
+        return;
     if (offset == VK_UNDO_HERE || offset == VK_UNDO_NEXT)
         offset = file && file->is_settled ? 0 : position(fd, offset, &facts);
     bool is_needless = is_noted(file, offset, end_of(offset, bytes));
@@ -580,7 +598,7 @@ void vk_undo_attributes_fd(long fd)
 {
     struct vk_undo_facts facts;
     if (!vk_undo_is_active() || vk_undo_look(fd, vk_undo_itself, &facts) < 0 || S_ISLNK(facts.id.mode) ||
-        is_lost(&facts))
+        is_lost(&facts) || is_of_the_kernel(fd))
         return;
     if (S_ISDIR(facts.id.mode))
         VK->has_changed_folders = 1;

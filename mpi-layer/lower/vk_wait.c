@@ -203,6 +203,12 @@ static void prepare_transfer(struct wait *wait)
     wait->has_end = wait->socket_us || vk_transfer_may_bring_fds(wait->nr, wait->args[B]);
 }
 
+/* A call that does not wait: it is here because signals may come at it. */
+static bool is_never_ended(long nr)
+{
+    return nr == SYS_rt_sigprocmask || nr == SYS_tgkill;
+}
+
 /* The call again, as it is set up, unless a handler of the application has run since the counts. */
 static void go_on(struct wait *wait)
 {
@@ -210,6 +216,8 @@ static void go_on(struct wait *wait)
     bool is_restarted = wait->restarts && !wait->socket_us && !wait->done;
     wait->watched = is_restarted ? &self->handlers.ending : &self->handlers.all;
     wait->watched_from = is_restarted ? wait->handlers.ending : wait->handlers.all;
+    if (is_never_ended(wait->nr))
+        wait->watched = &wait->watched_from;
     wait->goes_on = 1;
     wait->is_over = 0;
 }
@@ -227,6 +235,13 @@ static void begin(struct wait *wait)
     wait->has_end = wait->restarts = 0;
     wait->socket_us = wait->is_shortened = 0;
     wait->done = 0;
+}
+
+/* By the ids of now: a restart may have come since the program asked. */
+static void prepare_tgkill(struct wait *wait)
+{
+    wait->call[A] = vk_pid_of(wait->args[A], wait->args[B]);
+    wait->call[B] = vk_tgkill_tid(wait->call[A], wait->args[B]);
 }
 
 static void prepare(struct wait *wait)
@@ -259,6 +274,12 @@ static void prepare(struct wait *wait)
         break;
     case SYS_epoll_wait:
         note_start(wait);
+        break;
+    case SYS_rt_sigprocmask:
+        vk_sigprocmask_begins(wait);
+        break;
+    case SYS_tgkill:
+        prepare_tgkill(wait);
         break;
     case SYS_rt_sigsuspend:
         wait->call[A] = own_mask(wait, wait->call[A]);
@@ -377,6 +398,9 @@ static int shorten(struct wait *wait, bool is_unmade)
         if ((int)call[D] > 0)
             call[D] = (long)((left_ns(wait, (uint64_t)call[D] * 1000000u) + 999999) / 1000000);
         break;
+    case SYS_tgkill:
+        prepare_tgkill(wait);
+        break;
     case SYS_rt_sigtimedwait:
         if (call[C])
             shorten_time(wait);
@@ -424,6 +448,8 @@ static long end(struct wait *wait, long result)
     if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
         vk_timer_rename((void *)wait->args[B]);
     vk_wait_note_fd(wait, result);
+    if (wait->nr == SYS_rt_sigprocmask)
+        vk_sigprocmask_ended(wait, result);
     if (result == 0 && vk_sysv_has_undo(wait))
         vk_sysv_done(wait);
     return result;

@@ -68,7 +68,7 @@ void half_act_on_pending(void)
     uint32_t pending = self->pending;
     if (self->depth)
         return;
-    self->pending = 0;
+    self->pending &= THREAD_PENDING_HANDLERS;
     if (pending & THREAD_PENDING_SIGNAL)
         line_safepoint(self);
     if (UNLIKELY(pending & THREAD_PENDING_ERROR))

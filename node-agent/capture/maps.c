@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/util/array.h"
+#include "node-agent/capture/reach.h"
 
 #define IMAGE_MEMFD "/memfd:" IMAGE_MEMFD_NAME
 #define HUGE_PAGES "/anon_hugepage"
@@ -22,6 +23,7 @@
 
 /* What has been read of a list of mappings, and not been looked at. */
 struct text {
+    pid_t pid;
     int fd;
     bool is_broken; /* it could not be read to its end */
     size_t at, used;
@@ -39,6 +41,7 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
 static void classify(struct mapping *mapping, bool has_file, const struct stat *st);
 static void classify_shared(struct mapping *mapping, bool has_file, const char *path);
 static int add(struct maps *maps, struct mapping *mapping);
+static int add_behind(pid_t pid, struct maps *maps);
 
 int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, struct belay_error *err)
 {
@@ -53,6 +56,7 @@ int maps_read(pid_t pid, const struct maps_source *source, struct maps *maps, st
         free(text);
         return -1;
     }
+    text->pid = pid;
     text->at = text->used = 0;
     text->is_broken = false;
     int rc = parse_all(text, root, source, &read);
@@ -85,7 +89,7 @@ static int parse_all(struct text *text, const char *root, const struct maps_sour
         if (rc == 1 && maps->count > 0 && mapping.region.start < maps->mappings[maps->count - 1].region.end)
             free(mapping.path); /* it was changed while it was read: the process runs */
         else if (rc == 1)
-            rc = add(maps, &mapping);
+            rc = add(maps, &mapping) < 0 ? -1 : add_behind(text->pid, maps);
     }
     return rc < 0 || text->is_broken ? -1 : 0;
 }
@@ -299,5 +303,27 @@ static int add(struct maps *maps, struct mapping *mapping)
         return -1;
     }
     maps->mappings[maps->count++] = *mapping;
+    return 0;
+}
+
+/* What the file of the last mapping does not reach, if a restart will not find the file, is one by itself. */
+static int add_behind(pid_t pid, struct maps *maps)
+{
+    struct mapping *last = &maps->mappings[maps->count - 1], behind = *last;
+    struct image_region *region = &last->region;
+    if (last->content != MAPPING_CONTENT_ALL || !(region->prot & PROT_READ))
+        return 0;
+    uint64_t reach = reach_of(pid, region->start, region->end);
+    if (reach == region->end)
+        return 0;
+    behind.region.kind = IMAGE_REGION_BEHIND;
+    behind.region.start = reach;
+    behind.content = MAPPING_CONTENT_NONE;
+    behind.path = NULL;
+    region->end = reach;
+    if (reach > region->start)
+        return add(maps, &behind);
+    free(last->path);
+    *last = behind;
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "common/image/image.h"
 #include "common/util/array.h"
+#include "node-agent/capture/reach.h"
 
 static int compare_pieces(const void *left, const void *right);
 static int data_extents(const struct content *content, struct run_set *to);
@@ -59,9 +60,12 @@ void content_settle(struct content *content)
         return;
     if (content->piece_count > 0)
         qsort(content->pieces, content->piece_count, sizeof *content->pieces, compare_pieces);
-    content->bytes = 0;
+    content->bytes =
+        0; /* nobody has a descriptor: all that is known of its length is which pages there are */
     for (size_t i = 0; i < content->piece_count; i++) {
-        uint64_t end = content->pieces[i].offset + content->pieces[i].bytes;
+        struct content_piece *piece = &content->pieces[i];
+        piece->bytes = reach_of(piece->pid, piece->start, piece->start + piece->bytes) - piece->start;
+        uint64_t end = piece->offset + piece->bytes;
         content->bytes = end > content->bytes ? end : content->bytes;
     }
 }

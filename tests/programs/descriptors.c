@@ -20,18 +20,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/programs/program.h"
 
 #define MANY 300
+#define SOCKET_TYPES 3
 #define LOW_LIMIT 64
 #define RAISED_LIMIT 2500
 #define ABOVE 900 /* numbers from here on are nothing that the program or a library has natively */
@@ -41,7 +44,9 @@ extern char **environ;
 struct descriptors {
     struct program program;
     int first, second; /* open before MPI_Init, and after */
-    int received, pipe[2], received_end, many[RAISED_LIMIT], count;
+    int received, pipe[2], received_end;
+    int sockets[SOCKET_TYPES][2], event, timer; /* of an event, a timer, one end: the received copy alone */
+    int many[RAISED_LIMIT], count;
     long step;
 };
 
@@ -216,6 +221,44 @@ static int of_a_namespace(void)
     return owner;
 }
 
+static int receive_alone(const struct descriptors *d, int fd)
+{
+    int received = receive(d, fd);
+    close(fd);
+    return received;
+}
+
+static void begin_alone(struct descriptors *d)
+{
+    static const int types[SOCKET_TYPES] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM};
+    struct itimerspec far = {.it_value = {1000, 0}};
+    for (int i = 0; i < SOCKET_TYPES; i++) {
+        demand(d, socketpair(AF_UNIX, types[i], 0, d->sockets[i]) == 0, "socketpair");
+        d->sockets[i][1] = receive_alone(d, d->sockets[i][1]);
+        demand(d, send(d->sockets[i][0], "0", 1, 0) == 1 && send(d->sockets[i][1], "1", 1, 0) == 1, "send");
+    }
+    d->event = receive_alone(d, eventfd(3, EFD_SEMAPHORE));
+    d->timer = receive_alone(d, timerfd_create(CLOCK_BOOTTIME, 0));
+    demand(d, timerfd_settime(d->timer, 0, &far, NULL) == 0, "timerfd_settime");
+}
+
+/* What each holds at a line is taken out, and put in again. */
+static void use_alone(const struct descriptors *d)
+{
+    uint64_t one;
+    struct itimerspec left;
+    char got[2];
+    for (int i = 0; i < SOCKET_TYPES; i++) {
+        const int *ends = d->sockets[i];
+        demand(d, recv(ends[0], got, 2, MSG_DONTWAIT) == 1 && got[0] == '1', "what a pair's first end holds");
+        demand(d, recv(ends[1], got, 2, MSG_DONTWAIT) == 1 && got[0] == '0', "what its received end holds");
+        demand(d, send(ends[0], "0", 1, 0) == 1 && send(ends[1], "1", 1, 0) == 1, "send");
+    }
+    demand(d, read(d->event, &one, sizeof one) == sizeof one && one == 1, "a received semaphore");
+    demand(d, write(d->event, &one, sizeof one) == sizeof one, "a received semaphore");
+    demand(d, timerfd_gettime(d->timer, &left) == 0 && left.it_value.tv_sec > 800, "a received timer");
+}
+
 static void begin_foreign(struct descriptors *d)
 {
     int file = make_file(d, "received", 0);
@@ -223,6 +266,7 @@ static void begin_foreign(struct descriptors *d)
     close(file);
     demand(d, pipe(d->pipe) == 0, "pipe");
     d->received_end = receive(d, d->pipe[1]);
+    begin_alone(d);
 }
 
 /* What has been received stays a copy of what was sent. */
@@ -247,6 +291,7 @@ static void step_foreign(struct descriptors *d)
     unsigned long rights[2] = {1, 0};
     write_step(d, d->received);
     use_received_end(d);
+    use_alone(d);
     use(d, "received", receive(d, d->received));
     use(d, "a pair's", second_of_a_pair(d));
     use(d, "a terminal's", of_a_terminal(d));

@@ -11,7 +11,10 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +111,42 @@ static void step_of_team(long step)
     expect(pthread_getcpuclockid(team.threads[victim], &clock) == 0 && clock_gettime(clock, &before) == 0 &&
                clock_gettime(clock, &after) == 0 && before.tv_sec <= after.tv_sec,
            "a thread's processor time");
+}
+
+/* A handler runs in the thread that it is for. */
+static volatile pthread_t receiver;
+
+static void note_receiver(int signal)
+{
+    (void)signal;
+    receiver = pthread_self();
+}
+
+/* The main thread's id is the process's, and threads are found below /proc by theirs. */
+static void step_of_ids(long step)
+{
+    char wanted[16], name[16] = "", path[64];
+    pthread_t other = team.threads[step % TEAM];
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR2};
+    expect(gettid() == getpid(), "the main thread's id is not the process's");
+    receiver = 0;
+    expect(tgkill(getpid(), gettid(), SIGUSR2) == 0 && receiver == pthread_self(), "tgkill of itself");
+    receiver = 0;
+    expect(raise(SIGUSR2) == 0 && receiver == pthread_self(), "raise");
+    event._sigev_un._tid = gettid();
+    expect(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && timer_delete(timer) == 0, "timer_create");
+    snprintf(wanted, sizeof wanted, "step %d", (int)(step % 100000));
+    expect(pthread_setname_np(other, wanted) == 0 && pthread_getname_np(other, name, sizeof name) == 0 &&
+               !strcmp(name, wanted),
+           "another thread's name");
+    snprintf(path, sizeof path, step % 2 ? "/proc/self/task/%d/comm" : "/proc/%d/comm",
+             (int)team.tids[step % TEAM]);
+    FILE *file = fopen(path, "re");
+    expect(file && fscanf(file, "step%15s", name) == 1, "a thread below /proc");
+    fclose(file);
+    expect(setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, (id_t)gettid())) == 0,
+           "a priority");
 }
 
 static void end_team(void)
@@ -289,6 +328,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     program_begin(&program, "threads_sync", argc, argv);
     signal(SIGUSR1, count_signal);
+    signal(SIGUSR2, note_receiver);
     make_mutex(&recursive, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_STALLED);
     make_mutex(&checking, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_STALLED);
     make_mutex(&robust, PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST);
@@ -296,6 +336,7 @@ int main(int argc, char **argv)
     for (long step = 1; step <= program.steps; step++) {
         uint64_t mine = mix_number((uint64_t)program.rank, (uint64_t)step, 4), all;
         step_of_team(step);
+        step_of_ids(step);
         step_of_mutexes(step);
         step_of_cancellation(step);
         step_of_c11(step);

@@ -60,11 +60,17 @@ static void map(struct view *v, int fd, int protection, int flags, long page)
     v->is_writable = protection & PROT_WRITE;
 }
 
-/* Has this file a name? Its mappings fare otherwise if not. */
+/*
+ * Has this file the name that it was opened by? Its mappings fare otherwise if not. How many links it has
+ * says nothing: what is removed keeps one until the next line.
+ */
 static bool has_name(const struct descriptor *d)
 {
-    struct stat stat;
-    return !fstat(d->number, &stat) && stat.st_nlink > 0;
+    static const char gone[] = " (deleted)";
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", d->number);
+    ssize_t bytes = readlink(link, path, sizeof path), end = sizeof gone - 1;
+    return bytes > end && memcmp(path + bytes - end, gone, (size_t)end);
 }
 
 static void map_descriptor(int flags, bool is_named)
