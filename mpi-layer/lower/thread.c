@@ -96,11 +96,16 @@ static void leave(const struct thread *thread)
     }
 }
 
-/* Body of a carrier. All signals are blocked here; the application's thread sets its own mask. */
+/*
+ * Body of a carrier. All signals are blocked here, also that of pthread_cancel(3), which the lower half's C
+ * library lets in: timers of the application's use it (SIGEV_THREAD), and nobody has a handler for it then.
+ * The application's thread sets its own mask.
+ */
 static void *carrier(void *argument)
 {
     struct thread *volatile thread = argument;
     bool is_new = thread->life == THREAD_STARTING;
+    set_mask(~0ul, NULL);
     adopt(thread);
     if (is_new)
         thread->vtid = vk_thread_new_vtid(thread->tid);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fenv.h>
+#include <linux/futex.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,7 @@
 #include "tests/programs/program.h"
 
 #define TEAM 3
+#define SIGNAL_OF_TIMERS 32 /* of the C library, for SIGEV_THREAD and cancellation */
 
 static struct program program = {.steps = 300};
 
@@ -111,6 +114,35 @@ static void step_of_team(long step)
     expect(pthread_getcpuclockid(team.threads[victim], &clock) == 0 && clock_gettime(clock, &before) == 0 &&
                clock_gettime(clock, &after) == 0 && before.tv_sec <= after.tv_sec,
            "a thread's processor time");
+}
+
+/*
+ * A thread has the mask of its creator from its first instruction on, with the C library's own signals: a
+ * timer that tells threads (SIGEV_THREAD) sends one of these at once.
+ */
+static int note_mask(void *argument)
+{
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, argument, sizeof(uint64_t));
+    return 0;
+}
+
+static void step_of_masks(void)
+{
+    static char stack[1 << 16] __attribute__((aligned(64)));
+    const uint64_t all = ~0ul, wanted = 1ul << (SIGNAL_OF_TIMERS - 1) | 1ul << (SIGUSR1 - 1);
+    uint64_t before, first = 0;
+    pid_t tid = 1;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    int made = clone(note_mask, stack + sizeof stack,
+                     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                         CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+                     &first, &tid, NULL, &tid);
+    syscall(SYS_tgkill, getpid(), made, SIGNAL_OF_TIMERS); /* has no handler; it may be gone by now */
+    for (pid_t now; made > 0 && (now = __atomic_load_n(&tid, __ATOMIC_SEQ_CST));)
+        syscall(SYS_futex, &tid, FUTEX_WAIT, now, NULL, NULL, 0);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    expect(made > 0, "clone");
+    expect((first & wanted) == wanted, "a thread begins with another mask than its creator's");
 }
 
 /* A handler runs in the thread that it is for. */
@@ -337,6 +369,7 @@ int main(int argc, char **argv)
         uint64_t mine = mix_number((uint64_t)program.rank, (uint64_t)step, 4), all;
         step_of_team(step);
         step_of_ids(step);
+        step_of_masks();
         step_of_mutexes(step);
         step_of_cancellation(step);
         step_of_c11(step);
