@@ -100,7 +100,7 @@ class Sandbox:
         self.wait_quiet()
         assert traces.files_under(self.rundir) == []
         assert os.listdir(self.shared_memory) == []
-        assert [name for name in os.listdir(self.environment["TMPDIR"]) if name.startswith("ompi.")] == []
+        assert self.sessions() == []
         assert self.files_of_ranks() == []
         assert sorted(traces.system_v() - self.objects) == []
 
@@ -113,6 +113,16 @@ class Sandbox:
         """Of a program that was killed and given up: without Belay, it would have left them as well."""
         for path in self.files_of_ranks():
             os.unlink(path)
+
+    def sessions(self):
+        """The session folders of launchers."""
+        folder = self.environment["TMPDIR"]
+        return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("ompi.")]
+
+    def remove_sessions(self):
+        """Of a launcher that the test has killed before any rank of it had come: nobody knows of its folder."""
+        for path in self.sessions():
+            shutil.rmtree(path)
 
     def destroy(self):
         for job in self.jobs:
