@@ -13,15 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TOKEN_BYTES 65
+#include "common/util/fnv1a.h"
 
-/* FNV-1a with 64 bits (Fowler, Noll, Vo; RFC 9923), from a given start value. */
-static uint64_t fnv1a(uint64_t hash, const uint8_t *bytes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3ull;
-    return hash;
-}
+#define TOKEN_BYTES 65
 
 static void hex(const uint8_t *bytes, size_t count, char out[TOKEN_BYTES])
 {
@@ -85,7 +79,7 @@ static int token_of(const char *path, char token[TOKEN_BYTES + 16], struct belay
         snprintf(token, TOKEN_BYTES + 16, "build-id %.16s", id);
     else
         snprintf(token, TOKEN_BYTES + 16, "content %016lx",
-                 (unsigned long)fnv1a(0xcbf29ce484222325ull, file, (size_t)st.st_size));
+                 (unsigned long)fnv1a(FNV1A_START, file, (size_t)st.st_size));
     munmap(file, (size_t)st.st_size);
     return 0;
 }
@@ -101,8 +95,7 @@ int identity_of(const char *program, uint8_t digest[IDENTITY_BYTES], char *text,
         return -1;
     snprintf(text, text_bytes, "%s (%s), libc %s (%s)", program, program_token, libc_path, libc_token);
     for (unsigned lane = 0; lane < IDENTITY_BYTES / 8; lane++) {
-        uint64_t hash =
-            fnv1a(0xcbf29ce484222325ull + lane, (const uint8_t *)program_token, strlen(program_token));
+        uint64_t hash = fnv1a(FNV1A_START + lane, (const uint8_t *)program_token, strlen(program_token));
         hash = fnv1a(hash, (const uint8_t *)libc_token, strlen(libc_token) + 1);
         memcpy(digest + 8 * lane, &hash, 8);
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "common/util/fnv1a.h"
 #include "common/wire/descriptor.h"
 #include "coord/arbiter.h"
 #include "coord/member.h"
@@ -18,7 +19,7 @@
 #define RECORDS_VERSION 1u
 #define RECORDS_BYTES 4096u
 #define NODE 0u
-#define TODO_MAX 4
+#define ERRANDS_MAX 4
 
 /* Both records. Of the two copies the whole one with the larger sequence counts. */
 struct records {
@@ -31,7 +32,7 @@ struct records {
 };
 
 /* What a step of the member's machine asks for, done when the machine has returned. */
-struct todo {
+struct errand {
     enum coord_event_type word; /* NONE: the order is to be obeyed */
     uint64_t line;
 };
@@ -46,8 +47,8 @@ struct membership {
     const struct membership_ops *ops;
     void *context;
     uint32_t ranks;
-    struct todo todo[TODO_MAX]; /* of the step that is being made */
-    int todo_count;
+    struct errand errands[ERRANDS_MAX]; /* of the step that is being made */
+    int errand_count;
     struct arbiter *arbiter;           /* of the newest epoch; NULL: none has been opened by this agent */
     const struct epoch_start *started; /* while it tells the member */
     struct epoch_state answer;         /* of the member, as long as its holdings are there */
@@ -240,14 +241,9 @@ static bool is_whole(const struct records *records)
            records->checksum == checksum(records);
 }
 
-/* FNV-1a. */
 static uint64_t checksum(const struct records *records)
 {
-    const unsigned char *bytes = (const unsigned char *)records;
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < offsetof(struct records, checksum); i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3u;
-    return sum;
+    return fnv1a(FNV1A_START, records, offsetof(struct records, checksum));
 }
 
 /* Each epoch has an arbiter and a member of its own: all that they know of former ones is recorded. */
@@ -374,25 +370,25 @@ static int record_of_member(struct membership *membership, const struct member_r
 
 static void note(struct membership *membership, enum coord_event_type word, uint64_t line)
 {
-    if (membership->todo_count < TODO_MAX)
-        membership->todo[membership->todo_count++] = (struct todo){.word = word, .line = line};
+    if (membership->errand_count < ERRANDS_MAX)
+        membership->errands[membership->errand_count++] = (struct errand){.word = word, .line = line};
 }
 
 /* What is to be done may come back here: so the machine has returned, and the list is our own. */
 static void step(struct membership *membership, const struct member_event *event,
                  const struct coord_action *order)
 {
-    struct todo todo[TODO_MAX];
+    struct errand errands[ERRANDS_MAX];
     if (!membership->ops)
         return;
-    membership->todo_count = 0;
+    membership->errand_count = 0;
     member_step(membership->member, event); /* what fails has been told: by commit(), or as an ABORT below */
-    int count = membership->todo_count;
-    memcpy(todo, membership->todo, sizeof todo);
+    int count = membership->errand_count;
+    memcpy(errands, membership->errands, sizeof errands);
     for (int i = 0; i < count && membership->ops; i++) {
-        if (todo[i].word == COORD_EVENT_NONE)
+        if (errands[i].word == COORD_EVENT_NONE)
             membership->ops->obey(membership->context, order);
         else
-            membership->ops->say(membership->context, todo[i].word, todo[i].line);
+            membership->ops->say(membership->context, errands[i].word, errands[i].line);
     }
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
-#include "common/wire/message.h"
 #include "common/wire/status_file.h"
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/record.pb-c.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/util/array.h"
+#include "common/util/fnv1a.h"
 
 /* An entry never crosses a page, so it is written by one copy inside the kernel. */
 _Static_assert(sizeof(struct commit_entry) == 256, "the entry's size is part of the format");
@@ -172,14 +173,11 @@ static int note(struct commits *commits, const struct commit_entry *entry, struc
     return 0;
 }
 
-/* FNV-1a over the entry with its checksum taken as 0, never 0 itself: a hole is not an entry. */
+/* Over the entry with its checksum taken as 0, never 0 itself: a hole is not an entry. */
 static uint64_t checksum(const struct commit_entry *entry)
 {
     struct commit_entry copy = *entry;
-    const uint8_t *bytes = (const uint8_t *)&copy;
-    uint64_t sum = 0xcbf29ce484222325ull;
     copy.checksum = 0;
-    for (size_t i = 0; i < sizeof copy; i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3ull;
+    uint64_t sum = fnv1a(FNV1A_START, &copy, sizeof copy);
     return sum ? sum : 1;
 }
