@@ -23,8 +23,9 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 23
+#define LAYER_LAYOUT_VERSION 24
 #define VK_FORMER_PIDS 64
+#define VK_NAMED_FILES 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
 struct context {
@@ -315,7 +316,9 @@ struct vk {
     uint32_t noted_pid; /* of the process, at parking */
     uint32_t former_pid_count, former_pids[VK_FORMER_PIDS]; /* of the process, before restarts */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
-    char stand_ins[4096];        /* the folder of our libraries that stand in for MPI's */
+    uint32_t named_file_count;   /* the newest of these are noted, one in the place of the oldest */
+    struct file_id named_files[VK_NAMED_FILES]; /* made without a name, given one (vk_undo_link.c) */
+    char stand_ins[4096];                       /* the folder of our libraries that stand in for MPI's */
     /* Folders of the installed ones that the program has asked for (vk_stand_in.c). */
     char stood_for[3][4096];
     /* Where the strings of argv and environ, and the auxiliary vector, began and ended. */

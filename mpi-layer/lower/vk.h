@@ -255,6 +255,7 @@ extern struct vk_wait_label {
 #define VK_SYS_close_range 436
 #define VK_SYS_openat2 437
 #define VK_SYS_process_madvise 440
+#define VK_SYS_faccessat2 439
 #define VK_SYS_fchmodat2 452
 #define VK_SYS_mseal 462 /* Linux 6.10 */
 

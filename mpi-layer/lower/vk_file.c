@@ -241,7 +241,8 @@ long vk_file_syscall(long nr, const long args[6])
         note_write(nr, args);
     else
         note_names(&change, nr, args, bound);
-    long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+    long result = change.refused ? change.refused
+                                 : raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (!is_write)
         vk_undo_changed(&change, result);
     return result;

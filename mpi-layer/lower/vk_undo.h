@@ -52,6 +52,7 @@ struct vk_undo_change {
     long folder;
     const char *name;
     bool is_new, is_link, is_nameless;
+    long refused; /* 0, or the call's result (-errno): it must not be made */
 };
 
 /* ... is about to be opened with these flags. The result is a descriptor. */
@@ -59,7 +60,7 @@ void vk_undo_open(struct vk_undo_change *change, long folder, const char *path, 
 void vk_undo_opened(const struct vk_undo_change *change, long fd);
 /* ... a new file, folder or link is about to be made there; is_link: another name of an old file. */
 void vk_undo_create(struct vk_undo_change *change, long folder, const char *path, bool is_link);
-/* ... a name is about to be made for a file that has none, maybe (linkat). */
+/* ... a name is about to be made for a file that has none, maybe (linkat). May set `refused`. */
 void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
                   const char *path);
 /* ... what is there is about to be removed. */

@@ -128,33 +128,6 @@ void vk_undo_opened(const struct vk_undo_change *change, long fd)
     vk_undo_unlock(mask);
 }
 
-/*
- * The kernel gives a name only once to a file without one. One that was held at the line gets another name in
- * the undo folder, so that it has not lost its last one when this one is taken back.
- */
-static void keep_link(const struct vk_undo_change *change, const struct vk_undo_facts *facts)
-{
-    char kept[UNDO_KEPT_NAME_BYTES];
-    if (!change->is_nameless)
-        return;
-    if (!vk_held_is(&facts->id))
-        vk_undo_add_new(facts);
-    else if (vk_undo_log_held(facts->id.inode, kept) >= 0)
-        raw_syscall(SYS_linkat, change->folder, (long)change->name, vk_undo_log_job(), (long)kept, 0, 0);
-}
-
-void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
-                  const char *path)
-{
-    struct statx st;
-    vk_undo_create(change, folder, path, true);
-    flags = (flags & AT_EMPTY_PATH) | (flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW);
-    change->is_nameless =
-        change->created &&
-        raw_syscall(SYS_statx, from_folder, (long)from, flags, STATX_NLINK, (long)&st, 0) == 0 &&
-        st.stx_nlink == 0;
-}
-
 /* ---- names that go ---- */
 
 static long copy_range(long from, long to, uint64_t start, uint64_t end)
@@ -443,7 +416,7 @@ void vk_undo_changed(const struct vk_undo_change *change, long result)
     uint64_t mask = vk_undo_lock();
     if (is_made && vk_undo_look(change->folder, change->name, &facts) == 0) {
         note_made(change, &facts, -1);
-        keep_link(change, &facts);
+        vk_undo_keep_link(change, &facts);
     } else if (!is_made) {
         withdraw(change->created);
         withdraw(change->removed);

@@ -102,6 +102,12 @@ uint64_t vk_text_length(const char *text);
 char *vk_text_put(char *at, const char *text);
 char *vk_text_put_number(char *at, uint64_t number);
 
+/* ---- names for files without one (vk_undo_link.c) ---- */
+
+/* Another name was made for what these are the facts of. */
+struct vk_undo_change;
+void vk_undo_keep_link(const struct vk_undo_change *change, const struct vk_undo_facts *facts);
+
 /* ---- places (vk_undo_place.c) ---- */
 
 struct vk_undo_place {

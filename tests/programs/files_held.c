@@ -1,12 +1,18 @@
 /*
  * files_held - files that stay open while no path leads to them any more, or another one: in every step it
- * writes to them, reads them, and looks at what they are. scratch    without a name from the beginning, as
- * Fortran's are, --value MiB (default 2), open twice, copied; one that is open to be read only linked opened
- * by a name that is removed; another one stays replaced   its name was removed and given to another file
- * moved      renamed while open, and its folder as well forbidden  read-only by its permissions, open to be
- * written; later with none at all, in such a folder unnamed    O_TMPFILE, given a name in the middle memory
- * memfd, sealed against shrinking, mapped twice folders    read to the middle; removed; a working directory
- * that is removed own /proc/self and its like; flags and settings of descriptors
+ * writes to them, reads them, and looks at what they are.
+ *
+ * - scratch: without a name from the beginning, as Fortran's are, --value MiB (default 2), open twice,
+ *   copied; one that is open to be read only
+ * - linked: opened by a name that is removed; another one stays
+ * - replaced: its name was removed and given to another file
+ * - moved: renamed while open, and its folder as well
+ * - forbidden: read-only by its permissions, open to be written; later with none at all, in such a folder
+ * - unnamed: O_TMPFILE, given a name in the middle
+ * - once: names that cannot be given again, of a removed file and of one that had none from the beginning
+ * - memory: memfd, sealed against shrinking, mapped twice
+ * - folders: read to the middle; removed; a working directory that is removed
+ * - own: /proc/self and its like; flags and settings of descriptors
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +40,7 @@ struct held {
     pid_t first;
     long step;
     int scratch, again, copy, appended, reader;
-    int linked, replaced, moved, forbidden, hidden, unnamed, memory;
+    int linked, replaced, moved, forbidden, hidden, unnamed, gone, brief, memory;
     volatile char *views[2];
     int listed, removed, place, link;
     int maps, status, thread_name, process_memory, asynchronous;
@@ -251,6 +257,39 @@ static void step_unnamed(struct held *h)
     digest_all(h, h->memory);
 }
 
+/* ---- names that cannot be given again ---- */
+
+static void begin_once(struct held *h)
+{
+    h->gone = make(h, "gone", O_RDWR | O_EXCL, 0600);
+    h->brief = open(".", O_TMPFILE | O_RDWR, 0600);
+}
+
+static bool give_name(const struct held *h, int fd, const char *kind)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, path, AT_FDCWD, name(h, kind), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Each is removed long before the end: lines and restarts fall before and behind that. */
+static void step_once(struct held *h)
+{
+    long removed = h->program.steps / 3;
+    if (h->step == removed)
+        check(h, unlink(name(h, "gone")) == 0, "unlink");
+    if (h->step >= removed)
+        check(h, !give_name(h, h->gone, "other") && errno == ENOENT, "a name for a removed file");
+    if (h->brief < 0)
+        return;
+    if (h->step == removed - 5)
+        check(h, give_name(h, h->brief, "brief"), "its first name");
+    if (h->step == removed)
+        check(h, unlink(name(h, "brief")) == 0, "unlink");
+    if (h->step >= removed)
+        check(h, !give_name(h, h->brief, "brief") && errno == ENOENT, "a second name for a scratch file");
+}
+
 /* ---- folders ---- */
 
 static void begin_folders(struct held *h)
@@ -338,6 +377,7 @@ static void begin(struct held *h)
     begin_names(h);
     begin_forbidden(h);
     begin_unnamed(h);
+    begin_once(h);
     begin_folders(h);
     begin_own(h);
 }
@@ -371,6 +411,7 @@ int main(int argc, char **argv)
         step_names(&h);
         step_forbidden(&h);
         step_unnamed(&h);
+        step_once(&h);
         if (h.program.rank == 1)
             enter_removed(&h);
         step_folders(&h);
