@@ -66,6 +66,7 @@ enum control_exit {
     CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
     CONTROL_EXIT_EXECUTED, /* it executes another program: a rank only if that says hello, before MPI_Init */
 };
+#define CONTROL_REFUSED_STATUS 97 /* with which a rank ends that Belay refuses to let go on */
 
 /*
  * What the agent says to an end that ends the whole program (ABORT, or STATUS other than 0), while the rank

@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 #include "common/util/escape.h"
+#include "common/wire/control.h"
 #include "mpi-layer/entry/dlopen.h"
 #include "mpi-layer/entry/late.h"
 #include "mpi-layer/entry/unfit.h"
 #include "mpi-layer/lower/confine.h"
 
 #define LIBRARY "libbelay.so"
-#define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 
 /* Where this library lies: belay-launch lies beside it. */
 static int own_directory(char path[PATH_MAX])
@@ -92,7 +92,7 @@ static void refuse(const char *what, const char *name, const char *why)
     fprintf(stderr, "belay: %s", what);
     escape_print(stderr, name);
     fprintf(stderr, "%s\n", why);
-    _exit(EXIT_REFUSED);
+    _exit(CONTROL_REFUSED_STATUS);
 }
 
 static int own_program(char path[PATH_MAX])

@@ -28,6 +28,7 @@
 #include "common/fault/fault.h"
 #include "common/util/escape.h"
 #include "common/util/uffd.h"
+#include "common/wire/control.h"
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
 #include "mpi-layer/lower/clock.h"
@@ -57,7 +58,6 @@
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/windows.h"
 
-#define EXIT_REFUSED 97 /* status of a rank that Belay itself ended */
 #define ANSWER_PATIENCE_MS 5000
 #define TRIES_MAX 64 /* to get out of the way of what is restored */
 
@@ -94,10 +94,10 @@ static void die(const struct belay_error *err)
 {
     gate_say(err->text);
     if (rank.control) {
-        rank.control->exit_status = EXIT_REFUSED;
+        rank.control->exit_status = CONTROL_REFUSED_STATUS;
         rank.control->exit_kind = CONTROL_EXIT_REFUSED;
     }
-    _exit(EXIT_REFUSED);
+    _exit(CONTROL_REFUSED_STATUS);
 }
 
 /* ---- functions behind the gate ---- */
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
         if (err.code == EALREADY)
             run_without_belay(&options, program, &err);
         if (err.code == EXDEV) /* the agent has said it, for all ranks */
-            _exit(EXIT_REFUSED);
+            _exit(CONTROL_REFUSED_STATUS);
         die(&err);
     }
     /* The application's crashes are its own: no handler of the library's. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/wire/control.h"
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/fortran/bindings.h"
 #include "mpi-layer/lower/rawsys.h"
@@ -11,8 +12,6 @@
 #include "mpi-layer/upper/handle.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/request.h"
-
-#define EXIT_REFUSED 97 /* as belay-launch ends */
 
 void *lower_fn[F_COUNT];
 
@@ -47,8 +46,8 @@ static void end_for_two_threads(const char *theirs, const char *ours)
         called(theirs), called(ours), levels[VK->mpi_thread_level < 0 ? 0 : VK->mpi_thread_level]);
     lower_enter();
     GATE->say(text);
-    GATE->announce_exit(CONTROL_EXIT_REFUSED, EXIT_REFUSED);
-    raw1(SYS_exit_group, EXIT_REFUSED);
+    GATE->announce_exit(CONTROL_EXIT_REFUSED, CONTROL_REFUSED_STATUS);
+    raw1(SYS_exit_group, CONTROL_REFUSED_STATUS);
 }
 
 /* A thread that has ended inside a wrapper, or has left one by a jump, is not inside any more. */
@@ -88,7 +87,7 @@ __attribute__((constructor)) static void half_start(void)
                                   "LD_PRELOAD and LD_LIBRARY_PATH\n";
     if (!is_in_rank()) {
         raw3(SYS_write, STDERR_FILENO, refusal, sizeof refusal - 1);
-        _exit(EXIT_REFUSED);
+        _exit(CONTROL_REFUSED_STATUS);
     }
     half_bind();
     bindings_publish();
