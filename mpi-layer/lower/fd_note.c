@@ -154,6 +154,14 @@ const struct fd_record *fd_note_before(const struct fd_record *record, const cha
     return &before.records[at_before];
 }
 
+bool fd_note_is_open(uint64_t device, uint64_t inode)
+{
+    for (size_t i = 0; i < now.count; i++)
+        if (now.records[i].id.inode == inode && now.records[i].id.device == device)
+            return true;
+    return false;
+}
+
 /* ---- what the kernel tells of a descriptor ---- */
 
 /* Kept open while descriptors are noted: the way to it takes the kernel as long as the rest of an open. */

@@ -30,6 +30,9 @@ char *fd_note_reserve(size_t bytes);
 void fd_note_commit(struct fd_record *record, size_t bytes);
 const struct fd_record *fd_note_before(const struct fd_record *record, const char **details);
 
+/* Inside, too: does any descriptor of the program stand for this? */
+bool fd_note_is_open(uint64_t device, uint64_t inode);
+
 /*
  * Inside, too: the beginning of what /proc/self/fdinfo tells of a descriptor, as far as `room` bytes hold it,
  * a NUL at its end included. All of it comes with one read. Returns its length.

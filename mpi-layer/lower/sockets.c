@@ -3,14 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "mpi-layer/lower/fd_note.h"
@@ -21,14 +24,14 @@
 #define MESSAGES_MAX 1024
 
 struct socket_note {
-    uint64_t pair; /* both ends have this number */
+    uint64_t inodes[2]; /* of both ends, the smaller one first */
     int32_t type;
     int32_t is_ended; /* its other end is closed */
     int32_t is_shut;  /* nothing more comes in */
     int32_t passes_credentials;
     int32_t has_error; /* its other end was closed with something unread: ECONNRESET, once */
-    int32_t reserved;
-    int32_t room[2]; /* SO_SNDBUF, SO_RCVBUF */
+    int32_t is_alone;  /* ... which it has been told already: it has no other end any more (SOCK_DGRAM) */
+    int32_t room[2];   /* SO_SNDBUF, SO_RCVBUF */
     struct timeval timeouts[2];
     uint64_t bytes; /* of messages behind it, a uint32_t with its length before each */
 };
@@ -115,19 +118,57 @@ static size_t note_behind_error(const struct fd_record *record, size_t used, boo
     return left > 0 ? note_messages(record, used, is_stream, is_shut) : used;
 }
 
+/* Among all of the network namespace. */
+static bool is_listed(uint64_t inode)
+{
+    char line[512];
+    uint64_t found = 0;
+    FILE *list = fopen("/proc/net/unix", "re");
+    while (list && found != inode && fgets(line, sizeof line, list))
+        sscanf(line, "%*s %*s %*s %*s %*s %*s %" SCNu64, &found);
+    if (list)
+        fclose(list);
+    return !list || found == inode;
+}
+
+/* Nothing that a socket for datagrams can be asked tells that its other end is closed. */
+static bool has_lost_its_other_end(const struct fd_record *record, int type, short revents)
+{
+    uint64_t other = vk_fd_other_end(record->fd);
+    if (type != SOCK_DGRAM)
+        return revents & POLLHUP;
+    return !fd_note_is_open(record->id.device, other) && !is_listed(other);
+}
+
+static bool is_connected(int fd)
+{
+    struct sockaddr_un address;
+    socklen_t length = sizeof address;
+    return getpeername(fd, (struct sockaddr *)&address, &length) == 0;
+}
+
+static void note_ends(struct socket_note *note, uint64_t one, uint64_t other)
+{
+    note->inodes[0] = one < other ? one : other;
+    note->inodes[1] = one < other ? other : one;
+}
+
 void sockets_note(struct fd_record *record)
 {
-    struct socket_note note = {.pair = vk_fd_pair(record->fd)};
+    struct socket_note note = {.type = 0};
     struct pollfd state = {.fd = record->fd, .events = POLLIN | POLLRDHUP};
-    if (!note.pair || poll(&state, 1, 0) < 0)
+    vk_fd_find_other_end(record->fd);
+    if (!vk_fd_other_end(record->fd) || poll(&state, 1, 0) < 0)
         return;
+    note_ends(&note, record->id.inode, vk_fd_other_end(record->fd));
     get(record->fd, SO_TYPE, &note.type, sizeof note.type);
     get(record->fd, SO_PASSCRED, &note.passes_credentials, sizeof note.passes_credentials);
     for (int i = 0; i < 2; i++) {
         get(record->fd, room_options[i], &note.room[i], sizeof note.room[i]);
         get(record->fd, timeout_options[i], &note.timeouts[i], sizeof note.timeouts[i]);
     }
-    note.is_ended = (state.revents & POLLHUP) != 0;
+    note.is_ended = has_lost_its_other_end(record, note.type, state.revents);
+    note.is_alone = note.type == SOCK_DGRAM && !is_connected(record->fd);
     note.is_shut = (state.revents & POLLRDHUP) != 0;
     note.has_error = (state.revents & POLLERR) != 0;
     size_t used = sizeof note;
@@ -165,9 +206,9 @@ static bool is_noted(const struct fd_record *record)
 
 static int compare_pairs(const void *left, const void *right)
 {
-    uint64_t one = note_of(*(const struct fd_record *const *)left).pair,
-             other = note_of(*(const struct fd_record *const *)right).pair;
-    return one < other ? -1 : one > other;
+    struct socket_note one = note_of(*(const struct fd_record *const *)left),
+                       other = note_of(*(const struct fd_record *const *)right);
+    return memcmp(one.inodes, other.inodes, sizeof one.inodes);
 }
 
 static void sort_sockets(void)
@@ -249,13 +290,16 @@ static bool fill(int fd, int writer, const struct fd_record *record)
     return is_filled;
 }
 
-static bool place(int fd, const struct fd_record *record, uint64_t pair)
+static bool place(int fd, const struct fd_record *record)
 {
+    const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    if (note_of(record).is_alone)
+        connect(fd, &nowhere, sizeof nowhere);
     if (note_of(record).is_shut)
         shutdown(fd, SHUT_RD);
     if (special_place(fd, record) < 0)
         return false;
-    vk_fd_set_pair(record->fd, pair);
+    vk_fd_find_other_end(record->fd);
     fcntl(record->fd, F_SETFL, record->status_flags);
     return true;
 }
@@ -270,6 +314,7 @@ static bool make_pair(int type, int above, int ends[2])
         ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, above + 1);
         close(low[i]);
     }
+    vk_fd_note_pair(ends);
     return ends[0] >= 0 && ends[1] >= 0;
 }
 
@@ -293,19 +338,18 @@ bool sockets_restore(const struct fd_record *record)
     struct socket_note note = note_of(record);
     const struct fd_record *other = other_end(record);
     if (other && other < record) /* was made with its other end */
-        return vk_fd_pair(record->fd) != 0;
+        return vk_fd_other_end(record->fd) != 0;
     if ((!other && !note.is_ended) ||
         !make_pair(note.type, other && other->fd > record->fd ? other->fd : record->fd, ends))
         return false;
-    uint64_t pair = vk_fd_new_description();
     bool is_filled = fill(ends[0], ends[1], record) && (!other || fill(ends[1], ends[0], other));
     if (is_filled && other)
-        return place(ends[0], record, pair) && place(ends[1], other, pair);
+        return place(ends[0], record) && place(ends[1], other);
     if (note.has_error) /* closing what holds something unread makes the error */
         is_filled &= send(ends[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
     close(ends[1]);
     if (is_filled)
-        return place(ends[0], record, pair);
+        return place(ends[0], record);
     close(ends[0]);
     return false;
 }

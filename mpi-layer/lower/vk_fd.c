@@ -131,6 +131,7 @@ void vk_fd_receive(long fd)
             vk_fd_add_copy(fd, at);
             return;
         }
+    vk_fd_find_other_end(fd);
 }
 
 void vk_fd_take(long fd)
@@ -379,25 +380,11 @@ static long add_pair(long result, const int *pair)
     return result;
 }
 
-uint64_t vk_fd_pair(long fd)
-{
-    uint64_t hint = vk_fd_hint(fd);
-    return (hint & 0xff) == VK_FD_HINT_PAIR(0) ? hint >> 8 : 0;
-}
-
-void vk_fd_set_pair(long fd, uint64_t pair)
-{
-    vk_fd_set_hint(fd, VK_FD_HINT_PAIR(pair));
-}
-
 static long add_sockets(long result, const int *pair)
 {
     add_pair(result, pair);
-    if (result == 0) {
-        uint64_t number = vk_fd_new_description();
-        vk_fd_set_pair(pair[0], number);
-        vk_fd_set_pair(pair[1], number);
-    }
+    if (result == 0)
+        vk_fd_note_pair(pair);
     return result;
 }
 

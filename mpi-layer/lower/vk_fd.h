@@ -46,10 +46,14 @@ void vk_fd_set_hint(long fd, uint64_t hint);
 #define VK_FD_HINT_TIMER(clock, set_flags) (2ul | (uint64_t)(clock) << 8 | (uint64_t)(set_flags) << 32)
 /* Has the program said who gets signals of it, and which? */
 bool vk_fd_has_owner(long fd);
-#define VK_FD_HINT_PAIR(number) (3ul | (uint64_t)(number) << 8)
-/* Two sockets that socketpair(2) has made have one number here, and no others. 0: not such a one. */
-uint64_t vk_fd_pair(long fd);
-void vk_fd_set_pair(long fd, uint64_t pair);
+/*
+ * Two sockets are the ends of a pair (socketpair(2), any type). Of one of them the inode of the other; 0: it
+ * is not such a one. One that has come another way than by the call or a copy has to be looked for.
+ */
+#define VK_FD_HINT_OTHER_END(inode) (3ul | (uint64_t)(inode) << 8)
+void vk_fd_note_pair(const int ends[2]);
+void vk_fd_find_other_end(long fd);
+uint64_t vk_fd_other_end(long fd);
 /* Has it stood for the same thing since vk_fd_mark()? */
 bool vk_fd_is_marked(long fd);
 void vk_fd_mark(long fd);

@@ -156,8 +156,8 @@ static void step_numbers(struct descriptors *d)
 
 /* ---- foreign ---- */
 
-/* Send a descriptor to oneself. */
-static int receive(const struct descriptors *d, int sent)
+/* Send a descriptor to oneself; with `is_closed` it is closed while it is on its way. */
+static int receive_one(const struct descriptors *d, int sent, bool is_closed)
 {
     int pair[2], got = -1;
     char byte = 0, room[CMSG_SPACE(sizeof sent)] = "";
@@ -170,11 +170,18 @@ static int receive(const struct descriptors *d, int sent)
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof sent);
     memcpy(CMSG_DATA(head), &sent, sizeof sent);
-    demand(d, sendmsg(pair[0], &message, 0) == 1 && recvmsg(pair[1], &message, 0) == 1, "a message");
+    demand(d, sendmsg(pair[0], &message, 0) == 1, "a message with a descriptor");
+    demand(d, !is_closed || close(sent) == 0, "what is on its way");
+    demand(d, recvmsg(pair[1], &message, 0) == 1, "a message with a descriptor");
     memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
     close(pair[0]);
     close(pair[1]);
     return got;
+}
+
+static int receive(const struct descriptors *d, int sent)
+{
+    return receive_one(d, sent, false);
 }
 
 /* A descriptor may be copied, have something put in its place, and be closed once. */
@@ -234,6 +241,7 @@ static void begin_alone(struct descriptors *d)
     struct itimerspec far = {.it_value = {1000, 0}};
     for (int i = 0; i < SOCKET_TYPES; i++) {
         demand(d, socketpair(AF_UNIX, types[i], 0, d->sockets[i]) == 0, "socketpair");
+        d->sockets[i][0] = receive_one(d, d->sockets[i][0], true);
         d->sockets[i][1] = receive_alone(d, d->sockets[i][1]);
         demand(d, send(d->sockets[i][0], "0", 1, 0) == 1 && send(d->sockets[i][1], "1", 1, 0) == 1, "send");
     }

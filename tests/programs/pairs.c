@@ -26,6 +26,7 @@ struct pairs {
     long step;
     int pairs[KINDS][2], full[2], sent[2], shut[2], ended, copy, watching;
     int reset[2]; /* a stream, packets: the other end was closed with something unread */
+    int alone[2]; /* for datagrams, the other end was closed: nobody has written to it since, somebody has */
     long filled, sent_bytes;
 };
 
@@ -139,6 +140,32 @@ static void step_reset(struct pairs *p)
     begin_reset(p);
 }
 
+static void begin_alone(struct pairs *p)
+{
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        check(p, socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0 && send(pair[1], "left", 4, 0) == 4, "a pair");
+        close(pair[1]);
+        p->alone[i] = pair[0];
+    }
+    check(p, send(p->alone[1], "x", 1, 0) == -1 && errno == ECONNREFUSED, "nobody is there");
+}
+
+/* That nobody is there is told once, and takes what is left. */
+static void step_alone(struct pairs *p)
+{
+    char text[8];
+    if (p->step % 5 == 1) {
+        check(p, recv(p->alone[0], text, sizeof text, MSG_DONTWAIT) == 4, "what was left of one alone");
+        check(p, send(p->alone[0], "x", 1, 0) == -1 && errno == ECONNREFUSED, "nobody is there any more");
+        close(p->alone[0]);
+        close(p->alone[1]);
+        begin_alone(p);
+    }
+    check(p, send(p->alone[1], "x", 1, 0) == -1 && errno == ENOTCONN, "one that knows that nobody is there");
+    check(p, recv(p->alone[1], text, sizeof text, MSG_DONTWAIT) == -1 && errno == EAGAIN, "its messages");
+}
+
 static void step_others(struct pairs *p)
 {
     char byte, text[8];
@@ -189,11 +216,13 @@ int main(int argc, char **argv)
     program_begin(&p.program, "pairs", argc, argv);
     begin(&p);
     begin_sent(&p);
+    begin_alone(&p);
     for (p.step = 1; p.step <= p.program.steps; p.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_pairs(&p);
         step_others(&p);
         step_reset(&p);
+        step_alone(&p);
         program_step(&p.program, p.step);
     }
     finish(&p);

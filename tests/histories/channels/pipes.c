@@ -100,10 +100,11 @@ static void act_read(void)
 
 /* ---- sockets ---- */
 
-/* Not SOCK_DGRAM: nothing tells that the other end is gone, and the end that is left is not restored then. */
+/* Of datagrams nobody can be told that no more are sent: shutdown(2) tells the other end of other types only.
+ */
 static void act_sockets(void)
 {
-    int fds[2], type = (int)PICK_ONE(SOCK_STREAM, SOCK_SEQPACKET, SOCK_SEQPACKET), option = 1;
+    int fds[2], type = (int)PICK_ONE(SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM), option = 1;
     int flags = (chance(50) ? SOCK_NONBLOCK : 0) | (chance(50) ? SOCK_CLOEXEC : 0);
     say(" %d %x", type, (unsigned)flags);
     if (answer(socketpair(AF_UNIX, type | flags, 0, fds)))
@@ -111,7 +112,7 @@ static void act_sockets(void)
     if (chance(30))
         answer(setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &option, sizeof option));
     if (chance(20))
-        answer(shutdown(fds[0], (int)PICK_ONE(SHUT_RD, SHUT_WR)));
+        answer(shutdown(fds[0], (int)PICK_ONE(SHUT_RD, type == SOCK_DGRAM ? SHUT_RD : SHUT_WR)));
     keep_both(fds, DESCRIPTOR_SOCKET, TAG_NONE, TAG_NONE);
 }
 
