@@ -103,13 +103,14 @@ Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *j
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_VERDICT, err);
 }
 
-Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, const char *final_state,
+Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
                                    bool keep_images, int exit_status, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__JobClose body = BELAY__WIRE__JOB_CLOSE__INIT;
     body.job = borrow(job);
-    body.final_state = borrow(final_state);
+    body.job_state = (Belay__Wire__JobState)state;
+    body.final_state = borrow(job_state_name(state));
     body.keep_images = keep_images;
     body.exit_status = exit_status;
     request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_CLOSE;

@@ -12,6 +12,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/states.h"
 
 /* The connection, and who is told of events that come before a reply. */
 struct caller {
@@ -27,7 +28,7 @@ Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job
                                     bool forwards_output, struct belay_error *err);
 Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
                                       struct belay_error *err);
-Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, const char *final_state,
+Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
                                    bool keep_images, int exit_status, struct belay_error *err);
 /* For tools; job NULL or "": the only one that runs (clean: all ended ones). */
 Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err);

@@ -1,6 +1,5 @@
 /* belay checkpoint - take a line now. */
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
@@ -8,6 +7,7 @@
 #include "cmd/render.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
+#include "common/wire/states.h"
 
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
 
@@ -23,7 +23,7 @@ static const struct argp argp = {
 static int report(const Belay__Wire__LineDone *done, bool is_json)
 {
     const Belay__Wire__LineStatus *line = done->line;
-    bool is_committed = line && !strcmp(line->state, "committed");
+    bool is_committed = line && line_state_from(line->line_state, line->state) == LINE_STATE_COMMITTED;
     if (line && is_json && render_print_json(render_line_json(line)))
         return EXIT_INTERNAL;
     if (!is_committed) {

@@ -1,21 +1,11 @@
 #include "cmd/records.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/wire/states.h"
 #include "common/wire/status_file.h"
-
-static const char *const ended_states[] = {"finished", "failed", "stopped", "lost"};
-
-static bool has_ended(const char *state)
-{
-    for (size_t i = 0; i < sizeof ended_states / sizeof ended_states[0]; i++)
-        if (!strcmp(state, ended_states[i]))
-            return true;
-    return false;
-}
 
 /* Replace a string of an unpacked message, which owns it. Keeps the old one if memory is short. */
 static void replace_text(char **field, const char *text)
@@ -44,8 +34,8 @@ Belay__Wire__JobStatus *record_read(const char *rundir, const char *job, struct 
     Belay__Wire__JobStatus *status = status_file_read(rundir, job);
     if (!status) {
         tell("read", rundir, job, err);
-    } else if (!has_ended(status->state)) {
-        replace_text(&status->state, "lost");
+    } else if (!job_state_has_ended(job_state_from(status->job_state, status->state))) {
+        status->job_state = BELAY__WIRE__JOB_STATE__JOB_STATE_LOST;
         replace_text(&status->message, "its agent has gone");
     }
     return status;

@@ -8,8 +8,19 @@
 
 #include "common/util/duration.h"
 #include "common/util/escape.h"
+#include "common/wire/states.h"
 
 #define MIB (1024.0 * 1024.0)
+
+static const char *name_of_job(const Belay__Wire__JobStatus *status)
+{
+    return job_state_name(job_state_from(status->job_state, status->state));
+}
+
+static const char *name_of_line(const Belay__Wire__LineStatus *line)
+{
+    return line_state_name(line_state_from(line->line_state, line->state));
+}
 
 /* ---- JSON ---- */
 
@@ -43,7 +54,7 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
 {
     json_t *object = json_object();
     put_number(object, "line", line->line);
-    put_text(object, "state", line->state);
+    put_text(object, "state", name_of_line(line));
     put_number(object, "image_bytes", line->image_bytes);
     put_number(object, "dirty_bytes", line->dirty_bytes);
     put_number(object, "captured_bytes", line->captured_bytes);
@@ -108,7 +119,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
 {
     json_t *object = json_object();
     put_text(object, "job", status->job);
-    put_text(object, "state", status->state);
+    put_text(object, "state", name_of_job(status));
     put_number(object, "epoch", status->epoch);
     put_number(object, "ranks", status->ranks);
     put_number(object, "restarts", status->restarts);
@@ -179,7 +190,7 @@ static void print_argv(FILE *stream, const Belay__Wire__JobStatus *status)
 static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     char interval[DURATION_TEXT_BYTES];
-    print_line(stream, "%s: %s", status->job, status->state);
+    print_line(stream, "%s: %s", status->job, name_of_job(status));
     if (status->message[0])
         print_line(stream, "  message   %s", status->message);
     print_argv(stream, status);
@@ -229,7 +240,7 @@ static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
     for (size_t i = 0; i < status->n_lines; i++) {
         const Belay__Wire__LineStatus *line = status->lines[i];
         print_line(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %8.1f  %s",
-                   line->line, line->state, mib(line->image_bytes), mib(line->dirty_bytes),
+                   line->line, name_of_line(line), mib(line->image_bytes), mib(line->dirty_bytes),
                    mib(line->captured_bytes), line->converge_ms, line->drain_ms, line->pause_ms,
                    line->felt_pause_ms, line->total_ms, line->reason);
     }
@@ -248,7 +259,7 @@ void render_line_text(FILE *stream, const Belay__Wire__LineStatus *line)
     print_line(stream,
                "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms "
                "(felt %.1f), total %.1f ms",
-               line->line, line->state, mib(line->image_bytes), line->converge_ms, line->drain_ms,
+               line->line, name_of_line(line), mib(line->image_bytes), line->converge_ms, line->drain_ms,
                line->pause_ms, line->felt_pause_ms, line->total_ms);
 }
 
@@ -261,6 +272,6 @@ void render_list_header(FILE *stream)
 void render_list_row(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     print_line(stream, "%-24s %-10s %5" PRIu32 " %5" PRIu64 " %8" PRIu32 " %10.1f", status->job,
-               status->state, status->ranks, status->newest_line,
+               name_of_job(status), status->ranks, status->newest_line,
                status->restarts + status->restarts_from_start, mib(status->held_bytes));
 }

@@ -56,7 +56,7 @@ static const struct timeval answer_time = {.tv_sec = 60};
 /* How the job ended, or that it goes on. */
 struct outcome {
     bool is_over;
-    const char *final_state; /* for JobClose */
+    enum job_state final_state;
     bool keep_images;
     int exit_code;
 };
@@ -77,7 +77,7 @@ static int exit_code_of(const struct belay_error *err);
 static int fail(struct supervisor *s, const struct belay_error *err, int exit_code)
 {
     bool is_held = exit_code == EXIT_FILES;
-    struct outcome outcome = {true, is_held ? "lost" : "failed",
+    struct outcome outcome = {true, is_held ? JOB_STATE_LOST : JOB_STATE_FAILED,
                               is_held || s->plan->is_restart || s->restarts > 0, exit_code};
     log_error("%s%s%s", is_held ? s->name : "", is_held ? ": " : "", err->text);
     if (s->name)
@@ -399,7 +399,7 @@ static int exit_code_of_status(int wait_status)
     return WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-static struct outcome ended(const char *final_state, bool keep_images, int exit_code)
+static struct outcome ended(enum job_state final_state, bool keep_images, int exit_code)
 {
     return (struct outcome){true, final_state, keep_images, exit_code};
 }
@@ -407,7 +407,7 @@ static struct outcome ended(const char *final_state, bool keep_images, int exit_
 static struct outcome stopped(const struct supervisor *s)
 {
     log_info("%s: stopped", s->name);
-    return ended("stopped", false, EXIT_STOPPED);
+    return ended(JOB_STATE_STOPPED, false, EXIT_STOPPED);
 }
 
 /* Tell the agent and hear what it makes of the end; signals that came meanwhile count. */
@@ -426,7 +426,7 @@ static struct outcome judge(struct supervisor *s)
     }
     watch_take_signals(&s->watch);
     if (s->watch.end_signal)
-        outcome = ended("stopped", false, EXIT_SIGNAL + s->watch.end_signal);
+        outcome = ended(JOB_STATE_STOPPED, false, EXIT_SIGNAL + s->watch.end_signal);
     else if (s->watch.is_stop_requested || (reply && reply->verdict->kind == STOPPED))
         outcome = stopped(s);
     else if (reply)
@@ -450,7 +450,7 @@ static struct outcome judge_loss(struct supervisor *s, const char *reason, uint6
     char text[48];
     if (s->restarts >= s->settings.max_restarts) {
         log_error("%s: %s; %" PRIu64 " restarts are used up", s->name, reason, s->settings.max_restarts);
-        return ended("lost", newest_line > 0, EXIT_EXHAUSTED);
+        return ended(JOB_STATE_LOST, newest_line > 0, EXIT_EXHAUSTED);
     }
     log_info("%s: %s; restart %" PRIu32 " of %" PRIu64 " from %s%s", s->name, reason, s->restarts + 1,
              s->settings.max_restarts, place(newest_line, text), words_of_launcher(s));
@@ -462,7 +462,7 @@ static struct outcome judge_without_agent(struct supervisor *s)
     if (s->restarts >= s->settings.max_restarts) {
         log_error("%s: the agent was lost; %" PRIu64 " restarts are used up", s->name,
                   s->settings.max_restarts);
-        return ended("lost", true, EXIT_EXHAUSTED);
+        return ended(JOB_STATE_LOST, true, EXIT_EXHAUSTED);
     }
     return (struct outcome){0};
 }
@@ -480,22 +480,22 @@ static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Ver
         log_warning("nothing was protected: no MPI program turned up under the launcher (%s); one that loads "
                     "MPI while it runs has to be named in BELAY_LATE_MPI",
                     launched(s));
-        return ended(status ? "failed" : "finished", has_line, status);
+        return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, has_line, status);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:
-        return ended(status ? "failed" : "finished", status && has_line, status);
+        return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, status && has_line, status);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED:
         log_error("%s: %s", s->name, verdict->reason);
-        return ended("failed", has_line, EXIT_REFUSED);
+        return ended(JOB_STATE_FAILED, has_line, EXIT_REFUSED);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP:
         log_error("%s: %s, as the last time, and no line was committed in between: not restarted", s->name,
                   verdict->reason);
-        return ended("lost", has_line, EXIT_CRASH_LOOP);
+        return ended(JOB_STATE_LOST, has_line, EXIT_CRASH_LOOP);
     case BELAY__WIRE__VERDICT_KIND__VERDICT_LOST:
         return judge_loss(s, verdict->reason, verdict->newest_line);
     default:
         log_error("%s: the agent gave an unknown verdict (%d); is it another version?", s->name,
                   (int)verdict->kind);
-        return ended("failed", true, EXIT_INTERNAL);
+        return ended(JOB_STATE_FAILED, true, EXIT_INTERNAL);
     }
 }
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/message.h"
+#include "common/wire/states.h"
 
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
 #define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
@@ -96,7 +96,8 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
     struct watch *watch = context;
-    enum log_level level = !strcmp(event->state, "committed") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+    bool is_commit = line_state_from(event->line_state, event->state) == LINE_STATE_COMMITTED;
+    enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
         log_write(level, "%s", event->text);
     if (watch->outlet && (event->lost || event->restored))

@@ -19,6 +19,7 @@
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/descriptor.h"
 #include "common/wire/message.h"
+#include "common/wire/states.h"
 #include "common/wire/streams.h"
 
 struct verdict {
@@ -199,7 +200,8 @@ static void answer_job_close(int sock, const Belay__Wire__JobClose *end)
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
-    note("close %s %s %d", end->final_state, end->keep_images ? "keep" : "drop", end->exit_status);
+    note("close %s %s %d", job_state_name((enum job_state)end->job_state), end->keep_images ? "keep" : "drop",
+         end->exit_status);
     message.body_case = BELAY__WIRE__REPLY__BODY_DONE;
     message.done = &done;
     reply(sock, &message);

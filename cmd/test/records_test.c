@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/wire/states.h"
 #include "common/wire/status_file.h"
 
 static char rundir[] = "/tmp/belay-records-XXXXXX";
@@ -64,7 +65,7 @@ static void expect_state(const char *job, const char *state)
     Belay__Wire__JobStatus *status = record_read(rundir, job, &err);
     assert_non_null(status);
     assert_string_equal(status->job, job);
-    assert_string_equal(status->state, state);
+    assert_string_equal(job_state_name(job_state_from(status->job_state, status->state)), state);
     assert_int_equal(status->newest_line, 5);
     belay__wire__job_status__free_unpacked(status, NULL);
 }

@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_lock.h"
 
 #define FLAGS "VmFlags:"
 

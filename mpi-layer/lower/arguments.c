@@ -9,7 +9,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
 
 /* Fields of /proc/PID/stat, by the numbers of proc_pid_stat(5). */
 enum {

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
 
 #define TICK_NS 10000000 /* the coarse clocks lag behind by less */
 

@@ -10,7 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_wait.h"
 
 /* The address of a symbol in the page of code at VDSO_ADDRESS. */
 static uint64_t vdso_symbol(const char *name)

@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define STREAMS 3
 #define OUR_FDS "/proc/self/fd"

@@ -13,10 +13,11 @@
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/special.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define STREAMS 3
 #define LIBRARY_FDS ((int)sizeof VK->library_fds * 8)

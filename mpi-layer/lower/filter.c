@@ -19,6 +19,9 @@
 #include <sys/socket.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
 #define MAX_INSTRUCTIONS 2048

@@ -17,9 +17,10 @@
 #include "common/util/array.h"
 #include "common/util/escape.h"
 #include "common/wire/undo.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/held_undo.h"
 #include "mpi-layer/lower/reopen.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_held.h"
 
 #define AT_ONCE 250 /* descriptors with a message: the kernel takes 253 */

@@ -54,8 +54,15 @@
 #include "mpi-layer/lower/trap.h"
 #include "mpi-layer/lower/unseen.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_clock.h"
+#include "mpi-layer/lower/vk_exec.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_postponed.h"
+#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_undo.h"
+#include "mpi-layer/lower/vk_wait.h"
 #include "mpi-layer/lower/windows.h"
 
 #define ANSWER_PATIENCE_MS 5000

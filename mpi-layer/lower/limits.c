@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
 
 _Static_assert(VK_LIMITS == RLIM_NLIMITS && sizeof(struct vk_limit) == sizeof(struct rlimit), "gate.h");
 

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_memory.h"
+#include "mpi-layer/lower/vk_patch.h"
 
 #define MAX_AUXV 64
 #define STACK_INITIAL_BYTES (256ul << 10)
@@ -229,14 +231,30 @@ static size_t build_auxv(uint64_t *out, const struct loader_start *start, const 
     for (size_t i = 0; i < (size_t)(got > 0 ? got : 0) / sizeof kernel[0]; i++) {
         uint64_t type = kernel[i].a_type, value = kernel[i].a_un.a_val;
         switch (type) {
-        case AT_PHDR: value = program->phdr; break;
-        case AT_PHNUM: value = program->phnum; break;
-        case AT_BASE: value = start->interpreter_base; break;
-        case AT_ENTRY: value = program->entry; break;
-        case AT_EXECFN: value = (uint64_t)exec_name; break;
-        case AT_PLATFORM: value = (uint64_t)platform; break;
-        case AT_RANDOM: value = (uint64_t)random; break;
-        case AT_SYSINFO_EHDR: value = VDSO_ADDRESS; break;
+        case AT_PHDR:
+            value = program->phdr;
+            break;
+        case AT_PHNUM:
+            value = program->phnum;
+            break;
+        case AT_BASE:
+            value = start->interpreter_base;
+            break;
+        case AT_ENTRY:
+            value = program->entry;
+            break;
+        case AT_EXECFN:
+            value = (uint64_t)exec_name;
+            break;
+        case AT_PLATFORM:
+            value = (uint64_t)platform;
+            break;
+        case AT_RANDOM:
+            value = (uint64_t)random;
+            break;
+        case AT_SYSINFO_EHDR:
+            value = VDSO_ADDRESS;
+            break;
         case 27: /* AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN: rseq stays the lower half's */
         case 28:
         case AT_NULL:

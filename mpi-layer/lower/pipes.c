@@ -10,9 +10,10 @@
 #include "common/util/file_id.h"
 #include "common/util/pipe_content.h"
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/special.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 /* Which ends of a pipe a descriptor is, as the agent counts them. */
 static int32_t ends_of(const struct fd_record *record)

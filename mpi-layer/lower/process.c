@@ -10,8 +10,10 @@
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/fd_restore.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/special.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_timer.h"
 
 /* All of ours are closed by exec; what has come through it is the program's. */
 static void adopt_fd(int fd)

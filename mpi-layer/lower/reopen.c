@@ -14,8 +14,8 @@
 #include "common/util/escape.h"
 #include "common/wire/undo_replaced.h"
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
-#include "mpi-layer/lower/vk.h"
 
 #define PATH_BYTES 4096
 

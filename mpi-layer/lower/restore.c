@@ -16,6 +16,7 @@
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_image.h"
 
 #define MAP_RUN_BYTES (64ull << 10)
 #define MAP_RUNS_MAX 16384u

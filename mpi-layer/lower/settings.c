@@ -12,7 +12,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_settings.h"
 
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE 65

@@ -7,6 +7,7 @@
 
 #include "common/wire/client.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_sysv.h"
 
 /* Of a restart. */

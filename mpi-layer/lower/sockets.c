@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/special.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define MESSAGE_BYTES (256u << 10) /* beyond the longest that a socket takes by default */
 #define MESSAGES_MAX 1024

@@ -17,11 +17,14 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/locks.h"
 #include "mpi-layer/lower/pipes.h"
+#include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/sockets.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_timer.h"
 
 #ifndef TFD_IOC_SET_TICKS
 #define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t) /* linux/timerfd.h, at odds with sys/timerfd.h */

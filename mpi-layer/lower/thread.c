@@ -9,7 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 #define CARRIER_STACK_BYTES (512ul << 10)
 

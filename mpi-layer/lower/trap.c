@@ -14,8 +14,18 @@
 #include "mpi-layer/lower/filter.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_exec.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_memory.h"
+#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
+#include "mpi-layer/lower/vk_wait.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #ifndef SA_RESTORER
 #define SA_RESTORER 0x04000000

@@ -5,12 +5,15 @@
  * the kernel's plus an offset, which a restart chooses (clock.c), so that none of them ever steps back.
  * Deadlines that the application names by such a clock are translated on their way to the kernel.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_clock.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 #define SECOND_NS 1000000000
 #define TICK_NS 10000000 /* of times(2) */

@@ -14,12 +14,15 @@
  * Each thread counts the handlers that it has entered. A call that is to go on looks at the count that our
  * signal has taken, up to the very instruction of the call.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_wait.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
+#include <ucontext.h>
 
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
 #define RED_ZONE_BYTES 128

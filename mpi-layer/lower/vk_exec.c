@@ -8,7 +8,7 @@
  *
  * The agent is told before, since afterwards nobody could: an end is the other program's then.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_exec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,8 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define PRELOAD "LD_PRELOAD="

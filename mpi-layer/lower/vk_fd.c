@@ -1,11 +1,13 @@
 /* vk_fd.c - see vk_fd.h. */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define FD_MAX (1ul << 24)

@@ -5,11 +5,12 @@
  * loop over all descriptors. But not above 4096, since the kernel's table of a process, which fork copies,
  * reaches to the highest. The library that a restart brings has its own there, too.
  */
-#include "mpi-layer/lower/vk.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define HIGHEST_START 4096
 #define ROOM 64

@@ -1,4 +1,6 @@
 /* vk_file.c - system calls that change files: what they are about to change is noted first (vk_undo.h). */
+#include "mpi-layer/lower/vk_file.h"
+
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stddef.h>
@@ -8,6 +10,9 @@
 #include <sys/un.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_stand_in.h"
+#include "mpi-layer/lower/vk_task.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 #define WRITE_NO_APPEND 0x20 /* RWF_NOAPPEND, Linux 6.9 */

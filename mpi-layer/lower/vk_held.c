@@ -5,7 +5,8 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define PLACES (1u << 16) /* of the table; it is never more than half full */

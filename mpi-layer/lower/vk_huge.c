@@ -1,12 +1,14 @@
 /* vk_huge.c - memory of huge pages that were set aside (hugetlbfs), whose addresses are multiples of their
  * size. */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_huge.h"
 
 #include <linux/magic.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+
+#include "mpi-layer/lower/vk.h"
 
 #define MFD_HUGETLB 4u
 

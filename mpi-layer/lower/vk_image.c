@@ -6,11 +6,16 @@
  * image has for other addresses, and some advice is refused. Therefore the parts concerned become anonymous
  * memory first.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_image.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mman.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_maps.h"
+#include "mpi-layer/lower/vk_memory.h"
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24

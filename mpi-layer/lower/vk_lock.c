@@ -2,12 +2,17 @@
  * vk_lock.c - locked memory: mlock(2) and its like. The kernel locks ranges by itself; "all" would be the
  * lower half, too, with everything that it maps: it is the application's mappings one by one.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_lock.h"
 
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/mman.h>
 #include <sys/resource.h>
+
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_maps.h"
+#include "mpi-layer/lower/vk_memory.h"
 
 #define CAPABILITY_WORDS 2
 

@@ -1,8 +1,11 @@
 /* vk_maps.c - what is mapped where, as /proc/self/maps tells. */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_maps.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
+
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
 
 #define LINE_BYTES 128 /* of /proc/self/maps, up to the inode */
 

@@ -1,6 +1,5 @@
 /* vk_memory.c - where the application's mappings go: mmap, munmap, brk, mremap. */
-#include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_undo.h"
+#include "mpi-layer/lower/vk_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +8,14 @@
 #include <stddef.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_huge.h"
+#include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_maps.h"
+#include "mpi-layer/lower/vk_patch.h"
+#include "mpi-layer/lower/vk_undo.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4

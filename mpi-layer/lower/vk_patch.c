@@ -11,11 +11,13 @@
  * Nothing is writable and executable at once: the text of a library that is being mapped is no code yet, and
  * its trampolines are in pages of their own.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_patch.h"
 
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <stddef.h>
+
+#include "mpi-layer/lower/vk.h"
 
 #define MOVE_BYTES 5
 #define CALL_BYTES 2

@@ -6,13 +6,17 @@
  * have been noted, sent again with the same siginfo: the kernel lets a thread send itself any. All signals
  * are blocked meanwhile, so the order stays and no handler notices.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <time.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_settings.h"
+#include "mpi-layer/lower/vk_signal.h"
 
 #define INFO_BYTES 128
 #define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */

@@ -12,9 +12,15 @@
  * Not postponed are faults, which would come again at once, and what has met a call that the kernel restarts
  * behind the handler, which might wait for ever.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_postponed.h"
 
 #include <signal.h>
+#include <ucontext.h>
+
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_wait.h"
 
 #define INFO_BYTES sizeof(thread_self()->postponed[0])
 #define INFO_CODE 2 /* the word of siginfo_t */

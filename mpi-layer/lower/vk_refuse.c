@@ -3,12 +3,14 @@
  * from us what we need. They fail as on a kernel, or for a user, that does not have them; where a program
  * would not expect that, one line says so. In children nothing is refused.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_refuse.h"
 
 #include <asm/prctl.h>
 #include <errno.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+
+#include "mpi-layer/lower/vk.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59

@@ -3,10 +3,13 @@
  * slack, the signal at its parent's end and the like. Noted when it parks, set again by a restart where it is
  * not what the process began with; otherwise the new launch's counts.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_settings.h"
 
 #include <stddef.h>
 #include <sys/prctl.h>
+
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
 
 #define IOPRIO_WHO_PROCESS 1
 #define NODES_MAX (8 * sizeof((struct vk_settings *)0)->nodes)

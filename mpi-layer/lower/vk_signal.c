@@ -7,11 +7,18 @@
  * children get all of it: CONTROL_SIGNAL is theirs from fork() on, SIGSYS from the exec on, since the filter
  * needs it until then.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_signal.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <ucontext.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_postponed.h"
+#include "mpi-layer/lower/vk_timer.h"
+#include "mpi-layer/lower/vk_wait.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #ifndef SA_RESTORER
 #define SA_RESTORER 0x04000000

@@ -5,13 +5,15 @@
  * their place comes a library with ours (mpi-layer/fortran/bindings.h), which needs the installed one by a
  * name that stands here for the folder where the program asked for it.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_stand_in.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "mpi-layer/lower/vk.h"
 
 #define INSTALLED "/.belay/" /* and a number and a slash: a folder that there is not */
 #define PATH_BYTES 4096

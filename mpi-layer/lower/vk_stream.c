@@ -7,8 +7,12 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_postponed.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #define PIECE_BYTES 4096     /* a pipe that poll(2) calls ready takes that many without waiting */
 #define ROOM_WAIT_NS 1000000 /* between two looks at a full ring */

@@ -21,11 +21,11 @@ struct vk_stream_id {
 };
 
 struct vk_streams {
-    struct streams *shared;       /* NULL: there is none, streams are left alone */
-    struct streams_rank *slot;    /* of this rank, with its rings behind */
+    struct streams *shared;    /* NULL: there is none, streams are left alone */
+    struct streams_rank *slot; /* of this rank, with its rings behind */
     long wake_fd;
-    bool is_forwarded;            /* output goes to the rings */
-    struct vk_stream_id input;    /* rank 0's only */
+    bool is_forwarded;         /* output goes to the rings */
+    struct vk_stream_id input; /* rank 0's only */
     struct vk_stream_id outputs[STREAMS_PER_RANK];
     uint32_t rank, epoch;
 };

@@ -1,11 +1,22 @@
 /* vk_syscall.c - which system calls of the upper half are served, and by whom. */
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_stream.h"
-#include "mpi-layer/lower/vk_sysv.h"
 
 #include <errno.h>
 #include <linux/mman.h>
 #include <stddef.h>
+
+#include "mpi-layer/lower/vk_clock.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_memory.h"
+#include "mpi-layer/lower/vk_refuse.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_sysv.h"
+#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_timer.h"
 
 #define VK_MADV_COLLAPSE 25
 #ifndef SYS_clone3

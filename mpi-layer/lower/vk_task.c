@@ -2,9 +2,12 @@
  * vk_task.c - paths that name a thread of the application: /proc/self/task/TID/..., /proc/PID/task/TID/...
  * and /proc/TID/.... The C library opens such to name a thread.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_task.h"
 
 #include <stddef.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 static const char *after(const char *text, const char *prefix)
 {

@@ -6,13 +6,17 @@
  * in the virtual kernel at that moment, on its way out. Threads that start or end meanwhile count as
  * events, so the loop ends when every live thread has parked.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stddef.h>
 #include <ucontext.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_wait.h"
 
 void vk_threads_lock(void)
 {

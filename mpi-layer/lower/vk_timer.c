@@ -2,13 +2,18 @@
  * vk_timer.c - POSIX timers of the application (timer_create). The ids that it knows are ours: the kernel's
  * are others after a restart.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_timer.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/timerfd.h>
 #include <time.h>
+
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_clock.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_thread.h"
 
 static struct vk_timer *timer_by_id(long id)
 {

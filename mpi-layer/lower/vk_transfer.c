@@ -21,6 +21,10 @@
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_width.h"
+
 #define MOST_BYTES 0x7ffff000 /* MAX_RW_COUNT: of one call */
 #define RWF_NOWAIT_FLAG 8
 #define TERMINAL_BYTES 64 /* a read waits for no more, whatever VMIN says */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
 
 /* May this call end with less than it was asked for because a signal has come? */
 bool vk_transfer_is(long nr);

@@ -13,6 +13,7 @@
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 static struct {

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_undo_note.h"

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 static long path_of_fd(long fd, char path[])

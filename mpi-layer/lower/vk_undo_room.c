@@ -8,7 +8,9 @@
 #include <linux/mman.h>
 #include <sys/vfs.h>
 
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define STEP_BYTES (1ull << 20)           /* what is asked for at once: asking costs microseconds */

@@ -2,7 +2,8 @@
 #include <time.h>
 
 #include "common/wire/shares.h"
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 

@@ -9,8 +9,7 @@
  * becomes an absolute one, and absolute times are translated again, since a restart may have changed the
  * clock.
  */
-#include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_sysv.h"
+#include "mpi-layer/lower/vk_wait.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -19,7 +18,16 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_clock.h"
+#include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_sysv.h"
+#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
+#include "mpi-layer/lower/vk_width.h"
 
 struct vk_wait_label vk_wait_label;
 

@@ -6,9 +6,12 @@
  * itself, so it has to take them as the kernel does: an int with its sign, an unsigned int without one, all
  * others as they are. A pointer that leads nowhere is the kernel's to refuse.
  */
-#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #include <stddef.h>
+#include <ucontext.h>
+
+#include "mpi-layer/lower/vk.h"
 
 #define A 1
 #define B 2

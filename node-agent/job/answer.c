@@ -6,7 +6,8 @@
 void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus *status)
 {
     status->line = entry->line;
-    status->state = (char *)entry->state;
+    status->state = (char *)line_state_name(entry->state);
+    status->line_state = (Belay__Wire__LineState)entry->state;
     status->image_bytes = entry->image_bytes;
     status->dirty_bytes = entry->dirty_bytes;
     status->captured_bytes = entry->captured_bytes;

@@ -22,7 +22,7 @@ struct history_line *history_add_line(struct history *history, uint64_t line)
         history->line_count--;
     }
     struct history_line *added = &history->lines[history->line_count++];
-    *added = (struct history_line){.line = line, .state = "running"};
+    *added = (struct history_line){.line = line, .state = LINE_STATE_RUNNING};
     return added;
 }
 

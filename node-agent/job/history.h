@@ -7,12 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire/states.h"
+
 #define HISTORY_LINES 256 /* kept; older ones are forgotten */
 #define HISTORY_REASON_BYTES 512
 
 struct history_line {
     uint64_t line;
-    const char *state; /* running, captured, protected, committed, aborted (static text) */
+    enum line_state state;
     uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
     double converge_ms, drain_ms, pause_ms, felt_pause_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */

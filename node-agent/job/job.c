@@ -2,16 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "node-agent/job/answer.h"
-
-static const char *const state_names[] = {
-    [JOB_STATE_NONE] = "none",         [JOB_STATE_STARTING] = "starting",
-    [JOB_STATE_RUNNING] = "running",   [JOB_STATE_RESTARTING] = "restarting",
-    [JOB_STATE_FINISHED] = "finished", [JOB_STATE_FAILED] = "failed",
-    [JOB_STATE_STOPPED] = "stopped",   [JOB_STATE_LOST] = "lost",
-};
 
 struct job *job_find(struct agent *agent, const char *name)
 {
@@ -22,7 +14,7 @@ struct job *job_find(struct agent *agent, const char *name)
 
 bool job_is_running(const struct job *job)
 {
-    return job->state < JOB_STATE_FINISHED;
+    return !job_state_has_ended(job->state);
 }
 
 struct job *job_only_running(struct agent *agent, struct belay_error *err)
@@ -87,17 +79,4 @@ void job_tell_text(struct job *job, const char *text)
     Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
     event.text = (char *)text;
     job_tell(job, &event);
-}
-
-const char *job_state_name(enum job_state state)
-{
-    return state_names[state];
-}
-
-enum job_state job_state_parse(const char *name)
-{
-    for (int i = JOB_STATE_STARTING; i <= JOB_STATE_LOST; i++)
-        if (!strcmp(name, state_names[i]))
-            return (enum job_state)i;
-    return JOB_STATE_NONE;
 }

@@ -14,6 +14,7 @@
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/job_name.h"
+#include "common/wire/states.h"
 #include "coord/verdict.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
@@ -32,17 +33,6 @@ struct epoch;
 struct line;
 struct membership;
 struct renewal;
-
-enum job_state {
-    JOB_STATE_NONE = 0,
-    JOB_STATE_STARTING, /* ranks are not all there yet */
-    JOB_STATE_RUNNING,
-    JOB_STATE_RESTARTING, /* between a loss and the next epoch's ranks */
-    JOB_STATE_FINISHED,   /* from here on: ended */
-    JOB_STATE_FAILED,
-    JOB_STATE_STOPPED,
-    JOB_STATE_LOST,
-};
 
 /* A client that waits for the end of the job. */
 struct job_waiter {
@@ -107,8 +97,5 @@ void job_answer_waiters(struct job *job);
 /* Tell the arbiter, if there is one. */
 void job_tell(struct job *job, const Belay__Wire__Event *event);
 void job_tell_text(struct job *job, const char *text);
-
-const char *job_state_name(enum job_state state);
-enum job_state job_state_parse(const char *name); /* NONE: unknown */
 
 #endif

@@ -15,7 +15,6 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
-static const char *state_of_line(const char *name);
 
 Belay__Wire__JobStatus *status_make(const struct job *job)
 {
@@ -35,6 +34,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->newest_line = newest ? newest->line : 0;
     status->held_bytes = store_held_bytes(job->store);
     status->exit_status = job->exit_status;
+    status->job_state = (Belay__Wire__JobState)job->state;
     status->files_left = job->files_left;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0) {
@@ -71,7 +71,9 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         struct history_line *to = history_add_line(&job->history, from->line);
         if (!to)
             return -1;
-        to->state = state_of_line(from->state);
+        to->state = line_state_from(from->line_state, from->state);
+        if (to->state == LINE_STATE_NONE)
+            to->state = LINE_STATE_ABORTED;
         to->image_bytes = from->image_bytes;
         to->dirty_bytes = from->dirty_bytes;
         to->captured_bytes = from->captured_bytes;
@@ -177,13 +179,4 @@ static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status)
             return -1;
     }
     return 0;
-}
-
-static const char *state_of_line(const char *name)
-{
-    static const char *const names[] = {"running", "captured", "protected", "committed"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
-            return names[i];
-    return "aborted";
 }

@@ -412,7 +412,7 @@ static int record_commit(void *context, uint64_t number)
     struct history_line *entry = history_line(&line->job->history, number);
     struct commit_entry record = {.line = number};
     if (entry)
-        entry->state = "protected";
+        entry->state = LINE_STATE_PROTECTED;
     measure_end(&line->measure, &record);
     if (store_commit(line->job->store, &record, &err) < 0) {
         belay_error_prefix(&err, "line %llu cannot be committed, and no other is taken of this launch",
@@ -424,7 +424,7 @@ static int record_commit(void *context, uint64_t number)
         return -1;
     }
     if (entry) {
-        entry->state = "committed";
+        entry->state = LINE_STATE_COMMITTED;
         entry->image_bytes = record.image_bytes;
     }
     return 0;
@@ -528,7 +528,7 @@ static void do_abort(struct line *line, const struct coord_action *action)
     line->number = 0;
     if (!entry)
         return;
-    entry->state = "aborted";
+    entry->state = LINE_STATE_ABORTED;
     snprintf(entry->reason, sizeof entry->reason, "%s", action->reason ? action->reason : "");
     measure_fill(&line->measure, line->ranks, line->count, entry);
     if (!line->is_closed && !line->job->is_stopping) /* at a job's end that is no trouble of the user's */
@@ -581,7 +581,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     }
     complain(line, line_capture_lost(line->capture), &line->has_told_lost);
     if (entry)
-        entry->state = "captured";
+        entry->state = LINE_STATE_CAPTURED;
     if (fault_hit("agent.captured", -1, line->number))
         line_say(line, COORD_EVENT_ABORT, "the fault point agent.captured was set to fail");
     else

@@ -35,14 +35,16 @@ void line_tell(struct line *line, const struct history_line *entry)
 {
     char text[HISTORY_REASON_BYTES + 64];
     Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    const char *state = line_state_name(entry->state);
     unsigned long long number = entry->line;
     if (entry->reason[0])
-        snprintf(text, sizeof text, "line %llu %s: %s", number, entry->state, entry->reason);
+        snprintf(text, sizeof text, "line %llu %s: %s", number, state, entry->reason);
     else
-        snprintf(text, sizeof text, "line %llu %s: %.1f MiB, pause %.1f ms", number, entry->state,
+        snprintf(text, sizeof text, "line %llu %s: %.1f MiB, pause %.1f ms", number, state,
                  entry->image_bytes / (double)(1 << 20), entry->pause_ms);
     event.text = text;
     event.line = entry->line;
-    event.state = (char *)entry->state;
+    event.state = (char *)state;
+    event.line_state = (Belay__Wire__LineState)entry->state;
     job_tell(line->job, &event);
 }

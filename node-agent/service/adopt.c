@@ -261,7 +261,7 @@ static void take_lines(struct job *job)
             to = history_add_line(&job->history, entries[i].line);
         if (!to)
             return;
-        to->state = entries[i].is_committed ? "committed" : "aborted";
+        to->state = entries[i].is_committed ? LINE_STATE_COMMITTED : LINE_STATE_ABORTED;
         to->image_bytes = entries[i].image_bytes;
         to->dirty_bytes = entries[i].dirty_bytes;
         to->captured_bytes = entries[i].captured_bytes;

@@ -134,14 +134,14 @@ void take_job_close(struct agent *agent, struct connection *connection, const Be
 {
     struct belay_error err;
     struct job *job = own_job(agent, connection, end->job, &err);
-    enum job_state state = job_state_parse(end->final_state);
+    enum job_state state = job_state_from(end->job_state, end->final_state);
     if (job && job->put_back) {
         belay_error_set(&err, EBUSY, "job \"%s\": its files are being put back", job->name);
         job = NULL;
     }
-    if (job && state < JOB_STATE_FINISHED)
-        belay_error_set(&err, EINVAL, "\"%.40s\" is no state in which a job ends", end->final_state);
-    if (!job || state < JOB_STATE_FINISHED) {
+    if (job && !job_state_has_ended(state))
+        belay_error_set(&err, EINVAL, "\"%s\" is no state in which a job ends", job_state_name(state));
+    if (!job || !job_state_has_ended(state)) {
         connection_reply_error(connection, err.code, err.text);
         return;
     }
@@ -170,7 +170,7 @@ static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *o
         Belay__Wire__JobStatus *status = status_file_read(agent->rundir, open->job);
         if (status)
             belay_error_set(err, ENODATA, "job \"%.64s\" has ended (%.20s) and no images of it are held",
-                            open->job, status->state);
+                            open->job, job_state_name(job_state_from(status->job_state, status->state)));
         else
             belay_error_set(err, ENOENT, "there is no job \"%.64s\" (belay list)", open->job);
         belay__wire__job_status__free_unpacked(status, NULL);

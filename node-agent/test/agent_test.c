@@ -24,7 +24,7 @@ static void test_line_loss_and_restore(void **state)
     assert_int_equal(checkpoint(), 2);
     lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
     assert_non_null(strstr(events, "line 2 committed"));
-    check_state("restarting");
+    check_state(JOB_STATE_RESTARTING);
     open_epoch(2);
     start_ranks('r');
     assert_int_equal(checkpoint(), 3);
@@ -43,8 +43,8 @@ static void test_line_loss_and_restore(void **state)
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
     assert_non_null(strstr(events, "RESTORED"));
-    close_job("finished", false);
-    check_state("finished");
+    close_job(JOB_STATE_FINISHED, false);
+    check_state(JOB_STATE_FINISHED);
     reply = status();
     assert_int_equal(reply->status->newest_line, 3);
     assert_int_equal(reply->status->held_bytes, 0);
@@ -83,7 +83,7 @@ static void test_line_waits_for_all_ranks(void **state)
     assert_true(join_asker(asker));
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 static void test_total_lasts_until_all_run_again(void **state)
@@ -96,7 +96,7 @@ static void test_total_lasts_until_all_run_again(void **state)
     checkpoint(); /* compares pause and total */
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 /* A line that cannot converge is aborted when a rank finalizes, and no other begins. */
@@ -117,7 +117,7 @@ static void test_finalizing_rank_ends_the_line(void **state)
     fake_rank_finalize(&ranks[0]);
     assert_false(join_asker(asker));
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "the job is finalizing");
-    check_state("running");
+    check_state(JOB_STATE_RUNNING);
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
     assert_null(
@@ -125,7 +125,7 @@ static void test_finalizing_rank_ends_the_line(void **state)
     Belay__Wire__Reply *reply = status();
     assert_string_equal(reply->status->lines[0]->state, "aborted");
     done_with(reply);
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 static void test_memory_limit(void **state)
@@ -148,7 +148,7 @@ static void test_memory_limit(void **state)
     start_ranks('r');
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 static void refuse_after_change(const char *words)
@@ -170,7 +170,7 @@ static void refuse_after_change(const char *words)
     start_ranks('x');
     reap_ranks();
     check_verdict(1 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, words);
-    close_job("failed", true);
+    close_job(JOB_STATE_FAILED, true);
     Belay__Wire__Reply *reply = status();
     assert_true(reply->status->held_bytes > 0); /* nothing is lost */
     done_with(reply);
@@ -232,22 +232,22 @@ static void test_launch_line_is_recorded_when_it_has_worked(void **state)
     start_ranks('r');
     checkpoint();
     lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-    close_job("lost", true);
+    close_job(JOB_STATE_LOST, true);
     reopen("./other", 3600000, "./fake", 3600000);
     open_epoch(1);
     plan.identity = 9;
     start_ranks('x');
     reap_ranks();
     check_verdict(1 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "another build");
-    close_job("failed", true);
+    close_job(JOB_STATE_FAILED, true);
     plan.identity = 7;
     reopen("./same", 0, "./fake", 3600000); /* refused lines leave the recorded one alone */
     open_epoch(1);
     start_ranks('r');
     lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-    close_job("lost", true);
+    close_job(JOB_STATE_LOST, true);
     reopen(NULL, 0, "./same", 3600000);
-    close_job("failed", true);
+    close_job(JOB_STATE_FAILED, true);
 }
 
 /* Open it as a restart with no setting, and with one that it cannot have; check that it has those of the
@@ -296,13 +296,13 @@ static void test_settings_outlive_another_launch_line(void **state)
     start_ranks('r');
     checkpoint();
     lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-    close_job("lost", true);
+    close_job(JOB_STATE_LOST, true);
     for (uint64_t round = 0; round < 2; round++) {
         check_settings_again("./same");
         open_epoch(1);
         start_ranks('r');
         lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-        close_job("lost", round == 0);
+        close_job(JOB_STATE_LOST, round == 0);
     }
 }
 
@@ -315,13 +315,13 @@ static void test_memory_limit_outlives_another_launch_line(void **state)
     start_ranks('r');
     checkpoint();
     lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-    close_job("lost", true);
+    close_job(JOB_STATE_LOST, true);
     reopen("./same", 0, "./fake", 0);
     open_epoch(1);
     start_ranks('r');
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "--memory");
     lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
-    close_job("lost", true);
+    close_job(JOB_STATE_LOST, true);
 }
 
 static void test_bad_requests(void **state)
@@ -364,7 +364,7 @@ static void test_bad_requests(void **state)
     close(tool);
     tool = agent_connect(rundir, NULL, NULL);
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

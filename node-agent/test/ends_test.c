@@ -34,8 +34,8 @@ static void test_crash_loop(void **state)
     open_epoch(1);
     start_ranks('r');
     lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP);
-    close_job("failed", true);
-    check_state("failed");
+    close_job(JOB_STATE_FAILED, true);
+    check_state(JOB_STATE_FAILED);
 }
 
 static void test_own_exit_is_no_loss(void **state)
@@ -49,7 +49,7 @@ static void test_own_exit_is_no_loss(void **state)
     fake_rank_kill(&ranks[0]); /* as a launcher does then */
     fake_rank_reap(&ranks[0]);
     check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "status 3");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 /* Before MPI_Init: it takes its own place, and hands on how far it was in its input. */
@@ -66,7 +66,7 @@ static void test_rank_executed_again(void **state)
     start_ranks('r');
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 /* After MPI_Init: no line any more, and no loss. */
@@ -87,7 +87,7 @@ static void test_another_program_is_executed(void **state)
     fake_rank_kill(&ranks[0]); /* as a launcher does then */
     fake_rank_reap(&ranks[0]);
     check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "executed another program");
-    close_job("failed", false);
+    close_job(JOB_STATE_FAILED, false);
 }
 
 /* Its peers know of a rank's death before the agent does, and end themselves over it. */
@@ -106,7 +106,7 @@ static void test_end_over_a_loss_is_a_loss(void **state)
     kill(agent_pid, SIGCONT);
     reap_ranks();
     check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 1");
-    close_job("lost", false);
+    close_job(JOB_STATE_LOST, false);
 }
 
 static void test_nothing_protected(void **state)
@@ -115,7 +115,7 @@ static void test_nothing_protected(void **state)
     open_job(0, false);
     open_epoch(0);
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, "no MPI program");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 static void test_arbiter_killed(void **state)
@@ -128,7 +128,7 @@ static void test_arbiter_killed(void **state)
     close(arbiter);
     arbiter = -1;
     reap_ranks(); /* killed by the agent */
-    wait_state("lost");
+    wait_state(JOB_STATE_LOST);
     arbiter = agent_connect(rundir, NULL, NULL);
     open_job(0, true);
     open_epoch(1);
@@ -136,7 +136,7 @@ static void test_arbiter_killed(void **state)
     assert_int_equal(checkpoint(), 2);
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 /* A launcher that waits for a signal. */
@@ -163,7 +163,7 @@ static void test_hanging_launch_is_ended(void **state)
     assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
     check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
     assert_non_null(strstr(events, "does not end by itself"));
-    close_job("lost", false);
+    close_job(JOB_STATE_LOST, false);
 }
 
 /* As mpirun does at times whose ranks are killed while they start. */
@@ -186,7 +186,7 @@ static void test_refused_launch_that_hangs_is_ended(void **state)
     reap_ranks();
     assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
     check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "at the same time");
-    close_job("failed", false);
+    close_job(JOB_STATE_FAILED, false);
 }
 
 static void test_agent_killed(void **state)
@@ -204,7 +204,7 @@ static void test_agent_killed(void **state)
     reap_ranks();
     disconnect();
     connect_agent();
-    check_state("lost");
+    check_state(JOB_STATE_LOST);
     open_job(0, true);
     open_epoch(2);
     start_ranks('r');
@@ -215,7 +215,7 @@ static void test_agent_killed(void **state)
     done_with(reply);
     finish_ranks();
     check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
-    close_job("finished", false);
+    close_job(JOB_STATE_FINISHED, false);
 }
 
 static void test_without_arbiter(void **state)
@@ -231,7 +231,7 @@ static void test_without_arbiter(void **state)
     fake_rank_kill(&ranks[0]);
     fake_rank_kill(&ranks[1]);
     reap_ranks();
-    wait_state("lost");
+    wait_state(JOB_STATE_LOST);
     Belay__Wire__Reply *reply = status();
     assert_true(reply->status->held_bytes > 0);
     done_with(reply);
@@ -239,7 +239,7 @@ static void test_without_arbiter(void **state)
     start_ranks('r');
     assert_int_equal(checkpoint(), 1);
     finish_ranks();
-    wait_state("finished");
+    wait_state(JOB_STATE_FINISHED);
 }
 
 static void test_stop(void **state)
@@ -251,7 +251,7 @@ static void test_stop(void **state)
     stop.job = "job";
     done_with(must(tool, REQUEST(STOP), &stop));
     reap_ranks();
-    check_state("stopped");
+    check_state(JOB_STATE_STOPPED);
     must_fail(tool, REQUEST(STOP), &stop, "has ended");
 }
 
@@ -269,7 +269,7 @@ static void test_launcher_without_arbiter_is_not_asked_again(void **state)
     reap_ranks();
     assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
     assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-    wait_state("lost");
+    wait_state(JOB_STATE_LOST);
 }
 
 /* As Open MPI's launcher does at times. */
@@ -285,7 +285,7 @@ static void test_launcher_that_hangs_in_an_abort_is_ended(void **state)
     assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
     check_verdict(SIGTERM, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
                   "rank 1 ended the program with status 5");
-    close_job("failed", false);
+    close_job(JOB_STATE_FAILED, false);
 }
 
 /* One that ends with the signal of a lost rank as soon as it is made to look for ended children. */
@@ -321,7 +321,7 @@ static void test_launch_that_is_lost_ends_at_once(void **state)
     assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
     assert_true(WIFEXITED(how));
     check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
-    close_job("lost", false);
+    close_job(JOB_STATE_LOST, false);
 }
 
 /* The next agent ends the ranks, which nobody has done. */
@@ -332,7 +332,7 @@ static void lose_agent(void)
     wait_gone(agent_pid);
     disconnect();
     connect_agent();
-    check_state("lost");
+    check_state(JOB_STATE_LOST);
     for (uint32_t i = 0; i < RANKS; i++)
         wait_dead(ranks[i].pid);
     open_job(0, true);
@@ -362,7 +362,7 @@ static void test_remains(bool is_agent_lost)
         lose_agent();
     check_verdict(SIGKILL, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "launch");
     reap_ranks();
-    close_job("lost", false);
+    close_job(JOB_STATE_LOST, false);
     assert_int_equal(access(other, F_OK), 0);
     unlink(other);
     assert_int_equal(access(segment, F_OK), -1);

@@ -204,6 +204,7 @@ uint64_t checkpoint(void)
     Belay__Wire__Reply *reply = must(tool, REQUEST(CHECKPOINT), &wish);
     const Belay__Wire__LineStatus *line = reply->line_done->line;
     assert_string_equal(reply->line_done->job, "job");
+    assert_int_equal(line->line_state, LINE_STATE_COMMITTED);
     assert_string_equal(line->state, "committed");
     assert_int_equal(line->captured_bytes, RANKS * FAKE_MEMORY_PAGES * 4096);
     assert_true(line->image_bytes > line->captured_bytes);
@@ -226,11 +227,11 @@ void check_verdict(int wait_status, Belay__Wire__VerdictKind kind, const char *w
     done_with(reply);
 }
 
-void close_job(const char *state, bool keep_images)
+void close_job(enum job_state state, bool keep_images)
 {
     Belay__Wire__JobClose end = BELAY__WIRE__JOB_CLOSE__INIT;
     end.job = "job";
-    end.final_state = (char *)state;
+    end.job_state = (Belay__Wire__JobState)state;
     end.keep_images = keep_images;
     done_with(must(arbiter, REQUEST(JOB_CLOSE), &end));
 }
@@ -242,19 +243,20 @@ Belay__Wire__Reply *status(void)
     return must(tool, REQUEST(STATUS), &query);
 }
 
-void check_state(const char *state)
+void check_state(enum job_state state)
 {
     Belay__Wire__Reply *reply = status();
-    assert_string_equal(reply->status->state, state);
+    assert_int_equal(reply->status->job_state, state);
+    assert_string_equal(reply->status->state, job_state_name(state)); /* for an older tool */
     done_with(reply);
 }
 
 /* Ask until the state is there, at most 10 s. */
-void wait_state(const char *state)
+void wait_state(enum job_state state)
 {
     for (int i = 0; i < 1000; i++) {
         Belay__Wire__Reply *reply = status();
-        bool is_there = !strcmp(reply->status->state, state);
+        bool is_there = (int)reply->status->job_state == (int)state;
         done_with(reply);
         if (is_there)
             return;

@@ -11,6 +11,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/states.h"
 #include "node-agent/test/fake_rank.h"
 
 #define RANKS 2u
@@ -44,7 +45,7 @@ void wait_gone(pid_t pid);
 
 void open_job(uint64_t memory_limit_bytes, bool is_restart);
 void open_epoch(uint64_t restore_line);
-void close_job(const char *state, bool keep_images);
+void close_job(enum job_state state, bool keep_images);
 void check_verdict(int wait_status, Belay__Wire__VerdictKind kind, const char *words);
 
 /* Start all ranks; each must say this word. */
@@ -59,8 +60,8 @@ uint64_t checkpoint(void);
 
 /* The job's status; done_with() it. */
 Belay__Wire__Reply *status(void);
-void check_state(const char *state);
+void check_state(enum job_state state);
 /* Ask until the state is there, at most 10 s. */
-void wait_state(const char *state);
+void wait_state(enum job_state state);
 
 #endif

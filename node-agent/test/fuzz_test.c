@@ -249,7 +249,7 @@ static void hostile_pages(void **state)
         }
         end_launch();
     }
-    close_job("failed", false);
+    close_job(JOB_STATE_FAILED, false);
     for (int i = 0; i < 500 && descriptors_of(agent_pid) != before; i++)
         sleep_ms(10);
     assert_int_equal(descriptors_of(agent_pid), before);
@@ -318,7 +318,7 @@ static void damaged_datagrams(void **state)
     close(sock);
     expect_the_same_agent();
     open_job(0, false); /* it has its keeper still */
-    close_job("failed", false);
+    close_job(JOB_STATE_FAILED, false);
 }
 
 /* ---- leftovers ---- */

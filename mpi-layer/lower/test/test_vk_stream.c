@@ -8,9 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
 #include <cmocka.h>
-
 #include <asm/prctl.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,6 +17,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_postponed.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define STACK 4711 /* some stack pointer */
