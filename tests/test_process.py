@@ -156,6 +156,13 @@ def test_descriptors(sandbox, programs, mode):
     kill_after_two_lines(sandbox.run(descriptors(programs, *mode)))
 
 
+@pytest.mark.parametrize("mode", ["own", "others"])
+def test_locks(sandbox, programs, mode):
+    """Open files that are locked, whoever has locked them, and files that nobody has."""
+    kill_after_two_lines(sandbox.run(programs.test_program("locks", "--mode", mode, "--steps", 60, "--seconds", 2,
+                                                           ranks=4)))
+
+
 def test_closing_every_descriptor(sandbox, programs):
     """Those of the MPI library are out of reach; natively the program would lose it."""
     job = sandbox.run(descriptors(programs, "close"))

@@ -199,6 +199,7 @@ static int reopen(const struct fd_record *record, int messages, struct belay_err
         return -1;
     if (special_place(fd, record) < 0)
         return belay_error_errno(err, "cannot give %s its descriptor %d again", path, record->fd);
+    vk_fd_set_unshared(record->fd, vk_fd_shared_count());
     set_up(record);
     return 0;
 }

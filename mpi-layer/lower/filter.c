@@ -36,7 +36,6 @@ enum when {
     UNLESS_ZERO, /* the argument: a poll without a timeout waits for nothing */
     FUTEX_WAITS,
     SOCKET_TIMEOUT_SET,
-    LOCK_NOT_AWAITED, /* made by the program itself, our signal finds such a wait there */
     ADVICE_SERVED,
     FROM_DESCRIPTOR_0,
     ALL_AWAITED, /* MSG_WAITALL in the argument */
@@ -82,14 +81,12 @@ static const struct rule waits[] = {
     {SYS_recvmsg, ALL_AWAITED, 2},
     {SYS_recvmmsg, ALWAYS, 0},
     {SYS_getrandom, MUCH_RANDOM, 1},
+    {SYS_flock, ALWAYS, 0},
 };
 
 static const struct rule others[] = {
-    {SYS_setsockopt, SOCKET_TIMEOUT_SET, 2},
-    {SYS_fcntl, LOCK_NOT_AWAITED, 1},
-    {SYS_read, FROM_DESCRIPTOR_0, 0},
-    {SYS_readv, FROM_DESCRIPTOR_0, 0},
-    {SYS_clone, NOT_VFORK, 0},
+    {SYS_setsockopt, SOCKET_TIMEOUT_SET, 2}, {SYS_fcntl, ALWAYS, 0},    {SYS_read, FROM_DESCRIPTOR_0, 0},
+    {SYS_readv, FROM_DESCRIPTOR_0, 0},       {SYS_clone, NOT_VFORK, 0},
 };
 
 /* Calls that wait no longer than their socket's own timeout tells, once the program has set one. */
@@ -111,6 +108,8 @@ bool filter_is_wait(long nr, const long args[6])
 {
     if (nr == SYS_ioctl)
         return is_drain((unsigned)args[1]);
+    if (nr == SYS_fcntl)
+        return (int)args[1] == F_SETLKW || (int)args[1] == F_OFD_SETLKW;
     for (size_t i = 0; i < COUNT(waits); i++)
         if (waits[i].nr == nr)
             return true;
@@ -231,12 +230,6 @@ static void emit_compare(struct program *p, unsigned short comparison, unsigned 
     emit_trap(p);
 }
 
-static void emit_fcntl(struct program *p)
-{
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, F_SETLKW, 1, 0);
-    emit_compare(p, BPF_JEQ, F_OFD_SETLKW, false);
-}
-
 /* The advice that vk_madvise() acts on without an image. */
 static void emit_advice(struct program *p)
 {
@@ -285,9 +278,6 @@ static void emit_rule(struct program *p, const struct rule *rule)
         break;
     case TERMINAL_DRAINED_OR_FILE_CHANGED:
         emit_ioctls(p);
-        break;
-    case LOCK_NOT_AWAITED:
-        emit_fcntl(p);
         break;
     case ADVICE_SERVED:
         emit_advice(p);

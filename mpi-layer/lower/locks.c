@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define WAIT_STEP_NS 10000000l
 #define WAIT_STEPS 500
@@ -62,6 +63,7 @@ static int take_once(int fd, const struct lock *lock)
 static int take(int fd, const struct lock *lock)
 {
     const struct timespec step = {.tv_nsec = WAIT_STEP_NS};
+    vk_fd_note_lock(fd);
     for (int i = 0; i < WAIT_STEPS; i++) {
         if (take_once(fd, lock) == 0)
             return 0;

@@ -74,12 +74,14 @@ static bool note_again(struct fd_record *record)
 }
 
 /*
- * Each file is asked for. /proc/locks, which tells of all at once, makes the kernel wait for milliseconds.
- * Most files have none: nothing is written to saved memory then.
+ * Each file is asked for that may be locked. /proc/locks, which tells of all at once, makes the kernel wait
+ * for milliseconds. Most files have none: nothing is written to saved memory then.
  */
 static void note_locks(struct fd_record *record)
 {
     char text[1024];
+    if (!vk_fd_may_be_locked(record->fd))
+        return;
     fd_note_info(record->fd, text, sizeof text);
     if (locks_are_in(text))
         note_fdinfo(record);

@@ -114,6 +114,8 @@ static long serve_fork(long nr, ucontext_t *uc, const long args[6])
     long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (result == 0 && is_direct)
         become_child((uint64_t *)(void *)&uc->uc_sigmask);
+    if (result > 0)
+        vk_fd_note_shared();
     return result;
 }
 
@@ -277,6 +279,10 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
         return args[3] ? wait : trap;
     case SYS_recvmsg:
         return (args[2] & MSG_WAITALL) || vk_transfer_may_bring_fds(nr, args[1]) ? wait : transfer;
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+        vk_transfer_note_passed(nr, args[1]);
+        return transfer;
     case SYS_openat:
         if (vk_is_rank() && vk_file_is_open_wait(nr, args[0], args[1], args[2]))
             return wait;
@@ -292,6 +298,7 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
     case SYS_epoll_pwait:
     case SYS_clock_nanosleep:
     case SYS_recvmmsg:
+    case SYS_flock:
         return wait;
     default:
         return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),

@@ -220,6 +220,8 @@ long vk_exec(long nr, const uint64_t *arguments, uint64_t mask)
     if (vk_is_own_process() && vk_is_rank() && GATE->control->exit_kind == CONTROL_EXIT_NONE &&
         may_work(&call))
         return leave(&call, mask);
+    if (!vk_is_own_process())
+        vk_fd_note_shared();
     struct thread *self = thread_self();
     uint32_t in_vk = self->in_vk;
     self->in_vk = 0; /* the parent's, if this is a vfork()ed child: nobody comes back to put it right */

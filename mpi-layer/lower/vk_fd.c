@@ -30,12 +30,14 @@ static struct known {
     uint64_t generation; /* of what was noted: it counts if it is the newest */
     const void *noted;
     uint64_t description, hint;
-    bool is_marked, is_copied, has_owner;
+    uint64_t unshared; /* 1 + how often others had got what was open when it was opened; 0: not known */
+    bool is_marked, is_copied, has_owner, is_locked;
 } known[KNOWN_FDS];
 
 static uint64_t generation = 1;
 static long watched_end; /* those that are watched are below */
 static uint64_t last_description;
+static uint64_t shared_count; /* how often others may have got what is open */
 
 static bool is_in(const uint64_t *bits, long fd)
 {
@@ -105,7 +107,11 @@ void vk_fd_set_copy(long fd, long of)
     known[fd].description = known[of].description;
     known[fd].hint = known[of].hint;
     known[fd].has_owner = known[of].has_owner;
+    known[fd].unshared = known[of].unshared;
     known[fd].is_copied = known[of].is_copied = true;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* vk_fd_note_lock() sees the copy, or this sees the lock */
+    if (known[of].is_locked)
+        known[fd].is_locked = true;
 }
 
 static bool is_same_description(long one, long other)
@@ -200,6 +206,43 @@ static void set_has_owner(long fd)
             known[at].has_owner = true;
 }
 
+void vk_fd_note_shared(void)
+{
+    __atomic_add_fetch(&shared_count, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t vk_fd_shared_count(void)
+{
+    return __atomic_load_n(&shared_count, __ATOMIC_SEQ_CST);
+}
+
+void vk_fd_set_unshared(long fd, uint64_t since)
+{
+    if (fd >= 0 && fd < KNOWN_FDS)
+        known[fd].unshared = since + 1;
+}
+
+/* By a vfork()ed child: nobody can tell what its descriptor is here. */
+void vk_fd_note_lock(long fd)
+{
+    if (!vk_is_own_process()) {
+        vk_fd_note_shared();
+        return;
+    }
+    if (fd < 0 || fd >= KNOWN_FDS)
+        return;
+    known[fd].is_locked = true;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* see vk_fd_set_copy() */
+    for (long at = 0; known[fd].is_copied && at < fds_end && at < KNOWN_FDS; at++)
+        if (known[at].description == known[fd].description)
+            known[at].is_locked = true;
+}
+
+bool vk_fd_may_be_locked(long fd)
+{
+    return fd < 0 || fd >= KNOWN_FDS || known[fd].is_locked || known[fd].unshared != vk_fd_shared_count() + 1;
+}
+
 bool vk_fd_is_marked(long fd)
 {
     return fd >= 0 && fd < KNOWN_FDS && known[fd].is_marked;
@@ -240,7 +283,8 @@ void vk_fd_forget(long fd)
         __atomic_store_n(&known[fd].is_watched, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&known[fd].noted, NULL, __ATOMIC_RELAXED);
         known[fd].description = known[fd].hint = 0;
-        known[fd].is_marked = known[fd].is_copied = known[fd].has_owner = false;
+        known[fd].unshared = 0;
+        known[fd].is_marked = known[fd].is_copied = known[fd].has_owner = known[fd].is_locked = false;
     }
 }
 
@@ -390,9 +434,18 @@ static long add_sockets(long result, const int *pair)
     return result;
 }
 
+static bool is_lock(long nr, long command)
+{
+    return nr == SYS_fcntl && (command == F_SETLK || command == F_OFD_SETLK);
+}
+
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
+    if (is_lock(nr, (int)b))
+        vk_fd_note_lock(a);
+    if (nr == SYS_pidfd_getfd) /* it may be one of our own */
+        vk_fd_note_shared();
     if (!vk_is_own_process()) /* a vfork()ed child has descriptors of its own, but shares the bits */
         return raw_syscall(nr, a, b, c, d, e, f);
     switch (nr) {

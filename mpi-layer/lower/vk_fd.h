@@ -54,6 +54,19 @@ bool vk_fd_has_owner(long fd);
 void vk_fd_note_pair(const int ends[2]);
 void vk_fd_find_other_end(long fd);
 uint64_t vk_fd_other_end(long fd);
+/*
+ * May the open file be locked (flock(2), fcntl(2))? If not, the kernel need not be asked at each line. False
+ * only if it was opened here, the program has locked nothing by it, and no other process may share it, which
+ * could lock it without our seeing.
+ *   set_unshared  the descriptor is from open(2), made when vk_fd_shared_count() was `since` or later
+ *   note_lock     before the program locks, or unlocks, by a descriptor
+ *   note_shared   another process may have got what is open now: a child, or who receives descriptors
+ */
+bool vk_fd_may_be_locked(long fd);
+uint64_t vk_fd_shared_count(void);
+void vk_fd_set_unshared(long fd, uint64_t since);
+void vk_fd_note_lock(long fd);
+void vk_fd_note_shared(void);
 /* Has it stood for the same thing since vk_fd_mark()? */
 bool vk_fd_is_marked(long fd);
 void vk_fd_mark(long fd);

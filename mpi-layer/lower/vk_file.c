@@ -301,6 +301,7 @@ long vk_file_open(long nr, long a, long b, long c, long d)
     long *path = has_folder ? &b : &a;
     struct vk_undo_change change;
     char task[VK_TASK_PATH_BYTES];
+    uint64_t shared_count = vk_fd_shared_count();
     long fd;
     if (flags & O_DIRECT)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
@@ -315,7 +316,9 @@ long vk_file_open(long nr, long a, long b, long c, long d)
     vk_undo_open(&change, has_folder ? a : AT_FDCWD, (const char *)*path, flags);
     fd = raw4(nr, a, b, c, d);
     vk_undo_opened(&change, fd);
-    if (vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
+    if (vk_is_own_process()) { /* a vfork()ed child has descriptors of its own */
         vk_fd_add(fd);
+        vk_fd_set_unshared(fd, shared_count);
+    }
     return fd;
 }

@@ -33,7 +33,7 @@
 /* Calls that are made at once, from the page of code (vk_cut.c). */
 static bool is_transfer(unsigned nr)
 {
-    return nr == SYS_sendto || nr == SYS_sendmsg || nr == SYS_sendmmsg || nr == SYS_recvfrom;
+    return nr == SYS_sendto || nr == SYS_recvfrom;
 }
 
 static bool is_patched_call(unsigned nr)
@@ -62,6 +62,9 @@ static bool is_patched_call(unsigned nr)
     case SYS_clock_nanosleep:
     case SYS_recvmsg:
     case SYS_recvmmsg:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_flock:
         return true;
     }
     return is_transfer(nr);

@@ -447,6 +447,14 @@ bool vk_transfer_may_bring_fds(long nr, long message)
                                   ((const struct msghdr *)message)->msg_controllen);
 }
 
+/* Of several messages each may have some. */
+void vk_transfer_note_passed(long nr, long message)
+{
+    if (nr == SYS_sendmmsg || (nr == SYS_sendmsg && (uint64_t)message >= MAP_PAGE_BYTES &&
+                               ((const struct msghdr *)message)->msg_controllen))
+        vk_fd_note_shared();
+}
+
 /* Descriptors that have come with a message are the application's. */
 static void add_fds(const struct msghdr *message)
 {

@@ -25,6 +25,9 @@ bool vk_transfer_goes_on(struct wait *wait, long result, bool is_cut);
 /* Does this call (with its second argument) receive what may hold descriptors? */
 bool vk_transfer_may_bring_fds(long nr, long message);
 
+/* Before a call that may pass descriptors to another process: vk_fd_note_shared(), if it does. */
+void vk_transfer_note_passed(long nr, long message);
+
 /*
  * The last part has ended with this result of all: what its header tells, and brings, is the application's.
  */

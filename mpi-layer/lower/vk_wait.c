@@ -205,6 +205,7 @@ static void prepare_transfer(struct wait *wait)
     wait->is_write = vk_file_is_write(wait->nr) &&
                      vk_fd_class(vk_file_written_fd(wait->nr, wait->call[A], wait->call[C])) == VK_FD_REGULAR;
     note_write(wait);
+    vk_transfer_note_passed(wait->nr, wait->args[B]);
     vk_transfer_begin(wait);
     if (wait->nr == SYS_recvmmsg)
         prepare_copied_time(wait, E);
@@ -310,6 +311,11 @@ static void prepare(struct wait *wait)
     case VK_SYS_futex_wait:
         prepare_futex_until(wait);
         break;
+    case SYS_flock:
+    case SYS_fcntl:
+        vk_fd_note_lock(wait->args[A]);
+        wait->restarts = 1;
+        break;
     case SYS_pause:
     case SYS_ioctl:
         break;
@@ -408,6 +414,10 @@ static int shorten(struct wait *wait, bool is_unmade)
         break;
     case SYS_tgkill:
         prepare_tgkill(wait);
+        break;
+    case SYS_flock: /* a restart has forgotten it */
+    case SYS_fcntl:
+        vk_fd_note_lock(wait->args[A]);
         break;
     case SYS_rt_sigtimedwait:
         if (call[C])
