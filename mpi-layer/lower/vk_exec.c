@@ -17,6 +17,7 @@
 #include <stddef.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 #define PAIRS 4096
 

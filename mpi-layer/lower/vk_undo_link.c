@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_held.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_undo_note.h"
