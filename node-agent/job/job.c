@@ -1,9 +1,28 @@
 #include "node-agent/job/job.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #include "node-agent/job/answer.h"
+
+#define BIT(state) (1u << (state))
+#define ENDED (BIT(JOB_STATE_FINISHED) | BIT(JOB_STATE_FAILED) | BIT(JOB_STATE_STOPPED) | BIT(JOB_STATE_LOST))
+#define BEGUN_AGAIN (BIT(JOB_STATE_STARTING) | BIT(JOB_STATE_RESTARTING)) /* belay restart */
+
+/* From a state, to any of these. */
+static const unsigned transitions[] = {
+    /* LOST: taken up from the keeper; RESTARTING: goes on after another agent. */
+    [JOB_STATE_NONE] = BIT(JOB_STATE_STARTING) | BIT(JOB_STATE_RESTARTING) | BIT(JOB_STATE_LOST),
+    [JOB_STATE_STARTING] =
+        BIT(JOB_STATE_STARTING) | BIT(JOB_STATE_RUNNING) | BIT(JOB_STATE_RESTARTING) | ENDED,
+    [JOB_STATE_RUNNING] = BIT(JOB_STATE_RESTARTING) | ENDED,
+    [JOB_STATE_RESTARTING] = BIT(JOB_STATE_RUNNING) | BIT(JOB_STATE_RESTARTING) | ENDED,
+    [JOB_STATE_FINISHED] = BEGUN_AGAIN,
+    [JOB_STATE_FAILED] = BEGUN_AGAIN,
+    [JOB_STATE_STOPPED] = BEGUN_AGAIN,
+    [JOB_STATE_LOST] = BEGUN_AGAIN,
+};
 
 struct job *job_find(struct agent *agent, const char *name)
 {
@@ -15,6 +34,17 @@ struct job *job_find(struct agent *agent, const char *name)
 bool job_is_running(const struct job *job)
 {
     return !job_state_has_ended(job->state);
+}
+
+bool job_may_become(enum job_state from, enum job_state to)
+{
+    return transitions[from] & BIT(to);
+}
+
+void job_become(struct job *job, enum job_state state)
+{
+    assert(job_may_become(job->state, state));
+    job->state = state;
 }
 
 struct job *job_only_running(struct agent *agent, struct belay_error *err)

@@ -44,7 +44,7 @@ struct job {
     UT_hash_handle hh;
     struct agent *agent;
     char name[JOB_NAME_BYTES];
-    enum job_state state;
+    enum job_state state;         /* written by job_become() alone */
     Belay__Wire__JobOpen *config; /* the launch line, interval, limits; owned */
     Belay__Wire__JobOpen *launch; /* another launch line, until it has worked; NULL: none */
     struct connection *arbiter;   /* NULL: none (any more) */
@@ -84,6 +84,12 @@ struct job {
 
 struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
+
+/* May a job's state become another one? The table is in node-agent/README.md. */
+bool job_may_become(enum job_state from, enum job_state to);
+/* That transition of the job. Another one than the table has is a bug of the agent. */
+void job_become(struct job *job, enum job_state state);
+
 /* The only running job, or NULL with err. */
 struct job *job_only_running(struct agent *agent, struct belay_error *err);
 

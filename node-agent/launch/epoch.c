@@ -111,7 +111,7 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
     else if (is_restart)
         job->restarts_from_start++;
     job->epoch = epoch;
-    job->state = is_restart ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    job_become(job, is_restart ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
     record_save_again(job);
     log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
              (unsigned long long)epoch->restore_line, reason);
@@ -392,7 +392,7 @@ static void become_ready(struct epoch *epoch)
     struct job *job = epoch->job;
     uint64_t restore_ns = 0;
     epoch->is_ready = true;
-    job->state = JOB_STATE_RUNNING;
+    job_become(job, JOB_STATE_RUNNING);
     job_launch_worked(job);
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         note_remains(epoch, epoch->table[i]); /* it may be up before its word has been heard */

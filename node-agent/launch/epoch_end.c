@@ -43,7 +43,7 @@ static void end_with_verdict(struct epoch *epoch)
     snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
     snprintf(job->message, sizeof job->message, "%s", verdict.reason);
     if (verdict.kind == VERDICT_LOST)
-        job->state = JOB_STATE_RESTARTING;
+        job_become(job, JOB_STATE_RESTARTING);
     log_info("job \"%s\": epoch %u has ended: %s", job->name, epoch->number, verdict.reason);
     job->epoch = NULL;
     epoch_destroy(epoch);

@@ -210,7 +210,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     line_destroy(job->line);
     job->line = NULL;
     drop_launch(job);
-    job->state = state;
+    job_become(job, state);
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
     bool is_kept =
@@ -281,7 +281,7 @@ static int begin(struct job *job, struct belay_error *err)
     job->line = line_create(job, err);
     if (!job->line)
         return -1;
-    job->state = job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING;
+    job_become(job, job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
     job->is_stopping = job->is_abandoned = job->is_unwanted = false;
     job->last_loss = (struct verdict_loss){0};
     job->message[0] = '\0';

@@ -8,9 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -75,11 +77,28 @@ static pid_t start_child(bool is_writing)
     _exit(0);
 }
 
+/* Until the child is in pause(), at most 10 s: the faults of its start would be taken for writing. */
+static void wait_asleep(pid_t pid)
+{
+    char path[32], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (int i = 0; i < 10000 && state != 'S'; i++) {
+        FILE *stat = fopen(path, "re");
+        assert_non_null(stat);
+        assert_int_equal(fscanf(stat, "%*d (%*[^)]) %c", &state), 1);
+        fclose(stat);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_int_equal(state, 'S');
+}
+
 /* The largest forecast of some: while one is made, the child may wait for a processor. */
 static uint64_t forecast(bool is_writing, uint64_t ns)
 {
     uint64_t most = 0;
     pid_t pid = start_child(is_writing);
+    if (!is_writing)
+        wait_asleep(pid);
     for (int i = 0; i < FORECASTS && most <= MEMORY_BYTES; i++) {
         uint64_t bytes = faults_forecast(pid, ns);
         most = bytes > most ? bytes : most;
