@@ -1,4 +1,4 @@
-# BELAY_LIBFABRIC: libfabric, data between nodes.
+# BELAY_LIBFABRIC: libfabric, messages and data between nodes.
 AC_DEFUN([BELAY_LIBFABRIC],
   [BELAY_MODULE([FABRIC], [libfabric >= 1.11], [libfabric],
-     [optional], [data between nodes], [libfabric-dev])])
+     [required], [messages and data between nodes], [libfabric-dev])])

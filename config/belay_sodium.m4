@@ -1,4 +1,4 @@
-# BELAY_SODIUM: libsodium, encryption of data between nodes.
+# BELAY_SODIUM: libsodium, authentication and encryption between nodes.
 AC_DEFUN([BELAY_SODIUM],
   [BELAY_MODULE([SODIUM], [libsodium >= 1.0.16], [libsodium],
-     [optional], [encryption of data between nodes], [libsodium-dev])])
+     [required], [authentication and encryption between nodes], [libsodium-dev])])

@@ -1,0 +1,27 @@
+/*
+ * push.h - data on their way out: chunks filled and sealed in source slabs, written to granted ones,
+ * announced in order.
+ *
+ * All with the lock. push_run() is the filler's thread.
+ */
+#ifndef BELAY_NODE_AGENT_FABRIC_PUSH_H
+#define BELAY_NODE_AGENT_FABRIC_PUSH_H
+
+#include "node-agent/fabric/state.h"
+
+/* A word of the receiver's: GRANT or DONE. -1: it breaks the rules. */
+int push_take_notice(struct fabric_peer *peer, enum frame_kind kind, const struct notice *notice);
+
+/* Write and announce what can be. In the progress thread. True: try again soon. */
+bool push_turn(struct fabric_push *push, uint64_t now_ms);
+/* The endpoint has written a source slab, or has not. In the progress thread. */
+void push_written(struct fabric *fabric, uint32_t slab, int error, uint64_t now_ms);
+
+/* The end, of which the loop is told as soon as the filler is out of fill(). */
+void push_end(struct fabric_push *push, int error);
+/* Out of the list of its peer and of memory; it has ended and the filler is out. */
+void push_destroy(struct fabric_push *push);
+
+void *push_run(void *fabric);
+
+#endif
