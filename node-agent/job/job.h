@@ -17,6 +17,7 @@
 #include "coord/verdict.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/job/parcels.h"
 #include "node-agent/job/remains.h"
 #include "node-agent/job/streams.h"
@@ -30,7 +31,6 @@
 
 struct epoch;
 struct line;
-struct membership;
 struct renewal;
 
 enum job_state {
@@ -68,6 +68,7 @@ struct job {
     struct line *line;
     struct store *store;
     struct membership *membership;       /* the records of its epochs, and who decides by them */
+    struct membership_epoch opened;      /* the newest that was decided on, launched or not */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;

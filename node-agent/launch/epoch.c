@@ -55,19 +55,50 @@ static void end_soon(struct epoch *epoch);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
-/* Which epoch it is, and which line it goes on from. Its files were put back, and its images are, as of that.
+/* The verdict on the lines of the epoch before: one that was protected and is gone on from is committed now.
  */
-static int open_next(struct job *job, struct membership_epoch *opened, struct belay_error *err)
+static int settle(void *context, uint64_t line, struct belay_error *err)
 {
-    const struct membership_facts facts = {.epoch = job->epoch_number,
-                                           .ranks = store_ranks(job->store),
-                                           .committed_line = store_committed_line(job->store),
-                                           .last_line = job->last_line};
-    if (membership_open_epoch(job->membership, &facts, opened, err) < 0)
+    struct job *job = context;
+    uint64_t committed = store_committed_line(job->store);
+    if (store_settle(job->store, line, err) < 0)
+        return belay_error_prefix(err, "line %llu cannot be brought into its images",
+                                  (unsigned long long)line);
+    if (line <= committed)
+        return 0;
+    log_info("job \"%s\": line %llu, which had been protected, is committed by the next epoch's verdict",
+             job->name, (unsigned long long)line);
+    history_take_entry(&job->history, commits_newest(store_commits(job->store)));
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, line);
+    return 0;
+}
+
+int epoch_decide(struct job *job, struct belay_error *err)
+{
+    struct membership_facts facts = {.epoch = job->epoch_number,
+                                     .ranks = store_held_ranks(job->store),
+                                     .committed_line = store_committed_line(job->store),
+                                     .last_line = job->last_line,
+                                     .settle = settle,
+                                     .context = job};
+    if (store_apply_rest(job->store, err) <
+        0) /* could not be done before; without it the line is not to be had */
+        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
+                                  (unsigned long long)store_committed_line(job->store));
+    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
+    struct holding *held = calloc(facts.ranks + 1, sizeof *held);
+    if (!held)
+        return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    store_list_held(job->store, held);
+    facts.held = held;
+    int rc = membership_open_epoch(job->membership, &facts, &job->opened, err);
+    free(held);
+    if (rc < 0)
         return belay_error_prefix(err, "job \"%s\"", job->name);
-    if (opened->line != facts.committed_line)
+    if (job->opened.line != store_committed_line(job->store))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
-                               (unsigned long long)opened->line);
+                               (unsigned long long)job->opened.line);
     return 0;
 }
 
@@ -75,15 +106,7 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
                struct belay_error *err)
 {
     struct epoch *epoch;
-    struct membership_epoch opened;
-    if (store_apply_rest(job->store, err) <
-        0) /* could not be done before; without it the line is not to be had */
-        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
-                                  (unsigned long long)store_committed_line(job->store));
-    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
-        return -1;
-    if (open_next(job, &opened, err) < 0)
-        return -1;
+    const struct membership_epoch opened = job->opened;
     epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
         !(epoch->nudge = timer_new(job->agent->loop, on_nudge, epoch))) {

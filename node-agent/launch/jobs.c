@@ -214,7 +214,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
     bool is_kept =
-        !job->is_unwanted && (job->owes_files || (keep_images && store_committed_line(job->store) > 0));
+        !job->is_unwanted && (job->owes_files || (keep_images && store_newest_line(job->store) > 0));
     if (!is_kept) {
         store_drop_images(job->store);
         parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);

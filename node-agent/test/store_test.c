@@ -177,7 +177,7 @@ static void test_commit_and_abort(void **state)
     assert_int_equal(store_commit(store, &entry, NULL), -1); /* rank 1's image is missing */
     assert_int_equal(store_committed_line(store), 2);
     strcpy(entry.reason, "for a test");
-    store_abort(store, &entry);
+    store_abort(store, &entry, false);
     assert_int_equal(store_held_bytes(store), 2 * BYTES);
     assert_int_equal(count_held(), 3);
     size_t count;
@@ -228,7 +228,7 @@ static void collect(void *context, const char *name, int fd)
 }
 
 /* As record_adopt() does, for one job. */
-static struct store *adopt(uint64_t lines_expected)
+static struct store *adopt_protected(uint64_t protected_line, uint64_t lines_expected)
 {
     struct held held = {.count = 0};
     struct store *store = NULL;
@@ -238,7 +238,7 @@ static struct store *adopt(uint64_t lines_expected)
     assert_int_equal(keeper_list(keeper, collect, &held, NULL), 0);
     for (unsigned i = 0; i < held.count; i++)
         if (!strcmp(held.names[i], "job/commits"))
-            store = store_adopt(keeper, "job", held.fds[i], NULL);
+            store = store_adopt(keeper, "job", held.fds[i], protected_line, NULL);
     assert_non_null(store);
     for (unsigned i = 0; i < held.count; i++) {
         bool is_delta = sscanf(held.names[i], "job/delta/%llu/%u", &line, &rank) == 2;
@@ -249,6 +249,130 @@ static struct store *adopt(uint64_t lines_expected)
     }
     assert_int_equal(lines, lines_expected);
     return store;
+}
+
+static struct store *adopt(uint64_t lines_expected)
+{
+    return adopt_protected(0, lines_expected);
+}
+
+static struct holding held_of(const struct store *store, uint32_t rank)
+{
+    struct holding held[2];
+    assert_int_equal(store_held_ranks(store), 2);
+    store_list_held(store, held);
+    return held[rank];
+}
+
+/* A protected line outlives its abort; the next epoch's verdict commits it. */
+static void test_a_protected_line_is_rolled_forward_to(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    store_abort(store, &entry, true);
+    assert_int_equal(store_staged_line(store), 2);
+    assert_int_equal(store_newest_line(store), 2);
+    assert_int_equal(store_committed_line(store), 1);
+    assert_int_equal(held_of(store, 1).image_line, 1);
+    assert_int_equal(held_of(store, 1).staging_line, 2);
+    assert_int_equal(held_of(store, 1).base_line, 1);
+    assert_int_equal(store_settle(store, 2, NULL), 0);
+    assert_int_equal(store_committed_line(store), 2);
+    assert_int_equal(store_staged_line(store), 0);
+    expect_applied(store_image(store, 0), 1, 2);
+    expect_applied(store_image(store, 1), 1, 2);
+    assert_int_equal(commits_newest(store_commits(store))->line, 2);
+    assert_int_equal(count_held(), 3);
+    store_destroy(store, true);
+}
+
+/* The verdict may be another one, and the next capture writes over what is staged. */
+static void test_a_protected_line_is_given_up(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        stage_delta(store, entry.line, 1, 0);
+        stage_delta(store, entry.line, 1, 1);
+        store_abort(store, &entry, true);
+        assert_int_equal(count_held(), 5);
+        if (is_settled)
+            assert_int_equal(store_settle(store, 1, NULL), 0);
+        else
+            store_drop_staging(store);
+        assert_int_equal(store_newest_line(store), 1);
+        assert_int_equal(held_of(store, 0).staging_line, 0);
+        assert_int_equal(count_held(), 3);
+        entry.line++;
+    }
+    store_destroy(store, true);
+}
+
+/* A line that is staged in part, or is not there at all, cannot be gone on from, and nothing is dropped. */
+static void test_what_is_not_whole_is_not_settled(void **state)
+{
+    (void)state;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage_delta(store, 2, 1, 0);
+    assert_int_equal(store_settle(store, 2, NULL), -1);
+    assert_int_equal(store_settle(store, 3, NULL), -1);
+    assert_int_equal(store_staged_line(store), 2);
+    assert_int_equal(store_committed_line(store), 1);
+    store_destroy(store, true);
+}
+
+/* An agent is killed when a line is protected: the first one of whole images, another one of deltas. */
+static void test_a_protected_line_is_adopted(void **state)
+{
+    (void)state;
+    for (uint64_t line = 1; line <= 2; line++) {
+        struct store *store = store_create(keeper, "job", NULL);
+        if (line == 2)
+            commit(store, 1);
+        for (uint32_t rank = 0; rank < 2; rank++)
+            line == 1 ? stage(store, 1, rank) : stage_delta(store, 2, 1, rank);
+        uint64_t held_bytes = store_held_bytes(store);
+        store_destroy(store, false);
+        store = adopt_protected(line, line == 1 ? 1 << 1 : 1 << 1 | 1 << 2);
+        assert_int_equal(store_adopt_done(store, NULL), 0);
+        assert_int_equal(store_committed_line(store), line - 1);
+        assert_int_equal(store_newest_line(store), line);
+        assert_int_equal(held_of(store, 1).staging_line, line);
+        assert_int_equal(held_of(store, 1).base_line, line - 1);
+        assert_true(store_held_bytes(store) >= held_bytes);
+        assert_int_equal(store_settle(store, line, NULL), 0);
+        assert_int_equal(store_committed_line(store), line);
+        assert_int_equal(line_of(store_image(store, 1)), line);
+        assert_int_equal(count_held(), 3);
+        store_destroy(store, true);
+        assert_int_equal(count_held(), 0);
+    }
+}
+
+/* Of a line that no record protects, or that is not whole, nothing is kept. */
+static void test_what_is_not_protected_is_not_adopted(void **state)
+{
+    (void)state;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        struct store *store = store_create(keeper, "job", NULL);
+        commit(store, 1);
+        stage_delta(store, 2, 1, 0);
+        if (is_whole)
+            stage_delta(store, 2, 1, 1);
+        store_destroy(store, false);
+        store = adopt_protected(is_whole ? 3 : 2, 1 << 1 | 1 << 2);
+        assert_int_equal(store_adopt_done(store, NULL), 0);
+        assert_int_equal(store_newest_line(store), 1);
+        assert_int_equal(count_held(), 3);
+        store_destroy(store, true);
+    }
 }
 
 static void test_adoption(void **state)
@@ -410,6 +534,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_commit_and_abort),
         EACH(test_room),
+        EACH(test_a_protected_line_is_rolled_forward_to),
+        EACH(test_a_protected_line_is_given_up),
+        EACH(test_what_is_not_whole_is_not_settled),
+        EACH(test_a_protected_line_is_adopted),
+        EACH(test_what_is_not_protected_is_not_adopted),
         EACH(test_adoption),
         EACH(test_torn_record),
         EACH(test_long_record_is_shortened),
