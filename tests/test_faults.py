@@ -197,6 +197,18 @@ def test_line_after_one_that_was_protected(sandbox, programs, belay):
     assert_same_result(job)
 
 
+def test_agent_dies_when_it_has_begun_the_first_line(sandbox, programs, belay):
+    """There is nothing to go on from, but the line's number is used up, and the epoch's."""
+    sandbox.start_agent(BELAY_FAULT="agent.strobe#1=kill")
+    job = sandbox.run(ring(programs), interval=None, trace=False)
+    job.wait_epoch(1)
+    belay("checkpoint", "job")
+    assert_back_from(job, [0])
+    status = job.status()
+    assert newest_line(status) == 2 and [entry["epoch"] for entry in status["history"]] == [1, 2]
+    assert (status["restarts"], status["restarts_from_start"]) == (0, 1)
+
+
 def test_agent_dies_at_the_first_line_that_it_has_protected(sandbox, programs, belay):
     """Nothing was committed before: without the verdict the job would begin again."""
     sandbox.start_agent(BELAY_FAULT="agent.protected#1=kill")

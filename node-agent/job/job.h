@@ -61,6 +61,7 @@ struct job {
     bool has_arbiter;             /* it was opened by one */
     bool is_stopping;             /* belay stop */
     bool is_abandoned;            /* the arbiter went without closing the job */
+    bool is_awaited;              /* taken up, while the process lives that launched it and will go on */
     bool is_unwanted;             /* cleaned while its launch was being ended: nothing is kept */
     uint32_t epoch_number;        /* of the newest epoch */
     uint32_t ranks;               /* 0: not known yet */

@@ -1,6 +1,7 @@
 /* adopt.c - takes up the jobs that an agent left with the keeper when it was killed. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,16 @@ static void collect(void *context, const char *name, int fd)
     item->fd = fd;
 }
 
+/*
+ * It will go on with the job, from the start if there is no line: the numbers of epochs and lines that were
+ * used, and what was written to standard output, are still the job's.
+ */
+static bool is_arbiter_alive(const struct job *job)
+{
+    pid_t pid = (pid_t)job->config->arbiter_pid;
+    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err)
 {
@@ -117,8 +128,10 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     job->store = store_adopt(agent->keeper, name, fd, membership_protected_line(job->membership), err);
     if (!job->store || take_images(job, all, err) < 0)
         goto fail;
-    job->owes_files = store_newest_line(job->store) == 0 && undo_is_owing(&job->undo);
-    if (store_newest_line(job->store) == 0 && !job->owes_files) {
+    bool has_line = store_newest_line(job->store) > 0;
+    job->owes_files = !has_line && undo_is_owing(&job->undo);
+    job->is_awaited = is_arbiter_alive(job);
+    if (!has_line && !job->owes_files && !job->is_awaited) {
         belay_error_set(err, ENOENT, "it has no committed line");
         goto fail;
     }
