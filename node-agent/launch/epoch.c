@@ -34,6 +34,8 @@
 #define LOOKS_UNTIL_KILLED 25
 #define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
 
+static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err);
+static void unpin_images(struct epoch *epoch);
 static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
 static void hurry_launcher(struct epoch *epoch);
@@ -154,6 +156,7 @@ void epoch_destroy(struct epoch *epoch)
             remains_remove_session(&epoch->remains);
     }
     remains_release(&epoch->remains);
+    unpin_images(epoch);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         rank_destroy(epoch->table[i]);
     free(epoch->table);
@@ -161,6 +164,21 @@ void epoch_destroy(struct epoch *epoch)
     timer_destroy(epoch->nudge);
     launcher_close(&epoch->launcher);
     free(epoch);
+}
+
+/* One that says hello again has it pinned. */
+static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err)
+{
+    struct store_pin *pin = &epoch->pins[rank];
+    return pin->reason ? 0 : store_image_pin(epoch->job->store, rank, PIN_MAPPED, pin, err);
+}
+
+/* A process that has not gone yet may still read its image. */
+static void unpin_images(struct epoch *epoch)
+{
+    for (uint32_t i = 0; epoch->pins && i < epoch->ranks && epoch->gone == epoch->joined; i++)
+        store_image_unpin(epoch->job->store, &epoch->pins[i]);
+    free(epoch->pins);
 }
 
 void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello)
@@ -184,6 +202,11 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         connection_reply_error(connection, err.code, err.text);
         return;
     }
+    if (epoch->restore_line && pin_image(epoch, hello->rank, &err) < 0) {
+        refuse(epoch, err.text);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
     struct rank *rank = epoch->table[hello->rank];
     int fds[] = {rank_control_fd(rank),
                  rank_event_fd(rank),
@@ -192,8 +215,6 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
                  store_image(job->store, hello->rank),
                  parcels_find(&job->parcels, epoch->restore_line, hello->rank)};
     unsigned fd_count = !epoch->restore_line ? 4 : fds[5] < 0 ? 5 : 6;
-    if (epoch->restore_line)
-        store_freeze(job->store, hello->rank);
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, fd_count);
     rank_close_control_fd(rank); /* the page stays mapped */
 }
@@ -307,8 +328,14 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
 {
     if (!epoch->table) {
         epoch->table = calloc(hello->ranks, sizeof *epoch->table);
-        if (!epoch->table)
+        epoch->pins = calloc(hello->ranks, sizeof *epoch->pins);
+        if (!epoch->table || !epoch->pins) {
+            free(epoch->table);
+            free(epoch->pins);
+            epoch->table = NULL;
+            epoch->pins = NULL;
             return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
+        }
         epoch->ranks = epoch->job->ranks = hello->ranks;
         newcomer_bind(epoch, hello);
         if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)

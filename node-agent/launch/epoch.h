@@ -20,9 +20,10 @@
 struct epoch {
     struct job *job;
     uint32_t number;
-    uint64_t restore_line; /* 0: from the start */
-    uint32_t ranks;        /* 0: no hello yet */
-    struct rank **table;   /* by number; NULL: not there yet */
+    uint64_t restore_line;  /* 0: from the start */
+    uint32_t ranks;         /* 0: no hello yet */
+    struct rank **table;    /* by number; NULL: not there yet */
+    struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
     bool is_killed;             /* the agent has killed the ranks */

@@ -17,6 +17,14 @@ struct store *store_new(struct keeper *keeper, const char *job, struct belay_err
     return store;
 }
 
+uint32_t held_pins(const struct held *held)
+{
+    uint32_t sum = 0;
+    for (int reason = 0; reason < PIN_REASONS; reason++)
+        sum += held->pins[reason];
+    return sum;
+}
+
 void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name)
 {
     snprintf(name, KEEPER_NAME_BYTES, "%s/%s/%llu/%u", store->job, held->base_line ? "delta" : "image",

@@ -14,16 +14,19 @@
 #include "common/wire/job_name.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
+#include "node-agent/store/pin.h"
 
 /* An image or delta of one rank. */
 struct held {
-    int fd;               /* -1: not there (yet) */
-    uint64_t bytes;       /* that it takes */
-    uint64_t kept_line;   /* in its name at the keeper */
-    uint64_t base_line;   /* of a delta; 0: an image */
-    uint64_t image_bytes; /* of a staged one: what the image will take */
-    bool is_frozen;
-    int copy; /* of a frozen image, for the next delta; -1: none */
+    int fd;                     /* -1: not there (yet) */
+    uint64_t bytes;             /* that it takes */
+    uint64_t kept_line;         /* in its name at the keeper */
+    uint64_t base_line;         /* of a delta; 0: an image */
+    uint64_t image_bytes;       /* of a staged one: what the image will take */
+    uint64_t number;            /* no other part of this store has it; 0: not there */
+    uint32_t pins[PIN_REASONS]; /* how many of each (pin.h) */
+    bool is_changing;           /* a delta is being applied in place: it cannot be pinned */
+    int copy;                   /* of a pinned image, for the next delta; -1: none */
 };
 
 /* Those of one line. */
@@ -38,6 +41,7 @@ struct store {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
     struct commits *commits;
+    uint64_t parts_made;     /* that have had a number */
     struct held_set images;  /* committed */
     struct held_set deltas;  /* committed and not applied yet */
     struct held_set staging; /* of the line in progress, or of a protected one that was not committed */
@@ -45,6 +49,9 @@ struct store {
 
 /* A store without a commit record. NULL with err. */
 struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err);
+
+/* All pins of a part together. */
+uint32_t held_pins(const struct held *held);
 
 /* The name of a rank's part at the keeper, into name[KEEPER_NAME_BYTES]. */
 void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name);

@@ -47,14 +47,14 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
     uint64_t held_bytes = held ? held->bytes : 0;
     if (image_bytes > held_bytes)
         need->grown_bytes += image_bytes - held_bytes;
-    if (held && held->is_frozen && held->copy < 0)
+    if (held && held_pins(held) > 0 && held->copy < 0)
         need->copied_bytes += held_bytes;
 }
 
 uint64_t store_image_room(const struct store *store, uint32_t rank)
 {
     const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
-    return held && !(held->is_frozen && held->copy < 0) ? held->bytes : 0;
+    return held && (held_pins(held) == 0 || held->copy >= 0) ? held->bytes : 0;
 }
 
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
@@ -81,6 +81,7 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
                         .kept_line = line,
                         .base_line = item->base_line,
                         .image_bytes = item->image_bytes,
+                        .number = ++store->parts_made,
                         .copy = -1};
     if (store->staging.line != line) {
         set_drop(store, &store->staging, true);
@@ -133,22 +134,22 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
     return 0;
 }
 
-bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_bytes, int *image)
+bool store_copy_begin(struct store *store, uint32_t rank, uint64_t limit_bytes, struct store_pin *pin)
 {
+    struct belay_error err;
     const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
-    if (!held || held->fd < 0 || !held->is_frozen || held->copy >= 0 ||
-        held->bytes > store_room(store, limit_bytes))
-        return false;
-    *image = held->fd;
-    return true;
+    return held && held_pins(held) > 0 && held->copy < 0 && held->bytes <= store_room(store, limit_bytes) &&
+           store_image_pin(store, rank, PIN_COPIED, pin, &err) == 0;
 }
 
-void store_copy_end(struct store *store, uint32_t rank, int copy)
+void store_copy_end(struct store *store, struct store_pin *pin, int copy)
 {
-    struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
-    if (held && held->is_frozen && held->copy < 0)
+    struct held *held = pin->part < store->images.parts ? &store->images.items[pin->part] : NULL;
+    bool is_same = held && held->fd >= 0 && held->number == pin->image;
+    store_image_unpin(store, pin);
+    if (copy >= 0 && is_same && held_pins(held) > 0 && held->copy < 0)
         held->copy = copy;
-    else /* the image has gone meanwhile */
+    else if (copy >= 0) /* the image has gone meanwhile, or can be changed in place again */
         close(copy);
 }
 
@@ -160,16 +161,19 @@ bool store_has_deltas(const struct store *store)
     return false;
 }
 
-bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply)
+bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply)
 {
     if (rank >= store->deltas.parts || store->deltas.items[rank].fd < 0)
         return false;
-    *apply = (struct apply){.image = store->images.items[rank].fd,
+    struct held *image = &store->images.items[rank];
+    bool is_pinned = held_pins(image) > 0;
+    image->is_changing = !is_pinned;
+    *apply = (struct apply){.image = image->fd,
                             .delta = store->deltas.items[rank].fd,
-                            .is_frozen = store->images.items[rank].is_frozen,
-                            .copy = store->images.items[rank].copy,
+                            .is_pinned = is_pinned,
+                            .copy = image->copy,
                             .rank = (int)rank,
-                            .base_line = store->images.items[rank].kept_line,
+                            .base_line = image->kept_line,
                             .line = store->images.line,
                             .made = -1};
     return true;
@@ -180,8 +184,9 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
     char name[KEEPER_NAME_BYTES];
     uint32_t rank = (uint32_t)apply->rank;
     struct held *image = &store->images.items[rank], former = *image;
-    int fd = apply->made >= 0 ? apply->made : apply->is_frozen ? apply->copy : former.fd;
-    struct held made = {.fd = fd, .bytes = apply->bytes, .kept_line = apply->line, .copy = -1};
+    int fd = apply->made >= 0 ? apply->made : apply->is_pinned ? apply->copy : former.fd;
+    struct held made = {
+        .fd = fd, .bytes = apply->bytes, .kept_line = apply->line, .number = ++store->parts_made, .copy = -1};
     held_name(store, &made, rank, name);
     if (keeper_put(store->keeper, name, made.fd, err) < 0) {
         if (apply->made >= 0)
@@ -305,12 +310,6 @@ int store_image(const struct store *store, uint32_t rank)
 int store_shared_image(const struct store *store)
 {
     return store->images.parts ? store->images.items[store->images.ranks].fd : -1;
-}
-
-void store_freeze(struct store *store, uint32_t rank)
-{
-    if (rank < store->images.ranks)
-        store->images.items[rank].is_frozen = true;
 }
 
 /*

@@ -9,7 +9,8 @@
  * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed all at once, by one entry in
  * the commit record (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. Deltas
  * are applied after the commit; until then the image is still the former line's, and the delta is kept. An
- * image that was given to a process is frozen: the process has it mapped, so its successor is a copy.
+ * image that somebody needs as it is, such as the process that was restored from it, is pinned (pin.h): its
+ * successor is a copy.
  *
  * Staging of a line that was protected outlives its abort, and the agent: it stays until the next capture
  * writes over it, or until the next epoch's verdict commits or drops it (docs/line.md, "The agent's side").
@@ -29,6 +30,7 @@
 #include "node-agent/store/apply.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
+#include "node-agent/store/pin.h"
 #include "node-agent/store/room.h"
 
 struct store;
@@ -87,18 +89,21 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
 
 /*
- * Whether a rank's image is frozen and a copy of it, which the next delta can be applied to, should be made
- * now: none is there, and memory and limit_bytes (0: none) hold one. image: borrowed.
+ * Whether a rank's image is pinned and a copy of it, which the next delta can be applied to, should be made
+ * now: none is there, and memory and limit_bytes (0: none) hold one. Then it is pinned for that, too.
  */
-bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_bytes, int *image);
-/* It was made by apply_copy(). Takes it over. */
-void store_copy_end(struct store *store, uint32_t rank, int copy);
+bool store_copy_begin(struct store *store, uint32_t rank, uint64_t limit_bytes, struct store_pin *pin);
+/* It was made by apply_copy(), -1: it could not be. Takes it over; the pin is none afterwards. */
+void store_copy_end(struct store *store, struct store_pin *pin, int copy);
 
 /* Whether deltas of the committed line have not been applied yet. */
 bool store_has_deltas(const struct store *store);
 
-/* What there is to be applied of a rank. Returns false if nothing is. The descriptors stay the store's. */
-bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply);
+/*
+ * What there is to be applied of a rank: from now on its image cannot be pinned if it is not. Returns false
+ * if nothing is. The descriptors stay the store's.
+ */
+bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply);
 /* It was applied. Takes over apply->made. Returns 0 or -1 with err. */
 int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err);
 /* Apply what is left, here and now. Returns 0 or -1 with err. */
@@ -140,8 +145,5 @@ int store_image(const struct store *store, uint32_t rank);
 
 /* The same of what the ranks share; -1: the line has none. */
 int store_shared_image(const struct store *store);
-
-/* A process will have the rank's image mapped from now on. */
-void store_freeze(struct store *store, uint32_t rank);
 
 #endif

@@ -47,7 +47,11 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
 int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
                      struct belay_error *err)
 {
-    struct held found = {.fd = fd, .kept_line = line, .base_line = is_delta ? 1 : 0, .copy = -1};
+    struct held found = {.fd = fd,
+                         .kept_line = line,
+                         .base_line = is_delta ? 1 : 0,
+                         .number = ++store->parts_made,
+                         .copy = -1};
     bool is_staged = line > 0 && line == store->staging.line && rank <= STREAMS_MAX_RANKS;
     struct held_set *set = is_staged ? &store->staging : is_delta ? &store->deltas : &store->images;
     if (is_staged && (set_extend(set, rank + 1, err) < 0 || look_at_staged(&found, rank, err) < 0)) {
@@ -75,7 +79,8 @@ int store_adopt_done(struct store *store, struct belay_error *err)
             held_drop(store, &store->images.items[i], i, true);
         if (store->images.items[i].kept_line == store->images.line || (is_shared && !newest->has_shared))
             held_drop(store, &store->deltas.items[i], i, true); /* it was applied, but still kept */
-        store->images.items[i].is_frozen = !is_shared;          /* who knows who has it mapped */
+        if (!is_shared && store->images.items[i].fd >= 0)
+            store->images.items[i].pins[PIN_MAPPED]++; /* who knows who has it mapped */
     }
     int rc = store_apply_rest(store, err);
     for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
