@@ -16,7 +16,8 @@ AGENT_POINTS = {
     "agent.strobe": 1,
     "agent.capture": 1,
     "agent.captured": 1,
-    "agent.commit.before": 1,
+    "agent.protected": 2,
+    "agent.commit.before": 2,
     "agent.commit.recorded": 2,
     "agent.commit.after": 2,
     "agent.apply": 2,
@@ -162,6 +163,62 @@ def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
     assert job.status()["history"][-1]["restored_line"] == 3
     job.wait()
     assert_same_result(job)
+
+
+@pytest.mark.parametrize("victim", ["rank", "agent"])
+@pytest.mark.parametrize("line", [1, 2])
+def test_line_aborted_when_it_was_protected(sandbox, programs, belay, line, victim):
+    """It is whole, and the coordinator of another node might have committed it: the next epoch goes on from it."""
+    sandbox.start_agent(BELAY_FAULT=f"agent.protected#{line}=error")
+    job = sandbox.run(ring(programs), interval=None)
+    job.wait_epoch(1)
+    for _ in range(line - 1):
+        assert belay("checkpoint", "job").returncode == 0
+    assert belay("checkpoint", "job").returncode != 0
+    status = job.status()
+    assert [(entry["line"], entry["state"]) for entry in status["lines"]][-1] == (line, "aborted")
+    os.kill(sandbox.agent()[0] if victim == "agent" else job.pids[1][0], signal.SIGKILL)
+    assert_back_from(job, [line])
+    status = job.status()
+    assert {entry["line"]: entry["state"] for entry in status["lines"]}[line] == "committed"
+    assert newest_line(status) == line + 1
+    assert_restored(job, 1)
+
+
+def test_line_after_one_that_was_protected(sandbox, programs, belay):
+    """Its capture writes over what was staged; what was written before the aborted line is in it as well."""
+    sandbox.start_agent(BELAY_FAULT="agent.protected#2=error")
+    job = sandbox.run(programs.test_program("mem_ops", "--steps", 200, "--seconds", 4), interval=None)
+    job.wait_step(2)
+    results = [belay("checkpoint", "job").returncode for _ in range(3)]
+    assert results[0] == 0 and results[1] != 0 and results[2] == 0
+    assert job.kill_and_recover()["history"][-1]["restored_line"] == 3
+    job.wait()
+    assert_same_result(job)
+
+
+def test_agent_dies_when_it_has_begun_the_first_line(sandbox, programs, belay):
+    """There is nothing to go on from, but the line's number is used up, and the epoch's."""
+    sandbox.start_agent(BELAY_FAULT="agent.strobe#1=kill")
+    job = sandbox.run(ring(programs), interval=None, trace=False)
+    job.wait_epoch(1)
+    belay("checkpoint", "job")
+    assert_back_from(job, [0])
+    status = job.status()
+    assert newest_line(status) == 2 and [entry["epoch"] for entry in status["history"]] == [1, 2]
+    assert (status["restarts"], status["restarts_from_start"]) == (0, 1)
+
+
+def test_agent_dies_at_the_first_line_that_it_has_protected(sandbox, programs, belay):
+    """Nothing was committed before: without the verdict the job would begin again."""
+    sandbox.start_agent(BELAY_FAULT="agent.protected#1=kill")
+    job = sandbox.run(ring(programs), interval=None)
+    job.wait_epoch(1)
+    belay("checkpoint", "job")
+    assert_back_from(job, [1])
+    status = job.status()
+    assert (status["restarts"], status["restarts_from_start"]) == (1, 0)
+    assert_restored(job, 1)
 
 
 def test_agent_killed_between_lines(sandbox, programs):

@@ -1,5 +1,6 @@
 #include "node-agent/job/history.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,23 @@ struct history_epoch *history_add_epoch(struct history *history, uint32_t epoch)
     struct history_epoch *added = &larger[history->epoch_count++];
     *added = (struct history_epoch){.epoch = epoch};
     return added;
+}
+
+void history_take_entry(struct history *history, const struct commit_entry *entry)
+{
+    struct history_line *to = history_line(history, entry->line);
+    if (!to)
+        to = history_add_line(history, entry->line);
+    if (!to)
+        return;
+    to->state = entry->is_committed ? LINE_STATE_COMMITTED : LINE_STATE_ABORTED;
+    to->image_bytes = entry->image_bytes;
+    to->dirty_bytes = entry->dirty_bytes;
+    to->captured_bytes = entry->captured_bytes;
+    to->converge_ms = entry->converge_ns / 1e6;
+    to->drain_ms = entry->drain_ns / 1e6;
+    to->total_ms = entry->total_ns / 1e6;
+    snprintf(to->reason, sizeof to->reason, "%s", entry->reason);
 }
 
 struct history_line *history_line(struct history *history, uint64_t line)

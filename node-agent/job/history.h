@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/wire/states.h"
+#include "node-agent/store/commits.h"
 
 #define HISTORY_LINES 256 /* kept; older ones are forgotten */
 #define HISTORY_REASON_BYTES 512
@@ -40,6 +41,9 @@ void history_release(struct history *history);
 /* A new entry of a line or an epoch, zeroed but for its number. NULL with ENOMEM. */
 struct history_line *history_add_line(struct history *history, uint64_t line);
 struct history_epoch *history_add_epoch(struct history *history, uint32_t epoch);
+
+/* What the commit record tells of a line; also of one that the history does not know. */
+void history_take_entry(struct history *history, const struct commit_entry *entry);
 
 /* The entry of a line, NULL: none or forgotten. */
 struct history_line *history_line(struct history *history, uint64_t line);

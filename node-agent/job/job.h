@@ -18,6 +18,7 @@
 #include "coord/verdict.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/job/parcels.h"
 #include "node-agent/job/remains.h"
 #include "node-agent/job/streams.h"
@@ -31,7 +32,6 @@
 
 struct epoch;
 struct line;
-struct membership;
 struct renewal;
 
 /* A client that waits for the end of the job. */
@@ -51,6 +51,7 @@ struct job {
     bool has_arbiter;             /* it was opened by one */
     bool is_stopping;             /* belay stop */
     bool is_abandoned;            /* the arbiter went without closing the job */
+    bool is_awaited;              /* taken up, while the process lives that launched it and will go on */
     bool is_unwanted;             /* cleaned while its launch was being ended: nothing is kept */
     uint32_t epoch_number;        /* of the newest epoch */
     uint32_t ranks;               /* 0: not known yet */
@@ -58,6 +59,7 @@ struct job {
     struct line *line;
     struct store *store;
     struct membership *membership;       /* the records of its epochs, and who decides by them */
+    struct membership_epoch opened;      /* the newest that was decided on, launched or not */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;

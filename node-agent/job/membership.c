@@ -49,9 +49,11 @@ struct membership {
     uint32_t ranks;
     struct errand errands[ERRANDS_MAX]; /* of the step that is being made */
     int errand_count;
-    struct arbiter *arbiter;           /* of the newest epoch; NULL: none has been opened by this agent */
-    const struct epoch_start *started; /* while it tells the member */
-    struct epoch_state answer;         /* of the member, as long as its holdings are there */
+    struct arbiter *arbiter;              /* of the newest epoch; NULL: none has been opened by this agent */
+    const struct epoch_start *started;    /* while it tells the member */
+    const struct membership_facts *facts; /* while an epoch is opened */
+    struct belay_error settle_err;        /* code 0: what the epoch goes on from is settled */
+    struct epoch_state answer;            /* of the member, as long as its holdings are there */
 };
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
@@ -65,10 +67,10 @@ static uint64_t checksum(const struct records *records);
 static int make_machines(struct membership *membership, const struct membership_facts *facts);
 static struct epoch_start *former_epoch(const struct membership *membership,
                                         const struct membership_facts *facts);
-static int open_next(struct membership *membership, const struct membership_facts *facts,
-                     const struct holding *held);
+static int open_next(struct membership *membership, const struct membership_facts *facts);
 static int act_as_arbiter(void *context, const struct arbiter_action *action);
 static int act_as_member(void *context, const struct member_action *action);
+static void settle(struct membership *membership, uint64_t line);
 static int record_of_member(struct membership *membership, const struct member_record *record);
 static void note(struct membership *membership, enum coord_event_type word, uint64_t line);
 static void step(struct membership *membership, const struct member_event *event,
@@ -135,19 +137,24 @@ void membership_destroy(struct membership *membership)
     errno = code;
 }
 
+uint64_t membership_protected_line(const struct membership *membership)
+{
+    return membership->now.member.protected_line;
+}
+
 int membership_open_epoch(struct membership *membership, const struct membership_facts *facts,
                           struct membership_epoch *epoch, struct belay_error *err)
 {
-    struct holding *held = calloc(facts->ranks + 1, sizeof *held);
-    if (!held || make_machines(membership, facts) < 0) {
-        free(held);
+    if (make_machines(membership, facts) < 0)
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    membership->facts = facts;
+    membership->settle_err.code = 0;
+    int rc = open_next(membership, facts);
+    membership->facts = NULL;
+    if (membership->settle_err.code) {
+        *err = membership->settle_err;
+        return -1;
     }
-    for (uint32_t rank = 0; rank < facts->ranks; rank++)
-        held[rank].image_line = facts->committed_line;
-    int rc = open_next(membership, facts, held), code = errno;
-    free(held);
-    errno = code;
     if (rc < 0 && errno == ENODATA)
         return belay_error_set(err, ENODATA, "line %ju, which it has gone on from before, is not here",
                                (uintmax_t)membership->now.line);
@@ -253,7 +260,6 @@ static int make_machines(struct membership *membership, const struct membership_
     const struct member_settings of_member = {.node = NODE, .scheme = SCHEME_SINGLE};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
-    record->protected_line = 0; /* and it has dropped what was staged and is not committed */
     if (facts->last_line > record->last_line)
         record->last_line = facts->last_line;
     struct epoch_start *former = former_epoch(membership, facts);
@@ -280,7 +286,7 @@ static struct epoch_start *former_epoch(const struct membership *membership,
                                         const struct membership_facts *facts)
 {
     const struct records *now = &membership->now;
-    struct epoch_start *former = epoch_start_create(1, facts->committed_line ? facts->ranks : 0);
+    struct epoch_start *former = epoch_start_create(1, facts->ranks);
     if (!former)
         return NULL;
     former->epoch = now->epoch > facts->epoch ? now->epoch : facts->epoch;
@@ -292,17 +298,15 @@ static struct epoch_start *former_epoch(const struct membership *membership,
 }
 
 /* The messages between the two, one after the other: none is lost. Returns 0 or -1 with errno. */
-static int open_next(struct membership *membership, const struct membership_facts *facts,
-                     const struct holding *held)
+static int open_next(struct membership *membership, const struct membership_facts *facts)
 {
     const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
-    uint32_t ranks = facts->committed_line ? facts->ranks : 0;
     const struct epoch_start *former = arbiter_record(membership->arbiter);
     struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
                                  .epoch = (former ? former->epoch : 0) + 1,
                                  .room = EPOCH_NO_LIMIT,
-                                 .held_count = ranks,
-                                 .held = held};
+                                 .held_count = facts->ranks,
+                                 .held = facts->held};
     membership->started = NULL;
     if (arbiter_step(membership->arbiter, &begin) < 0 || member_step(membership->member, &event) < 0)
         return -1;
@@ -337,9 +341,8 @@ static int act_as_arbiter(void *context, const struct arbiter_action *action)
 }
 
 /*
- * Of an epoch's steps nothing is left to be done here. Its ranks are gone before the next one is opened, what
- * is staged is settled by the store, and the launcher brings the ranks. Without another node nobody could do
- * better in trouble: the program runs on.
+ * The ranks of an epoch are gone before the next one is opened, and the launcher brings those of the next.
+ * Without another node nobody could do better in trouble: the program runs on.
  */
 static int act_as_member(void *context, const struct member_action *action)
 {
@@ -348,12 +351,21 @@ static int act_as_member(void *context, const struct member_action *action)
         return record_of_member(membership, action->record);
     if (action->type == MEMBER_ACTION_ANSWER)
         membership->answer = *action->state;
+    else if (action->type == MEMBER_ACTION_SETTLE)
+        settle(membership, action->line);
     else if (action->type == MEMBER_ACTION_OBEY)
         note(membership, COORD_EVENT_NONE, action->line);
     else if (action->type == MEMBER_ACTION_SAY &&
              action->word != COORD_EVENT_LOST) /* commit() has told that */
         note(membership, action->word, action->line);
     return 0;
+}
+
+static void settle(struct membership *membership, uint64_t line)
+{
+    const struct membership_facts *facts = membership->facts;
+    if (facts->settle(facts->context, line, &membership->settle_err) == 0)
+        membership->settle_err.code = 0;
 }
 
 static int record_of_member(struct membership *membership, const struct member_record *record)

@@ -14,6 +14,7 @@
 
 #include "common/util/error.h"
 #include "coord/coord.h"
+#include "coord/epoch.h"
 #include "node-agent/store/keeper.h"
 
 struct membership;
@@ -26,12 +27,19 @@ struct membership_ops {
     int (*commit)(void *context, uint64_t line);
 };
 
-/* What the machines do not know of the job. */
+/* What the machines do not know of the job, and who does what they have decided. */
 struct membership_facts {
-    uint32_t epoch;          /* newest that anybody has seen, 0: none */
-    uint32_t ranks;          /* of the committed line; not used without one */
-    uint64_t committed_line; /* whose images are here, 0: none */
-    uint64_t last_line;      /* largest number that is known to be used */
+    uint32_t epoch;             /* newest that anybody has seen, 0: none */
+    uint32_t ranks;             /* of held */
+    const struct holding *held; /* what is here of each rank; borrowed for the call */
+    uint64_t committed_line;    /* 0: none */
+    uint64_t last_line;         /* largest number that is known to be used */
+    /*
+     * The epoch goes on from this line, 0: from the start. What is staged of it is to be in its images, and
+     * all else that is staged to be gone, when this returns 0; -1 with err: the epoch is not opened.
+     */
+    int (*settle)(void *context, uint64_t line, struct belay_error *err);
+    void *context;
 };
 
 struct membership_epoch {
@@ -46,6 +54,10 @@ struct membership *membership_create(struct keeper *keeper, const char *job, str
 struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, struct belay_error *err);
 /* The keeper does not hold the records any more. Accepts NULL. */
 void membership_destroy(struct membership *membership);
+
+/* The line whose staging may not be dropped, until a capture writes over it or an epoch settles it; 0: none.
+ */
+uint64_t membership_protected_line(const struct membership *membership);
 
 /* Open the next epoch: all ranks of the last one are gone. It is recorded. Returns 0 or -1 with err. */
 int membership_open_epoch(struct membership *membership, const struct membership_facts *facts,

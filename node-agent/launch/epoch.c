@@ -34,6 +34,8 @@
 #define LOOKS_UNTIL_KILLED 25
 #define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
 
+static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err);
+static void unpin_images(struct epoch *epoch);
 static void note_remains(struct epoch *epoch, const struct rank *rank);
 static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *));
 static void hurry_launcher(struct epoch *epoch);
@@ -55,19 +57,50 @@ static void end_soon(struct epoch *epoch);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
-/* Which epoch it is, and which line it goes on from. Its files were put back, and its images are, as of that.
+/* The verdict on the lines of the epoch before: one that was protected and is gone on from is committed now.
  */
-static int open_next(struct job *job, struct membership_epoch *opened, struct belay_error *err)
+static int settle(void *context, uint64_t line, struct belay_error *err)
 {
-    const struct membership_facts facts = {.epoch = job->epoch_number,
-                                           .ranks = store_ranks(job->store),
-                                           .committed_line = store_committed_line(job->store),
-                                           .last_line = job->last_line};
-    if (membership_open_epoch(job->membership, &facts, opened, err) < 0)
+    struct job *job = context;
+    uint64_t committed = store_committed_line(job->store);
+    if (store_settle(job->store, line, err) < 0)
+        return belay_error_prefix(err, "line %llu cannot be brought into its images",
+                                  (unsigned long long)line);
+    if (line <= committed)
+        return 0;
+    log_info("job \"%s\": line %llu, which had been protected, is committed by the next epoch's verdict",
+             job->name, (unsigned long long)line);
+    history_take_entry(&job->history, commits_newest(store_commits(job->store)));
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, line);
+    return 0;
+}
+
+int epoch_decide(struct job *job, struct belay_error *err)
+{
+    struct membership_facts facts = {.epoch = job->epoch_number,
+                                     .ranks = store_held_ranks(job->store),
+                                     .committed_line = store_committed_line(job->store),
+                                     .last_line = job->last_line,
+                                     .settle = settle,
+                                     .context = job};
+    if (store_apply_rest(job->store, err) <
+        0) /* could not be done before; without it the line is not to be had */
+        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
+                                  (unsigned long long)store_committed_line(job->store));
+    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
+    struct holding *held = calloc(facts.ranks + 1, sizeof *held);
+    if (!held)
+        return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    store_list_held(job->store, held);
+    facts.held = held;
+    int rc = membership_open_epoch(job->membership, &facts, &job->opened, err);
+    free(held);
+    if (rc < 0)
         return belay_error_prefix(err, "job \"%s\"", job->name);
-    if (opened->line != facts.committed_line)
+    if (job->opened.line != store_committed_line(job->store))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
-                               (unsigned long long)opened->line);
+                               (unsigned long long)job->opened.line);
     return 0;
 }
 
@@ -75,15 +108,7 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
                struct belay_error *err)
 {
     struct epoch *epoch;
-    struct membership_epoch opened;
-    if (store_apply_rest(job->store, err) <
-        0) /* could not be done before; without it the line is not to be had */
-        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
-                                  (unsigned long long)store_committed_line(job->store));
-    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
-        return -1;
-    if (open_next(job, &opened, err) < 0)
-        return -1;
+    const struct membership_epoch opened = job->opened;
     epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
         !(epoch->nudge = timer_new(job->agent->loop, on_nudge, epoch))) {
@@ -131,6 +156,7 @@ void epoch_destroy(struct epoch *epoch)
             remains_remove_session(&epoch->remains);
     }
     remains_release(&epoch->remains);
+    unpin_images(epoch);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         rank_destroy(epoch->table[i]);
     free(epoch->table);
@@ -138,6 +164,21 @@ void epoch_destroy(struct epoch *epoch)
     timer_destroy(epoch->nudge);
     launcher_close(&epoch->launcher);
     free(epoch);
+}
+
+/* One that says hello again has it pinned. */
+static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err)
+{
+    struct store_pin *pin = &epoch->pins[rank];
+    return pin->reason ? 0 : store_image_pin(epoch->job->store, rank, PIN_MAPPED, pin, err);
+}
+
+/* A process that has not gone yet may still read its image. */
+static void unpin_images(struct epoch *epoch)
+{
+    for (uint32_t i = 0; epoch->pins && i < epoch->ranks && epoch->gone == epoch->joined; i++)
+        store_image_unpin(epoch->job->store, &epoch->pins[i]);
+    free(epoch->pins);
 }
 
 void epoch_join(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello)
@@ -161,6 +202,11 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         connection_reply_error(connection, err.code, err.text);
         return;
     }
+    if (epoch->restore_line && pin_image(epoch, hello->rank, &err) < 0) {
+        refuse(epoch, err.text);
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
     struct rank *rank = epoch->table[hello->rank];
     int fds[] = {rank_control_fd(rank),
                  rank_event_fd(rank),
@@ -169,8 +215,6 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
                  store_image(job->store, hello->rank),
                  parcels_find(&job->parcels, epoch->restore_line, hello->rank)};
     unsigned fd_count = !epoch->restore_line ? 4 : fds[5] < 0 ? 5 : 6;
-    if (epoch->restore_line)
-        store_freeze(job->store, hello->rank);
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, fd_count);
     rank_close_control_fd(rank); /* the page stays mapped */
 }
@@ -284,8 +328,14 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
 {
     if (!epoch->table) {
         epoch->table = calloc(hello->ranks, sizeof *epoch->table);
-        if (!epoch->table)
+        epoch->pins = calloc(hello->ranks, sizeof *epoch->pins);
+        if (!epoch->table || !epoch->pins) {
+            free(epoch->table);
+            free(epoch->pins);
+            epoch->table = NULL;
+            epoch->pins = NULL;
             return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
+        }
         epoch->ranks = epoch->job->ranks = hello->ranks;
         newcomer_bind(epoch, hello);
         if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)

@@ -20,9 +20,10 @@
 struct epoch {
     struct job *job;
     uint32_t number;
-    uint64_t restore_line; /* 0: from the start */
-    uint32_t ranks;        /* 0: no hello yet */
-    struct rank **table;   /* by number; NULL: not there yet */
+    uint64_t restore_line;  /* 0: from the start */
+    uint32_t ranks;         /* 0: no hello yet */
+    struct rank **table;    /* by number; NULL: not there yet */
+    struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
     bool is_killed;             /* the agent has killed the ranks */
@@ -49,8 +50,13 @@ struct epoch_launcher {
 };
 
 /*
- * Open the next epoch of a job, which has none, and whose files are as they were at the line that it is
- * restored from. Returns 0 or -1 with err.
+ * Decide on the next epoch of a job, which has none: its number, and the line that it goes on from, which is
+ * the store's committed one then. It is recorded, whatever becomes of its launch. Returns 0 or -1 with err.
+ */
+int epoch_decide(struct job *job, struct belay_error *err);
+
+/*
+ * Open the epoch that was decided on: the job's files are as they were at its line. Returns 0 or -1 with err.
  */
 int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
                struct belay_error *err);

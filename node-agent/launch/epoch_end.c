@@ -48,7 +48,7 @@ static void end_with_verdict(struct epoch *epoch)
     job->epoch = NULL;
     epoch_destroy(epoch);
     if (connection)
-        reply_verdict(connection, &verdict, store_committed_line(job->store));
+        reply_verdict(connection, &verdict, store_newest_line(job->store));
 }
 
 static void end_without_arbiter(struct epoch *epoch)

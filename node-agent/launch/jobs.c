@@ -213,8 +213,9 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     job_become(job, state);
     log_info("job \"%s\" has ended: %s%s%s", job->name, job_state_name(state), job->message[0] ? ", " : "",
              job->message);
-    bool is_kept =
-        !job->is_unwanted && (job->owes_files || (keep_images && store_committed_line(job->store) > 0));
+    bool is_of_use =
+        job->owes_files || (keep_images && (job->is_awaited || store_newest_line(job->store) > 0));
+    bool is_kept = !job->is_unwanted && is_of_use;
     if (!is_kept) {
         store_drop_images(job->store);
         parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
@@ -282,7 +283,7 @@ static int begin(struct job *job, struct belay_error *err)
     if (!job->line)
         return -1;
     job_become(job, job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
-    job->is_stopping = job->is_abandoned = job->is_unwanted = false;
+    job->is_stopping = job->is_abandoned = job->is_awaited = job->is_unwanted = false;
     job->last_loss = (struct verdict_loss){0};
     job->message[0] = '\0';
     return 0;

@@ -30,7 +30,7 @@ struct put_back {
     uint64_t left;
     int rc;
     struct belay_error err;
-    int image;               /* of what the ranks shared; -1: nothing */
+    struct store_pin pin;    /* of what the ranks shared; NONE: nothing */
     struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
     struct renewal *former;
     struct belay_error renewal_err;
@@ -50,7 +50,7 @@ static void renew_shared(struct put_back *run)
     struct undo_replaced_list replaced;
     if (undo_list_replaced(&run->folder, run->request.line, &replaced, &run->renewal_err) < 0)
         return;
-    run->renewal = renewal_create(run->image, run->former, &replaced, &run->renewal_err);
+    run->renewal = renewal_create(run->pin.fd, run->former, &replaced, &run->renewal_err);
     undo_replaced_release(&replaced);
 }
 
@@ -58,7 +58,7 @@ static void work(uv_work_t *work)
 {
     struct put_back *run = work->data;
     run->rc = undo_apply(&run->folder, &run->request, &run->left, &run->err);
-    if (run->rc == 0 && run->image >= 0)
+    if (run->rc == 0 && run->pin.reason)
         renew_shared(run);
 }
 
@@ -75,8 +75,8 @@ static void release(struct put_back *run)
     for (size_t i = 0; i < run->text_count; i++)
         free(run->texts[i]);
     timer_destroy(run->words);
-    if (run->image >= 0)
-        close(run->image);
+    if (run->pin.reason) /* the store has gone with the job */
+        close(run->pin.fd);
     renewal_destroy(run->renewal);
     renewal_destroy(run->former);
     free(run);
@@ -92,7 +92,7 @@ static void give_to_job(struct renewal **renewal, struct job *job)
 static void take_renewal(struct put_back *run)
 {
     struct job *job = run->job;
-    bool has_failed = run->rc < 0 || (run->image >= 0 && !run->renewal);
+    bool has_failed = run->rc < 0 || (run->pin.reason && !run->renewal);
     give_to_job(has_failed ? &run->former : &run->renewal, job);
     snprintf(job->not_renewed, sizeof job->not_renewed, "%s",
              has_failed && run->rc == 0 ? run->renewal_err.text : "");
@@ -104,6 +104,7 @@ static void take_result(struct put_back *run)
     job->put_back = NULL;
     job->owes_files = run->rc < 0;
     take_renewal(run);
+    store_image_unpin(job->store, &run->pin);
     tell_texts(run);
     if (run->rc == 0) {
         job->leaves_files = false; /* what the user has said of these files */
@@ -138,7 +139,7 @@ static void say_how_far(void *context)
 
 int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err)
 {
-    int shared = store_shared_image(job->store);
+    bool has_shared = store_shared_image(job->store) >= 0;
     struct put_back *run = calloc(1, sizeof *run);
     if (!run || !(run->words = timer_new(job->agent->loop, say_how_far, run))) {
         free(run);
@@ -149,17 +150,15 @@ int put_back_start(struct job *job, put_back_done_f *done, void *context, struct
     run->done = done;
     run->context = context;
     run->folder = job->undo;
-    run->image = shared < 0 ? -1 : fcntl(shared, F_DUPFD_CLOEXEC, 0);
     run->request = (struct undo_request){.line = store_committed_line(job->store),
                                          .leaves_failed = job->leaves_files,
                                          .say = keep_text,
                                          .context = run};
-    bool is_held = shared < 0 || run->image >= 0;
-    int rc = is_held ? uv_queue_work(job->agent->loop, &run->work, work, after_work) : -errno;
-    if (rc != 0) {
+    if (has_shared && store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0) {
         release(run);
-        return belay_error_set(err, -rc, "cannot put files back: %s", uv_strerror(rc));
+        return belay_error_prefix(err, "cannot put files back");
     }
+    uv_queue_work(job->agent->loop, &run->work, work, after_work); /* cannot fail */
     job->put_back = run;
     run->former = job->renewal; /* the thread may outlive the job */
     job->renewal = NULL;

@@ -279,6 +279,10 @@ static void obey(void *context, const struct coord_action *order)
 static void say(void *context, enum coord_event_type word, uint64_t number)
 {
     struct line *line = context;
+    if (word == COORD_EVENT_PROTECTED && fault_hit("agent.protected", -1, number)) {
+        line_say(line, COORD_EVENT_ABORT, "the fault point agent.protected was set to fail");
+        return;
+    }
     line_step(line,
               (struct coord_event){.type = word, .epoch = line->epoch, .agent = OWN_AGENT, .line = number});
 }
@@ -305,7 +309,9 @@ static void do_strobe(struct line *line, const struct coord_action *action)
         .count = line->count,
         .room_bytes = store_room(line->job->store, line->job->config->settings->memory_bytes),
     };
-    bool is_ahead = strcmp(line->job->config->settings->policy, "sequential") != 0;
+    /* Pages copied ahead would be written over what an aborted line has protected. */
+    bool is_ahead = strcmp(line->job->config->settings->policy, "sequential") != 0 &&
+                    !store_staged_line(line->job->store);
     line->ahead = is_ahead ? line_ahead_start(&request, on_ahead, line) : NULL;
     if (!line->ahead)
         converge(line);
@@ -393,6 +399,7 @@ static void do_capture(struct line *line)
         .count = line->count,
         .memory_limit_bytes = line->job->config->settings->memory_bytes,
     };
+    store_drop_staging(line->job->store); /* its record says no more that it is protected */
     line_settle(line); /* the former line: its ranks have long resumed, or they would not stand here */
     measure_parked(&line->measure, line->ranks, line->count);
     memories_look(line->job, line->memories, line->ranks, line->count, &line->unseen_told);
@@ -523,7 +530,7 @@ static void do_abort(struct line *line, const struct coord_action *action)
     line->capture = NULL;
     snprintf(record.reason, sizeof record.reason, "%s", action->reason ? action->reason : "");
     measure_end(&line->measure, &record);
-    store_abort(line->job->store, &record);
+    store_abort(line->job->store, &record, membership_protected_line(line->job->membership) == line->number);
     order_all(line, CONTROL_RUN);
     line->number = 0;
     if (!entry)

@@ -15,9 +15,10 @@ struct line_copy {
     line_copy_done_f done;
     void *context;
     bool is_cancelled;
-    uint32_t rank; /* whose image is being copied */
-    int image;     /* our own descriptor of it */
-    int made;      /* -1: it could not be copied */
+    uint32_t rank;        /* whose image is being copied */
+    struct store_pin pin; /* of that image */
+    int image;            /* the same, the thread's own: the pin goes when this is cancelled */
+    int made;             /* -1: it could not be copied */
     struct belay_error err;
 };
 
@@ -42,20 +43,23 @@ struct line_copy *line_copy_start(uv_loop_t *loop, struct store *store, uint64_t
 
 void line_copy_cancel(struct line_copy *copy)
 {
-    if (copy)
-        copy->is_cancelled = true;
+    if (!copy)
+        return;
+    copy->is_cancelled = true;
+    store_image_unpin(copy->store, &copy->pin);
 }
 
 /* One at a time: the pool's other threads are left to lines. False: nothing is left, or no room for it. */
 static bool queue_next(struct line_copy *copy, uint32_t rank)
 {
-    int image;
     for (copy->rank = rank; copy->rank < store_ranks(copy->store); copy->rank++) {
-        if (!store_copy_begin(copy->store, copy->rank, copy->limit_bytes, &image))
+        if (!store_copy_begin(copy->store, copy->rank, copy->limit_bytes, &copy->pin))
             continue;
-        copy->image = fcntl(image, F_DUPFD_CLOEXEC, 0);
-        if (copy->image < 0)
+        copy->image = fcntl(copy->pin.fd, F_DUPFD_CLOEXEC, 0);
+        if (copy->image < 0) {
+            store_copy_end(copy->store, &copy->pin, -1);
             return false;
+        }
         uv_queue_work(copy->loop, &copy->work, work, after_work); /* cannot fail */
         return true;
     }
@@ -71,17 +75,20 @@ static void work(uv_work_t *request)
 static void after_work(uv_work_t *request, int status)
 {
     struct line_copy *copy = request->data;
+    bool is_made = copy->made >= 0;
     (void)status;
     close(copy->image);
-    if (copy->made < 0)
+    if (!is_made)
         log_debug("an image was not copied: %s", copy->err.text);
-    if (copy->is_cancelled && copy->made >= 0)
-        close(copy->made);
-    if (!copy->is_cancelled && copy->made >= 0)
-        store_copy_end(copy->store, copy->rank, copy->made);
-    if (!copy->is_cancelled && copy->made >= 0 && queue_next(copy, copy->rank + 1))
+    if (copy->is_cancelled) {
+        if (is_made)
+            close(copy->made);
+        free(copy);
         return;
-    if (!copy->is_cancelled)
-        copy->done(copy->context);
+    }
+    store_copy_end(copy->store, &copy->pin, copy->made);
+    if (is_made && queue_next(copy, copy->rank + 1))
+        return;
+    copy->done(copy->context);
     free(copy);
 }

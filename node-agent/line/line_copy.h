@@ -1,5 +1,5 @@
 /*
- * line_copy.h - after a restart: copies the frozen images in the background, so that the first delta finds a
+ * line_copy.h - after a restart: copies the pinned images in the background, so that the first delta finds a
  * copy that it can be applied to.
  */
 #ifndef BELAY_NODE_AGENT_LINE_LINE_COPY_H

@@ -1,6 +1,7 @@
 /* adopt.c - takes up the jobs that an agent left with the keeper when it was killed. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,16 @@ static void collect(void *context, const char *name, int fd)
     item->fd = fd;
 }
 
+/*
+ * It will go on with the job, from the start if there is no line: the numbers of epochs and lines that were
+ * used, and what was written to standard output, are still the job's.
+ */
+static bool is_arbiter_alive(const struct job *job)
+{
+    pid_t pid = (pid_t)job->config->arbiter_pid;
+    return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
 static int take_job(struct agent *agent, struct leftovers *all, struct leftover *record,
                     struct belay_error *err)
 {
@@ -108,11 +119,19 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
         belay_error_set(err, ENOENT, "it has no commit record");
         goto fail;
     }
-    job->store = store_adopt(agent->keeper, name, fd, err);
+    snprintf(epochs, sizeof epochs, "%s/epochs", name);
+    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), err);
+    if (!job->membership) {
+        close(fd);
+        goto fail;
+    }
+    job->store = store_adopt(agent->keeper, name, fd, membership_protected_line(job->membership), err);
     if (!job->store || take_images(job, all, err) < 0)
         goto fail;
-    job->owes_files = store_committed_line(job->store) == 0 && undo_is_owing(&job->undo);
-    if (store_committed_line(job->store) == 0 && !job->owes_files) {
+    bool has_line = store_newest_line(job->store) > 0;
+    job->owes_files = !has_line && undo_is_owing(&job->undo);
+    job->is_awaited = is_arbiter_alive(job);
+    if (!has_line && !job->owes_files && !job->is_awaited) {
         belay_error_set(err, ENOENT, "it has no committed line");
         goto fail;
     }
@@ -120,13 +139,9 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     fd = take_fd(all, streams);
     if (streams_adopt(&job->streams, fd, err) < 0)
         goto fail;
-    snprintf(epochs, sizeof epochs, "%s/epochs", name);
-    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), err);
-    if (!job->membership)
-        goto fail;
     take_lines(job);
     if (job->ranks == 0) /* recorded before any had come */
-        job->ranks = store_ranks(job->store);
+        job->ranks = store_held_ranks(job->store);
     snprintf(job->message, sizeof job->message, "the agent was killed while the job ran");
     if (job_add(job, err) < 0)
         goto fail;
@@ -135,7 +150,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     if (job->config->arbiter_pid) /* which ends the launch with the agent, and may be gone itself */
         remains_end_ranks(&job->remains);
     log_info("job \"%s\" is taken up with line %llu", name,
-             (unsigned long long)store_committed_line(job->store));
+             (unsigned long long)store_newest_line(job->store));
     job_end(job, JOB_STATE_LOST, true);
     return 0;
 fail:
@@ -224,7 +239,7 @@ static struct renewal *take_renewed(const Belay__Agent__JobRecord *record)
     return renewal;
 }
 
-/* What is of no use to the committed line is dropped by the store. */
+/* What is of no use to the committed line, and not protected either, is dropped by the store. */
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err)
 {
     size_t length = strlen(job->name);
@@ -256,19 +271,7 @@ static void take_lines(struct job *job)
     for (size_t i = 0; i < count; i++) {
         if (entries[i].line > job->last_line)
             job->last_line = entries[i].line;
-        struct history_line *to = history_line(&job->history, entries[i].line);
-        if (!to)
-            to = history_add_line(&job->history, entries[i].line);
-        if (!to)
-            return;
-        to->state = entries[i].is_committed ? LINE_STATE_COMMITTED : LINE_STATE_ABORTED;
-        to->image_bytes = entries[i].image_bytes;
-        to->dirty_bytes = entries[i].dirty_bytes;
-        to->captured_bytes = entries[i].captured_bytes;
-        to->converge_ms = entries[i].converge_ns / 1e6;
-        to->drain_ms = entries[i].drain_ns / 1e6;
-        to->total_ms = entries[i].total_ns / 1e6;
-        snprintf(to->reason, sizeof to->reason, "%s", entries[i].reason);
+        history_take_entry(&job->history, &entries[i]);
     }
 }
 

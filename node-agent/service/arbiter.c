@@ -23,7 +23,7 @@ static struct job *own_job(struct agent *agent, struct connection *connection, c
 
 static uint64_t line_held_of(const struct job *job)
 {
-    return job ? store_committed_line(job->store) : 0;
+    return job ? store_newest_line(job->store) : 0;
 }
 
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open)
@@ -51,7 +51,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.cwd = job->config->cwd;
     opened.environment = job->config->environment;
     opened.n_environment = job->config->n_environment;
-    opened.newest_line = store_committed_line(job->store);
+    opened.newest_line = store_newest_line(job->store);
     opened.ranks = job->ranks;
     opened.dropped_line = dropped_line;
     opened.settings = job->config->settings;
@@ -111,7 +111,9 @@ void take_epoch_open(struct agent *agent, struct connection *connection, const B
         return;
     }
     job->is_output_forwarded = open->forwards_output;
-    if (job->epoch_number == 0)
+    if (epoch_decide(job, &err) < 0)
+        connection_reply_error(connection, err.code, err.text);
+    else if (job->epoch_number == 0)
         open_epoch(job, launcher_pid);
     else if (put_back_start(job, on_put_back, (void *)(intptr_t)launcher_pid, &err) < 0)
         connection_reply_error(connection, err.code, err.text);

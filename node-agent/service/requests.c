@@ -102,7 +102,8 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);
-        if (!job || epoch_open(job, &(struct epoch_launcher){0}, "start", &err) < 0) {
+        if (!job || epoch_decide(job, &err) < 0 ||
+            epoch_open(job, &(struct epoch_launcher){0}, "start", &err) < 0) {
             job_forget(job);
             connection_reply_error(connection, err.code, err.text);
             return;

@@ -21,7 +21,7 @@ static int punch_drops(const struct image_view *view, int image, struct belay_er
 int apply_delta(struct apply *apply, struct belay_error *err)
 {
     struct image_view view = {0};
-    int image = apply->is_frozen ? apply->copy : apply->image, copy = -1;
+    int image = apply->is_pinned ? apply->copy : apply->image, copy = -1;
     fault_hit("agent.apply", apply->rank, apply->line);
     if (image_load(apply->delta, &view, err) < 0)
         return -1;

@@ -11,7 +11,7 @@
 
 struct apply {
     int image, delta; /* borrowed */
-    bool is_frozen;   /* processes have the image mapped: a copy of it is changed */
+    bool is_pinned;   /* somebody needs the image as it is (pin.h): a copy of it is changed */
     int copy;         /* borrowed: such a copy, if it was made before; -1: it is made now */
     int rank;
     uint64_t base_line, line; /* the image's, and that of the delta */

@@ -18,7 +18,7 @@ struct store_need {
     uint64_t staged_bytes;   /* images or deltas */
     uint64_t reserved_bytes; /* part of it that is held already */
     uint64_t grown_bytes;    /* by which the images will be larger */
-    uint64_t copied_bytes;   /* of frozen images: from then on these are the memory of the processes alone */
+    uint64_t copied_bytes;   /* of pinned images: from then on these are the memory of the processes alone */
 };
 
 /*

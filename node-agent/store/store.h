@@ -9,8 +9,14 @@
  * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed all at once, by one entry in
  * the commit record (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. Deltas
  * are applied after the commit; until then the image is still the former line's, and the delta is kept. An
- * image that was given to a process is frozen: the process has it mapped, so its successor is a copy. All
- * functions are called from the agent's loop only.
+ * image that somebody needs as it is, such as the process that was restored from it, is pinned (pin.h): its
+ * successor is a copy.
+ *
+ * Staging of a line that was protected outlives its abort, and the agent: it stays until the next capture
+ * writes over it, or until the next epoch's verdict commits or drops it (docs/line.md, "The agent's side").
+ * That the line was protected stands in the member's record (job/membership.h), not here.
+ *
+ * All functions are called from the agent's loop only.
  */
 #ifndef BELAY_NODE_AGENT_STORE_STORE_H
 #define BELAY_NODE_AGENT_STORE_STORE_H
@@ -20,9 +26,11 @@
 
 #include "common/image/image.h"
 #include "common/util/error.h"
+#include "coord/epoch.h"
 #include "node-agent/store/apply.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
+#include "node-agent/store/pin.h"
 #include "node-agent/store/room.h"
 
 struct store;
@@ -33,9 +41,11 @@ struct store *store_create(struct keeper *keeper, const char *job, struct belay_
 /*
  * Take up what a former agent left of a job: its commit record (taken over), and the images and deltas that
  * store_adopt_item() brings. store_adopt_done() applies deltas that had not been, checks that the newest
- * committed line is whole, and drops the rest. NULL, or -1, with err.
+ * committed line is whole, and drops the rest but for the staging of protected_line (0: no line is
+ * protected), if that is whole. NULL, or -1, with err.
  */
-struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, struct belay_error *err);
+struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, uint64_t protected_line,
+                          struct belay_error *err);
 int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
                      struct belay_error *err);
 int store_adopt_done(struct store *store, struct belay_error *err);
@@ -79,25 +89,47 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
 
 /*
- * Whether a rank's image is frozen and a copy of it, which the next delta can be applied to, should be made
- * now: none is there, and memory and limit_bytes (0: none) hold one. image: borrowed.
+ * Whether a rank's image is pinned and a copy of it, which the next delta can be applied to, should be made
+ * now: none is there, and memory and limit_bytes (0: none) hold one. Then it is pinned for that, too.
  */
-bool store_copy_begin(const struct store *store, uint32_t rank, uint64_t limit_bytes, int *image);
-/* It was made by apply_copy(). Takes it over. */
-void store_copy_end(struct store *store, uint32_t rank, int copy);
+bool store_copy_begin(struct store *store, uint32_t rank, uint64_t limit_bytes, struct store_pin *pin);
+/* It was made by apply_copy(), -1: it could not be. Takes it over; the pin is none afterwards. */
+void store_copy_end(struct store *store, struct store_pin *pin, int copy);
 
 /* Whether deltas of the committed line have not been applied yet. */
 bool store_has_deltas(const struct store *store);
 
-/* What there is to be applied of a rank. Returns false if nothing is. The descriptors stay the store's. */
-bool store_apply_begin(const struct store *store, uint32_t rank, struct apply *apply);
+/*
+ * What there is to be applied of a rank: from now on its image cannot be pinned if it is not. Returns false
+ * if nothing is. The descriptors stay the store's.
+ */
+bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply);
 /* It was applied. Takes over apply->made. Returns 0 or -1 with err. */
 int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err);
 /* Apply what is left, here and now. Returns 0 or -1 with err. */
 int store_apply_rest(struct store *store, struct belay_error *err);
 
-/* Drop what is staged, and record the line as aborted. */
-void store_abort(struct store *store, struct commit_entry *entry);
+/* Record the line as aborted. What is staged of it is dropped, unless the line is protected. */
+void store_abort(struct store *store, struct commit_entry *entry, bool is_protected);
+
+/* The line that something is staged of, 0: none. */
+uint64_t store_staged_line(const struct store *store);
+
+/* A capture is about to write over what is staged: it is given up. No record may say that it is protected. */
+void store_drop_staging(struct store *store);
+
+/*
+ * An epoch's verdict: `line` (0: none) is the one to go on from. If it is staged, it is committed and applied
+ * to the images; all else that is staged is dropped. Returns 0, or -1 with err: nothing is dropped then.
+ */
+int store_settle(struct store *store, uint64_t line, struct belay_error *err);
+
+/* The ranks of what is held: of the committed line, or, without one, of the staged line; 0: nothing is. */
+uint32_t store_held_ranks(const struct store *store);
+/* What is held of each of those ranks, into held[store_held_ranks()]. */
+void store_list_held(const struct store *store, struct holding *held);
+/* The newest line that a verdict may choose: the staged one, or the committed one; 0: none. */
+uint64_t store_newest_line(const struct store *store);
 
 /* Drop all images, committed ones too; the commit record stays until store_destroy(). */
 void store_drop_images(struct store *store);
@@ -113,8 +145,5 @@ int store_image(const struct store *store, uint32_t rank);
 
 /* The same of what the ranks share; -1: the line has none. */
 int store_shared_image(const struct store *store);
-
-/* A process will have the rank's image mapped from now on. */
-void store_freeze(struct store *store, uint32_t rank);
 
 #endif

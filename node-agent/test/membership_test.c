@@ -23,6 +23,7 @@ static struct keeper *keeper;
 static struct membership *membership;
 static int records = -1; /* as the keeper has them */
 static bool is_disk_full;
+static uint64_t settled; /* what the newest epoch was told to go on from; UINT64_MAX: nothing */
 
 static int setup(void **state)
 {
@@ -77,14 +78,38 @@ static void adopt(void)
     close(records);
 }
 
+static int settle(void *context, uint64_t line, struct belay_error *err)
+{
+    (void)context;
+    settled = line;
+    return is_disk_full ? belay_error_set(err, ENOSPC, "no room for line %lu", (unsigned long)line) : 0;
+}
+
+/* The newest staged line is made of deltas to the committed one. 0: there is none. */
+static int try_open(uint32_t seen, uint64_t committed, uint64_t staged, uint64_t last,
+                    struct membership_epoch *epoch, struct belay_error *err)
+{
+    struct holding held[RANKS];
+    struct membership_facts facts = {.epoch = seen,
+                                     .ranks = committed || staged ? RANKS : 0,
+                                     .held = held,
+                                     .committed_line = committed,
+                                     .last_line = last,
+                                     .settle = settle};
+    for (uint32_t i = 0; i < RANKS; i++)
+        held[i] = (struct holding){
+            .image_line = committed, .staging_line = staged, .base_line = staged ? committed : 0};
+    settled = UINT64_MAX;
+    return membership_open_epoch(membership, &facts, epoch, err);
+}
+
 static struct membership_epoch open_epoch(uint32_t seen, uint64_t committed, uint64_t last)
 {
-    const struct membership_facts facts = {
-        .epoch = seen, .ranks = committed ? RANKS : 0, .committed_line = committed, .last_line = last};
     struct membership_epoch epoch;
     struct belay_error err = {0};
-    if (membership_open_epoch(membership, &facts, &epoch, &err) < 0)
+    if (try_open(seen, committed, 0, last, &epoch, &err) < 0)
         fail_msg("%s", err.text);
+    assert_int_equal(settled, epoch.line);
     return epoch;
 }
 
@@ -148,11 +173,10 @@ static void test_the_committed_line_is_gone_on_from(void **state)
 static void test_a_line_that_was_lost_is_not_gone_back_past(void **state)
 {
     (void)state;
-    const struct membership_facts facts = {.epoch = 2, .ranks = RANKS, .committed_line = 3};
     struct membership_epoch epoch;
     struct belay_error err = {0};
     open_epoch(1, 4, 4);
-    assert_int_equal(membership_open_epoch(membership, &facts, &epoch, &err), -1);
+    assert_int_equal(try_open(2, 3, 0, 0, &epoch, &err), -1);
     assert_int_equal(err.code, ENODATA);
     assert_non_null(strstr(err.text, "line 4"));
 }
@@ -198,18 +222,75 @@ static void test_a_number_is_used_once(void **state)
     assert_int_equal(open_epoch(1, 0, 0).last_line, 6);
 }
 
-/* A protected line whose data the store has dropped: nobody can go on from it. */
-static void test_what_the_store_has_dropped_is_not_gone_on_from(void **state)
+static void protect(uint32_t epoch, uint64_t line)
+{
+    order(epoch, COORD_ACTION_STROBE, line);
+    order(epoch, COORD_ACTION_CAPTURE, line);
+    membership_captured(membership, line);
+    order(epoch, COORD_ACTION_PROTECT, line);
+}
+
+/* A line that was protected and then neither committed nor aborted, or aborted: the verdict is the same. */
+static void test_a_protected_line_is_rolled_forward_to(void **state)
 {
     (void)state;
+    struct membership_epoch epoch = {0};
+    struct belay_error err = {0};
+    open_epoch(0, 0, 0);
+    for (uint64_t line = 1; line <= 3; line++) {
+        begin_lines();
+        protect((uint32_t)line, line);
+        assert_int_equal(membership_protected_line(membership), line);
+        if (line == 2)
+            order(2, COORD_ACTION_ABORT, line);
+        if (line != 2)
+            adopt(); /* the agent was killed */
+        assert_int_equal(membership_protected_line(membership), line);
+        assert_int_equal(try_open((uint32_t)line, line - 1, line, line, &epoch, &err), 0);
+        assert_int_equal(epoch.line, line);
+        assert_int_equal(settled, line);
+    }
+}
+
+/* What the next capture has written over, and what the node does not have, is not gone on from. */
+static void test_a_line_that_is_protected_no_more_is_not_gone_on_from(void **state)
+{
+    (void)state;
+    struct membership_epoch epoch = {0};
+    struct belay_error err = {0};
     open_epoch(0, 0, 0);
     begin_lines();
-    order(1, COORD_ACTION_STROBE, 2);
-    order(1, COORD_ACTION_CAPTURE, 2);
-    membership_captured(membership, 2);
-    order(1, COORD_ACTION_PROTECT, 2);
+    protect(1, 2);
+    order(1, COORD_ACTION_ABORT, 2);
+    order(1, COORD_ACTION_STROBE, 3);
+    assert_int_equal(membership_protected_line(membership), 2);
+    order(1, COORD_ACTION_CAPTURE, 3);
+    assert_int_equal(membership_protected_line(membership), 0);
     adopt();
-    assert_int_equal(open_epoch(1, 1, 1).line, 1);
+    assert_int_equal(try_open(1, 1, 2, 3, &epoch, &err), 0);
+    assert_int_equal(epoch.line, 1);
+    assert_int_equal(epoch.last_line, 3);
+    assert_int_equal(settled, 1);
+}
+
+/* A line was decided on, and cannot be brought into its images: the next epoch goes on from it all the same.
+ */
+static void test_a_line_that_cannot_be_settled_stays_decided_on(void **state)
+{
+    (void)state;
+    struct membership_epoch epoch = {0};
+    struct belay_error err = {0};
+    open_epoch(0, 0, 0);
+    begin_lines();
+    protect(1, 2);
+    is_disk_full = true;
+    assert_int_equal(try_open(1, 1, 2, 2, &epoch, &err), -1);
+    assert_int_equal(err.code, ENOSPC);
+    is_disk_full = false;
+    adopt();
+    assert_int_equal(try_open(1, 1, 2, 2, &epoch, &err), 0);
+    assert_int_equal(epoch.line, 2);
+    assert_int_equal(epoch.number, 3);
 }
 
 /* Of two copies one is left when a write was cut short. */
@@ -251,7 +332,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_line_goes_its_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_line_without_a_record_is_not_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_number_is_used_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_the_store_has_dropped_is_not_gone_on_from, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_protected_line_is_rolled_forward_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_line_that_is_protected_no_more_is_not_gone_on_from, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_line_that_cannot_be_settled_stays_decided_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_records, setup, teardown),
         cmocka_unit_test_setup_teardown(test_records_of_another_size_are_refused, setup, teardown),
     };

@@ -52,10 +52,10 @@ struct capture *steps_capture(struct memory *memory, uint64_t line)
     return capture;
 }
 
-int steps_image(struct capture *capture, int image, uint64_t line, bool is_frozen)
+int steps_image(struct capture *capture, int image, uint64_t line, bool is_pinned)
 {
     struct belay_error err = {0};
-    struct apply apply = {.image = image, .is_frozen = is_frozen, .copy = -1, .line = line, .made = -1};
+    struct apply apply = {.image = image, .is_pinned = is_pinned, .copy = -1, .line = line, .made = -1};
     apply.delta = capture_take(capture, &apply.base_line);
     capture_commit(capture);
     capture_destroy(capture);

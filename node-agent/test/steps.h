@@ -21,8 +21,8 @@ struct capture *steps_capture(struct memory *memory, uint64_t line);
 
 /*
  * Commit, and the line's image (caller closes): a new one, or what a delta makes of `image`, which is taken
- * over. is_frozen: that one is mapped by a restored process. The capture is destroyed.
+ * over. is_pinned: that one is mapped by a restored process. The capture is destroyed.
  */
-int steps_image(struct capture *capture, int image, uint64_t line, bool is_frozen);
+int steps_image(struct capture *capture, int image, uint64_t line, bool is_pinned);
 
 #endif

@@ -177,7 +177,7 @@ static void test_commit_and_abort(void **state)
     assert_int_equal(store_commit(store, &entry, NULL), -1); /* rank 1's image is missing */
     assert_int_equal(store_committed_line(store), 2);
     strcpy(entry.reason, "for a test");
-    store_abort(store, &entry);
+    store_abort(store, &entry, false);
     assert_int_equal(store_held_bytes(store), 2 * BYTES);
     assert_int_equal(count_held(), 3);
     size_t count;
@@ -187,6 +187,13 @@ static void test_commit_and_abort(void **state)
     assert_string_equal(entries[2].reason, "for a test");
     store_destroy(store, true);
     assert_int_equal(count_held(), 0);
+}
+
+static struct store_pin pinned(struct store *store, uint32_t rank, enum pin_reason reason)
+{
+    struct store_pin pin;
+    assert_int_equal(store_image_pin(store, rank, reason, &pin, NULL), 0);
+    return pin;
 }
 
 static void test_room(void **state)
@@ -202,13 +209,14 @@ static void test_room(void **state)
     assert_int_equal(store_check_room(store, &need, 4 * BYTES - 1, &err), -1);
     assert_int_equal(err.code, ENOMEM);
     assert_non_null(strstr(err.text, "--memory"));
-    store_freeze(store, 1); /* a copy of it will be made */
+    struct store_pin pin = pinned(store, 1, PIN_MAPPED); /* a copy of it will be made */
     store_add_growth(store, 1, BYTES, &need);
     assert_int_equal(need.grown_bytes, BYTES);
     assert_int_equal(need.copied_bytes, BYTES);
     need.staged_bytes = 1ull << 60;
     assert_int_equal(store_check_room(store, &need, 0, &err), -1);
     assert_non_null(strstr(err.text, "node's memory"));
+    store_image_unpin(store, &pin);
     store_destroy(store, true);
 }
 
@@ -228,7 +236,7 @@ static void collect(void *context, const char *name, int fd)
 }
 
 /* As record_adopt() does, for one job. */
-static struct store *adopt(uint64_t lines_expected)
+static struct store *adopt_protected(uint64_t protected_line, uint64_t lines_expected)
 {
     struct held held = {.count = 0};
     struct store *store = NULL;
@@ -238,7 +246,7 @@ static struct store *adopt(uint64_t lines_expected)
     assert_int_equal(keeper_list(keeper, collect, &held, NULL), 0);
     for (unsigned i = 0; i < held.count; i++)
         if (!strcmp(held.names[i], "job/commits"))
-            store = store_adopt(keeper, "job", held.fds[i], NULL);
+            store = store_adopt(keeper, "job", held.fds[i], protected_line, NULL);
     assert_non_null(store);
     for (unsigned i = 0; i < held.count; i++) {
         bool is_delta = sscanf(held.names[i], "job/delta/%llu/%u", &line, &rank) == 2;
@@ -249,6 +257,130 @@ static struct store *adopt(uint64_t lines_expected)
     }
     assert_int_equal(lines, lines_expected);
     return store;
+}
+
+static struct store *adopt(uint64_t lines_expected)
+{
+    return adopt_protected(0, lines_expected);
+}
+
+static struct holding held_of(const struct store *store, uint32_t rank)
+{
+    struct holding held[2];
+    assert_int_equal(store_held_ranks(store), 2);
+    store_list_held(store, held);
+    return held[rank];
+}
+
+/* A protected line outlives its abort; the next epoch's verdict commits it. */
+static void test_a_protected_line_is_rolled_forward_to(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    store_abort(store, &entry, true);
+    assert_int_equal(store_staged_line(store), 2);
+    assert_int_equal(store_newest_line(store), 2);
+    assert_int_equal(store_committed_line(store), 1);
+    assert_int_equal(held_of(store, 1).image_line, 1);
+    assert_int_equal(held_of(store, 1).staging_line, 2);
+    assert_int_equal(held_of(store, 1).base_line, 1);
+    assert_int_equal(store_settle(store, 2, NULL), 0);
+    assert_int_equal(store_committed_line(store), 2);
+    assert_int_equal(store_staged_line(store), 0);
+    expect_applied(store_image(store, 0), 1, 2);
+    expect_applied(store_image(store, 1), 1, 2);
+    assert_int_equal(commits_newest(store_commits(store))->line, 2);
+    assert_int_equal(count_held(), 3);
+    store_destroy(store, true);
+}
+
+/* The verdict may be another one, and the next capture writes over what is staged. */
+static void test_a_protected_line_is_given_up(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        stage_delta(store, entry.line, 1, 0);
+        stage_delta(store, entry.line, 1, 1);
+        store_abort(store, &entry, true);
+        assert_int_equal(count_held(), 5);
+        if (is_settled)
+            assert_int_equal(store_settle(store, 1, NULL), 0);
+        else
+            store_drop_staging(store);
+        assert_int_equal(store_newest_line(store), 1);
+        assert_int_equal(held_of(store, 0).staging_line, 0);
+        assert_int_equal(count_held(), 3);
+        entry.line++;
+    }
+    store_destroy(store, true);
+}
+
+/* A line that is staged in part, or is not there at all, cannot be gone on from, and nothing is dropped. */
+static void test_what_is_not_whole_is_not_settled(void **state)
+{
+    (void)state;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage_delta(store, 2, 1, 0);
+    assert_int_equal(store_settle(store, 2, NULL), -1);
+    assert_int_equal(store_settle(store, 3, NULL), -1);
+    assert_int_equal(store_staged_line(store), 2);
+    assert_int_equal(store_committed_line(store), 1);
+    store_destroy(store, true);
+}
+
+/* An agent is killed when a line is protected: the first one of whole images, another one of deltas. */
+static void test_a_protected_line_is_adopted(void **state)
+{
+    (void)state;
+    for (uint64_t line = 1; line <= 2; line++) {
+        struct store *store = store_create(keeper, "job", NULL);
+        if (line == 2)
+            commit(store, 1);
+        for (uint32_t rank = 0; rank < 2; rank++)
+            line == 1 ? stage(store, 1, rank) : stage_delta(store, 2, 1, rank);
+        uint64_t held_bytes = store_held_bytes(store);
+        store_destroy(store, false);
+        store = adopt_protected(line, line == 1 ? 1 << 1 : 1 << 1 | 1 << 2);
+        assert_int_equal(store_adopt_done(store, NULL), 0);
+        assert_int_equal(store_committed_line(store), line - 1);
+        assert_int_equal(store_newest_line(store), line);
+        assert_int_equal(held_of(store, 1).staging_line, line);
+        assert_int_equal(held_of(store, 1).base_line, line - 1);
+        assert_true(store_held_bytes(store) >= held_bytes);
+        assert_int_equal(store_settle(store, line, NULL), 0);
+        assert_int_equal(store_committed_line(store), line);
+        assert_int_equal(line_of(store_image(store, 1)), line);
+        assert_int_equal(count_held(), 3);
+        store_destroy(store, true);
+        assert_int_equal(count_held(), 0);
+    }
+}
+
+/* Of a line that no record protects, or that is not whole, nothing is kept. */
+static void test_what_is_not_protected_is_not_adopted(void **state)
+{
+    (void)state;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        struct store *store = store_create(keeper, "job", NULL);
+        commit(store, 1);
+        stage_delta(store, 2, 1, 0);
+        if (is_whole)
+            stage_delta(store, 2, 1, 1);
+        store_destroy(store, false);
+        store = adopt_protected(is_whole ? 3 : 2, 1 << 1 | 1 << 2);
+        assert_int_equal(store_adopt_done(store, NULL), 0);
+        assert_int_equal(store_newest_line(store), 1);
+        assert_int_equal(count_held(), 3);
+        store_destroy(store, true);
+    }
 }
 
 static void test_adoption(void **state)
@@ -284,9 +416,9 @@ static void test_deltas(void **state)
     struct store *store = store_create(keeper, "job", NULL);
     commit(store, 1);
     assert_false(store_apply_begin(store, 0, &apply));
-    store_freeze(store, 1);
-    int frozen = store_image(store, 1);
-    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, frozen, (off_t)image_offset(UPPER_BASE + PAGE));
+    struct store_pin pin = pinned(store, 1, PIN_MAPPED);
+    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, store_image(store, 1),
+                        (off_t)image_offset(UPPER_BASE + PAGE));
     stage_delta(store, 2, 1, 0);
     stage_delta(store, 2, 1, 1);
     assert_int_equal(store_commit(store, &entry, NULL), 0);
@@ -296,6 +428,9 @@ static void test_deltas(void **state)
     expect_applied(store_image(store, 1), 1, 2);
     assert_int_equal(mapped[0], 1); /* who has it mapped sees nothing of it */
     munmap(mapped, PAGE);
+    assert_int_equal(store_image_pins(store, 1), 0); /* it has another image */
+    store_image_unpin(store, &pin);
+    assert_int_equal(store_image_pins(store, 1), 0);
     assert_int_equal(count_held(), 3);
     struct store_item item = {.rank = 0, .ranks = 2, .fd = make_delta(3, 1, 0), .base_line = 1};
     assert_int_equal(store_stage(store, 3, &item, NULL), -1); /* line 1 is gone */
@@ -303,24 +438,24 @@ static void test_deltas(void **state)
     assert_int_equal(count_held(), 0);
 }
 
-/* The copy that a frozen image needs is made before its delta comes. */
+/* The copy that a pinned image needs is made before its delta comes. */
 static void test_copy_ahead(void **state)
 {
     (void)state;
     struct commit_entry entry = {.line = 2};
     struct store *store = store_create(keeper, "job", NULL);
-    int image;
+    struct store_pin pin;
     commit(store, 1);
-    assert_false(store_copy_begin(store, 1, 0, &image)); /* not frozen: changed in place */
-    store_freeze(store, 1);
-    assert_false(store_copy_begin(store, 1, 1, &image)); /* no room */
-    assert_true(store_copy_begin(store, 1, 0, &image));
-    assert_int_equal(image, store_image(store, 1));
-    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, image, (off_t)image_offset(UPPER_BASE + PAGE));
-    int copy = apply_copy(image, NULL);
+    assert_false(store_copy_begin(store, 1, 0, &pin)); /* not pinned: changed in place */
+    struct store_pin first = pinned(store, 1, PIN_MAPPED);
+    assert_false(store_copy_begin(store, 1, 1, &pin)); /* no room */
+    assert_true(store_copy_begin(store, 1, 0, &pin));
+    char *mapped = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, pin.fd, (off_t)image_offset(UPPER_BASE + PAGE));
+    int copy = apply_copy(pin.fd, NULL);
     assert_true(copy >= 0);
-    store_copy_end(store, 1, copy);
-    assert_false(store_copy_begin(store, 1, 0, &image));
+    store_copy_end(store, &pin, copy);
+    assert_int_equal(store_image_pins(store, 1), 1);
+    assert_false(store_copy_begin(store, 1, 0, &pin));
     stage_delta(store, 2, 1, 0);
     stage_delta(store, 2, 1, 1);
     assert_int_equal(store_commit(store, &entry, NULL), 0);
@@ -329,10 +464,93 @@ static void test_copy_ahead(void **state)
     expect_applied(copy, 1, 2);
     assert_int_equal(mapped[0], 1);
     munmap(mapped, PAGE);
-    store_freeze(store, 1);
-    store_copy_end(store, 1, apply_copy(copy, NULL)); /* not used: it goes with the store */
+    store_image_unpin(store, &first);
+    struct store_pin second = pinned(store, 1, PIN_MAPPED);
+    assert_true(store_copy_begin(store, 1, 0, &pin));
+    store_copy_end(store, &pin, apply_copy(copy, NULL)); /* not used: it goes with the store */
+    store_image_unpin(store, &second);
     store_destroy(store, true);
     assert_int_equal(count_held(), 0);
+}
+
+/* Line 2 is applied to an image of line 1 that has so many pins left of two. */
+static void apply_to_pinned(enum pin_reason reason, int left)
+{
+    struct commit_entry entry = {.line = 2};
+    struct apply apply;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    struct store_pin pins[] = {pinned(store, 0, reason), pinned(store, 0, PIN_FETCHED)};
+    int fd = dup(store_image(store, 0));
+    for (int i = left; i < 2; i++)
+        store_image_unpin(store, &pins[i]);
+    assert_int_equal(store_image_pins(store, 0), left);
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_true(store_apply_begin(store, 0, &apply));
+    assert_int_equal(apply.is_pinned, left > 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    assert_int_equal(byte_of(fd, 1), left > 0 ? 1 : 2);
+    expect_applied(store_image(store, 0), 1, 2);
+    for (int i = 0; i < 2; i++)
+        store_image_unpin(store, &pins[i]);
+    assert_int_equal(store_image_pins(store, 0), 0);
+    close(fd);
+    store_destroy(store, true);
+}
+
+/* Whoever has pinned it, and however many: it is changed in place only when the last has let go. */
+static void test_a_pinned_image_is_never_changed_in_place(void **state)
+{
+    (void)state;
+    for (int reason = PIN_MAPPED; reason < PIN_REASONS; reason++)
+        for (int left = 0; left <= 2; left++)
+            apply_to_pinned((enum pin_reason)reason, left);
+}
+
+/* While a delta is being applied in place nobody may rely on the image; when it is done, everybody may. */
+static void test_an_image_that_changes_cannot_be_pinned(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 2};
+    struct belay_error err;
+    struct apply apply;
+    struct store_pin pin;
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    stage_delta(store, 2, 1, 0);
+    stage_delta(store, 2, 1, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_true(store_apply_begin(store, 0, &apply));
+    assert_int_equal(store_image_pin(store, 0, PIN_FETCHED, &pin, &err), -1);
+    assert_int_equal(err.code, EBUSY);
+    assert_int_equal(apply_delta(&apply, NULL), 0);
+    assert_int_equal(store_apply_end(store, &apply, NULL), 0);
+    pin = pinned(store, 0, PIN_FETCHED);
+    assert_int_equal(byte_of(pin.fd, 1), 2);
+    store_image_unpin(store, &pin);
+    assert_int_equal(store_image_pin(store, 2, PIN_FETCHED, &pin, &err), -1); /* nothing is shared */
+    assert_int_equal(err.code, ENOENT);
+    store_destroy(store, true);
+}
+
+static void test_who_has_pinned_it(void **state)
+{
+    (void)state;
+    char text[128];
+    struct store *store = store_create(keeper, "job", NULL);
+    commit(store, 1);
+    assert_string_equal(store_image_pinned_by(store, 0, text, sizeof text), "");
+    struct store_pin mapped = pinned(store, 0, PIN_MAPPED), archived = pinned(store, 0, PIN_ARCHIVED);
+    assert_string_equal(store_image_pinned_by(store, 0, text, sizeof text),
+                        "mapped by its process, being archived");
+    assert_int_equal(strlen(store_image_pinned_by(store, 0, text, 10)), 9);
+    store_image_unpin(store, &mapped);
+    store_image_unpin(store, &mapped); /* it is none any more */
+    assert_string_equal(store_image_pinned_by(store, 0, text, sizeof text), "being archived");
+    store_image_unpin(store, &archived);
+    store_destroy(store, true);
 }
 
 /* An agent that is killed before, amid or after the apply; the next one gets to the same end. */
@@ -410,11 +628,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_commit_and_abort),
         EACH(test_room),
+        EACH(test_a_protected_line_is_rolled_forward_to),
+        EACH(test_a_protected_line_is_given_up),
+        EACH(test_what_is_not_whole_is_not_settled),
+        EACH(test_a_protected_line_is_adopted),
+        EACH(test_what_is_not_protected_is_not_adopted),
         EACH(test_adoption),
         EACH(test_torn_record),
         EACH(test_long_record_is_shortened),
         EACH(test_deltas),
         EACH(test_copy_ahead),
+        EACH(test_a_pinned_image_is_never_changed_in_place),
+        EACH(test_an_image_that_changes_cannot_be_pinned),
+        EACH(test_who_has_pinned_it),
         EACH(test_apply_is_taken_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,96 @@
+#include "node-agent/store/held.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err)
+{
+    struct store *store = calloc(1, sizeof *store);
+    if (!store) {
+        belay_error_errno(err, "cannot make a store");
+        return NULL;
+    }
+    store->keeper = keeper;
+    snprintf(store->job, sizeof store->job, "%s", job);
+    return store;
+}
+
+uint32_t held_pins(const struct held *held)
+{
+    uint32_t sum = 0;
+    for (int reason = 0; reason < PIN_REASONS; reason++)
+        sum += held->pins[reason];
+    return sum;
+}
+
+void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name)
+{
+    snprintf(name, KEEPER_NAME_BYTES, "%s/%s/%llu/%u", store->job, held->base_line ? "delta" : "image",
+             (unsigned long long)held->kept_line, rank);
+}
+
+void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper)
+{
+    char name[KEEPER_NAME_BYTES];
+    if (held->fd < 0)
+        return;
+    held_name(store, held, rank, name);
+    if (in_keeper)
+        keeper_drop(store->keeper, name, NULL);
+    close(held->fd);
+    if (held->copy >= 0)
+        close(held->copy);
+    *held = (struct held){.fd = -1, .copy = -1};
+}
+
+int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
+{
+    uint32_t parts = ranks + 1;
+    struct held *items = calloc(parts, sizeof *items);
+    if (!items)
+        return belay_error_set(err, ENOMEM, "cannot make room for %u images", parts);
+    for (uint32_t i = 0; i < parts; i++)
+        items[i] = (struct held){.fd = -1, .copy = -1};
+    *set = (struct held_set){.line = line, .ranks = ranks, .parts = parts, .items = items};
+    return 0;
+}
+
+int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err)
+{
+    if (parts <= set->parts)
+        return 0;
+    struct held *items = realloc(set->items, parts * sizeof *items);
+    if (!items)
+        return belay_error_set(err, ENOMEM, "cannot make room for %u images", parts);
+    for (uint32_t i = set->parts; i < parts; i++)
+        items[i] = (struct held){.fd = -1, .copy = -1};
+    set->items = items;
+    set->parts = parts;
+    return 0;
+}
+
+void set_drop(struct store *store, struct held_set *set, bool in_keeper)
+{
+    for (uint32_t i = 0; i < set->parts; i++)
+        held_drop(store, &set->items[i], i, in_keeper);
+    free(set->items);
+    *set = (struct held_set){0};
+}
+
+bool set_is_whole(const struct held_set *set)
+{
+    for (uint32_t i = 0; i < set->ranks; i++)
+        if (set->items[i].fd < 0)
+            return false;
+    return set->ranks > 0;
+}
+
+uint64_t set_bytes(const struct held_set *set)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < set->parts; i++)
+        sum += set->items[i].bytes;
+    return sum;
+}

@@ -1,0 +1,72 @@
+/*
+ * held.h - what the files of this room share: a store's images, deltas and staging, and how they are kept.
+ *
+ * A part is held under JOB/image/LINE/RANK or JOB/delta/LINE/RANK at the keeper. Sets begin and end as a
+ * whole; a part that is not there has fd -1.
+ */
+#ifndef BELAY_NODE_AGENT_STORE_HELD_H
+#define BELAY_NODE_AGENT_STORE_HELD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/job_name.h"
+#include "node-agent/store/commits.h"
+#include "node-agent/store/keeper.h"
+#include "node-agent/store/pin.h"
+
+/* An image or delta of one rank. */
+struct held {
+    int fd;                     /* -1: not there (yet) */
+    uint64_t bytes;             /* that it takes */
+    uint64_t kept_line;         /* in its name at the keeper */
+    uint64_t base_line;         /* of a delta; 0: an image */
+    uint64_t image_bytes;       /* of a staged one: what the image will take */
+    uint64_t number;            /* no other part of this store has it; 0: not there */
+    uint32_t pins[PIN_REASONS]; /* how many of each (pin.h) */
+    bool is_changing;           /* a delta is being applied in place: it cannot be pinned */
+    int copy;                   /* of a pinned image, for the next delta; -1: none */
+};
+
+/* Those of one line. */
+struct held_set {
+    uint64_t line; /* 0: no line */
+    uint32_t ranks;
+    uint32_t parts; /* of which the last, behind the ranks', is of what they share; it may be missing */
+    struct held *items;
+};
+
+struct store {
+    struct keeper *keeper;
+    char job[JOB_NAME_BYTES];
+    struct commits *commits;
+    uint64_t parts_made;     /* that have had a number */
+    struct held_set images;  /* committed */
+    struct held_set deltas;  /* committed and not applied yet */
+    struct held_set staging; /* of the line in progress, or of a protected one that was not committed */
+};
+
+/* A store without a commit record. NULL with err. */
+struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err);
+
+/* All pins of a part together. */
+uint32_t held_pins(const struct held *held);
+
+/* The name of a rank's part at the keeper, into name[KEEPER_NAME_BYTES]. */
+void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name);
+/* Close it; in_keeper: have it dropped there as well. A part that is not there is left alone. */
+void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper);
+
+/* An empty set of a line. Returns 0 or -1 with err (ENOMEM). */
+int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);
+/* Have so many parts at least, of which the new ones are not there. Returns 0 or -1 with err (ENOMEM). */
+int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err);
+/* Drop its parts, and let it be of no line. */
+void set_drop(struct store *store, struct held_set *set, bool in_keeper);
+/* Whether it has a part of each rank. */
+bool set_is_whole(const struct held_set *set);
+/* That its parts take. */
+uint64_t set_bytes(const struct held_set *set);
+
+#endif

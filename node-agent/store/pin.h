@@ -1,0 +1,52 @@
+/*
+ * pin.h - who needs a committed image to stay as it is: a pinned image is never changed in place, its
+ * successor is made from a copy.
+ *
+ * A pin is of the image that a rank has when it is taken, not of the rank: when a line's image has taken its
+ * place, the pinned one lives on with its descriptor until it is unpinned. All functions are called from the
+ * agent's loop only; the descriptor may be read by other threads.
+ */
+#ifndef BELAY_NODE_AGENT_STORE_PIN_H
+#define BELAY_NODE_AGENT_STORE_PIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+
+struct store;
+
+enum pin_reason {
+    PIN_NONE = 0,
+    PIN_MAPPED,   /* a process is restored from it, and has it mapped */
+    PIN_COPIED,   /* a copy of it is being made */
+    PIN_FETCHED,  /* another node is fetching it */
+    PIN_ARCHIVED, /* it is being written to the archive */
+    PIN_REASONS,  /* how many there are */
+};
+
+/* A zeroed pin is none. */
+struct store_pin {
+    enum pin_reason reason; /* NONE: nothing is pinned */
+    int fd;                 /* of the image, the pin's own; -1 if MAPPED: the process has one */
+    uint32_t part;          /* a rank, or the number of ranks for what they share */
+    uint64_t image;         /* which one: no other image of this store has that number */
+};
+
+/*
+ * Pin the committed image of a rank, or of what the ranks share. Returns 0, or -1 with err: ENOENT (there is
+ * no image), EBUSY (it is being changed in place), EMFILE.
+ */
+int store_image_pin(struct store *store, uint32_t part, enum pin_reason reason, struct store_pin *pin,
+                    struct belay_error *err);
+
+/* Whoever it was for needs the image no more. The pin is none afterwards. */
+void store_image_unpin(struct store *store, struct store_pin *pin);
+
+/* How many pins the committed image of a rank has; 0 also if there is no image. */
+uint32_t store_image_pins(const struct store *store, uint32_t part);
+
+/* Why it is pinned, in words: "mapped by its process, being copied"; "" if it is not. Returns text. */
+const char *store_image_pinned_by(const struct store *store, uint32_t part, char *text, size_t bytes);
+
+#endif
