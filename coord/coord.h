@@ -27,6 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/wire/coord_clock.h"
+
 struct coord;
 
 enum coord_phase {
@@ -46,12 +48,6 @@ enum coord_rank_state {
     COORD_RANK_INSIDE,  /* in a collective (comm, seq) */
     COORD_RANK_HELD,    /* at the entry of (comm, seq) */
     COORD_RANK_WAITING, /* for peers; peer_count 0: for anybody */
-};
-
-/* One communicator's clock: the number of collectives entered or initiated on it. */
-struct coord_clock {
-    uint64_t comm;
-    uint64_t seq;
 };
 
 /* What an agent says of one of its ranks, judged against the targets of targets_version. */

@@ -1,8 +1,8 @@
 /*
- * line.h - drives recovery lines on this node: the adapter between a job's coordinator and its ranks.
+ * line.h - the recovery lines of a job: its coordinator's host and this node's member, which speak over a
+ * link.
  *
- * What ranks publish becomes the coordinator's events; its actions become orders in control pages and
- * calls to capture and store. The protocol is coord/coord.h and docs/line.md.
+ * The protocol is coord/coord.h and docs/line.md.
  */
 #ifndef BELAY_NODE_AGENT_LINE_LINE_H
 #define BELAY_NODE_AGENT_LINE_LINE_H

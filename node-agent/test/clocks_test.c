@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "coord/targets.h"
-#include "node-agent/line/line_report.h"
+#include "node-agent/member/report.h"
 
 #define COMMS 100000u
 #define LIMIT_S 1.0 /* about 0.05 is used; comparing each with each takes 5 and more */
@@ -107,7 +107,7 @@ static void a_new_communicator_needs_its_target(void **state)
     rank_order_targets(rank, 1, 1, &targets);
     assert_true(rank_read(rank));
     assert_false(report_lacks_target(rank_report(rank), &targets));
-    assert_true(report_make(0, rank_report(rank), 1).is_below);
+    assert_true(report_make(0, rank_report(rank)).is_below);
     targets_destroy(&targets);
 }
 

@@ -20,7 +20,7 @@
 #include "common/wire/descriptor.h"
 #include "coord/targets.h"
 #include "node-agent/capture/moves.h"
-#include "node-agent/line/line_measure.h"
+#include "node-agent/member/times.h"
 #include "node-agent/rank/rank.h"
 
 #define SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
@@ -171,21 +171,20 @@ static void times_that_cannot_be(void **state)
     (void)state;
     static const uint64_t odd[] = {1, UINT64_MAX, UINT64_MAX / 2};
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
-        struct line_measure measure = {0};
-        struct history_line entry = {0};
-        measure_begin(&measure, 1);
-        measure.ordered_ns = measure.converged_ns = monotonic_ns();
+        struct line_times times = {0};
+        times_begin(&times, 1);
+        times.ordered_ns = times.converged_ns = monotonic_ns();
         control->parked_ns = odd[i];
         control->drain_ns = odd[(i + 1) % 3];
         control->resumed_ns = odd[(i + 2) % 3];
         control->stood_ns = odd[i];
         control->resumed_line = UINT64_MAX;
-        measure_parked(&measure, &rank, 1);
-        measure.end_ns = monotonic_ns();
-        measure_fill(&measure, &rank, 1, &entry);
-        assert_true(entry.pause_ms == 0 && entry.drain_ms == 0 && entry.total_ms < 60000);
-        assert_true(entry.felt_pause_ms < 60000);
-        measure_release(&measure);
+        times_parked(&times, &rank, 1);
+        times.end_ns = monotonic_ns();
+        struct peer_measures measures = times_tell(&times, &rank, 1);
+        assert_true(measures.pause_ns == 0 && measures.drain_ns == 0 && measures.late_ns < 60000000000u);
+        assert_true(measures.felt_ns < 60000000000u);
+        times_release(&times);
     }
 }
 

@@ -17,15 +17,18 @@ GOOD = {
     "coord/README.md": "# coord\n\nThe state machine.\n",
     "coord/coord.h": "#ifdef __cplusplus\n#endif\nint coord_step(void);\n",
     "node-agent/README.md": "# node-agent\n\nThe agent.\n",
-    "node-agent/line/README.md": "# node-agent/line\n\nLines.\n",
-    "node-agent/line/line.c": '#include "coord/coord.h"\n#include "common/util/error.h"\n',
+    "node-agent/member/README.md": "# node-agent/member\n\nRanks.\n",
+    "node-agent/host/README.md": "# node-agent/host\n\nLines.\n",
+    "node-agent/host/host.c": '#include "coord/coord.h"\n#include "common/util/error.h"\n',
 }
 
 BAD = [
     ("coord/a.c", '#include "node-agent/job/agent.h"\n', "coord/a.c:1: coord may not include node-agent"),
     ("coord/a.c", '#include "mpi-layer/upper/x.h"\n', "coord may not include mpi-layer"),
-    ("node-agent/line/a.c", '#include "node-agent/launch/epoch.h"\n', "node-agent/line may not include node-agent/launch"),
-    ("node-agent/a.c", '#include "node-agent/line/line.h"\n', "node-agent may not include node-agent/line"),
+    ("node-agent/host/a.c", '#include "node-agent/launch/epoch.h"\n', "node-agent/host may not include node-agent/launch"),
+    ("node-agent/host/a.c", '#include "node-agent/member/x.h"\n', "node-agent/host may not include node-agent/member"),
+    ("node-agent/member/a.c", '#include "node-agent/host/x.h"\n', "node-agent/member may not include node-agent/host"),
+    ("node-agent/a.c", '#include "node-agent/host/host.h"\n', "node-agent may not include node-agent/host"),
     ("common/util/a.c", '#include "common/wire/control.h"\n', "common/util may not include common"),
     ("common/util/a.c", '\n#  include "coord/coord.h"\n', "common/util/a.c:2: common/util may not include coord"),
     ("node-agent/a.c", '#include "agent.h"\n', "does not carry its path"),

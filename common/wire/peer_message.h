@@ -1,0 +1,119 @@
+/*
+ * peer_message.h - what agents say to one another about recovery lines (peer.proto), encoded and decoded.
+ *
+ * The sender is believed nothing: a message is decoded only if its version, epoch, sender and role are the
+ * expected ones, its kind is one that such a sender uses, what it carries is what its kind needs, ranks are
+ * of the world, and counts and texts are within the limits below. Whether the sender may speak of a rank, and
+ * whether the line is the one in progress, is left to the receiver.
+ */
+#ifndef BELAY_COMMON_WIRE_PEER_MESSAGE_H
+#define BELAY_COMMON_WIRE_PEER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+#include "common/wire/coord_clock.h"
+#include "common/wire/peer.pb-c.h"
+
+#define PEER_VERSION 1u
+#define PEER_MAX_BYTES (96u << 20) /* of an encoded message */
+#define PEER_MAX_CLOCKS (1u << 22)
+#define PEER_MAX_PEERS 64u
+#define PEER_MAX_REASON 1023u /* bytes; longer ones are cut */
+
+/* The names of peer.proto, which says what each is. */
+enum peer_role {
+    PEER_HOST = BELAY__WIRE__PEER_ROLE__PEER_ROLE_HOST,
+    PEER_MEMBER = BELAY__WIRE__PEER_ROLE__PEER_ROLE_MEMBER,
+};
+
+enum peer_kind {
+    PEER_NONE = BELAY__WIRE__PEER_KIND__PEER_NONE,
+    PEER_STROBE = BELAY__WIRE__PEER_KIND__PEER_STROBE,
+    PEER_TARGETS = BELAY__WIRE__PEER_KIND__PEER_TARGETS,
+    PEER_STOP = BELAY__WIRE__PEER_KIND__PEER_STOP,
+    PEER_CAPTURE = BELAY__WIRE__PEER_KIND__PEER_CAPTURE,
+    PEER_PROTECT = BELAY__WIRE__PEER_KIND__PEER_PROTECT,
+    PEER_COMMIT = BELAY__WIRE__PEER_KIND__PEER_COMMIT,
+    PEER_ABORT = BELAY__WIRE__PEER_KIND__PEER_ABORT,
+    PEER_READY = BELAY__WIRE__PEER_KIND__PEER_READY,
+    PEER_UNREADY = BELAY__WIRE__PEER_KIND__PEER_UNREADY,
+    PEER_CLOCKS = BELAY__WIRE__PEER_KIND__PEER_CLOCKS,
+    PEER_REPORT = BELAY__WIRE__PEER_KIND__PEER_REPORT,
+    PEER_PARKED = BELAY__WIRE__PEER_KIND__PEER_PARKED,
+    PEER_CAPTURED = BELAY__WIRE__PEER_KIND__PEER_CAPTURED,
+    PEER_PROTECTED = BELAY__WIRE__PEER_KIND__PEER_PROTECTED,
+    PEER_RECORDED = BELAY__WIRE__PEER_KIND__PEER_RECORDED,
+    PEER_UNRECORDED = BELAY__WIRE__PEER_KIND__PEER_UNRECORDED,
+    PEER_UNAPPLIED = BELAY__WIRE__PEER_KIND__PEER_UNAPPLIED,
+    PEER_COMMITTED = BELAY__WIRE__PEER_KIND__PEER_COMMITTED,
+    PEER_RESUMED = BELAY__WIRE__PEER_KIND__PEER_RESUMED,
+    PEER_ABORTED = BELAY__WIRE__PEER_KIND__PEER_ABORTED,
+    PEER_LOST = BELAY__WIRE__PEER_KIND__PEER_LOST,
+    PEER_CLOSE = BELAY__WIRE__PEER_KIND__PEER_CLOSE,
+    PEER_NOTICE = BELAY__WIRE__PEER_KIND__PEER_NOTICE,
+};
+
+enum peer_rank_state {
+    PEER_RANK_RUNNING = BELAY__WIRE__PEER_RANK_STATE__PEER_RANK_RUNNING,
+    PEER_RANK_INSIDE = BELAY__WIRE__PEER_RANK_STATE__PEER_RANK_INSIDE,
+    PEER_RANK_HELD = BELAY__WIRE__PEER_RANK_STATE__PEER_RANK_HELD,
+    PEER_RANK_WAITING = BELAY__WIRE__PEER_RANK_STATE__PEER_RANK_WAITING,
+};
+
+struct peer_report {
+    uint32_t rank; /* of the world */
+    enum peer_rank_state state;
+    bool is_below;
+    uint64_t comm, seq;
+    uint32_t peer_count;
+    const int32_t *peers; /* world ranks, or anything negative; none: anybody */
+};
+
+/* Durations and sizes of one member and one line; see peer.proto. */
+struct peer_measures {
+    uint64_t ahead_ns, drain_ns, pause_ns, felt_ns, late_ns;
+    uint64_t dirty_bytes, captured_bytes, image_bytes;
+};
+
+struct peer_message {
+    enum peer_kind kind;
+    enum peer_role role; /* of the sender, as node */
+    uint32_t node;
+    uint32_t epoch;
+    uint64_t line;      /* 0: of no line in particular */
+    const char *reason; /* NULL: none */
+    uint32_t targets_version;
+    const struct coord_clock *clocks;
+    uint32_t clock_count;
+    struct peer_report report;     /* REPORT */
+    struct peer_measures measures; /* zeroed if the kind carries none */
+    const uint32_t *ranks;         /* READY, ascending */
+    uint32_t rank_count;
+};
+
+/* What the receiver knows of the sender. */
+struct peer_expected {
+    enum peer_role role;
+    uint32_t node;
+    uint32_t epoch;
+    uint32_t ranks; /* of the world */
+};
+
+/* The caller frees it. NULL with ENOMEM, or EMSGSIZE: more clocks or peers than the limits. */
+uint8_t *peer_message_pack(const struct peer_message *message, size_t *bytes);
+
+/*
+ * *message points into what is returned, which the caller frees by peer_message_release(). NULL with err:
+ * EBADMSG, it is not what it should be; ENOMEM.
+ */
+struct peer_unpacked;
+struct peer_unpacked *peer_message_unpack(const uint8_t *bytes, size_t count,
+                                          const struct peer_expected *expected, struct peer_message *message,
+                                          struct belay_error *err);
+/* Accepts NULL. */
+void peer_message_release(struct peer_unpacked *unpacked);
+
+#endif

@@ -1,0 +1,119 @@
+#include "node-agent/host/measure.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct host_measure_part {
+    struct peer_measures of;
+    bool has_recorded, has_resumed;
+};
+
+void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_count)
+{
+    measure_release(measure);
+    measure->line = line;
+    measure->strobe_ns = measure_now_ns();
+    measure->parts = calloc(member_count, sizeof *measure->parts);
+    measure->count = member_count;
+}
+
+void measure_release(struct host_measure *measure)
+{
+    free(measure->parts);
+    *measure = (struct host_measure){0};
+}
+
+uint64_t measure_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t measure_age_ms(const struct host_measure *measure)
+{
+    return (measure_now_ns() - measure->strobe_ns) / 1000000;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* None of them becomes less. */
+void measure_take(struct host_measure *measure, uint32_t member, const struct peer_measures *of)
+{
+    if (!measure->parts || member >= measure->count)
+        return;
+    struct peer_measures *part = &measure->parts[member].of;
+    part->ahead_ns = larger(part->ahead_ns, of->ahead_ns);
+    part->drain_ns = larger(part->drain_ns, of->drain_ns);
+    part->pause_ns = larger(part->pause_ns, of->pause_ns);
+    part->felt_ns = larger(part->felt_ns, of->felt_ns);
+    part->late_ns = larger(part->late_ns, of->late_ns);
+    part->dirty_bytes = larger(part->dirty_bytes, of->dirty_bytes);
+    part->captured_bytes = larger(part->captured_bytes, of->captured_bytes);
+    part->image_bytes = larger(part->image_bytes, of->image_bytes);
+}
+
+/* Without memory for the parts nothing is known to be complete, and the line ends without measurements. */
+bool measure_note_recorded(struct host_measure *measure, uint32_t member)
+{
+    if (!measure->parts || member >= measure->count || measure->parts[member].has_recorded)
+        return false;
+    measure->parts[member].has_recorded = true;
+    return ++measure->recorded == measure->count;
+}
+
+bool measure_note_resumed(struct host_measure *measure, uint32_t member)
+{
+    if (!measure->parts || member >= measure->count || measure->parts[member].has_resumed)
+        return false;
+    measure->parts[member].has_resumed = true;
+    return ++measure->resumed == measure->count;
+}
+
+bool measure_is_complete(const struct host_measure *measure)
+{
+    return measure->parts && measure->resumed == measure->count;
+}
+
+/* Of times the longest, of sizes the sum. */
+static struct peer_measures merge(const struct host_measure *measure)
+{
+    struct peer_measures all = {0};
+    for (uint32_t i = 0; measure->parts && i < measure->count; i++) {
+        const struct peer_measures *of = &measure->parts[i].of;
+        all.ahead_ns = larger(all.ahead_ns, of->ahead_ns);
+        all.drain_ns = larger(all.drain_ns, of->drain_ns);
+        all.pause_ns = larger(all.pause_ns, of->pause_ns);
+        all.felt_ns = larger(all.felt_ns, of->felt_ns);
+        all.late_ns = larger(all.late_ns, of->late_ns);
+        all.dirty_bytes += of->dirty_bytes;
+        all.captured_bytes += of->captured_bytes;
+        all.image_bytes += of->image_bytes;
+    }
+    return all;
+}
+
+uint64_t measure_image_bytes(const struct host_measure *measure)
+{
+    return merge(measure).image_bytes;
+}
+
+static uint64_t between(uint64_t from_ns, uint64_t to_ns)
+{
+    return from_ns && to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+void measure_fill(const struct host_measure *measure, struct history_line *entry)
+{
+    struct peer_measures all = merge(measure);
+    entry->captured_bytes = all.captured_bytes;
+    entry->dirty_bytes = all.dirty_bytes;
+    entry->converge_ms = between(measure->strobe_ns + all.ahead_ns, measure->converged_ns) / 1e6;
+    entry->drain_ms = all.drain_ns / 1e6;
+    entry->pause_ms = all.pause_ns / 1e6;
+    entry->felt_pause_ms = all.felt_ns / 1e6;
+    entry->total_ms = (between(measure->strobe_ns, measure->end_ns) + all.late_ns) / 1e6;
+}

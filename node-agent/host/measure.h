@@ -1,0 +1,49 @@
+/*
+ * measure.h - what one line took, from the strobe until the ranks of all members run again.
+ *
+ * Members tell durations of their own; moments are the host's.
+ */
+#ifndef BELAY_NODE_AGENT_HOST_MEASURE_H
+#define BELAY_NODE_AGENT_HOST_MEASURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire/peer_message.h"
+#include "node-agent/job/history.h"
+
+struct host_measure_part;
+
+struct host_measure {
+    uint64_t line;                            /* 0: none */
+    uint64_t strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    struct host_measure_part *parts;          /* of the members; NULL: there was no memory for it */
+    uint32_t count;                           /* of members */
+    uint32_t recorded, resumed;               /* how many have said so */
+};
+
+/* A line begins; what was measured before is forgotten. */
+void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_count);
+void measure_release(struct host_measure *measure);
+
+/* Now. */
+uint64_t measure_now_ns(void);
+uint64_t measure_age_ms(const struct host_measure *measure);
+
+/* A member's measures so far. Unknown members are ignored. */
+void measure_take(struct host_measure *measure, uint32_t member, const struct peer_measures *of);
+/* A member has recorded the line; its ranks all run again. Each true once, when it was the last one. */
+bool measure_note_recorded(struct host_measure *measure, uint32_t member);
+bool measure_note_resumed(struct host_measure *measure, uint32_t member);
+bool measure_is_complete(const struct host_measure *measure);
+
+/* Sum over all members. */
+uint64_t measure_image_bytes(const struct host_measure *measure);
+
+/*
+ * Everything known goes into the history: of times the longest, of sizes the sum. The total lasts until the
+ * last rank runs again or until the end, whichever is later.
+ */
+void measure_fill(const struct host_measure *measure, struct history_line *entry);
+
+#endif

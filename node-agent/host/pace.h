@@ -1,0 +1,32 @@
+/*
+ * pace.h - when the next line is asked for: after the interval that was given, or that coord/advice.h
+ * chooses from what the job's lines have cost.
+ */
+#ifndef BELAY_NODE_AGENT_HOST_PACE_H
+#define BELAY_NODE_AGENT_HOST_PACE_H
+
+#include "coord/advice.h"
+#include "node-agent/job/history.h"
+#include "node-agent/job/job.h"
+#include "node-agent/loop/timer.h"
+
+struct pace {
+    struct timer *timer;
+    struct advice advice; /* of all lines that this agent has seen of the job */
+};
+
+/* Call ask(context) whenever an interval is over. Returns 0, or -1 with ENOMEM. */
+int pace_create(struct pace *pace, struct job *job, timer_f ask, void *context);
+void pace_destroy(struct pace *pace);
+
+/* An epoch has begun, or a line was asked for: an interval begins, if the job has one. */
+void pace_begin(struct pace *pace, struct job *job);
+void pace_end(struct pace *pace);
+
+/*
+ * A line has committed, `age_ms` after it was asked for. The time of the next one follows from it, and the
+ * choice of the interval.
+ */
+void pace_learn(struct pace *pace, struct job *job, const struct history_line *entry, uint64_t age_ms);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * link.h - one end of a link between two agents: an ordered, reliable stream of messages that lasts for one
+ * epoch.
+ *
+ * Messages come whole, once, in the order in which the other end sent them, or the link is lost. A link that
+ * is lost stays so; the next epoch has other links. Who is at the other end was checked before there was a
+ * link, but what its messages say was not. All functions are called from the agent's loop, and so are the
+ * callbacks, never from within a function of this header.
+ */
+#ifndef BELAY_NODE_AGENT_LINK_LINK_H
+#define BELAY_NODE_AGENT_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct link_ops {
+    /* One message. The bytes are the link's, and valid during the call only. */
+    void (*received)(void *context, const uint8_t *bytes, size_t count);
+    /* The other end is gone, or not to be heard any more. Called once; nothing is received afterwards. */
+    void (*lost)(void *context, const char *reason);
+};
+
+/* How a kind of link does it; for those who implement one. */
+struct link;
+struct link_class {
+    /* ops have been set. */
+    void (*open)(struct link *link);
+    /* Takes over bytes (of malloc). What cannot be sent loses the link. */
+    void (*send)(struct link *link, uint8_t *bytes, size_t count);
+    /* Frees, now or later. No callbacks any more. What was sent before may still arrive. */
+    void (*destroy)(struct link *link);
+};
+
+/* First member of each implementation's struct. */
+struct link {
+    const struct link_class *class;
+    const struct link_ops *ops; /* NULL: nobody listens yet; messages wait */
+    void *context;
+};
+
+/* Listen. Messages that came before are received from now on. */
+void link_open(struct link *link, const struct link_ops *ops, void *context);
+
+/*
+ * Send one message; bytes (of malloc) are taken over. Does not block. That it could not be sent is told by
+ * lost(), later. NULL as bytes (a message that could not be put together) loses the link as well: the other
+ * end would miss it.
+ */
+void link_send(struct link *link, uint8_t *bytes, size_t count);
+
+/* The other end hears lost(). Accepts NULL. */
+void link_destroy(struct link *link);
+
+#endif

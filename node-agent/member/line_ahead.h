@@ -1,0 +1,33 @@
+/*
+ * line_ahead.h - the part of a line before its ranks stop: copies what was written, while they run and write
+ * on, in rounds until little is left or it does not get less.
+ */
+#ifndef BELAY_NODE_AGENT_MEMBER_LINE_AHEAD_H
+#define BELAY_NODE_AGENT_MEMBER_LINE_AHEAD_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "node-agent/capture/memory.h"
+
+struct line_ahead;
+
+struct line_ahead_request {
+    uv_loop_t *loop;
+    uint64_t line;
+    struct memory *const *memories; /* references are taken */
+    uint32_t count;
+    uint64_t room_bytes; /* that all deltas together may take */
+};
+
+/* Called once, from the loop: so many bytes were copied. */
+typedef void (*line_ahead_done_f)(uint64_t copied_bytes, void *context);
+
+/* Begin. NULL: there is nothing that could be copied ahead (or no memory to do it). */
+struct line_ahead *line_ahead_start(const struct line_ahead_request *request, line_ahead_done_f done,
+                                    void *context);
+
+/* done() will not be called. Accepts NULL. Frees, now or later. */
+void line_ahead_cancel(struct line_ahead *ahead);
+
+#endif

@@ -1,0 +1,516 @@
+#include "node-agent/member/line_capture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node-agent/capture/capture.h"
+#include "node-agent/capture/crew.h"
+#include "node-agent/loop/processor.h"
+
+/* One rank's part, which a pool thread works on. */
+struct part {
+    uv_work_t work;
+    struct line_capture *whole;
+    struct rank *rank; /* a reference; pool threads only give it its order */
+    uint32_t number;
+    pid_t pid;
+    uint64_t image_room; /* see store_image_room() */
+    struct capture *capture;
+    bool is_copied;
+    /* Held while a pool thread gives the rank its order. Each has its own: the rank that wakes may take the
+     * processor. */
+    pthread_mutex_t order_lock;
+    bool may_order; /* under the lock */
+    int rc;
+    struct belay_error err;
+};
+
+/* What the ranks share. */
+struct shared_part {
+    uv_work_t work;
+    struct shared_capture *capture; /* NULL: no rank may share anything */
+    struct shared_rank *ranks;
+    bool has_notes, may_share;
+    bool is_copied; /* atomic: ranks may run */
+    int rc;
+    struct belay_error err;
+};
+
+struct line_capture {
+    struct line_capture_request request;
+    const struct line_capture_ops *ops;
+    void *context;
+    struct part *parts;
+    cpu_set_t *processors; /* that the main thread of each rank may use */
+    struct shared_part shared;
+    uint32_t busy; /* parts in the thread pool */
+    bool is_cancelled, is_failed;
+    uint64_t captured_bytes;
+    char lost[320];
+    struct belay_error err; /* the first failure */
+};
+
+static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err);
+static int list_ranks(struct line_capture *whole, struct belay_error *err);
+static int make_shared(struct line_capture *whole, struct belay_error *err);
+static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after);
+static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
+static void do_plan(uv_work_t *work);
+static bool needs_memory(const struct part *part);
+static void after_plan(uv_work_t *work, int status);
+static void plan_shared(struct line_capture *whole);
+static void do_plan_shared(uv_work_t *work);
+static void after_plan_shared(uv_work_t *work, int status);
+static void begin_copy(struct line_capture *whole);
+static void add_need(const struct line_capture *whole, struct store_need *need);
+static void do_copy(uv_work_t *work);
+static void copy(struct part *part);
+static void release_rank(struct part *part);
+static void do_copy_shared(uv_work_t *work);
+static void after_copy_shared(uv_work_t *work, int status);
+static void after_copy(uv_work_t *work, int status);
+static void stage(struct part *part);
+static void stage_shared(struct line_capture *whole);
+static void note_failure(struct line_capture *whole, const struct part *part);
+static void note_shared_failure(struct line_capture *whole);
+static void fail(struct line_capture *whole, const struct belay_error *err, const char *what);
+static void end_if_done(struct line_capture *whole);
+static void finish(struct line_capture *whole);
+static void destroy(struct line_capture *whole);
+
+struct line_capture *line_capture_start(const struct line_capture_request *request,
+                                        const struct line_capture_ops *ops, void *context,
+                                        struct belay_error *err)
+{
+    struct line_capture *whole = calloc(1, sizeof *whole);
+    if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts)) ||
+        !(whole->processors = calloc(request->count, sizeof *whole->processors))) {
+        belay_error_set(err, ENOMEM, "no memory to begin a capture");
+        free(whole ? whole->parts : NULL);
+        free(whole);
+        return NULL;
+    }
+    whole->request = *request;
+    whole->ops = ops;
+    whole->context = context;
+    for (uint32_t i = 0; i < request->count; i++)
+        pthread_mutex_init(&whole->parts[i].order_lock, NULL);
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (make_part(whole, i, err) < 0) {
+            destroy(whole);
+            return NULL;
+        }
+    }
+    if (list_ranks(whole, err) < 0 || (whole->shared.may_share && make_shared(whole, err) < 0)) {
+        destroy(whole);
+        return NULL;
+    }
+    if (queue_all(whole, do_plan, after_plan) < 0) {
+        belay_error_set(err, ENOMEM, "cannot start a thread for the capture");
+        line_capture_cancel(whole);
+        return NULL;
+    }
+    return whole;
+}
+
+uint64_t line_capture_dirty_bytes(const struct line_capture *whole)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        bytes += capture_data_bytes(whole->parts[i].capture);
+    return bytes + (whole->shared.capture ? shared_data_bytes(whole->shared.capture) : 0);
+}
+
+const char *line_capture_lost(const struct line_capture *whole)
+{
+    return whole->lost;
+}
+
+const char *line_capture_complaint(const struct line_capture *whole)
+{
+    return whole->shared.capture ? shared_complaint(whole->shared.capture) : "";
+}
+
+void line_capture_commit(struct line_capture *whole)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        capture_commit(whole->parts[i].capture);
+    if (whole->shared.capture)
+        shared_commit(whole->shared.capture);
+    destroy(whole);
+}
+
+void line_capture_cancel(struct line_capture *whole)
+{
+    if (!whole)
+        return;
+    whole->is_cancelled = true;
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        pthread_mutex_lock(&whole->parts[i].order_lock);
+        whole->parts[i].may_order = false;
+        pthread_mutex_unlock(&whole->parts[i].order_lock);
+    }
+    if (whole->busy == 0)
+        destroy(whole);
+}
+
+static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err)
+{
+    struct rank *rank = whole->request.ranks[index];
+    struct capture_subject subject = {
+        .memory = whole->request.memories[index],
+        .program = rank_program(rank),
+        .moves = &rank_control(rank)->moves,
+        .header = {.line = whole->request.line,
+                   .rank = rank_number(rank),
+                   .ranks = whole->request.count,
+                   .resume_context = RANK_FIELD(rank, resume_context),
+                   .layout_version = rank_layout_version(rank)},
+    };
+    memcpy(subject.header.identity, rank_identity(rank), sizeof subject.header.identity);
+    struct part *part = &whole->parts[index];
+    part->work.data = part;
+    part->whole = whole;
+    part->rank = rank_ref(rank);
+    part->may_order = true;
+    part->number = rank_number(rank);
+    part->pid = rank_pid(rank);
+    if (sched_getaffinity(part->pid, sizeof *whole->processors, &whole->processors[index]) < 0)
+        CPU_ZERO(&whole->processors[index]);
+    part->image_room = store_image_room(whole->request.store, part->number);
+    part->capture = capture_create(&subject);
+    return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
+}
+
+/* What the ranks have noted; and what is lost at a restart, if that is asked for. */
+static int list_ranks(struct line_capture *whole, struct belay_error *err)
+{
+    struct shared_part *part = &whole->shared;
+    part->ranks = calloc(whole->request.count, sizeof *part->ranks);
+    if (!part->ranks)
+        return belay_error_set(err, ENOMEM, "no memory to begin a capture");
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct control *control = rank_control(whole->parts[i].rank);
+        part->ranks[i] = (struct shared_rank){.pid = whole->parts[i].pid,
+                                              .maps = capture_maps(whole->parts[i].capture),
+                                              .notes_address = control->shares_address,
+                                              .notes_count = control->shares_count};
+        part->has_notes |= control->shares_count > 0;
+        part->may_share |= control->may_share != 0;
+    }
+    if (part->has_notes && !part->may_share)
+        part->may_share = notes_meet(part->ranks, whole->request.count);
+    if (part->has_notes && whole->request.wants_lost)
+        notes_find_lost(part->ranks, whole->request.count, whole->lost, sizeof whole->lost);
+    return 0;
+}
+
+static int make_shared(struct line_capture *whole, struct belay_error *err)
+{
+    struct shared_part *part = &whole->shared;
+    const uint32_t count = whole->request.count;
+    part->work.data = whole;
+    struct shared_request request = {
+        .shared = whole->request.shared,
+        .image = store_shared_image(whole->request.store),
+        .ranks = part->ranks,
+        .count = count,
+        .header = {.line = whole->request.line, .rank = count, .ranks = count + 1},
+    };
+    part->capture = shared_capture_create(&request);
+    return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
+}
+
+/* Those that are not copied yet. */
+static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        if (whole->parts[i].is_copied)
+            continue;
+        if (queue(whole, &whole->parts[i].work, work, after) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after)
+{
+    if (uv_queue_work(whole->request.loop, work, run, after) != 0)
+        return -1;
+    whole->busy++;
+    return 0;
+}
+
+static void do_plan(uv_work_t *work)
+{
+    struct part *part = work->data;
+    processor_follow(part->pid);
+    part->rc = capture_plan(part->capture, &part->err);
+    if (part->rc == 0 && !needs_memory(part))
+        copy(part);
+}
+
+/* Whether it has to wait until the needs of all are known. */
+static bool needs_memory(const struct part *part)
+{
+    const struct capture *capture = part->capture;
+    return part->whole->request.memory_limit_bytes > 0 || !capture_is_delta(capture) ||
+           capture_reserved_bytes(capture) < capture_bytes(capture) ||
+           capture_image_bytes(capture) > part->image_room;
+}
+
+static void after_plan(uv_work_t *work, int status)
+{
+    struct part *part = work->data;
+    struct line_capture *whole = part->whole;
+    (void)status;
+    whole->busy--;
+    if (part->rc == 0 && part->is_copied && !whole->is_cancelled && !whole->is_failed)
+        stage(part);
+    if (part->rc < 0)
+        note_failure(whole, part);
+    if (whole->busy > 0)
+        return;
+    if (whole->is_cancelled)
+        destroy(whole);
+    else if (whole->is_failed)
+        finish(whole);
+    else if (whole->shared.capture)
+        plan_shared(whole);
+    else
+        begin_copy(whole);
+}
+
+/* What all ranks have mapped is known now. */
+static void plan_shared(struct line_capture *whole)
+{
+    const struct belay_error err = {.code = ENOMEM, .text = "cannot start a thread for the capture"};
+    if (queue(whole, &whole->shared.work, do_plan_shared, after_plan_shared) == 0)
+        return;
+    fail(whole, &err, "");
+    finish(whole);
+}
+
+static void do_plan_shared(uv_work_t *work)
+{
+    struct shared_part *part = &((struct line_capture *)work->data)->shared;
+    part->rc = shared_plan(part->capture, &part->err);
+}
+
+static void after_plan_shared(uv_work_t *work, int status)
+{
+    struct line_capture *whole = work->data;
+    (void)status;
+    whole->busy--;
+    if (whole->shared.rc < 0)
+        note_shared_failure(whole);
+    if (whole->is_cancelled)
+        destroy(whole);
+    else if (whole->is_failed)
+        finish(whole);
+    else
+        begin_copy(whole);
+}
+
+/* Every need is known now: nothing is copied that memory cannot hold. */
+static void begin_copy(struct line_capture *whole)
+{
+    struct store_need need = {0};
+    add_need(whole, &need);
+    whole->is_failed =
+        store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err) < 0;
+    bool is_queued =
+        whole->is_failed || ((!whole->shared.capture ||
+                              queue(whole, &whole->shared.work, do_copy_shared, after_copy_shared) == 0) &&
+                             queue_all(whole, do_copy, after_copy) == 0);
+    if (!is_queued) {
+        belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
+        whole->is_failed = true;
+    }
+    if (whole->busy == 0)
+        finish(whole);
+}
+
+static void add_need(const struct line_capture *whole, struct store_need *need)
+{
+    const struct shared_capture *shared = whole->shared.capture;
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct capture *capture = whole->parts[i].capture;
+        if (whole->parts[i].is_copied)
+            continue;
+        need->staged_bytes += capture_bytes(capture);
+        need->reserved_bytes += capture_reserved_bytes(capture);
+        if (capture_is_delta(capture))
+            store_add_growth(whole->request.store, whole->parts[i].number, capture_image_bytes(capture),
+                             need);
+    }
+    if (shared) {
+        need->staged_bytes += shared_bytes(shared);
+        need->reserved_bytes += shared_reserved_bytes(shared);
+        if (shared_is_delta(shared))
+            store_add_growth(whole->request.store, whole->request.count, shared_image_bytes(shared), need);
+    }
+}
+
+static void do_copy(uv_work_t *work)
+{
+    struct part *part = work->data;
+    processor_follow(part->pid);
+    copy(part);
+}
+
+static void copy(struct part *part)
+{
+    const struct line_capture *whole = part->whole;
+    const struct shared_part *shared = &whole->shared;
+    unsigned threads =
+        crew_size(part->pid, capture_data_bytes(part->capture), whole->processors, whole->request.count);
+    part->rc = capture_copy(part->capture, threads, &part->err);
+    __atomic_store_n(&part->is_copied, part->rc == 0, __ATOMIC_SEQ_CST);
+    if (part->rc == 0 && (!shared->capture || __atomic_load_n(&shared->is_copied, __ATOMIC_SEQ_CST)))
+        release_rank(part);
+}
+
+/*
+ * It may run. Not by the loop: where all processors are taken, that would wait for the one that the first
+ * released rank runs on, and the other ranks would wait for the loop.
+ */
+static void release_rank(struct part *part)
+{
+    pthread_mutex_lock(&part->order_lock);
+    if (part->may_order)
+        rank_order(part->rank, CONTROL_RUN, part->whole->request.line);
+    pthread_mutex_unlock(&part->order_lock);
+}
+
+/* Ranks whose own memory is copied by now may run; each of the others when that is done. */
+static void do_copy_shared(uv_work_t *work)
+{
+    struct line_capture *whole = work->data;
+    struct shared_part *shared = &whole->shared;
+    shared->rc = shared_copy(shared->capture, &shared->err);
+    if (shared->rc < 0)
+        return;
+    __atomic_store_n(&shared->is_copied, true, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        if (__atomic_load_n(&whole->parts[i].is_copied, __ATOMIC_SEQ_CST))
+            release_rank(&whole->parts[i]);
+}
+
+static void after_copy_shared(uv_work_t *work, int status)
+{
+    struct line_capture *whole = work->data;
+    struct shared_part *shared = &whole->shared;
+    (void)status;
+    whole->busy--;
+    if (shared->rc == 0 && !whole->is_cancelled && !whole->is_failed)
+        stage_shared(whole);
+    if (shared->rc < 0)
+        note_shared_failure(whole);
+    end_if_done(whole);
+}
+
+static void after_copy(uv_work_t *work, int status)
+{
+    struct part *part = work->data;
+    struct line_capture *whole = part->whole;
+    (void)status;
+    whole->busy--;
+    if (part->rc == 0 && !whole->is_cancelled && !whole->is_failed)
+        stage(part);
+    if (part->rc < 0)
+        note_failure(whole, part);
+    end_if_done(whole);
+}
+
+/* If the rank has ended meanwhile, another process may have got its number: nothing of it gets into an image.
+ */
+static void stage(struct part *part)
+{
+    struct line_capture *whole = part->whole;
+    if (!rank_is_alive(part->rank)) {
+        part->rc = belay_error_set(&part->err, ESRCH, "its process has ended");
+        return;
+    }
+    whole->captured_bytes += capture_copied_bytes(part->capture);
+    struct store_item item = {.rank = part->number,
+                              .ranks = whole->request.count,
+                              .bytes = capture_bytes(part->capture),
+                              .image_bytes = capture_image_bytes(part->capture)};
+    item.fd = capture_take(part->capture, &item.base_line);
+    part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
+}
+
+static void stage_shared(struct line_capture *whole)
+{
+    struct shared_part *part = &whole->shared;
+    struct store_item item = {.rank = whole->request.count,
+                              .ranks = whole->request.count,
+                              .bytes = shared_bytes(part->capture),
+                              .image_bytes = shared_image_bytes(part->capture)};
+    whole->captured_bytes += shared_data_bytes(part->capture);
+    item.fd = shared_take(part->capture, &item.base_line);
+    part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
+}
+
+static void note_failure(struct line_capture *whole, const struct part *part)
+{
+    char what[32];
+    snprintf(what, sizeof what, "rank %u", part->number);
+    if (part->err.code == ESRCH || part->err.code == ENOENT) { /* its process has ended meanwhile */
+        const struct belay_error lost = {.code = ESRCH, .text = " was lost"};
+        fail(whole, &lost, what);
+    } else {
+        strcat(what, ": ");
+        fail(whole, &part->err, what);
+    }
+}
+
+static void note_shared_failure(struct line_capture *whole)
+{
+    const struct belay_error *err = &whole->shared.err;
+    const struct belay_error lost = {.code = ESRCH, .text = "a rank was lost"};
+    bool is_lost = err->code == ESRCH || err->code == ENOENT;
+    fail(whole, is_lost ? &lost : err, is_lost ? "" : "shared memory: ");
+}
+
+static void fail(struct line_capture *whole, const struct belay_error *err, const char *what)
+{
+    if (!whole->is_failed)
+        belay_error_set(&whole->err, err->code, "%s%.480s", what, err->text);
+    whole->is_failed = true;
+}
+
+static void end_if_done(struct line_capture *whole)
+{
+    if (whole->busy > 0)
+        return;
+    if (whole->is_cancelled)
+        destroy(whole);
+    else
+        finish(whole);
+}
+
+static void finish(struct line_capture *whole)
+{
+    whole->ops->done(whole->captured_bytes, whole->is_failed ? whole->err.text : NULL, whole->context);
+}
+
+static void destroy(struct line_capture *whole)
+{
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        capture_destroy(whole->parts[i].capture);
+        rank_unref(whole->parts[i].rank);
+        pthread_mutex_destroy(&whole->parts[i].order_lock);
+    }
+    free(whole->processors);
+    shared_capture_destroy(whole->shared.capture);
+    free(whole->shared.ranks);
+    free(whole->parts);
+    free(whole);
+}

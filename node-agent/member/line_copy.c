@@ -1,0 +1,94 @@
+#include "node-agent/member/line_copy.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+
+struct line_copy {
+    uv_work_t work;
+    uv_loop_t *loop;
+    struct store *store;
+    uint64_t limit_bytes;
+    line_copy_done_f done;
+    void *context;
+    bool is_cancelled;
+    uint32_t rank;        /* whose image is being copied */
+    struct store_pin pin; /* of that image */
+    int image;            /* the same, the thread's own: the pin goes when this is cancelled */
+    int made;             /* -1: it could not be copied */
+    struct belay_error err;
+};
+
+static bool queue_next(struct line_copy *copy, uint32_t rank);
+static void work(uv_work_t *request);
+static void after_work(uv_work_t *request, int status);
+
+struct line_copy *line_copy_start(uv_loop_t *loop, struct store *store, uint64_t limit_bytes,
+                                  line_copy_done_f done, void *context)
+{
+    struct line_copy *copy = calloc(1, sizeof *copy);
+    if (!copy)
+        return NULL; /* the apply copies */
+    *copy = (struct line_copy){
+        .loop = loop, .store = store, .limit_bytes = limit_bytes, .done = done, .context = context};
+    copy->work.data = copy;
+    if (queue_next(copy, 0))
+        return copy;
+    free(copy);
+    return NULL;
+}
+
+void line_copy_cancel(struct line_copy *copy)
+{
+    if (!copy)
+        return;
+    copy->is_cancelled = true;
+    store_image_unpin(copy->store, &copy->pin);
+}
+
+/* One at a time: the pool's other threads are left to lines. False: nothing is left, or no room for it. */
+static bool queue_next(struct line_copy *copy, uint32_t rank)
+{
+    for (copy->rank = rank; copy->rank < store_ranks(copy->store); copy->rank++) {
+        if (!store_copy_begin(copy->store, copy->rank, copy->limit_bytes, &copy->pin))
+            continue;
+        copy->image = fcntl(copy->pin.fd, F_DUPFD_CLOEXEC, 0);
+        if (copy->image < 0) {
+            store_copy_end(copy->store, &copy->pin, -1);
+            return false;
+        }
+        uv_queue_work(copy->loop, &copy->work, work, after_work); /* cannot fail */
+        return true;
+    }
+    return false;
+}
+
+static void work(uv_work_t *request)
+{
+    struct line_copy *copy = request->data;
+    copy->made = apply_copy(copy->image, &copy->err);
+}
+
+static void after_work(uv_work_t *request, int status)
+{
+    struct line_copy *copy = request->data;
+    bool is_made = copy->made >= 0;
+    (void)status;
+    close(copy->image);
+    if (!is_made)
+        log_debug("an image was not copied: %s", copy->err.text);
+    if (copy->is_cancelled) {
+        if (is_made)
+            close(copy->made);
+        free(copy);
+        return;
+    }
+    store_copy_end(copy->store, &copy->pin, copy->made);
+    if (is_made && queue_next(copy, copy->rank + 1))
+        return;
+    copy->done(copy->context);
+    free(copy);
+}

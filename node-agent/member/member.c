@@ -1,0 +1,277 @@
+#include "node-agent/member/member.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "node-agent/member/member_state.h"
+#include "node-agent/member/memory.h"
+#include "node-agent/shared/renew.h"
+
+#define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
+
+static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch);
+static void begin_lines(struct line_member *member);
+static int make_memories(struct line_member *member, struct belay_error *err);
+static struct shared *make_shared(const struct job *job, struct belay_error *err);
+static void inherit(struct line_member *member);
+static void say_ready(struct line_member *member);
+static void on_received(void *context, const uint8_t *bytes, size_t count);
+static void take_order(struct line_member *member, const struct peer_message *message);
+static void on_lost(void *context, const char *reason);
+static void abort_here(struct line_member *member, const char *reason);
+static struct watched *find(struct line_member *member, const struct rank *rank);
+
+static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
+
+struct line_member *line_member_create(struct job *job, struct belay_error *err)
+{
+    struct line_member *member = calloc(1, sizeof *member);
+    if (!member) {
+        belay_error_errno(err, "cannot prepare a job's lines");
+        return NULL;
+    }
+    member->job = job;
+    member->settle_limit = timer_new(job->agent->loop, member_on_settle_limit, member);
+    member->copy_delay = timer_new(job->agent->loop, member_on_copy_delay, member);
+    member->apply_again = timer_new(job->agent->loop, member_on_apply_again, member);
+    member->patience = timer_new(job->agent->loop, member_on_patience, member);
+    if (!member->settle_limit || !member->copy_delay || !member->apply_again || !member->patience) {
+        belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
+        line_member_destroy(member);
+        return NULL;
+    }
+    return member;
+}
+
+void line_member_destroy(struct line_member *member)
+{
+    if (!member)
+        return;
+    line_member_close_epoch(member);
+    memories_destroy(member->former, member->former_count);
+    timer_destroy(member->settle_limit);
+    timer_destroy(member->copy_delay);
+    timer_destroy(member->apply_again);
+    timer_destroy(member->patience);
+    times_release(&member->times);
+    targets_destroy(&member->clocks);
+    targets_destroy(&member->ordered);
+    free(member);
+}
+
+int line_member_open_epoch(struct line_member *member, const struct line_member_epoch *epoch,
+                           struct belay_error *err)
+{
+    if (keep_ranks(member, epoch) < 0) {
+        link_destroy(epoch->link);
+        return belay_error_set(err, ENOMEM, "out of memory");
+    }
+    member->epoch = epoch->number;
+    member->node = epoch->node;
+    member->host_node = epoch->host_node;
+    member->world = epoch->world;
+    member->link = epoch->link;
+    member->unseen_told = 0;
+    member->has_closed = false;
+    link_open(member->link, &link_ops, member);
+    begin_lines(member);
+    return 0;
+}
+
+static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch)
+{
+    struct rank **ranks = calloc(epoch->count + 1, sizeof *ranks);
+    struct watched *watched = calloc(epoch->count + 1, sizeof *watched);
+    if (!ranks || !watched) {
+        free(ranks);
+        free(watched);
+        return -1;
+    }
+    for (uint32_t i = 0; i < epoch->count; i++)
+        ranks[i] = watched[i].rank = epoch->ranks[i];
+    member->ranks = ranks;
+    member->watched = watched;
+    member->count = epoch->count;
+    return 0;
+}
+
+/*
+ * The ranks of this launch run without lines if there cannot be any, unless one has just been lost: then
+ * another launch comes.
+ */
+static void begin_lines(struct line_member *member)
+{
+    struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
+    if (make_memories(member, &err) == 0 &&
+        membership_begin_lines(member->job->membership, member->world, &member_ops, member, &err) == 0) {
+        member->takes_lines = true;
+        inherit(member);
+        timer_start(member->copy_delay, COPY_DELAY_MS, 0);
+        say_ready(member);
+        return;
+    }
+    shared_unref(member->shared);
+    member->shared = NULL;
+    memories_destroy(member->memories, member->count);
+    member->memories = NULL;
+    if (err.code == ESRCH || err.code == ENOENT)
+        return;
+    belay_error_prefix(&err, "no line can be taken of this launch");
+    say(member, PEER_UNREADY, err.text);
+}
+
+static int make_memories(struct line_member *member, struct belay_error *err)
+{
+    member->memories = memories_create(member, err);
+    member->shared = member->memories ? make_shared(member->job, err) : NULL;
+    return member->shared ? 0 : -1;
+}
+
+/* As a restart has made it again, or nothing. */
+static struct shared *make_shared(const struct job *job, struct belay_error *err)
+{
+    int image = job->renewal ? store_shared_image(job->store) : -1;
+    return shared_create(job->renewal ? renewal_objects(job->renewal) : NULL, image,
+                         store_committed_line(job->store), err);
+}
+
+static void inherit(struct line_member *member)
+{
+    if (!store_has_deltas(member->job->store)) /* which lie in staging areas */
+        memories_inherit(member->memories, member->count, member->former, member->former_count);
+    memories_destroy(member->former, member->former_count);
+    member->former = NULL;
+}
+
+static void say_ready(struct line_member *member)
+{
+    uint32_t *numbers = calloc(member->count + 1, sizeof *numbers);
+    for (uint32_t i = 0; numbers && i < member->count; i++)
+        numbers[i] = rank_number(member->ranks[i]);
+    if (numbers)
+        say_message(member,
+                    (struct peer_message){.kind = PEER_READY, .ranks = numbers, .rank_count = member->count});
+    else
+        say(member, PEER_UNREADY, "no line can be taken of this launch: out of memory");
+    free(numbers);
+}
+
+void line_member_close_epoch(struct line_member *member)
+{
+    if (member->epoch == 0)
+        return;
+    abort_here(member, "the epoch has ended");
+    member_settle(member);
+    membership_end_lines(member->job->membership);
+    link_destroy(member->link);
+    member->link = NULL;
+    timer_stop(member->copy_delay);
+    line_copy_cancel(member->copy);
+    member->copy = NULL;
+    member_finish_apply(member);
+    memories_destroy(member->former, member->former_count);
+    member->former = member->memories;
+    member->former_count = member->count;
+    member->memories = NULL;
+    shared_unref(member->shared);
+    member->shared = NULL;
+    free(member->ranks);
+    member->ranks = NULL;
+    free(member->watched);
+    member->watched = NULL;
+    member->count = 0;
+    member->takes_lines = false;
+    member->epoch = 0;
+}
+
+void line_member_rank_changed(struct line_member *member, struct rank *rank)
+{
+    struct watched *watched = member->takes_lines ? find(member, rank) : NULL;
+    if (watched)
+        member_look_at(member, watched);
+}
+
+void line_member_rank_lost(struct line_member *member, const char *reason)
+{
+    member_settle(member);
+    say(member, PEER_LOST, reason);
+}
+
+void line_member_close(struct line_member *member)
+{
+    if (member->has_closed)
+        return;
+    member->has_closed = true;
+    say(member, PEER_CLOSE, NULL);
+}
+
+static void on_received(void *context, const uint8_t *bytes, size_t count)
+{
+    struct line_member *member = context;
+    const struct peer_expected expected = {
+        .role = PEER_HOST, .node = member->host_node, .epoch = member->epoch, .ranks = member->world};
+    struct belay_error err;
+    struct peer_message message;
+    struct peer_unpacked *unpacked = peer_message_unpack(bytes, count, &expected, &message, &err);
+    if (unpacked)
+        take_order(member, &message);
+    else
+        on_lost(member, err.text);
+    peer_message_release(unpacked);
+}
+
+static void take_order(struct line_member *member, const struct peer_message *message)
+{
+    static const enum coord_action_type orders[] = {
+        [PEER_STROBE] = COORD_ACTION_STROBE,   [PEER_TARGETS] = COORD_ACTION_TARGETS,
+        [PEER_STOP] = COORD_ACTION_STOP,       [PEER_CAPTURE] = COORD_ACTION_CAPTURE,
+        [PEER_PROTECT] = COORD_ACTION_PROTECT, [PEER_COMMIT] = COORD_ACTION_COMMIT,
+        [PEER_ABORT] = COORD_ACTION_ABORT,
+    };
+    const struct coord_action order = {.type = orders[message->kind],
+                                       .epoch = message->epoch,
+                                       .line = message->line,
+                                       .reason = message->reason};
+    member->arrived = message;
+    membership_order(member->job->membership, &order);
+    member->arrived = NULL;
+}
+
+/* Nobody drives the line any more: its ranks must not stand for ever. */
+static void on_lost(void *context, const char *reason)
+{
+    struct line_member *member = context;
+    struct link *link = member->link;
+    log_warning("job \"%s\": the host of its lines is lost: %s", member->job->name, reason);
+    member->link = NULL;
+    link_destroy(link);
+    abort_here(member, "the host of the line is lost");
+}
+
+/* Without the host. A line that is committed, or about to be, stays as it is. */
+static void abort_here(struct line_member *member, const char *reason)
+{
+    const struct coord_action order = {
+        .type = COORD_ACTION_ABORT, .epoch = member->epoch, .line = member->line, .reason = reason};
+    const struct peer_message message = {.kind = PEER_ABORT, .line = member->line, .reason = reason};
+    if (member->line == 0)
+        return;
+    member->arrived = &message;
+    membership_order(member->job->membership, &order);
+    member->arrived = NULL;
+}
+
+static int compare(const void *rank, const void *watched)
+{
+    uint32_t number = rank_number(rank), other = rank_number(((const struct watched *)watched)->rank);
+    return number < other ? -1 : number > other;
+}
+
+/* NULL: it is none of this epoch's. */
+static struct watched *find(struct line_member *member, const struct rank *rank)
+{
+    struct watched *watched = bsearch(rank, member->watched, member->count, sizeof *member->watched, compare);
+    return watched && watched->rank == rank ? watched : NULL;
+}

@@ -1,0 +1,103 @@
+/*
+ * member_state.h - what the files of this room share: the state of this node's part in a job's lines.
+ */
+#ifndef BELAY_NODE_AGENT_MEMBER_MEMBER_STATE_H
+#define BELAY_NODE_AGENT_MEMBER_MEMBER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coord/targets.h"
+#include "node-agent/job/job.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/member/line_ahead.h"
+#include "node-agent/member/line_apply.h"
+#include "node-agent/member/line_capture.h"
+#include "node-agent/member/line_copy.h"
+#include "node-agent/member/member.h"
+#include "node-agent/member/times.h"
+#include "node-agent/member/words.h"
+
+/* What is known of a rank of this node in the line in progress. */
+struct watched {
+    struct rank *rank;
+    bool is_read;  /* its report was read after the strobe */
+    bool has_sent; /* sent is valid */
+    struct peer_report sent;
+    uint32_t sent_version; /* of the targets, as sent */
+    int32_t sent_peers[CONTROL_MAX_PEERS];
+    bool is_parked;
+    bool has_failed; /* it cannot do its part */
+};
+
+struct line_member {
+    struct job *job;
+
+    /* the epoch */
+    uint32_t epoch; /* 0: none is open */
+    uint32_t node, host_node;
+    uint32_t world;      /* ranks of the job */
+    struct link *link;   /* to the host; NULL: none, or it is lost */
+    bool takes_lines;    /* of this epoch's ranks */
+    bool has_closed;     /* the host knows that the program ends */
+    uint32_t count;      /* of ranks here */
+    struct rank **ranks; /* by ascending world rank */
+    struct watched *watched;
+    struct memory **memories; /* of the ranks */
+    struct shared *shared;    /* what they share */
+    bool has_complained;      /* that something of it cannot be captured ... */
+    bool has_told_lost;       /* ... or brought back */
+    uint32_t unseen_told;     /* see memories_look() */
+
+    /* the epoch before, until the next one is open */
+    struct memory **former; /* NULL: none */
+    uint32_t former_count;
+
+    /* the line in progress */
+    uint64_t line;                      /* 0: none */
+    const struct peer_message *arrived; /* the order that is being obeyed */
+    bool is_converging, is_impatient;   /* which takes long */
+    uint32_t targets_version;           /* newest, 0: none yet */
+    uint32_t parked;
+    struct targets clocks;        /* the largest of our ranks */
+    struct targets ordered;       /* being handed to our ranks */
+    struct timer *patience;       /* with the convergence */
+    struct line_ahead *ahead;     /* what was written is copied before the ranks converge */
+    struct line_capture *capture; /* until the line has committed or aborted */
+    struct line_times times;      /* of the line in progress */
+
+    /* committed lines */
+    struct line_times settling; /* of the line whose ranks do not all run again yet */
+    struct timer *settle_limit; /* bounds the wait for them */
+    struct line_apply *apply;   /* deltas of the committed line are being applied */
+    struct line_copy *copy;     /* after a restart: the images are being copied; deltas wait for it */
+    struct timer *copy_delay;   /* until that begins */
+    bool is_apply_due;          /* a line has committed, and its deltas wait for the copies */
+    bool is_apply_told;         /* that deltas could not be applied */
+    struct timer *apply_again;  /* until that is tried again */
+};
+
+/* orders.c: what the machine says is to be done. */
+extern const struct membership_ops member_ops;
+void member_on_patience(void *context);
+/* Tell all ranks, and read what they have published. */
+void member_order_all(struct line_member *member, enum control_command command);
+
+/* commit.c */
+int member_record_commit(void *context, uint64_t line);
+void member_commit(struct line_member *member);
+void member_on_copy_delay(void *context);
+void member_on_apply_again(void *context);
+/* The epoch ends: what was committed is what a restart gets. */
+void member_finish_apply(struct line_member *member);
+/* A committed line's measurements are final: tell the host. Without one: nothing. */
+void member_settle(struct line_member *member);
+/* The same, if all ranks run again. */
+void member_settle_if_resumed(struct line_member *member);
+void member_on_settle_limit(void *context);
+
+/* watch.c: a rank's report is fresh: tell the host what it needs to know of it. */
+void member_look_at(struct line_member *member, struct watched *watched);
+void member_look_at_all(struct line_member *member);
+
+#endif

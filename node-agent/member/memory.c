@@ -1,0 +1,109 @@
+#include "node-agent/member/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/util/log.h"
+#include "node-agent/member/member_state.h"
+
+static void tell(struct line_member *member, uint32_t seen);
+static void tell_tracker(const struct line_member *member, struct memory *const *memories);
+static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err);
+
+struct memory **memories_create(struct line_member *member, struct belay_error *err)
+{
+    struct job *job = member->job;
+    struct belay_error warning;
+    struct memory **memories = calloc(member->count + 1, sizeof *memories);
+    if (!memories)
+        belay_error_set(err, ENOMEM, "out of memory");
+    if (store_check_start(job->store, job->config->settings->memory_bytes, &warning) < 0) {
+        log_warning("job \"%s\": %s", job->name, warning.text);
+        say_notice(member, warning.text);
+    }
+    for (uint32_t i = 0; memories && i < member->count; i++) {
+        memories[i] = make(job, member->ranks[i], err);
+        if (!memories[i]) {
+            memories_destroy(memories, member->count);
+            return NULL;
+        }
+    }
+    tell_tracker(member, memories);
+    return memories;
+}
+
+void memories_inherit(struct memory **memories, uint32_t count, struct memory **former, uint32_t former_count)
+{
+    for (uint32_t i = 0; memories && former && i < count && i < former_count; i++)
+        memory_inherit(memories[i], former[i]);
+}
+
+void memories_destroy(struct memory **memories, uint32_t count)
+{
+    for (uint32_t i = 0; memories && i < count; i++)
+        memory_unref(memories[i]);
+    free(memories);
+}
+
+void memories_look(struct line_member *member)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < member->count; i++)
+        seen |= RANK_FIELD(member->ranks[i], unseen_writes);
+    for (uint32_t i = 0; i < member->count; i++) {
+        uint32_t unseen = (seen & CONTROL_UNSEEN_OTHERS) | RANK_FIELD(member->ranks[i], unseen_writes);
+        if (unseen & CONTROL_UNSEEN_REGISTERED)
+            memory_distrust(member->memories[i], MEMORY_TRUST_NOTHING);
+        else if (unseen)
+            memory_distrust(member->memories[i], MEMORY_TRUST_PAUSES);
+    }
+    uint32_t told = member->unseen_told;
+    if ((seen & ~told) && !(told & CONTROL_UNSEEN_REGISTERED)) /* beyond which nothing follows */
+        tell(member, seen & ~told);
+    member->unseen_told |= seen;
+}
+
+/* What follows from it. */
+static void tell(struct line_member *member, uint32_t seen)
+{
+    const char *text;
+    if (seen & CONTROL_UNSEEN_REGISTERED)
+        text = "the MPI library uses a transport that may write to memory unseen: all memory is copied at "
+               "each line ('--mca btl self,vader,tcp' avoids that)";
+    else if (seen & CONTROL_UNSEEN_OTHERS)
+        text = "ranks write to one another's memory by process_vm_writev: their memory is copied only "
+               "while they stand still";
+    else
+        text = "files are opened with O_DIRECT: the memory of these ranks is copied only while they "
+               "stand still";
+    log_info("job \"%s\": %s", member->job->name, text);
+    say_notice(member, text);
+}
+
+static void tell_tracker(const struct line_member *member, struct memory *const *memories)
+{
+    if (memories && member->count > 0)
+        log_info("job \"%s\": written pages are found by %s", member->job->name, memories[0]->ops->name);
+}
+
+static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err)
+{
+    pid_t pid = rank_pid(rank);
+    const struct layout *layout = &rank_control(rank)->layout;
+    uint64_t line = store_committed_line(job->store);
+    int image = line ? store_image(job->store, rank_number(rank)) : -1;
+    const struct tracker_ops *ops = tracker_choose(job->config->settings->tracker, err);
+    struct memory *memory = NULL;
+    if (ops)
+        memory = memory_create(pid, layout, ops, rank_take_uffd(rank), image, line, err);
+    if (!memory && ops != &tracker_full) {
+        log_warning("job \"%s\": rank %u is captured whole at each line: %s", job->name, rank_number(rank),
+                    err->text);
+        memory = memory_create(pid, layout, &tracker_full, -1, image, line, err);
+    }
+    bool is_hidden = !memory && (err->code == EACCES || err->code == EPERM); /* from its own user, too */
+    if (!memory)
+        belay_error_prefix(err, "the memory of rank %u cannot be read%s", rank_number(rank),
+                           is_hidden ? " (it may have forbidden that: PR_SET_DUMPABLE)" : "");
+    return memory;
+}

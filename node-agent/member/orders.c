@@ -1,0 +1,240 @@
+/* orders.c - the host's orders, carried out up to the capture; and the abort. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/fault/fault.h"
+#include "common/util/log.h"
+#include "node-agent/member/member_state.h"
+#include "node-agent/member/memory.h"
+
+#define PATIENCE_MS 500 /* of a line for ranks that run below target */
+
+static void obey(void *context, const struct coord_action *order);
+static void say_word(void *context, enum coord_event_type word, uint64_t line);
+static void do_strobe(struct line_member *member);
+static void on_ahead(uint64_t copied_bytes, void *context);
+static void converge(struct line_member *member);
+static void do_targets(struct line_member *member);
+static void do_stop(struct line_member *member);
+static void do_capture(struct line_member *member);
+static int take_parcels(struct line_member *member, struct belay_error *err);
+static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
+static void complain(struct line_member *member, const char *text, bool *is_told);
+static void do_abort(struct line_member *member);
+
+const struct membership_ops member_ops = {.obey = obey, .say = say_word, .commit = member_record_commit};
+static const struct line_capture_ops capture_ops = {.done = on_captured};
+
+/* What the machine has recorded, and found to be of the line in progress. */
+static void obey(void *context, const struct coord_action *order)
+{
+    struct line_member *member = context;
+    if (order->type == COORD_ACTION_STROBE)
+        do_strobe(member);
+    else if (order->type == COORD_ACTION_TARGETS)
+        do_targets(member);
+    else if (order->type == COORD_ACTION_STOP)
+        do_stop(member);
+    else if (order->type == COORD_ACTION_CAPTURE)
+        do_capture(member);
+    else if (order->type == COORD_ACTION_COMMIT)
+        member_commit(member);
+    else if (order->type == COORD_ACTION_ABORT)
+        do_abort(member);
+}
+
+static void say_word(void *context, enum coord_event_type word, uint64_t line)
+{
+    struct line_member *member = context;
+    const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
+    if (word == COORD_EVENT_PROTECTED && fault_hit("agent.protected", -1, line))
+        say_aborted(member, "the fault point agent.protected was set to fail");
+    else if (word == COORD_EVENT_CAPTURED)
+        say_measured(member, PEER_CAPTURED, line, NULL, &measures);
+    else if (word == COORD_EVENT_PROTECTED)
+        say_of_line(member, PEER_PROTECTED, line, NULL);
+    else if (word == COORD_EVENT_COMMITTED)
+        say_of_line(member, PEER_COMMITTED, line, NULL);
+    else if (word == COORD_EVENT_ABORT)
+        say_aborted(member, "the line cannot be recorded");
+}
+
+static void do_strobe(struct line_member *member)
+{
+    struct job *job = member->job;
+    member->line = job->last_line = member->arrived->line;
+    member->targets_version = 0;
+    member->parked = 0;
+    member->is_converging = member->is_impatient = false;
+    for (uint32_t i = 0; i < member->count; i++)
+        member->watched[i] = (struct watched){.rank = member->ranks[i]};
+    times_begin(&member->times, member->line);
+    if (fault_hit("agent.strobe", -1, member->line)) {
+        say_aborted(member, "the fault point agent.strobe was set to fail");
+        return;
+    }
+    memories_look(member);
+    struct line_ahead_request request = {
+        .loop = job->agent->loop,
+        .line = member->line,
+        .memories = member->memories,
+        .count = member->count,
+        .room_bytes = store_room(job->store, job->config->settings->memory_bytes),
+    };
+    /* Pages copied ahead would be written over what an aborted line has protected. */
+    bool is_ahead =
+        strcmp(job->config->settings->policy, "sequential") != 0 && !store_staged_line(job->store);
+    member->ahead = is_ahead ? line_ahead_start(&request, on_ahead, member) : NULL;
+    if (!member->ahead)
+        converge(member);
+}
+
+static void on_ahead(uint64_t copied_bytes, void *context)
+{
+    struct line_member *member = context;
+    member->ahead = NULL;
+    member->times.captured_bytes = copied_bytes;
+    converge(member);
+}
+
+static void converge(struct line_member *member)
+{
+    member->times.ordered_ns = monotonic_ns();
+    member->is_converging = true;
+    member_order_all(member, CONTROL_CONVERGE);
+    timer_start(member->patience, PATIENCE_MS, PATIENCE_MS);
+    order_fence();
+    member_look_at_all(member);
+}
+
+/* A rank that seems to compute may wait for what a held one has: docs/line.md. */
+void member_on_patience(void *context)
+{
+    struct line_member *member = context;
+    if (!member->is_converging) {
+        timer_stop(member->patience);
+        return;
+    }
+    member->is_impatient = true;
+    member_look_at_all(member);
+}
+
+static void do_targets(struct line_member *member)
+{
+    const struct peer_message *order = member->arrived;
+    member->targets_version = order->targets_version;
+    targets_reset(&member->ordered);
+    for (uint32_t i = 0; i < order->clock_count; i++) {
+        if (targets_raise(&member->ordered, order->clocks[i].comm, order->clocks[i].seq) < 0) {
+            say_aborted(member, "the agent is out of memory");
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < member->count; i++)
+        rank_order_targets(member->ranks[i], member->line, member->targets_version, &member->ordered);
+    order_fence();
+    member_look_at_all(member);
+}
+
+static void do_stop(struct line_member *member)
+{
+    timer_stop(member->patience);
+    member->is_converging = false;
+    member->times.converged_ns = monotonic_ns();
+    member_order_all(member, CONTROL_STOP);
+    order_fence();
+    for (uint32_t i = 0; i < member->count; i++)
+        rank_order_drain(member->ranks[i], member->line);
+    for (uint32_t i = 0; i < member->count; i++)
+        rank_signal(member->ranks[i]);
+    member_look_at_all(member);
+}
+
+static void do_capture(struct line_member *member)
+{
+    struct belay_error err = {0};
+    struct job *job = member->job;
+    struct line_capture_request request = {
+        .loop = job->agent->loop,
+        .store = job->store,
+        .line = member->line,
+        .ranks = member->ranks,
+        .memories = member->memories,
+        .shared = member->shared,
+        .wants_lost = !member->has_told_lost,
+        .count = member->count,
+        .memory_limit_bytes = job->config->settings->memory_bytes,
+    };
+    store_drop_staging(job->store); /* its record says no more that it is protected */
+    member_settle(member);          /* the former line: its ranks have long resumed, or they would not stand here */
+    times_parked(&member->times, member->ranks, member->count);
+    memories_look(member);
+    if (fault_hit("agent.capture", -1, member->line))
+        belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
+    else if (take_parcels(member, &err) == 0)
+        member->capture = line_capture_start(&request, &capture_ops, member, &err);
+    if (!member->capture)
+        say_aborted(member, err.text);
+}
+
+/* What the ranks have put together of their open files. */
+static int take_parcels(struct line_member *member, struct belay_error *err)
+{
+    struct job *job = member->job;
+    int rc = 0;
+    for (uint32_t i = 0; i < member->count && rc == 0; i++)
+        rc = parcels_take(&job->parcels, job->agent->keeper, job->name, member->ranks[i], member->line, err);
+    return rc;
+}
+
+static void on_captured(uint64_t captured_bytes, const char *reason, void *context)
+{
+    struct line_member *member = context;
+    member->times.captured_bytes += captured_bytes;
+    member->times.dirty_bytes = line_capture_dirty_bytes(member->capture);
+    complain(member, line_capture_complaint(member->capture), &member->has_complained);
+    if (reason) {
+        say_aborted(member, reason);
+        return;
+    }
+    complain(member, line_capture_lost(member->capture), &member->has_told_lost);
+    if (fault_hit("agent.captured", -1, member->line))
+        say_aborted(member, "the fault point agent.captured was set to fail");
+    else
+        membership_captured(member->job->membership, member->line);
+}
+
+/* Once is enough. */
+static void complain(struct line_member *member, const char *text, bool *is_told)
+{
+    if (!text[0] || *is_told)
+        return;
+    *is_told = true;
+    log_warning("job \"%s\": %s", member->job->name, text);
+    say_notice(member, text);
+}
+
+static void do_abort(struct line_member *member)
+{
+    const char *reason = member->arrived->reason;
+    struct commit_entry record = {.line = member->line};
+    timer_stop(member->patience);
+    member->is_converging = false;
+    line_ahead_cancel(member->ahead);
+    member->ahead = NULL;
+    line_capture_cancel(member->capture);
+    member->capture = NULL;
+    snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
+    times_end(&member->times, &record);
+    store_abort(member->job->store, &record,
+                membership_protected_line(member->job->membership) == member->line);
+    member_order_all(member, CONTROL_RUN);
+    member->line = 0;
+}
+
+void member_order_all(struct line_member *member, enum control_command command)
+{
+    for (uint32_t i = 0; i < member->count; i++)
+        rank_order(member->ranks[i], command, member->line);
+}

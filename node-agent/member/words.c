@@ -1,0 +1,44 @@
+#include "node-agent/member/words.h"
+
+#include "node-agent/member/member_state.h"
+
+void say(struct line_member *member, enum peer_kind kind, const char *reason)
+{
+    say_message(member, (struct peer_message){.kind = kind, .reason = reason});
+}
+
+void say_of_line(struct line_member *member, enum peer_kind kind, uint64_t line, const char *reason)
+{
+    say_message(member, (struct peer_message){.kind = kind, .line = line, .reason = reason});
+}
+
+void say_measured(struct line_member *member, enum peer_kind kind, uint64_t line, const char *reason,
+                  const struct peer_measures *measures)
+{
+    say_message(member,
+                (struct peer_message){.kind = kind, .line = line, .reason = reason, .measures = *measures});
+}
+
+void say_aborted(struct line_member *member, const char *reason)
+{
+    const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
+    if (member->line)
+        say_measured(member, PEER_ABORTED, member->line, reason, &measures);
+}
+
+void say_notice(struct line_member *member, const char *text)
+{
+    say(member, PEER_NOTICE, text);
+}
+
+void say_message(struct line_member *member, struct peer_message message)
+{
+    size_t count = 0;
+    if (!member->link)
+        return;
+    message.role = PEER_MEMBER;
+    message.node = member->node;
+    message.epoch = member->epoch;
+    uint8_t *bytes = peer_message_pack(&message, &count);
+    link_send(member->link, bytes, count);
+}
