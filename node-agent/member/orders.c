@@ -166,8 +166,9 @@ static void do_capture(struct line_member *member)
         .count = member->count,
         .memory_limit_bytes = job->config->settings->memory_bytes,
     };
-    store_drop_staging(job->store); /* its record says no more that it is protected */
-    member_settle(member);          /* the former line: its ranks have long resumed, or they would not stand here */
+    /* Its record says no more that it is protected. */
+    store_drop_staging(job->store);
+    member_settle(member); /* the former line: its ranks have long resumed, or they would not stand here */
     times_parked(&member->times, member->ranks, member->count);
     memories_look(member);
     if (fault_hit("agent.capture", -1, member->line))
