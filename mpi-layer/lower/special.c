@@ -21,6 +21,7 @@
 #include "mpi-layer/lower/pipes.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/sockets.h"
+#include "mpi-layer/lower/terminals.h"
 #include "mpi-layer/lower/vk.h"
 
 #ifndef TFD_IOC_SET_TICKS
@@ -242,6 +243,8 @@ void special_note(struct fd_record *record, const char *path)
         note_nameless(record, path);
         if (!(record->status_flags & O_PATH) && (S_ISREG(record->id.mode) || S_ISDIR(record->id.mode)))
             note_locks(record);
+        if (!(record->status_flags & O_PATH) && S_ISCHR(record->id.mode))
+            terminals_note(record);
         break;
     case FD_EVENT:
         note_event(record);
@@ -352,7 +355,7 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-bool special_restore(const struct fd_record *record)
+bool special_restore(const struct fd_record *record, int messages)
 {
     switch (record->kind) {
     case FD_EVENT:
@@ -368,6 +371,8 @@ bool special_restore(const struct fd_record *record)
         return pipes_restore(record);
     case FD_SOCKET:
         return sockets_restore(record);
+    case FD_TERMINAL:
+        return terminals_restore(record, messages);
     }
     return false;
 }
@@ -394,10 +399,11 @@ int special_restore_locks(struct belay_error *err)
     return 0;
 }
 
-void special_restore_epoll(void)
+void special_restore_end(void)
 {
     pipes_forget();
     sockets_forget();
+    terminals_restore_end();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
             watch_all(&VK->fds[i]);
