@@ -131,6 +131,14 @@ def test_pairs_of_sockets(sandbox, programs):
     assert "is not restored" not in job.errors
 
 
+def test_pseudo_terminals(sandbox, programs):
+    """Their settings and what they hold, by lines and as it comes; twice, as above."""
+    job = sandbox.run(programs.test_program("terminals", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
+    recover_twice(job)
+    for wrong in ("is not restored", "lines do not keep", "had read yet"):
+        assert wrong not in job.errors
+
+
 def test_pipes(sandbox, programs):
     """What they hold, in the pieces in which it is read, by each of their descriptors; twice, as above."""
     job = sandbox.run(programs.test_program("pipes", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")

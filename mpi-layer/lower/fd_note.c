@@ -163,6 +163,14 @@ bool fd_note_is_open(uint64_t device, uint64_t inode)
     return false;
 }
 
+int fd_note_next_device(int fd, uint64_t rdev)
+{
+    for (size_t i = 0; i < now.count; i++)
+        if (now.records[i].fd > fd && S_ISCHR(now.records[i].id.mode) && now.records[i].rdev == rdev)
+            return now.records[i].fd;
+    return -1;
+}
+
 /* ---- what the kernel tells of a descriptor ---- */
 
 /* Kept open while descriptors are noted: the way to it takes the kernel as long as the rest of an open. */

@@ -32,6 +32,8 @@ const struct fd_record *fd_note_before(const struct fd_record *record, const cha
 
 /* Inside, too: does any descriptor of the program stand for this? */
 bool fd_note_is_open(uint64_t device, uint64_t inode);
+/* ... the next one behind `fd` (-1: the first) that stands for the device with this number; -1: none. */
+int fd_note_next_device(int fd, uint64_t rdev);
 
 /*
  * Inside, too: the beginning of what /proc/self/fdinfo tells of a descriptor, as far as `room` bytes hold it,

@@ -248,7 +248,7 @@ static int restore_one(const struct fd_record *record, const int launched[], str
     }
     if (record->held)
         return take_held(record, err);
-    if (special_restore(record)) {
+    if (special_restore(record, launched[STDERR_FILENO])) {
         set_up(record);
         return 0;
     }
@@ -305,7 +305,7 @@ int fd_restore_all(int parcel, struct belay_error *err)
     for (int i = 0; i < STREAMS; i++)
         if (launched[i] >= 0)
             close(launched[i]);
-    special_restore_epoll();
+    special_restore_end();
     take_numbers();
     return result;
 }

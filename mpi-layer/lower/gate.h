@@ -161,7 +161,8 @@ enum fd_kind {
     FD_EPOLL,
     FD_TIMER,
     FD_SIGNAL,
-    FD_STREAM, /* of those that the launch gave the rank */
+    FD_STREAM,   /* of those that the launch gave the rank */
+    FD_TERMINAL, /* a pseudo terminal whose master is in the program */
     FD_OTHER
 };
 

@@ -23,6 +23,7 @@
 #include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/sockets.h"
+#include "mpi-layer/lower/terminals.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_timer.h"
 
@@ -247,6 +248,8 @@ void special_note(struct fd_record *record, const char *path)
         note_nameless(record, path);
         if (!(record->status_flags & O_PATH) && (S_ISREG(record->id.mode) || S_ISDIR(record->id.mode)))
             note_locks(record);
+        if (!(record->status_flags & O_PATH) && S_ISCHR(record->id.mode))
+            terminals_note(record);
         break;
     case FD_EVENT:
         note_event(record);
@@ -357,7 +360,7 @@ static bool restore_epoll(const struct fd_record *record)
     return fd >= 0 && special_place(fd, record) >= 0;
 }
 
-bool special_restore(const struct fd_record *record)
+bool special_restore(const struct fd_record *record, int messages)
 {
     switch (record->kind) {
     case FD_EVENT:
@@ -373,6 +376,8 @@ bool special_restore(const struct fd_record *record)
         return pipes_restore(record);
     case FD_SOCKET:
         return sockets_restore(record);
+    case FD_TERMINAL:
+        return terminals_restore(record, messages);
     }
     return false;
 }
@@ -399,10 +404,11 @@ int special_restore_locks(struct belay_error *err)
     return 0;
 }
 
-void special_restore_epoll(void)
+void special_restore_end(void)
 {
     pipes_forget();
     sockets_forget();
+    terminals_restore_end();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
             watch_all(&VK->fds[i]);

@@ -20,15 +20,17 @@ void special_note_shares(void);
 
 /* A file without a name that ranks share: the agent has made it again for all of them. False: it has not. */
 bool special_restore_shared(const struct fd_record *record);
-/* Make it again at its number; its flags are the caller's business. False: it is not one of ours, or its
- * other end is not in the program. */
-bool special_restore(const struct fd_record *record);
+/*
+ * Make it again at its number; its flags are the caller's business. False: it is not one of ours, or its
+ * other end is not in the program. `messages`: the descriptor by which the user is told.
+ */
+bool special_restore(const struct fd_record *record, int messages);
 
 /* When no file of the program's will be closed any more: take again all locks. Returns 0 or -1 with err. */
 int special_restore_locks(struct belay_error *err);
 
-/* Last: tell every epoll descriptor what it watches. */
-void special_restore_epoll(void);
+/* All are made again: tell every epoll descriptor what it watches. */
+void special_restore_end(void);
 
 /* The device of its file, as stat(2) and /proc/PID/maps have it. */
 uint64_t special_device(const struct fd_record *record);
