@@ -82,7 +82,7 @@ static void tell(struct job *job, uint32_t seen)
 static void tell_tracker(const struct job *job, struct memory *const *memories, uint32_t count)
 {
     if (memories && count > 0)
-        log_info("job \"%s\": written pages are found by %s", job->name, memories[0]->ops->name);
+        log_info("job \"%s\": written pages are found by %s", job->name, memory_tracker_name(memories[0]));
 }
 
 static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err)
