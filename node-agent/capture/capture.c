@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "node-agent/capture/memory_state.h"
 #include "node-agent/capture/moves.h"
-#include "node-agent/capture/stage.h"
 
 #define STRETCH_LEAST 16u                   /* mappings */
 #define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most ... */
@@ -136,7 +136,7 @@ uint64_t capture_reserved_bytes(const struct capture *capture)
 {
     const struct memory *memory = capture->subject.memory;
     uint64_t need = capture_bytes(capture);
-    uint64_t held = capture_is_delta(capture) ? memory->buffer.bytes : runs_bytes(&memory->staged);
+    uint64_t held = stage_held_bytes(memory->stage, capture_is_delta(capture));
     return held < need ? held : need;
 }
 
@@ -149,7 +149,7 @@ int capture_ahead(struct capture *capture, const struct stage_limits *limits, st
     if (rc == 0 && memory_is_tracked(memory))
         rc = find_pages(capture, true, err);
     if (rc == 0 && memory_is_tracked(memory))
-        rc = stage_ahead(memory, &capture->maps, &capture->pages, limits, &capture->copied_bytes, err);
+        rc = ahead_copy(memory, &capture->maps, &capture->pages, limits, &capture->copied_bytes, err);
     pthread_mutex_unlock(&memory->lock);
     return rc;
 }
@@ -157,8 +157,12 @@ int capture_ahead(struct capture *capture, const struct stage_limits *limits, st
 int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
+    int rc;
     pthread_mutex_lock(&memory->lock);
-    int rc = capture->base_line ? copy_delta(capture, threads, err) : copy_image(capture, threads, err);
+    if (memory->line != capture->subject.header.line) /* this one was aborted: the places are another's */
+        rc = belay_error_set(err, ECANCELED, "another line has begun");
+    else
+        rc = capture->base_line ? copy_delta(capture, threads, err) : copy_image(capture, threads, err);
     pthread_mutex_unlock(&memory->lock);
     return rc;
 }
@@ -209,8 +213,9 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
     runs_release(&memory->known);
     memory->pending = pending;
     memory->known = known;
-    if (stage_outdate(memory, &capture->pages.dirty) < 0) {
-        memory_forget_staged(memory);
+    if (stage_outdate(memory->stage, &capture->pages.dirty) < 0 ||
+        hot_note_written(memory->hot, &capture->pages.dirty) < 0) {
+        stage_forget(memory->stage);
         return belay_error_errno(err, "cannot note pages");
     }
     if (!is_running && faults_read(memory->pid, &memory->faults) < 0)
@@ -327,10 +332,11 @@ static int decide(struct capture *capture, struct belay_error *err)
     if (rc == 0 && capture->base_line)
         rc = runs_subtract(&memory->base, present, &capture->drops);
     if (rc == 0)
-        rc = stage_place(memory, &copied);
-    capture->staged_bytes = memory->staged_bytes;
+        rc = stage_place(memory->stage, &copied);
+    capture->staged_bytes = stage_bytes(memory->stage);
     if (rc == 0)
-        rc = place(&capture->maps, &copied, capture->base_line ? &memory->staged : NULL, &capture->runs);
+        rc = place(&capture->maps, &copied, capture->base_line ? stage_places(memory->stage) : NULL,
+                   &capture->runs);
     if (rc == 0)
         rc = place(&capture->maps, present, NULL, &capture->present);
     runs_release(&copied);
@@ -374,32 +380,35 @@ static int place(const struct maps *maps, const struct run_set *from, const stru
 static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
+    struct stage *stage = memory->stage;
     struct image_pages pages = pages_of(capture);
-    memory->last_bytes = capture_bytes(capture);
-    if (stage_reserve(memory, memory->last_bytes - capture->staged_bytes, err) < 0 ||
-        stage_copy(memory, &capture->maps, &capture->runs, threads, &capture->copied_bytes, err) < 0)
+    struct stage_source source = {memory->pid, &capture->maps, true};
+    uint64_t bytes = capture_bytes(capture);
+    stage_note_delta(stage, bytes);
+    if (stage_reserve(stage, true, bytes - capture->staged_bytes, err) < 0 ||
+        stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err) < 0)
         return -1;
     capture->subject.header.base_line = capture->base_line;
-    if (image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->buffer.fd,
+    if (image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, true),
                             capture->staged_bytes, err) < 0)
         return -1;
-    capture->fd = dup(memory->buffer.fd);
+    capture->fd = dup(stage_fd(stage, true));
     return capture->fd >= 0 ? 0 : belay_error_errno(err, "cannot stage a delta");
 }
 
 static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
+    struct stage *stage = memory->stage;
     struct image_pages pages = pages_of(capture);
-    if (stage_reserve(memory, 0, err) < 0 ||
-        stage_copy(memory, &capture->maps, &capture->runs, threads, &capture->copied_bytes, err) < 0 ||
-        stage_trim(memory, &capture->present, err) < 0 ||
-        image_writer_finish(capture->writer, &pages, &capture->subject.header, memory->image,
+    struct stage_source source = {memory->pid, &capture->maps, false};
+    if (stage_reserve(stage, false, 0, err) < 0 ||
+        stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err) < 0 ||
+        stage_trim(stage, &capture->present, err) < 0 ||
+        image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, false),
                             IMAGE_PAGE_BYTES, err) < 0)
         return -1;
-    capture->fd = memory->image;
-    memory->image = -1;
-    memory_forget_staged(memory);
+    capture->fd = stage_take_image(stage);
     return 0;
 }
 

@@ -16,8 +16,9 @@
 #include "common/image/image.h"
 #include "common/util/error.h"
 #include "common/wire/control.h"
+#include "node-agent/capture/ahead.h"
+#include "node-agent/capture/maps.h"
 #include "node-agent/capture/memory.h"
-#include "node-agent/capture/stage.h"
 
 struct capture;
 

@@ -1,21 +1,12 @@
 #include "node-agent/capture/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOT_LINES 8u
-#define HOT_PARTS 4u                   /* so many times HOT_LINES, and all hot pages were tried again */
-#define HOT_LITTLE_BYTES (32ull << 20) /* of these, all are tried at once */
-#define LEFT_LEAST_BYTES (1ull << 20)  /* of a run: for less, a question of its own is not worth while */
-#define CHECKED_BYTES (4ull << 20)     /* are checked together ... */
-#define CHECKED_PARTS 8u               /* ... at one of so many lines */
+#include "node-agent/capture/memory_state.h"
 
-static int add_left(struct memory *memory, const struct image_run *run, struct run_set *left,
-                    struct run_set *checked);
-static void forget_cooled(struct memory *memory);
-static void learn_hot(struct memory *memory);
-static void try_again(struct memory *memory);
 static int take_base(struct memory *memory, int image, struct belay_error *err);
 
 struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
@@ -33,11 +24,15 @@ struct memory *memory_create(pid_t pid, const struct layout *layout, const struc
     memory->ops = ops;
     memory->references = 1;
     memory->base_line = base_line;
-    memory->staged_bytes = IMAGE_PAGE_BYTES;
-    memory->image = -1;
-    buffer_init(&memory->buffer);
+    memory->stage = stage_create();
+    memory->hot = hot_create();
     pthread_mutex_init(&memory->lock, NULL);
     memory->tracker = ops->create(pid, uffd, err);
+    if (memory->tracker && (!memory->stage || !memory->hot)) {
+        belay_error_set(err, ENOMEM, "no memory to follow a rank's");
+        memory_unref(memory);
+        return NULL;
+    }
     if (!memory->tracker || (image >= 0 && take_base(memory, image, err) < 0)) {
         memory_unref(memory);
         return NULL;
@@ -50,11 +45,8 @@ void memory_inherit(struct memory *memory, struct memory *former)
 {
     if (pthread_mutex_trylock(&former->lock) != 0)
         return;
-    memory->buffer = former->buffer;
-    memory->last_bytes = former->last_bytes;
-    buffer_init(&former->buffer);
-    runs_move(&former->hot, &memory->hot);
-    memory_forget_staged(former);
+    stage_inherit(memory->stage, former->stage);
+    hot_inherit(memory->hot, former->hot);
     pthread_mutex_unlock(&former->lock);
 }
 
@@ -72,14 +64,8 @@ void memory_unref(struct memory *memory)
     runs_release(&memory->base);
     runs_release(&memory->known);
     runs_release(&memory->pending);
-    runs_release(&memory->told);
-    runs_release(&memory->again);
-    runs_release(&memory->hot);
-    runs_release(&memory->left);
-    runs_release(&memory->checked);
-    runs_release(&memory->suspects);
-    memory_forget_staged(memory);
-    buffer_release(&memory->buffer);
+    hot_destroy(memory->hot);
+    stage_destroy(memory->stage);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
 }
@@ -88,10 +74,9 @@ void memory_commit(struct memory *memory, uint64_t line, struct run_set *present
 {
     pthread_mutex_lock(&memory->lock);
     runs_release(&memory->pending);
-    memory_forget_staged(memory);
     runs_move(present, &memory->base);
     memory->base_line = line;
-    buffer_trim(&memory->buffer, memory->last_bytes);
+    stage_commit(memory->stage);
     pthread_mutex_unlock(&memory->lock);
 }
 
@@ -111,7 +96,7 @@ static int trust_of(const struct memory *memory)
 int memory_find_again(struct memory *memory, struct belay_error *err)
 {
     if (trust_of(memory) != MEMORY_TRUST_ALL) /* told as written before the write was over */
-        runs_release(&memory->current);
+        stage_outdate(memory->stage, NULL);
     if (!memory->is_lost && (trust_of(memory) != MEMORY_TRUST_NOTHING || !memory->ops->is_incremental))
         return 0;
     struct tracker *tracker = tracker_full.create(memory->pid, -1, err);
@@ -121,68 +106,24 @@ int memory_find_again(struct memory *memory, struct belay_error *err)
     memory->tracker = tracker;
     memory->ops = &tracker_full;
     memory->is_lost = false;
-    memory_forget_staged(memory);
+    stage_forget(memory->stage);
     return 0;
 }
 
 /* Places of an aborted line may be far apart by now. */
 void memory_begin_line(struct memory *memory, uint64_t line)
 {
-    if (memory->staged_line == line)
+    if (memory->line == line)
         return;
-    memory_forget_staged(memory);
-    memory->staged_line = line;
-    forget_cooled(memory);
-    runs_release(&memory->told);
-    memory->is_told_whole = false;
-    learn_hot(memory);
+    stage_forget(memory->stage);
+    memory->line = line;
+    hot_begin_line(memory->hot);
 }
 
 void memory_leave_hot(struct memory *memory, bool is_running)
 {
-    struct run_set left = {0}, checked = {0};
-    if (!memory->ops->leave)
-        return;
-    for (size_t i = 0; i < memory->hot.count; i++) {
-        const struct image_run *run = &memory->hot.runs[i];
-        int rc = 0;
-        if (run->bytes >= LEFT_LEAST_BYTES)
-            rc = is_running ? runs_append(&left, run->address, run->bytes)
-                            : add_left(memory, run, &left, &checked);
-        if (rc < 0)
-            break; /* the others are tracked */
-    }
-    if (!is_running)
-        runs_move(&checked, &memory->checked);
-    memory->is_told_whole |= !is_running;
-    runs_move(&left, &memory->left);
-    memory->ops->leave(memory->tracker, &memory->left);
-}
-
-/* Of a run of hot pages, what is left alone after this line, and what is not. */
-static int add_left(struct memory *memory, const struct image_run *run, struct run_set *left,
-                    struct run_set *checked)
-{
-    const uint64_t end = run->address + run->bytes;
-    for (uint64_t at = run->address, next; at < end; at = next) {
-        uint64_t part = at / CHECKED_BYTES;
-        bool is_checked = (part + memory->staged_line) % CHECKED_PARTS == 0;
-        next = (part + 1) * CHECKED_BYTES < end ? (part + 1) * CHECKED_BYTES : end;
-        if (runs_append(is_checked ? checked : left, at, next - at) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Hot pages that were tracked since the pause of the line before the last, and were not written. */
-static void forget_cooled(struct memory *memory)
-{
-    struct run_set cooled = {0}, hot = {0};
-    if (memory->is_told_whole && runs_subtract(&memory->suspects, &memory->told, &cooled) == 0 &&
-        runs_subtract(&memory->hot, &cooled, &hot) == 0)
-        runs_move(&hot, &memory->hot);
-    runs_release(&cooled);
-    runs_move(&memory->checked, &memory->suspects);
+    if (memory->ops->leave)
+        memory->ops->leave(memory->tracker, hot_leave(memory->hot, memory->line, is_running));
 }
 
 bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes)
@@ -193,8 +134,9 @@ bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t lit
     memory_begin_line(memory, line);
     if (memory_has_base(memory) && memory->pending.count == 0 && memory->faults.minor > 0 &&
         faults_read(memory->pid, &now) == 0) {
-        uint64_t bytes = faults_bytes(&memory->faults, &now) + runs_bytes(&memory->left);
-        is_little = bytes <= runs_bytes(&memory->hot) + little_bytes && bytes <= memory->buffer.bytes;
+        uint64_t bytes = faults_bytes(&memory->faults, &now) + hot_left_bytes(memory->hot);
+        is_little = bytes <= runs_bytes(hot_pages(memory->hot)) + little_bytes &&
+                    bytes <= stage_held_bytes(memory->stage, true);
     }
     pthread_mutex_unlock(&memory->lock);
     return is_little;
@@ -208,14 +150,9 @@ void memory_settle(struct memory *memory)
     pthread_mutex_unlock(&memory->lock);
 }
 
-void memory_forget_staged(struct memory *memory)
+const char *memory_tracker_name(const struct memory *memory)
 {
-    runs_release(&memory->staged);
-    runs_release(&memory->current);
-    memory->staged_bytes = IMAGE_PAGE_BYTES;
-    if (memory->image >= 0)
-        close(memory->image);
-    memory->image = -1;
+    return memory->ops->name;
 }
 
 bool memory_is_tracked(const struct memory *memory)
@@ -226,43 +163,6 @@ bool memory_is_tracked(const struct memory *memory)
 bool memory_has_base(const struct memory *memory)
 {
     return memory->ops->is_incremental && memory->base_line > 0;
-}
-
-/*
- * A hot page is not copied ahead, so nothing shows that it has cooled: from time to time some are tried
- * again. Without memory all are.
- */
-static void learn_hot(struct memory *memory)
-{
-    struct run_set hot = {0};
-    if (runs_union(&memory->hot, &memory->again, &hot) < 0)
-        runs_release(&hot);
-    runs_release(&memory->again);
-    runs_move(&hot, &memory->hot);
-    if (memory->hot_lines++ == HOT_LINES) {
-        try_again(memory);
-        memory->hot_lines = 1;
-    }
-}
-
-/* A part of the hot pages counts as cool: all at once would be copied twice, by a line that takes as much
- * longer. */
-static void try_again(struct memory *memory)
-{
-    struct run_set past = {0}, tried = {0}, rest = {0};
-    uint64_t all_bytes = runs_bytes(&memory->hot), pages = all_bytes / HOT_PARTS / IMAGE_PAGE_BYTES,
-             bytes = pages * IMAGE_PAGE_BYTES;
-    bytes = bytes > HOT_LITTLE_BYTES ? bytes : HOT_LITTLE_BYTES;
-    int rc = runs_slice(&memory->hot, 0, memory->hot_tried, &past);
-    uint64_t past_bytes = runs_bytes(&past) < all_bytes ? runs_bytes(&past) : 0;
-    uint64_t start = runs_address(&memory->hot, past_bytes);
-    memory->hot_tried = runs_address(&memory->hot, past_bytes + bytes);
-    if (rc < 0 || runs_slice(&memory->hot, start, memory->hot_tried, &tried) < 0 ||
-        runs_subtract(&memory->hot, &tried, &rest) < 0)
-        runs_release(&rest);
-    runs_move(&rest, &memory->hot);
-    runs_release(&past);
-    runs_release(&tried);
 }
 
 static int take_base(struct memory *memory, int image, struct belay_error *err)

@@ -83,7 +83,8 @@ static void tell(struct line_member *member, uint32_t seen)
 static void tell_tracker(const struct line_member *member, struct memory *const *memories)
 {
     if (memories && member->count > 0)
-        log_info("job \"%s\": written pages are found by %s", member->job->name, memories[0]->ops->name);
+        log_info("job \"%s\": written pages are found by %s", member->job->name,
+                 memory_tracker_name(memories[0]));
 }
 
 static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err)

@@ -19,6 +19,7 @@
 
 #include "common/util/uffd.h"
 #include "node-agent/capture/faults.h"
+#include "node-agent/capture/memory_state.h"
 #include "node-agent/test/half.h"
 #include "node-agent/test/steps.h"
 

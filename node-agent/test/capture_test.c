@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "node-agent/capture/capture.h"
+#include "node-agent/capture/memory_state.h"
 #include "node-agent/test/half.h"
 
 #define PAGE IMAGE_PAGE_BYTES

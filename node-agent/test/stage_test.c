@@ -2,12 +2,14 @@
  * stage_test.c - what is staged from line to line: a page that is written again keeps its place, hot pages
  * are tried again part by part, and the next epoch's memory takes over the staging area.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -16,6 +18,7 @@
 #include "common/image/layout.h"
 #include "common/util/uffd.h"
 #include "node-agent/capture/capture.h"
+#include "node-agent/capture/memory_state.h"
 #include "node-agent/test/half.h"
 #include "node-agent/test/steps.h"
 
@@ -74,8 +77,8 @@ static void test_places_are_kept(void **state)
     assert_true(steps_ahead(memory, 2) >= MEMORY_BYTES);
     memset(at, 3, MEMORY_BYTES);
     steps_ahead(memory, 2);
-    assert_in_range(memory->staged_bytes, MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
-    assert_in_range(memory->buffer.bytes, MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
+    assert_in_range(stage_bytes(memory->stage), MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
+    assert_in_range(stage_held_bytes(memory->stage, true), MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
 }
 
 static void test_hot_pages_are_tried_in_parts(void **state)
@@ -128,6 +131,14 @@ static void test_hot_pages_are_left_alone(void **state)
     assert_true(faults_of_writing(5) >= PAGES);
 }
 
+/* Which memfd deltas are staged in. */
+static ino_t buffer_of(const struct memory *of)
+{
+    struct stat st;
+    assert_int_equal(fstat(stage_fd(of->stage, true), &st), 0);
+    return st.st_ino;
+}
+
 static void test_inheritance(void **state)
 {
     (void)state;
@@ -135,18 +146,36 @@ static void test_inheritance(void **state)
         skip();
     take_in_vain(2);
     take_in_vain(3); /* of what line 2 found to be hot */
-    char *staging = memory->buffer.memory;
+    ino_t staging = buffer_of(memory);
     struct memory *next =
         memory_create(getpid(), &upper_only, &tracker_pagemap_scan, uffd_make(), image, 3, NULL);
     assert_non_null(next);
     memory_inherit(next, memory);
-    assert_ptr_equal(next->buffer.memory, staging);
-    assert_null(memory->buffer.memory);
-    assert_true(runs_bytes(&next->hot) >= MEMORY_BYTES);
+    assert_int_equal(buffer_of(next), staging);
+    assert_int_equal(stage_fd(memory->stage, true), -1);
+    assert_true(runs_bytes(hot_pages(next->hot)) >= MEMORY_BYTES);
     memory_unref(memory);
     memory = next;
     assert_in_range(take_in_vain(4), 0, SLACK_BYTES);
-    assert_ptr_equal(memory->buffer.memory, staging);
+    assert_int_equal(buffer_of(memory), staging);
+}
+
+/* A line was aborted, and its capture comes to its copying when another line has begun. */
+static void test_places_of_another_line_are_left_alone(void **state)
+{
+    (void)state;
+    struct belay_error err = {0};
+    if (!tracker_pagemap_scan.works())
+        skip();
+    struct capture_subject subject = {.memory = memory, .program = "test", .header = {.line = 2, .ranks = 1}};
+    struct capture *late = capture_create(&subject);
+    memset(at, 2, MEMORY_BYTES);
+    assert_int_equal(capture_plan(late, &err), 0);
+    struct capture *next = steps_capture(memory, 3);
+    assert_int_equal(capture_copy(late, 1, &err), -1);
+    assert_int_equal(err.code, ECANCELED);
+    capture_destroy(late);
+    image = steps_image(next, image, 3, false);
 }
 
 int main(void)
@@ -156,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hot_pages_are_tried_in_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hot_pages_are_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_inheritance, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places_of_another_line_are_left_alone, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,56 @@
+/*
+ * memory_state.h - what a memory consists of, for the files of this room that capture.
+ */
+#ifndef BELAY_NODE_AGENT_CAPTURE_MEMORY_STATE_H
+#define BELAY_NODE_AGENT_CAPTURE_MEMORY_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/image/layout.h"
+#include "common/image/runs.h"
+#include "node-agent/capture/faults.h"
+#include "node-agent/capture/hot.h"
+#include "node-agent/capture/memory.h"
+#include "node-agent/capture/stage.h"
+#include "node-agent/capture/tracker.h"
+
+struct memory {
+    pid_t pid;
+    struct layout layout;
+    uint64_t image_inode;   /* of the image that the process was restored from; 0: none */
+    uint64_t base_line;     /* the committed line whose image has `base`; 0: none */
+    struct run_set base;    /* its pages */
+    struct run_set known;   /* pages that had content when the tracker was asked last */
+    struct run_set pending; /* pages told by the tracker since base_line */
+    const struct tracker_ops *ops;
+    struct tracker *tracker;
+    uint32_t moves_seen; /* of the process's, when it was captured last */
+    uint64_t line;       /* that is staged, and that pages are told of; 0: none */
+    struct stage *stage; /* what is staged of it */
+    struct hot *hot;
+    struct faults faults; /* of the process, when it was captured last */
+    int trust;            /* enum memory_trust; atomic, it only falls */
+    bool is_lost;         /* the tracker has failed: what it told is not all */
+    pthread_mutex_t lock;
+    unsigned references;
+};
+
+/* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
+int memory_find_again(struct memory *memory, struct belay_error *err);
+
+/*
+ * Before the tracker is asked: large runs of hot pages are left alone by it, but for an eighth at each line,
+ * which tells whether they have cooled. Locked.
+ */
+void memory_leave_hot(struct memory *memory, bool is_running);
+
+/* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
+void memory_begin_line(struct memory *memory, uint64_t line);
+
+/* Whether the next capture may save changes only. */
+bool memory_has_base(const struct memory *memory);
+
+#endif
