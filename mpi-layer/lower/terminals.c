@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define MASTER_DEVICE makedev(5, 2) /* /dev/ptmx: admin-guide/devices.txt of the kernel */
