@@ -102,6 +102,15 @@ int runs_slice(const struct run_set *from, uint64_t start, uint64_t end, struct 
     return 0;
 }
 
+void runs_cut(struct run_set *set, uint64_t end)
+{
+    while (set->count && set->runs[set->count - 1].address >= end)
+        set->count--;
+    struct image_run *last = set->count ? &set->runs[set->count - 1] : NULL;
+    if (last && last->bytes > end - last->address)
+        last->bytes = end - last->address;
+}
+
 uint64_t runs_bytes(const struct run_set *set)
 {
     uint64_t sum = 0;

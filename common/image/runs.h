@@ -48,6 +48,9 @@ int runs_subtract(const struct run_set *a, const struct run_set *b, struct run_s
 /* The part of `from` that lies in [start, end). */
 int runs_slice(const struct run_set *from, uint64_t start, uint64_t end, struct run_set *to);
 
+/* Nothing stays of what lies at or behind an address. */
+void runs_cut(struct run_set *set, uint64_t end);
+
 uint64_t runs_bytes(const struct run_set *set);
 
 /* Where the first so many bytes of a set end, an address; 0: in an empty set. More than all: the set's end.

@@ -309,6 +309,18 @@ static int find_in_stretch(struct capture *capture, size_t first, size_t end, st
     return rc;
 }
 
+/*
+ * A file that has become shorter takes the changed pages behind its end with it. The kernel still tells of
+ * the marks that they had, but nobody can read them.
+ */
+static void drop_behind_file(const struct mapping *mapping, struct tracker_pages *pages)
+{
+    if (mapping->content != MAPPING_CONTENT_CHANGED || mapping->cut == mapping->region.end)
+        return;
+    runs_cut(&pages->dirty, mapping->cut);
+    runs_cut(&pages->present, mapping->cut);
+}
+
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
@@ -317,6 +329,7 @@ static int find_in_mapping(struct capture *capture, const struct mapping *mappin
         return belay_error_errno(err, "cannot note a region");
     int rc = memory->ops->collect(memory->tracker, mapping, &part, &capture->pages, err);
     runs_release(&part);
+    drop_behind_file(mapping, &capture->pages);
     return rc;
 }
 

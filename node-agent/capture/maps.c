@@ -209,6 +209,7 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
     bool is_nameless = path[0] != '/' || has_huge_name;
     *mapping = (struct mapping){
         .region = {.start = start, .end = end, .prot = parse_prot(perms), .file_offset = offset},
+        .cut = end,
     };
     if (perms[3] == 's') {
         mapping->region.device = makedev(major, minor);
@@ -270,6 +271,17 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
     return !looks_deleted || st->st_ino == inode;
 }
 
+/* Where the last page ends that the file reaches into. Of a device that is mapped privately nothing is known.
+ */
+static uint64_t find_cut(const struct image_region *region, const struct stat *st)
+{
+    uint64_t pages = ((uint64_t)st->st_size + IMAGE_PAGE_BYTES - 1) / IMAGE_PAGE_BYTES;
+    uint64_t bytes = pages * IMAGE_PAGE_BYTES, mapped = region->end - region->start;
+    if (!S_ISREG(st->st_mode) || bytes >= region->file_offset + mapped)
+        return region->end;
+    return bytes > region->file_offset ? region->start + bytes - region->file_offset : region->start;
+}
+
 static void classify(struct mapping *mapping, bool has_file, const struct stat *st)
 {
     struct image_region *region = &mapping->region;
@@ -278,6 +290,7 @@ static void classify(struct mapping *mapping, bool has_file, const struct stat *
         region->file_bytes = (uint64_t)st->st_size;
         region->file_mtime_ns = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec;
         mapping->content = MAPPING_CONTENT_CHANGED;
+        mapping->cut = find_cut(region, st);
     } else {
         region->kind = IMAGE_REGION_ANON;
         region->file_offset = 0;

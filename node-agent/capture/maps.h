@@ -25,6 +25,7 @@ struct mapping {
     struct image_region region; /* path is left 0 */
     enum mapping_content content;
     bool is_huge; /* it may have huge pages that were set aside (hugetlbfs) */
+    uint64_t cut; /* CHANGED: the file ends here, no page is behind that; else the end of the mapping */
     char *path;   /* of a file that a restart can use, or of anything shared as it is told; NULL: none */
 };
 

@@ -2,6 +2,9 @@
  * mapped - mappings of files without a name: memfds and deleted files, their descriptors open or closed,
  * shared and private. What lies behind a file's end cannot be read; two mappings of one file are one memory.
  *
+ * One more has a name, is mapped privately, and becomes shorter and longer: the pages behind its end are gone
+ * with what was written to them.
+ *
  * Rank 0 tells in the end which pages there are.
  */
 #include <fcntl.h>
@@ -101,17 +104,53 @@ static void use(struct file *f, long step, int which)
         expect(ftruncate(f->fd, (PAGES + 1) * PAGE) == 0, "ftruncate", which);
 }
 
+/* ---- a file that becomes shorter ---- */
+
+static struct {
+    int fd;
+    char *at;
+} cut;
+
+static void make_cut(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "mapped-cut-%d", program.rank);
+    cut.fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    expect(cut.fd >= 0 && ftruncate(cut.fd, PAGES * PAGE) == 0, name, COUNT);
+    cut.at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, cut.fd, 0);
+    expect(cut.at != MAP_FAILED, "mmap", COUNT);
+}
+
+/* Pages 1 and 3 are written to; then page 3 goes for three steps. */
+static void use_cut(long step)
+{
+    long part = step % 6;
+    if (part == 1)
+        cut.at[PAGE] = cut.at[3 * PAGE] = (char)step;
+    if (part == 2)
+        expect(ftruncate(cut.fd, 2 * PAGE) == 0, "ftruncate", COUNT);
+    if (part == 5)
+        expect(ftruncate(cut.fd, PAGES * PAGE) == 0, "ftruncate", COUNT);
+    if (part == 5)
+        expect(cut.at[3 * PAGE] == 0, "the file's own page behind what was its end", COUNT);
+    expect(is_there(cut.at + PAGE) && is_there(cut.at + 3 * PAGE) == (part < 2 || part == 5),
+           "a page behind the end of a shorter file, or none in front of it", COUNT);
+    digest_add(&program.digest, cut.at + PAGE, 1);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     program_begin(&program, "mapped", argc, argv);
     for (int i = 0; i < COUNT; i++)
         make(&files[i], i);
+    make_cut();
     for (long step = 1; step <= program.steps; step++) {
         for (int i = 0; i < COUNT; i++) {
             look(&files[i], step, i);
             use(&files[i], step, i);
         }
+        use_cut(step);
         MPI_Barrier(MPI_COMM_WORLD);
         program_step(&program, step);
     }
