@@ -12,6 +12,7 @@ TARGETS = {
     "iprobe": 1.5,
     "isend-irecv-wait": None,
     "sendrecv": None,
+    "sigprocmask": None,
     "waitall": 1.15,
 }
 

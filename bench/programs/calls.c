@@ -1,5 +1,6 @@
 /*
- * calls - what a call of MPI costs: small operations between pairs of ranks on one machine.
+ * calls - what a call of MPI costs: small operations between pairs of ranks on one machine; and
+ * sigprocmask(2).
  *
  * usage: mpirun -n RANKS calls BLOCKS OPERATION...
  *
@@ -8,6 +9,7 @@
  * nanoseconds per operation.
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +91,17 @@ static void comm_ranks(struct pair *pair, int count)
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 }
 
+/* A system call that is served with care: a handler may be due when it ends. */
+static void sigprocmasks(struct pair *pair, int count)
+{
+    sigset_t one;
+    (void)pair;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    for (int i = 0; i < count; i++)
+        sigprocmask(i % 2 ? SIG_UNBLOCK : SIG_BLOCK, &one, NULL);
+}
+
 typedef void operation_f(struct pair *pair, int count);
 
 static const struct operation {
@@ -102,6 +115,7 @@ static const struct operation {
     {"iprobe", iprobes, 2000},
     {"isend-irecv-wait", isend_irecv_waits, 200},
     {"sendrecv", sendrecvs, 200},
+    {"sigprocmask", sigprocmasks, 500},
     {"waitall", waitalls, 15},
 };
 

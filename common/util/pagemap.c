@@ -22,14 +22,15 @@ struct scan_region {
 #define SCAN_WP_MATCHING 1u
 #define SCAN_CHECK_WPASYNC 2u
 
-int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context)
+int pagemap_scan_told(int pagemap, const struct pagemap_query *query, uint32_t categories,
+                      pagemap_told_f told, void *context)
 {
     struct scan_region regions[REGIONS_AT_ONCE];
+    bool is_checked = (query->arm || query->is_checked) && !query->is_lenient;
     for (uint64_t at = query->start; at < query->end;) {
         struct scan_argument scan = {
             .size = sizeof scan,
-            .flags = (query->arm ? SCAN_WP_MATCHING : 0) |
-                     (query->arm || query->is_checked ? SCAN_CHECK_WPASYNC : 0),
+            .flags = (query->arm ? SCAN_WP_MATCHING : 0) | (is_checked ? SCAN_CHECK_WPASYNC : 0),
             .start = at,
             .end = query->end,
             .vec = (uintptr_t)regions,
@@ -37,16 +38,15 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
             .category_inverted = query->none,
             .category_mask = query->all | query->none,
             .category_anyof_mask = query->any,
-            /* Asking for one category only keeps the kernel on its short path. */
-            .return_mask = query->all ? query->all : query->any,
+            .return_mask = categories,
         };
         long count = ioctl(pagemap, SCAN_IOCTL, &scan);
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
             return -1;
-        for (long i = 0; found && i < count; i++)
-            if (found(context, regions[i].start, regions[i].end) < 0)
+        for (long i = 0; told && i < count; i++)
+            if (told(context, regions[i].start, regions[i].end, (uint32_t)regions[i].categories) < 0)
                 return -1;
         if (scan.walk_end <= at) {
             errno = ESRCH; /* the process has no memory any more */
@@ -55,6 +55,26 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
         at = scan.walk_end;
     }
     return 0;
+}
+
+struct finder {
+    pagemap_found_f found;
+    void *context;
+};
+
+static int tell_found(void *context, uint64_t start, uint64_t end, uint32_t categories)
+{
+    const struct finder *finder = context;
+    (void)categories;
+    return finder->found(finder->context, start, end);
+}
+
+/* Asking for one category only keeps the kernel on its short path. */
+int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context)
+{
+    struct finder finder = {found, context};
+    return pagemap_scan_told(pagemap, query, query->all ? query->all : query->any, found ? tell_found : NULL,
+                             &finder);
 }
 
 static int add_pages(void *context, uint64_t start, uint64_t end)

@@ -22,6 +22,7 @@ struct pagemap_query {
     uint64_t start, end;
     bool arm;        /* write-protect what matches; EPERM where no userfaultfd is registered */
     bool is_checked; /* EPERM there also if nothing is armed */
+    bool is_lenient; /* no EPERM: mappings without one are neither told nor armed (with arm) */
     uint32_t all;    /* categories that a page must have */
     uint32_t any;    /* ... of which it must have one; 0: no condition */
     uint32_t none;   /* ... that it must not have */
@@ -29,12 +30,17 @@ struct pagemap_query {
 
 /* Takes ascending ranges; returns 0, or -1 with errno to stop. */
 typedef int (*pagemap_found_f)(void *context, uint64_t start, uint64_t end);
+/* The same with those of the categories that were asked for and all pages of the range have. */
+typedef int (*pagemap_told_f)(void *context, uint64_t start, uint64_t end, uint32_t categories);
 
 /*
  * Scan a process's page table through its /proc/PID/pagemap. Returns 0, or -1 with errno (ENOTTY: the
  * kernel has no PAGEMAP_SCAN).
  */
 int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context);
+/* Also which of these categories the pages have: pages of several kinds are told apart by one scan. */
+int pagemap_scan_told(int pagemap, const struct pagemap_query *query, uint32_t categories,
+                      pagemap_told_f told, void *context);
 
 /* Whether a page written by this process is found, and armed again: tried, not looked up. */
 bool pagemap_scan_works(void);

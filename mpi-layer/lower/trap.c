@@ -259,11 +259,20 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     return (struct trap_verdict){result, is_done ? TRAP_NEXT_RETURN : TRAP_NEXT_TRAP};
 }
 
+/* Whatever its arguments are: vk_wait_prepare() looks at them. */
+static bool is_always_wait(long nr)
+{
+    return nr == SYS_rt_sigprocmask || nr == SYS_ppoll || nr == SYS_pselect6 || nr == SYS_epoll_pwait ||
+           nr == SYS_clock_nanosleep || nr == SYS_recvmmsg || nr == SYS_flock;
+}
+
 struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr, uint64_t rsp)
 {
     const struct trap_verdict wait = {0, TRAP_NEXT_WAIT}, trap = {0, TRAP_NEXT_TRAP};
     const struct trap_verdict transfer = {0, TRAP_NEXT_TRANSFER};
     long args[6] = {a, b, c, d, e, f};
+    if (is_always_wait(nr))
+        return wait;
     vk_narrow(nr, args);
     if (!vk_is_sound(nr, args))
         return (struct trap_verdict){raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),
@@ -291,14 +300,6 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
     case SYS_tgkill:
         if (args[2] == CONTROL_SIGNAL)
             return (struct trap_verdict){vk_tgkill(args[0], args[1], args[2]), TRAP_NEXT_RETURN};
-        return wait;
-    case SYS_rt_sigprocmask:
-    case SYS_ppoll:
-    case SYS_pselect6:
-    case SYS_epoll_pwait:
-    case SYS_clock_nanosleep:
-    case SYS_recvmmsg:
-    case SYS_flock:
         return wait;
     default:
         return (struct trap_verdict){vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]),

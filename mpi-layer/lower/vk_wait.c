@@ -313,7 +313,7 @@ static void prepare(struct wait *wait)
         break;
     case SYS_flock:
     case SYS_fcntl:
-        vk_fd_note_lock(wait->args[A]);
+        vk_fd_note_lock(wait->call[A]);
         wait->restarts = 1;
         break;
     case SYS_pause:
@@ -417,7 +417,7 @@ static int shorten(struct wait *wait, bool is_unmade)
         break;
     case SYS_flock: /* a restart has forgotten it */
     case SYS_fcntl:
-        vk_fd_note_lock(wait->args[A]);
+        vk_fd_note_lock(wait->call[A]);
         break;
     case SYS_rt_sigtimedwait:
         if (call[C])

@@ -69,6 +69,7 @@ static const struct width {
     [SYS_msgsnd] = {A | D, 0, 0, 0},
     [SYS_msgrcv] = {A | E, 0, 0, 0},
     [SYS_fcntl] = {0, A | B, 0, 0},
+    [SYS_flock] = {0, A | B, 0, 0},
     [SYS_ftruncate] = {0, A, 0, 0},
     [SYS_mkdir] = {0, B, 0, 0},
     [SYS_creat] = {0, B, 0, A},

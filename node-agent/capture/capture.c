@@ -39,6 +39,8 @@ static int place(const struct maps *maps, const struct run_set *from, const stru
                  struct run_set *to);
 static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err);
 static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err);
+static int finish_delta(struct capture *capture, struct belay_error *err);
+static int finish_image(struct capture *capture, struct belay_error *err);
 static struct image_pages pages_of(const struct capture *capture);
 
 struct capture *capture_create(const struct capture_subject *subject)
@@ -167,6 +169,19 @@ int capture_copy(struct capture *capture, unsigned threads, struct belay_error *
     return rc;
 }
 
+int capture_finish(struct capture *capture, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    int rc;
+    pthread_mutex_lock(&memory->lock);
+    if (memory->line != capture->subject.header.line)
+        rc = belay_error_set(err, ECANCELED, "another line has begun");
+    else
+        rc = capture->base_line ? finish_delta(capture, err) : finish_image(capture, err);
+    pthread_mutex_unlock(&memory->lock);
+    return rc;
+}
+
 int capture_take(struct capture *capture, uint64_t *base_line)
 {
     int fd = capture->fd;
@@ -247,10 +262,7 @@ static int find_known(const struct capture *capture, bool is_running, struct run
     return rc;
 }
 
-/*
- * Large ones are asked for alone: in a stretch they would make the question whether all is tracked expensive,
- * and a new one (a program that allocates arrays) would let it fail.
- */
+/* Large ones are asked for alone: in a stretch each of their pages would be looked at. */
 static bool is_for_stretch(const struct mapping *mapping)
 {
     return mapping->content == MAPPING_CONTENT_OWN && !mapping->is_huge &&
@@ -278,7 +290,8 @@ static int note_regions(struct capture *capture, size_t first, size_t end, struc
     return 0;
 }
 
-/* To ask whether all is tracked costs a scan, which is less than the questions about many small mappings. */
+/* Pages of many mappings are told apart by one scan, which for large ones takes longer than other questions.
+ */
 static bool is_one_question_cheaper(const struct capture *capture, size_t first, size_t end)
 {
     const struct mapping *mappings = capture->maps.mappings;
@@ -286,26 +299,23 @@ static bool is_one_question_cheaper(const struct capture *capture, size_t first,
     return end - first >= STRETCH_LEAST && bytes / (end - first) <= STRETCH_MAPPING_BYTES;
 }
 
-/*
- * A program may have tens of thousands of mappings: they are asked for together where that is possible. If
- * some are new, halves are tried.
- */
+/* A program may have tens of thousands of mappings: they are asked for together. */
 static int find_in_stretch(struct capture *capture, size_t first, size_t end, struct belay_error *err)
 {
     const struct memory *memory = capture->subject.memory;
     const struct mapping *mappings = capture->maps.mappings;
+    struct run_set part = {0};
     int rc = 0;
-    if (memory->ops->is_tracked && is_one_question_cheaper(capture, first, end)) {
-        struct mapping whole = mappings[first];
-        size_t middle = first + (end - first) / 2;
-        whole.region.end = mappings[end - 1].region.end;
-        if (memory->ops->is_tracked(memory->tracker, whole.region.start, whole.region.end))
-            return find_in_mapping(capture, &whole, err);
-        rc = find_in_stretch(capture, first, middle, err);
-        return rc < 0 ? -1 : find_in_stretch(capture, middle, end, err);
+    if (!memory->ops->collect_many || !is_one_question_cheaper(capture, first, end)) {
+        for (size_t i = first; rc == 0 && i < end; i++)
+            rc = find_in_mapping(capture, &mappings[i], err);
+        return rc;
     }
-    for (size_t i = first; rc == 0 && i < end; i++)
-        rc = find_in_mapping(capture, &mappings[i], err);
+    if (runs_slice(&memory->known, mappings[first].region.start, mappings[end - 1].region.end, &part) < 0)
+        return belay_error_errno(err, "cannot note a region");
+    rc = memory->ops->collect_many(memory->tracker, &mappings[first], end - first, &part, &capture->pages,
+                                   err);
+    runs_release(&part);
     return rc;
 }
 
@@ -394,13 +404,29 @@ static int copy_delta(struct capture *capture, unsigned threads, struct belay_er
 {
     struct memory *memory = capture->subject.memory;
     struct stage *stage = memory->stage;
-    struct image_pages pages = pages_of(capture);
     struct stage_source source = {memory->pid, &capture->maps, true};
     uint64_t bytes = capture_bytes(capture);
     stage_note_delta(stage, bytes);
-    if (stage_reserve(stage, true, bytes - capture->staged_bytes, err) < 0 ||
+    if (stage_reserve(stage, true, bytes - capture->staged_bytes, err) < 0)
+        return -1;
+    return stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err);
+}
+
+static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    struct stage *stage = memory->stage;
+    struct stage_source source = {memory->pid, &capture->maps, false};
+    if (stage_reserve(stage, false, 0, err) < 0 ||
         stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err) < 0)
         return -1;
+    return stage_trim(stage, &capture->present, err);
+}
+
+static int finish_delta(struct capture *capture, struct belay_error *err)
+{
+    struct stage *stage = capture->subject.memory->stage;
+    struct image_pages pages = pages_of(capture);
     capture->subject.header.base_line = capture->base_line;
     if (image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, true),
                             capture->staged_bytes, err) < 0)
@@ -409,16 +435,11 @@ static int copy_delta(struct capture *capture, unsigned threads, struct belay_er
     return capture->fd >= 0 ? 0 : belay_error_errno(err, "cannot stage a delta");
 }
 
-static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err)
+static int finish_image(struct capture *capture, struct belay_error *err)
 {
-    struct memory *memory = capture->subject.memory;
-    struct stage *stage = memory->stage;
+    struct stage *stage = capture->subject.memory->stage;
     struct image_pages pages = pages_of(capture);
-    struct stage_source source = {memory->pid, &capture->maps, false};
-    if (stage_reserve(stage, false, 0, err) < 0 ||
-        stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err) < 0 ||
-        stage_trim(stage, &capture->present, err) < 0 ||
-        image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, false),
+    if (image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, false),
                             IMAGE_PAGE_BYTES, err) < 0)
         return -1;
     capture->fd = stage_take_image(stage);

@@ -48,7 +48,7 @@ int capture_plan(struct capture *capture, struct belay_error *err);
 const struct maps *capture_maps(const struct capture *capture);
 /* ... whether it is a delta, not a whole image. */
 bool capture_is_delta(const struct capture *capture);
-/* In bytes: what capture_copy() makes; of it the page data; the committed image then. */
+/* In bytes: what capture_copy() and capture_finish() make; of it the page data; the committed image then. */
 uint64_t capture_bytes(const struct capture *capture);
 uint64_t capture_data_bytes(const struct capture *capture);
 uint64_t capture_image_bytes(const struct capture *capture);
@@ -57,8 +57,13 @@ uint64_t capture_copied_bytes(const struct capture *capture);
 /* Of capture_bytes(), what memory already held for staging will take. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 
-/* By so many threads (crew.h). Returns 0 or -1 with err (ENOMEM: no memory for it). */
+/*
+ * The pages, by so many threads (crew.h); after that the process may go on. Returns 0 or -1 with err (ENOMEM:
+ * no memory for it).
+ */
 int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err);
+/* What else the image or delta holds. Returns 0 or -1 with err. */
+int capture_finish(struct capture *capture, struct belay_error *err);
 
 /* The finished image or delta, which the caller owns from now on; base_line 0: an image. */
 int capture_take(struct capture *capture, uint64_t *base_line);

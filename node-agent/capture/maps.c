@@ -138,16 +138,18 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
 /* Neither by sscanf() nor by strtoull(), which take longer than the kernel to write the line. */
 static uint64_t parse_hex(const char **text)
 {
+    const char *at = *text;
     uint64_t value = 0;
-    for (;; ++*text) {
-        char c = **text;
-        if (c >= '0' && c <= '9')
-            value = value << 4 | (uint64_t)(c - '0');
-        else if (c >= 'a' && c <= 'f')
-            value = value << 4 | (uint64_t)(c - 'a' + 10);
+    for (;; at++) {
+        if (*at >= '0' && *at <= '9')
+            value = value << 4 | (uint64_t)(*at - '0');
+        else if (*at >= 'a' && *at <= 'f')
+            value = value << 4 | (uint64_t)(*at - 'a' + 10);
         else
-            return value;
+            break;
     }
+    *text = at;
+    return value;
 }
 
 static uint64_t parse_decimal(const char **text)
@@ -186,6 +188,16 @@ static char *parse_fields(char *line, uint64_t *start, uint64_t *end, char perms
     return line + (at - line);
 }
 
+/* Anonymous memory without a name, as most mappings of a process that has many are: nothing is to be looked
+ * up. */
+static void describe_plain(struct mapping *mapping, uint64_t start, uint64_t end, const char *perms)
+{
+    *mapping = (struct mapping){
+        .region = {.start = start, .end = end, .kind = IMAGE_REGION_ANON, .prot = parse_prot(perms)},
+        .content = MAPPING_CONTENT_OWN,
+    };
+}
+
 int maps_parse_line(char *line, const char *root, const struct maps_source *source, struct mapping *mapping)
 {
     uint64_t start, end, offset, inode;
@@ -198,8 +210,14 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
         errno = EINVAL;
         return -1;
     }
+    if (!layout_is_upper(source->layout, start, end))
+        return 0;
+    if (!*path && perms[3] == 'p') {
+        describe_plain(mapping, start, end, perms);
+        return 1;
+    }
     unescape(path);
-    if (!layout_is_upper(source->layout, start, end) || is_special(path))
+    if (is_special(path))
         return 0;
     bool is_image = source->image_inode && inode == source->image_inode &&
                     !strncmp(path, IMAGE_MEMFD, strlen(IMAGE_MEMFD));

@@ -25,6 +25,7 @@
 #define TABLE_BYTES (2ull << 20) /* mapped by one page table */
 
 #define EXISTS (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)
+#define MOST_GAPS 16u /* between known pages: more are looked through with one question */
 
 struct tracker {
     int pagemap, uffd;
@@ -32,12 +33,24 @@ struct tracker {
     struct huge huge;
 };
 
+/* What is found in many mappings. */
+struct many {
+    struct run_set seen;        /* known pages that exist, in mappings that are tracked */
+    struct run_set written;     /* ... of these */
+    struct run_set fresh;       /* pages that were not known, in mappings that are tracked */
+    struct run_set untracked;   /* ... in others */
+    struct run_set apart;       /* mappings that had to be asked for alone */
+    struct tracker_pages alone; /* ... what was found in them */
+};
+
 static struct tracker *scan_create(pid_t pid, int uffd, struct belay_error *err);
 static void scan_destroy(struct tracker *tracker);
 static int scan_collect(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                         struct tracker_pages *pages, struct belay_error *err);
 static void scan_leave(struct tracker *tracker, const struct run_set *pages);
-static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end);
+static int scan_collect_many(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                             const struct run_set *known, struct tracker_pages *pages,
+                             struct belay_error *err);
 static void scan_settle(struct tracker *tracker);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
@@ -51,6 +64,11 @@ static int scan_written(struct tracker *tracker, const struct run_set *where, st
                         struct run_set *to);
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost);
+static int collect_alone(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                         const struct run_set *known, struct many *many);
+static int ask_known(struct tracker *tracker, const struct run_set *known, struct many *many);
+static int ask_unknown(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                       const struct run_set *known, struct many *many);
 
 const struct tracker_ops tracker_pagemap_scan = {
     .name = "pagemap_scan",
@@ -61,7 +79,7 @@ const struct tracker_ops tracker_pagemap_scan = {
     .destroy = scan_destroy,
     .collect = scan_collect,
     .leave = scan_leave,
-    .is_tracked = scan_is_tracked,
+    .collect_many = scan_collect_many,
     .settle = scan_settle,
 };
 
@@ -124,14 +142,6 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
 static void scan_leave(struct tracker *tracker, const struct run_set *pages)
 {
     tracker->left = pages;
-}
-
-/* Pages of mappings that are not tracked are asked for: the kernel looks at no page of the others. */
-static bool scan_is_tracked(struct tracker *tracker, uint64_t start, uint64_t end)
-{
-    struct pagemap_query query = {
-        .start = start, .end = end, .is_checked = true, .none = PAGEMAP_TRACKED, .any = EXISTS};
-    return pagemap_scan(tracker->pagemap, &query, NULL, NULL) == 0;
 }
 
 static void scan_settle(struct tracker *tracker)
@@ -338,5 +348,169 @@ static int find_lost(struct tracker *tracker, const struct run_set *known, const
     runs_release(&silent);
     runs_release(&suspects);
     runs_release(&existing);
+    return rc;
+}
+
+/* ---- many mappings at once ---- */
+
+/*
+ * One scan tells of all known pages which of them are tracked, and which were written; it passes over
+ * mappings that are not tracked. Of these, and of those with pages that no scan tells of, each is collected
+ * by itself.
+ */
+static int scan_collect_many(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                             const struct run_set *known, struct tracker_pages *pages,
+                             struct belay_error *err)
+{
+    struct many many = {0};
+    struct run_set whole = {0}, changed = {0}, lost = {0}, kept = {0}, dirty = {0}, present = {0};
+    int rc = -1;
+    if (ask_known(tracker, known, &many) == 0 && ask_unknown(tracker, mappings, count, known, &many) == 0 &&
+        collect_alone(tracker, mappings, count, known, &many) == 0 &&
+        runs_union(&many.written, &many.fresh, &changed) == 0 &&
+        runs_union(&changed, &many.alone.dirty, &dirty) == 0 &&
+        runs_subtract(known, &many.apart, &whole) == 0 && find_lost(tracker, &whole, &changed, &lost) == 0 &&
+        runs_subtract(&whole, &lost, &kept) == 0 && runs_union(&kept, &many.alone.present, &whole) == 0 &&
+        runs_union(&whole, &dirty, &present) == 0 && runs_append_all(&pages->dirty, &dirty) == 0 &&
+        runs_append_all(&pages->present, &present) == 0)
+        rc = 0;
+    else
+        belay_error_errno(err, "cannot find the written pages at %#llx",
+                          (unsigned long long)mappings->region.start);
+    struct run_set *const sets[] = {
+        &many.seen, &many.written,       &many.fresh, &many.apart, &many.untracked, &many.alone.dirty,
+        &whole,     &many.alone.present, &changed,    &lost,       &kept,           &dirty,
+        &present};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        runs_release(sets[i]);
+    return rc;
+}
+
+struct seen_pages {
+    struct run_set seen, written;
+};
+
+static int note_seen(void *context, uint64_t start, uint64_t end, uint32_t categories)
+{
+    struct seen_pages *pages = context;
+    if (!(categories & PAGEMAP_TRACKED))
+        return 0;
+    if ((categories & PAGEMAP_WRITTEN) && runs_append_range(&pages->written, start, end) < 0)
+        return -1;
+    return runs_append_range(&pages->seen, start, end);
+}
+
+static int look(struct tracker *tracker, const struct run_set *where, bool arm, struct seen_pages *pages)
+{
+    struct pagemap_query query = {.arm = arm, .is_lenient = true, .any = EXISTS | PAGEMAP_WRITTEN};
+    for (size_t i = 0; i < where->count; i++) {
+        query.start = where->runs[i].address;
+        query.end = end_of(&where->runs[i]);
+        if (pagemap_scan_told(tracker->pagemap, &query, PAGEMAP_TRACKED | PAGEMAP_WRITTEN, note_seen, pages) <
+            0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Armed again, but for those that are left as they are. */
+static int ask_known(struct tracker *tracker, const struct run_set *known, struct many *many)
+{
+    static const struct run_set nothing;
+    const struct run_set *left = tracker->left ? tracker->left : &nothing;
+    struct run_set unarmed = {0}, rest = {0};
+    struct seen_pages some = {0}, others = {0};
+    int rc = -1;
+    if (runs_intersect(known, left, &unarmed) == 0 && runs_subtract(known, &unarmed, &rest) == 0 &&
+        look(tracker, &rest, true, &some) == 0 && look(tracker, &unarmed, false, &others) == 0 &&
+        runs_union(&some.seen, &others.seen, &many->seen) == 0 &&
+        runs_union(&some.written, &others.written, &many->written) == 0)
+        rc = 0;
+    runs_release(&unarmed);
+    runs_release(&rest);
+    runs_release(&some.seen);
+    runs_release(&some.written);
+    runs_release(&others.seen);
+    runs_release(&others.written);
+    return rc;
+}
+
+/* Where to look for pages that are not known: between the known ones; if these lie scattered, everywhere. */
+static int find_gaps(const struct tracker *tracker, const struct run_set *whole,
+                     const struct run_set *unknown, struct run_set *gaps)
+{
+    static const struct run_set nothing;
+    struct run_set armed = {0};
+    if (unknown->count <= MOST_GAPS)
+        return runs_copy(unknown, gaps);
+    int rc = runs_subtract(whole, tracker->left ? tracker->left : &nothing, &armed);
+    if (rc == 0)
+        rc = runs_union(&armed, unknown, gaps);
+    runs_release(&armed);
+    return rc;
+}
+
+static int ask_unknown(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                       const struct run_set *known, struct many *many)
+{
+    const struct pagemap_query untracked = {.any = EXISTS, .none = PAGEMAP_TRACKED};
+    const struct pagemap_query fresh = {
+        .arm = true, .is_lenient = true, .all = PAGEMAP_WRITTEN, .any = EXISTS, .none = PAGEMAP_ZERO};
+    struct run_set whole = {0}, unknown = {0}, gaps = {0};
+    uint64_t start = mappings->region.start;
+    int rc = -1;
+    if (runs_append(&whole, start, mappings[count - 1].region.end - start) == 0 &&
+        runs_subtract(&whole, known, &unknown) == 0 && find_gaps(tracker, &whole, &unknown, &gaps) == 0 &&
+        huge_note(&tracker->huge, &unknown) == 0 && scan(tracker, &gaps, untracked, &many->untracked) == 0 &&
+        scan(tracker, &gaps, fresh, &many->fresh) == 0)
+        rc = 0;
+    runs_release(&whole);
+    runs_release(&unknown);
+    runs_release(&gaps);
+    return rc;
+}
+
+/* Does the set have a page in a mapping? Mappings are asked for in ascending order; *next: the run to begin
+ * with. */
+static bool has_page_in(const struct run_set *set, const struct mapping *mapping, size_t *next)
+{
+    while (*next < set->count && end_of(&set->runs[*next]) <= mapping->region.start)
+        ++*next;
+    return *next < set->count && set->runs[*next].address < mapping->region.end;
+}
+
+static int collect_one(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
+                       struct many *many)
+{
+    struct run_set part = {0};
+    struct tracker_pages found = {0};
+    int rc = -1;
+    if (runs_slice(known, mapping->region.start, mapping->region.end, &part) == 0 &&
+        runs_append(&many->apart, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
+        collect_tracked(tracker, mapping, &part, &found) == 0 &&
+        runs_append_all(&many->alone.dirty, &found.dirty) == 0 &&
+        runs_append_all(&many->alone.present, &found.present) == 0)
+        rc = 0;
+    runs_release(&part);
+    runs_release(&found.dirty);
+    runs_release(&found.present);
+    return rc;
+}
+
+/* Mappings with known pages of which the scan has told nothing, or with pages that are not tracked. */
+static int collect_alone(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                         const struct run_set *known, struct many *many)
+{
+    struct run_set silent = {0}, doubtful = {0};
+    size_t next = 0;
+    int rc = -1;
+    if (runs_subtract(known, &many->seen, &silent) == 0 &&
+        runs_union(&silent, &many->untracked, &doubtful) == 0)
+        rc = 0;
+    for (size_t i = 0; rc == 0 && next < doubtful.count && i < count; i++)
+        if (has_page_in(&doubtful, &mappings[i], &next))
+            rc = collect_one(tracker, &mappings[i], known, many);
+    runs_release(&silent);
+    runs_release(&doubtful);
     return rc;
 }

@@ -54,10 +54,11 @@ struct tracker_ops {
      */
     void (*leave)(struct tracker *tracker, const struct run_set *pages);
     /*
-     * Whether everything in a range is tracked, so that collect() may be told of neighbouring mappings as
-     * one. NULL: it has to be told of each.
+     * The same as collect() for each of some mappings of anonymous memory (MAPPING_CONTENT_OWN) with no gaps
+     * between them, for less where they are many and small. NULL: it has to be told of each.
      */
-    bool (*is_tracked)(struct tracker *tracker, uint64_t start, uint64_t end);
+    int (*collect_many)(struct tracker *tracker, const struct mapping *mappings, size_t count,
+                        const struct run_set *known, struct tracker_pages *pages, struct belay_error *err);
     /*
      * After the last mapping: track all of them anew. NULL: collect() has done so. Returns 0 or -1 with err;
      * then, and without it, the same pages are told again.

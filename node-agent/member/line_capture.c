@@ -374,6 +374,8 @@ static void copy(struct part *part)
     __atomic_store_n(&part->is_copied, part->rc == 0, __ATOMIC_SEQ_CST);
     if (part->rc == 0 && (!shared->capture || __atomic_load_n(&shared->is_copied, __ATOMIC_SEQ_CST)))
         release_rank(part);
+    if (part->rc == 0)
+        part->rc = capture_finish(part->capture, &part->err);
 }
 
 /*

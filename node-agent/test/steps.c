@@ -47,7 +47,8 @@ struct capture *steps_capture(struct memory *memory, uint64_t line)
 {
     struct belay_error err = {0};
     struct capture *capture = create(memory, line);
-    if (capture_plan(capture, &err) < 0 || capture_copy(capture, THREADS, &err) < 0)
+    if (capture_plan(capture, &err) < 0 || capture_copy(capture, THREADS, &err) < 0 ||
+        capture_finish(capture, &err) < 0)
         fail_line(line, &err);
     return capture;
 }
