@@ -2,18 +2,15 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/image/image.h"
+#include "common/util/threads.h"
 
 #define LEAST_BYTES (16ull << 20) /* for a thread of its own */
 
 struct hand {
-    pthread_t thread;
-    bool is_thread;
     struct run_set pages;
     crew_f copy;
     void *context;
@@ -22,7 +19,7 @@ struct hand {
 };
 
 static int share_out(const struct run_set *pages, struct hand *hands, unsigned count);
-static void *work(void *context);
+static void work(void *context, unsigned part);
 static unsigned find_processors(pid_t pid, cpu_set_t *all);
 
 int crew_copy(const struct run_set *pages, unsigned threads, crew_f copy, void *context,
@@ -37,14 +34,9 @@ int crew_copy(const struct run_set *pages, unsigned threads, crew_f copy, void *
     int rc = share_out(pages, hands, count);
     if (rc < 0)
         belay_error_errno(err, "cannot note pages");
-    for (unsigned i = 1; rc == 0 && i < count; i++)
-        hands[i].is_thread = pthread_create(&hands[i].thread, NULL, work, &hands[i]) == 0;
-    for (unsigned i = 0; rc == 0 && i < count; i++)
-        if (!hands[i].is_thread)
-            work(&hands[i]);
+    if (rc == 0)
+        threads_share(count, count, work, hands);
     for (unsigned i = 0; i < count; i++) {
-        if (hands[i].is_thread)
-            pthread_join(hands[i].thread, NULL);
         if (hands[i].rc < 0 && rc == 0) {
             *err = hands[i].err;
             rc = -1;
@@ -85,11 +77,10 @@ static int share_out(const struct run_set *pages, struct hand *hands, unsigned c
     return 0;
 }
 
-static void *work(void *context)
+static void work(void *context, unsigned part)
 {
-    struct hand *hand = context;
+    struct hand *hand = &((struct hand *)context)[part];
     hand->rc = hand->copy(hand->context, &hand->pages, &hand->err);
-    return NULL;
 }
 
 /* That all its threads together may use, and the agent too. Returns how many threads it has. */

@@ -10,8 +10,9 @@
 
 #include "common/image/runs.h"
 #include "common/util/error.h"
+#include "common/util/threads.h"
 
-#define CREW_MAX 16u
+#define CREW_MAX THREADS_MAX
 
 /* Copies some pages; returns 0 or -1 with err. Several run at the same time, each with other pages. */
 typedef int (*crew_f)(void *context, const struct run_set *pages, struct belay_error *err);

@@ -18,6 +18,8 @@
 #include "node-agent/line/line.h"
 #include "node-agent/shared/renew.h"
 
+#define AWAITED_MS 60000 /* belay run takes an agent that needs longer to answer for lost */
+
 static Belay__Wire__JobOpen *copy_config(const Belay__Wire__JobOpen *config);
 static void drop_launch(struct job *job);
 static int begin(struct job *job, struct belay_error *err);
@@ -302,8 +304,11 @@ static void on_retention_over(void *context)
     agent->settle(agent);
 }
 
+/* One that holds nothing is kept for its arbiter alone, which comes at once if it comes. */
 static uint64_t retention_ms(const struct job *job)
 {
+    if (job->is_awaited && !job->owes_files && store_newest_line(job->store) == 0)
+        return AWAITED_MS;
     return job->config->settings->retention_ms ? job->config->settings->retention_ms : JOB_RETENTION_MS;
 }
 

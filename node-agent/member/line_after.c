@@ -2,33 +2,39 @@
 
 #include <stdlib.h>
 
-struct part {
-    uv_work_t work;
-    struct memory *memory;
+#include "node-agent/loop/pool.h"
+
+struct line_after {
+    uint32_t count;
+    struct memory *memories[];
 };
 
-static void work(uv_work_t *request)
+static void run(void *context, uint32_t part)
 {
-    struct part *part = request->data;
-    memory_settle(part->memory);
+    struct line_after *after = context;
+    memory_settle(after->memories[part]);
 }
 
-static void after_work(uv_work_t *request, int status)
+static void destroy(void *context, bool is_cancelled)
 {
-    struct part *part = request->data;
-    (void)status;
-    memory_unref(part->memory);
-    free(part);
+    struct line_after *after = context;
+    (void)is_cancelled;
+    for (uint32_t i = 0; i < after->count; i++)
+        memory_unref(after->memories[i]);
+    free(after);
 }
+
+static const struct pool_ops ops = {.run = run, .done = destroy};
 
 void line_after_start(uv_loop_t *loop, struct memory *const *memories, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        struct part *part = calloc(1, sizeof *part);
-        if (!part)
-            return; /* the next line does it */
-        part->memory = memory_ref(memories[i]);
-        part->work.data = part;
-        uv_queue_work(loop, &part->work, work, after_work); /* cannot fail */
+    struct line_after *after = calloc(1, sizeof *after + count * sizeof(struct memory *));
+    if (!after || count == 0) {
+        free(after);
+        return; /* without memory the next line does it */
     }
+    for (after->count = 0; after->count < count; after->count++)
+        after->memories[after->count] = memory_ref(memories[after->count]);
+    if (!pool_start(loop, count, &ops, after))
+        destroy(after, false);
 }

@@ -5,14 +5,13 @@
 
 #include "common/util/log.h"
 #include "node-agent/capture/capture.h"
+#include "node-agent/loop/pool.h"
 
 #define ROUNDS_MAX 6
 #define LITTLE_BYTES (1ull << 20) /* a pause may well copy that */
 
-/* One rank's part, which a pool thread works on. */
+/* One rank's part. */
 struct part {
-    uv_work_t work;
-    struct line_ahead *whole;
     struct memory *memory;
     uint64_t copied_bytes;
 };
@@ -22,15 +21,18 @@ struct line_ahead {
     line_ahead_done_f done;
     void *context;
     struct part *parts;
-    uint32_t busy;
+    struct pool_work *work;
     bool is_cancelled; /* read by the pool threads: atomic */
 };
 
 static bool is_any_tracked(const struct line_ahead_request *request);
-static void work(uv_work_t *request);
-static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_bytes);
-static void after_work(uv_work_t *request, int status);
+static void run(void *context, uint32_t number);
+static int do_round(const struct line_ahead *whole, const struct part *part, uint64_t most_bytes,
+                    uint64_t *copied_bytes);
+static void after(void *context, bool is_cancelled);
 static void destroy(struct line_ahead *whole);
+
+static const struct pool_ops ops = {.run = run, .done = after};
 
 struct line_ahead *line_ahead_start(const struct line_ahead_request *request, line_ahead_done_f done,
                                     void *context)
@@ -43,19 +45,21 @@ struct line_ahead *line_ahead_start(const struct line_ahead_request *request, li
     whole->request = *request;
     whole->done = done;
     whole->context = context;
-    for (uint32_t i = 0; i < request->count; i++) {
-        whole->parts[i] = (struct part){.whole = whole, .memory = memory_ref(request->memories[i])};
-        whole->parts[i].work.data = &whole->parts[i];
-    }
-    for (whole->busy = 0; whole->busy < request->count; whole->busy++)
-        uv_queue_work(request->loop, &whole->parts[whole->busy].work, work, after_work); /* cannot fail */
-    return whole;
+    for (uint32_t i = 0; i < request->count; i++)
+        whole->parts[i].memory = memory_ref(request->memories[i]);
+    whole->work = pool_start(request->loop, request->count, &ops, whole);
+    if (whole->work)
+        return whole;
+    destroy(whole);
+    return NULL;
 }
 
 void line_ahead_cancel(struct line_ahead *whole)
 {
-    if (whole)
-        __atomic_store_n(&whole->is_cancelled, true, __ATOMIC_RELAXED);
+    if (!whole)
+        return;
+    __atomic_store_n(&whole->is_cancelled, true, __ATOMIC_RELAXED);
+    pool_cancel(whole->work);
 }
 
 static bool is_any_tracked(const struct line_ahead_request *request)
@@ -66,16 +70,17 @@ static bool is_any_tracked(const struct line_ahead_request *request)
     return false;
 }
 
-static void work(uv_work_t *request)
+static void run(void *context, uint32_t number)
 {
-    struct part *part = request->data;
+    struct line_ahead *whole = context;
+    struct part *part = &whole->parts[number];
     uint64_t most_bytes = UINT64_MAX;
-    if (memory_is_little_written(part->memory, part->whole->request.line, LITTLE_BYTES))
+    if (memory_is_little_written(part->memory, whole->request.line, LITTLE_BYTES))
         return;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         uint64_t bytes = 0;
-        if (__atomic_load_n(&part->whole->is_cancelled, __ATOMIC_RELAXED) ||
-            do_round(part, most_bytes, &bytes) < 0)
+        if (__atomic_load_n(&whole->is_cancelled, __ATOMIC_RELAXED) ||
+            do_round(whole, part, most_bytes, &bytes) < 0)
             return;
         part->copied_bytes += bytes;
         if (bytes < LITTLE_BYTES)
@@ -85,10 +90,10 @@ static void work(uv_work_t *request)
 }
 
 /* What fails here is found again in the pause. */
-static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_bytes)
+static int do_round(const struct line_ahead *whole, const struct part *part, uint64_t most_bytes,
+                    uint64_t *copied_bytes)
 {
     struct belay_error err;
-    struct line_ahead *whole = part->whole;
     struct capture_subject subject = {
         .memory = part->memory, .program = "", .header = {.line = whole->request.line}};
     struct stage_limits limits = {.room_bytes = whole->request.room_bytes / whole->request.count,
@@ -106,16 +111,13 @@ static int do_round(struct part *part, uint64_t most_bytes, uint64_t *copied_byt
     return rc;
 }
 
-static void after_work(uv_work_t *request, int status)
+static void after(void *context, bool is_cancelled)
 {
-    struct line_ahead *whole = ((struct part *)request->data)->whole;
+    struct line_ahead *whole = context;
     uint64_t copied_bytes = 0;
-    (void)status;
-    if (--whole->busy > 0)
-        return;
     for (uint32_t i = 0; i < whole->request.count; i++)
         copied_bytes += whole->parts[i].copied_bytes;
-    if (!whole->is_cancelled)
+    if (!is_cancelled)
         whole->done(copied_bytes, whole->context);
     destroy(whole);
 }

@@ -10,11 +10,11 @@
 
 #include "node-agent/capture/capture.h"
 #include "node-agent/capture/crew.h"
+#include "node-agent/loop/pool.h"
 #include "node-agent/loop/processor.h"
 
 /* One rank's part, which a pool thread works on. */
 struct part {
-    uv_work_t work;
     struct line_capture *whole;
     struct rank *rank; /* a reference; pool threads only give it its order */
     uint32_t number;
@@ -32,7 +32,6 @@ struct part {
 
 /* What the ranks share. */
 struct shared_part {
-    uv_work_t work;
     struct shared_capture *capture; /* NULL: no rank may share anything */
     struct shared_rank *ranks;
     bool has_notes, may_share;
@@ -48,8 +47,9 @@ struct line_capture {
     struct part *parts;
     cpu_set_t *processors; /* that the main thread of each rank may use */
     struct shared_part shared;
-    uint32_t busy; /* parts in the thread pool */
-    bool is_cancelled, is_failed;
+    struct pool_work *work; /* the step that is being made; NULL: none */
+    uint32_t *left;         /* numbers of the parts to be copied; the number of ranks: what they share */
+    bool is_failed;
     uint64_t captured_bytes;
     char lost[320];
     struct belay_error err; /* the first failure */
@@ -58,30 +58,33 @@ struct line_capture {
 static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err);
 static int list_ranks(struct line_capture *whole, struct belay_error *err);
 static int make_shared(struct line_capture *whole, struct belay_error *err);
-static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after);
-static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after);
-static void do_plan(uv_work_t *work);
+static bool start(struct line_capture *whole, uint32_t count, const struct pool_ops *ops);
+static void do_plan(void *context, uint32_t number);
 static bool needs_memory(const struct part *part);
-static void after_plan(uv_work_t *work, int status);
-static void plan_shared(struct line_capture *whole);
-static void do_plan_shared(uv_work_t *work);
-static void after_plan_shared(uv_work_t *work, int status);
+static void after_plan(void *context, uint32_t number);
+static void after_plans(void *context, bool is_cancelled);
+static void do_plan_shared(void *context, uint32_t number);
+static void after_plan_shared(void *context, bool is_cancelled);
 static void begin_copy(struct line_capture *whole);
+static uint32_t list_left(struct line_capture *whole);
 static void add_need(const struct line_capture *whole, struct store_need *need);
-static void do_copy(uv_work_t *work);
+static void do_copy(void *context, uint32_t number);
 static void copy(struct part *part);
 static void release_rank(struct part *part);
-static void do_copy_shared(uv_work_t *work);
-static void after_copy_shared(uv_work_t *work, int status);
-static void after_copy(uv_work_t *work, int status);
+static void copy_shared(struct line_capture *whole);
+static void after_copy(void *context, uint32_t number);
+static void after_copies(void *context, bool is_cancelled);
 static void stage(struct part *part);
 static void stage_shared(struct line_capture *whole);
 static void note_failure(struct line_capture *whole, const struct part *part);
 static void note_shared_failure(struct line_capture *whole);
 static void fail(struct line_capture *whole, const struct belay_error *err, const char *what);
-static void end_if_done(struct line_capture *whole);
 static void finish(struct line_capture *whole);
 static void destroy(struct line_capture *whole);
+
+static const struct pool_ops plan_ops = {.run = do_plan, .part_done = after_plan, .done = after_plans};
+static const struct pool_ops plan_shared_ops = {.run = do_plan_shared, .done = after_plan_shared};
+static const struct pool_ops copy_ops = {.run = do_copy, .part_done = after_copy, .done = after_copies};
 
 struct line_capture *line_capture_start(const struct line_capture_request *request,
                                         const struct line_capture_ops *ops, void *context,
@@ -89,8 +92,10 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
 {
     struct line_capture *whole = calloc(1, sizeof *whole);
     if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts)) ||
-        !(whole->processors = calloc(request->count, sizeof *whole->processors))) {
+        !(whole->processors = calloc(request->count, sizeof *whole->processors)) ||
+        !(whole->left = calloc(request->count + 1, sizeof *whole->left))) {
         belay_error_set(err, ENOMEM, "no memory to begin a capture");
+        free(whole ? whole->processors : NULL);
         free(whole ? whole->parts : NULL);
         free(whole);
         return NULL;
@@ -110,9 +115,9 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
         destroy(whole);
         return NULL;
     }
-    if (queue_all(whole, do_plan, after_plan) < 0) {
-        belay_error_set(err, ENOMEM, "cannot start a thread for the capture");
-        line_capture_cancel(whole);
+    if (!start(whole, request->count, &plan_ops)) {
+        belay_error_set(err, ENOMEM, "no memory to begin a capture");
+        destroy(whole);
         return NULL;
     }
     return whole;
@@ -149,13 +154,14 @@ void line_capture_cancel(struct line_capture *whole)
 {
     if (!whole)
         return;
-    whole->is_cancelled = true;
     for (uint32_t i = 0; i < whole->request.count; i++) {
         pthread_mutex_lock(&whole->parts[i].order_lock);
         whole->parts[i].may_order = false;
         pthread_mutex_unlock(&whole->parts[i].order_lock);
     }
-    if (whole->busy == 0)
+    if (whole->work)
+        pool_cancel(whole->work);
+    else
         destroy(whole);
 }
 
@@ -174,7 +180,6 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     };
     memcpy(subject.header.identity, rank_identity(rank), sizeof subject.header.identity);
     struct part *part = &whole->parts[index];
-    part->work.data = part;
     part->whole = whole;
     part->rank = rank_ref(rank);
     part->may_order = true;
@@ -214,7 +219,6 @@ static int make_shared(struct line_capture *whole, struct belay_error *err)
 {
     struct shared_part *part = &whole->shared;
     const uint32_t count = whole->request.count;
-    part->work.data = whole;
     struct shared_request request = {
         .shared = whole->request.shared,
         .image = store_shared_image(whole->request.store),
@@ -226,29 +230,15 @@ static int make_shared(struct line_capture *whole, struct belay_error *err)
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
 }
 
-/* Those that are not copied yet. */
-static int queue_all(struct line_capture *whole, uv_work_cb work, uv_after_work_cb after)
+static bool start(struct line_capture *whole, uint32_t count, const struct pool_ops *ops)
 {
-    for (uint32_t i = 0; i < whole->request.count; i++) {
-        if (whole->parts[i].is_copied)
-            continue;
-        if (queue(whole, &whole->parts[i].work, work, after) < 0)
-            return -1;
-    }
-    return 0;
+    whole->work = pool_start(whole->request.loop, count, ops, whole);
+    return whole->work != NULL;
 }
 
-static int queue(struct line_capture *whole, uv_work_t *work, uv_work_cb run, uv_after_work_cb after)
+static void do_plan(void *context, uint32_t number)
 {
-    if (uv_queue_work(whole->request.loop, work, run, after) != 0)
-        return -1;
-    whole->busy++;
-    return 0;
-}
-
-static void do_plan(uv_work_t *work)
-{
-    struct part *part = work->data;
+    struct part *part = &((struct line_capture *)context)->parts[number];
     processor_follow(part->pid);
     part->rc = capture_plan(part->capture, &part->err);
     if (part->rc == 0 && !needs_memory(part))
@@ -264,52 +254,51 @@ static bool needs_memory(const struct part *part)
            capture_image_bytes(capture) > part->image_room;
 }
 
-static void after_plan(uv_work_t *work, int status)
+static void after_plan(void *context, uint32_t number)
 {
-    struct part *part = work->data;
-    struct line_capture *whole = part->whole;
-    (void)status;
-    whole->busy--;
-    if (part->rc == 0 && part->is_copied && !whole->is_cancelled && !whole->is_failed)
+    struct line_capture *whole = context;
+    struct part *part = &whole->parts[number];
+    if (part->rc == 0 && part->is_copied && !whole->is_failed)
         stage(part);
     if (part->rc < 0)
         note_failure(whole, part);
-    if (whole->busy > 0)
-        return;
-    if (whole->is_cancelled)
+}
+
+/* What all ranks have mapped is known now, so what they share can be planned. */
+static void after_plans(void *context, bool is_cancelled)
+{
+    const struct belay_error err = {.code = ENOMEM, .text = "no memory to go on with the capture"};
+    struct line_capture *whole = context;
+    whole->work = NULL;
+    if (is_cancelled) {
         destroy(whole);
-    else if (whole->is_failed)
+        return;
+    }
+    if (!whole->is_failed && whole->shared.capture) {
+        if (start(whole, 1, &plan_shared_ops))
+            return;
+        fail(whole, &err, "");
+    }
+    if (whole->is_failed)
         finish(whole);
-    else if (whole->shared.capture)
-        plan_shared(whole);
     else
         begin_copy(whole);
 }
 
-/* What all ranks have mapped is known now. */
-static void plan_shared(struct line_capture *whole)
+static void do_plan_shared(void *context, uint32_t number)
 {
-    const struct belay_error err = {.code = ENOMEM, .text = "cannot start a thread for the capture"};
-    if (queue(whole, &whole->shared.work, do_plan_shared, after_plan_shared) == 0)
-        return;
-    fail(whole, &err, "");
-    finish(whole);
-}
-
-static void do_plan_shared(uv_work_t *work)
-{
-    struct shared_part *part = &((struct line_capture *)work->data)->shared;
+    struct shared_part *part = &((struct line_capture *)context)->shared;
+    (void)number;
     part->rc = shared_plan(part->capture, &part->err);
 }
 
-static void after_plan_shared(uv_work_t *work, int status)
+static void after_plan_shared(void *context, bool is_cancelled)
 {
-    struct line_capture *whole = work->data;
-    (void)status;
-    whole->busy--;
+    struct line_capture *whole = context;
+    whole->work = NULL;
     if (whole->shared.rc < 0)
         note_shared_failure(whole);
-    if (whole->is_cancelled)
+    if (is_cancelled)
         destroy(whole);
     else if (whole->is_failed)
         finish(whole);
@@ -320,20 +309,28 @@ static void after_plan_shared(uv_work_t *work, int status)
 /* Every need is known now: nothing is copied that memory cannot hold. */
 static void begin_copy(struct line_capture *whole)
 {
+    const struct belay_error err = {.code = ENOMEM, .text = "no memory to go on with the capture"};
     struct store_need need = {0};
+    uint32_t left = list_left(whole);
     add_need(whole, &need);
     whole->is_failed =
         store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err) < 0;
-    bool is_queued =
-        whole->is_failed || ((!whole->shared.capture ||
-                              queue(whole, &whole->shared.work, do_copy_shared, after_copy_shared) == 0) &&
-                             queue_all(whole, do_copy, after_copy) == 0);
-    if (!is_queued) {
-        belay_error_set(&whole->err, ENOMEM, "cannot start a thread for the capture");
-        whole->is_failed = true;
-    }
-    if (whole->busy == 0)
+    if (!whole->is_failed && left > 0 && !start(whole, left, &copy_ops))
+        fail(whole, &err, "");
+    if (!whole->work)
         finish(whole);
+}
+
+/* What is not copied yet; what ranks share comes first, since all of them wait for it. */
+static uint32_t list_left(struct line_capture *whole)
+{
+    uint32_t count = 0;
+    if (whole->shared.capture)
+        whole->left[count++] = whole->request.count;
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        if (!whole->parts[i].is_copied)
+            whole->left[count++] = i;
+    return count;
 }
 
 static void add_need(const struct line_capture *whole, struct store_need *need)
@@ -357,9 +354,14 @@ static void add_need(const struct line_capture *whole, struct store_need *need)
     }
 }
 
-static void do_copy(uv_work_t *work)
+static void do_copy(void *context, uint32_t number)
 {
-    struct part *part = work->data;
+    struct line_capture *whole = context;
+    if (whole->left[number] == whole->request.count) {
+        copy_shared(whole);
+        return;
+    }
+    struct part *part = &whole->parts[whole->left[number]];
     processor_follow(part->pid);
     copy(part);
 }
@@ -391,9 +393,8 @@ static void release_rank(struct part *part)
 }
 
 /* Ranks whose own memory is copied by now may run; each of the others when that is done. */
-static void do_copy_shared(uv_work_t *work)
+static void copy_shared(struct line_capture *whole)
 {
-    struct line_capture *whole = work->data;
     struct shared_part *shared = &whole->shared;
     shared->rc = shared_copy(shared->capture, &shared->err);
     if (shared->rc < 0)
@@ -404,30 +405,30 @@ static void do_copy_shared(uv_work_t *work)
             release_rank(&whole->parts[i]);
 }
 
-static void after_copy_shared(uv_work_t *work, int status)
+static void after_copy(void *context, uint32_t number)
 {
-    struct line_capture *whole = work->data;
-    struct shared_part *shared = &whole->shared;
-    (void)status;
-    whole->busy--;
-    if (shared->rc == 0 && !whole->is_cancelled && !whole->is_failed)
+    struct line_capture *whole = context;
+    uint32_t which = whole->left[number];
+    bool is_shared = which == whole->request.count;
+    const int *rc = is_shared ? &whole->shared.rc : &whole->parts[which].rc;
+    if (*rc == 0 && !whole->is_failed && is_shared)
         stage_shared(whole);
-    if (shared->rc < 0)
+    else if (*rc == 0 && !whole->is_failed)
+        stage(&whole->parts[which]);
+    if (*rc < 0 && is_shared)
         note_shared_failure(whole);
-    end_if_done(whole);
+    else if (*rc < 0)
+        note_failure(whole, &whole->parts[which]);
 }
 
-static void after_copy(uv_work_t *work, int status)
+static void after_copies(void *context, bool is_cancelled)
 {
-    struct part *part = work->data;
-    struct line_capture *whole = part->whole;
-    (void)status;
-    whole->busy--;
-    if (part->rc == 0 && !whole->is_cancelled && !whole->is_failed)
-        stage(part);
-    if (part->rc < 0)
-        note_failure(whole, part);
-    end_if_done(whole);
+    struct line_capture *whole = context;
+    whole->work = NULL;
+    if (is_cancelled)
+        destroy(whole);
+    else
+        finish(whole);
 }
 
 /* If the rank has ended meanwhile, another process may have got its number: nothing of it gets into an image.
@@ -488,16 +489,6 @@ static void fail(struct line_capture *whole, const struct belay_error *err, cons
     whole->is_failed = true;
 }
 
-static void end_if_done(struct line_capture *whole)
-{
-    if (whole->busy > 0)
-        return;
-    if (whole->is_cancelled)
-        destroy(whole);
-    else
-        finish(whole);
-}
-
 static void finish(struct line_capture *whole)
 {
     whole->ops->done(whole->captured_bytes, whole->is_failed ? whole->err.text : NULL, whole->context);
@@ -511,6 +502,7 @@ static void destroy(struct line_capture *whole)
         pthread_mutex_destroy(&whole->parts[i].order_lock);
     }
     free(whole->processors);
+    free(whole->left);
     shared_capture_destroy(whole->shared.capture);
     free(whole->shared.ranks);
     free(whole->parts);

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/image/image.h"
 #include "common/util/array.h"
+#include "common/util/threads.h"
 
 #define TASK_BYTES (2ull << 20)
 #define BLOCK_BYTES (128ull << 10) /* stays in the processor's cache */
-#define THREADS_MAX 8u
+#define COMPARING_MAX 8u           /* threads */
 
 /* A part of one object, which one thread compares. */
 struct task {
@@ -41,7 +41,7 @@ static int add_tasks(struct job *job, const struct object *object, const char *i
                      struct run_set *present);
 static int map_image(const struct object *object, int image, struct view *view, struct belay_error *err);
 static void run(struct job *job);
-static void *work(void *context);
+static void work(void *context, unsigned part);
 static int compare(const struct job *job, struct task *task, char *block, struct belay_error *err);
 
 int compare_objects(const struct objects *objects, int image, const struct run_set *base,
@@ -110,25 +110,20 @@ static int map_image(const struct object *object, int image, struct view *view, 
 
 static void run(struct job *job)
 {
-    pthread_t threads[THREADS_MAX];
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned wanted = processors < 1                   ? 1
-                      : processors > (long)THREADS_MAX ? THREADS_MAX
-                                                       : (unsigned)processors;
-    unsigned started = 0;
-    if (job->count < 2 * wanted)
-        wanted = 1;
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, work, job) == 0)
-        started++;
-    work(job);
-    for (unsigned i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    unsigned threads = threads_processors();
+    if (threads > COMPARING_MAX)
+        threads = COMPARING_MAX;
+    if (job->count < 2 * threads)
+        threads = 1;
+    threads_share(threads, threads, work, job);
 }
 
-static void *work(void *context)
+/* One thread's work: task after task. */
+static void work(void *context, unsigned part)
 {
     struct job *job = context;
     struct belay_error err;
+    (void)part;
     char *block = malloc(BLOCK_BYTES);
     size_t index;
     bool is_well = block || belay_error_set(&err, ENOMEM, "no memory to compare shared memory") == 0;
@@ -142,7 +137,6 @@ static void *work(void *context)
         job->has_failed = true;
         pthread_mutex_unlock(&job->lock);
     }
-    return NULL;
 }
 
 static int compare(const struct job *job, struct task *task, char *block, struct belay_error *err)
