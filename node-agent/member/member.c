@@ -225,6 +225,7 @@ static void on_received(void *context, const uint8_t *bytes, size_t count)
 static void take_order(struct line_member *member, const struct peer_message *message)
 {
     static const enum coord_action_type orders[] = {
+        [PEER_PREPARE] = COORD_ACTION_PREPARE, [PEER_DRAIN] = COORD_ACTION_DRAIN,
         [PEER_STROBE] = COORD_ACTION_STROBE,   [PEER_TARGETS] = COORD_ACTION_TARGETS,
         [PEER_STOP] = COORD_ACTION_STOP,       [PEER_CAPTURE] = COORD_ACTION_CAPTURE,
         [PEER_PROTECT] = COORD_ACTION_PROTECT, [PEER_COMMIT] = COORD_ACTION_COMMIT,

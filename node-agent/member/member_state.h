@@ -56,6 +56,7 @@ struct line_member {
     /* the line in progress */
     uint64_t line;                      /* 0: none */
     const struct peer_message *arrived; /* the order that is being obeyed */
+    bool has_strobed;                   /* the ranks have been told to converge */
     bool is_converging, is_impatient;   /* which takes long */
     uint32_t targets_version;           /* newest, 0: none yet */
     uint32_t parked;

@@ -16,6 +16,8 @@ void agent_notice(struct world *world, uint32_t node);
 void agent_capture(struct world *world, uint32_t node, uint32_t rank, uint64_t line);
 /* Copy what is staged of a rank to the partner. */
 void agent_send_data(struct world *world, uint32_t node, const struct member_action *action);
+/* What can be copied while the ranks run is copied. */
+void agent_prepared(struct world *world, uint32_t node, uint64_t line);
 /* The moment at which a line is applied. */
 void agent_apply(struct world *world, uint32_t node, uint64_t line);
 /* Apply what is staged of a line, of all ranks, or of one. Idempotent. */
