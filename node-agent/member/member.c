@@ -50,7 +50,7 @@ void line_member_destroy(struct line_member *member)
     if (!member)
         return;
     line_member_close_epoch(member);
-    memories_destroy(member->former, member->former_count);
+    memories_forget_former(member);
     timer_destroy(member->settle_limit);
     timer_destroy(member->copy_delay);
     timer_destroy(member->apply_again);
@@ -140,9 +140,8 @@ static struct shared *make_shared(const struct job *job, struct belay_error *err
 static void inherit(struct line_member *member)
 {
     if (!store_has_deltas(member->job->store)) /* which lie in staging areas */
-        memories_inherit(member->memories, member->count, member->former, member->former_count);
-    memories_destroy(member->former, member->former_count);
-    member->former = NULL;
+        memories_inherit(member);
+    memories_forget_former(member);
 }
 
 static void say_ready(struct line_member *member)
@@ -171,10 +170,7 @@ void line_member_close_epoch(struct line_member *member)
     line_copy_cancel(member->copy);
     member->copy = NULL;
     member_finish_apply(member);
-    memories_destroy(member->former, member->former_count);
-    member->former = member->memories;
-    member->former_count = member->count;
-    member->memories = NULL;
+    memories_retire(member);
     shared_unref(member->shared);
     member->shared = NULL;
     free(member->ranks);

@@ -24,7 +24,7 @@ struct line_member_epoch {
     uint32_t node, host_node;  /* this one, the host's */
     uint32_t world;            /* ranks of the job */
     struct link *link;         /* to the host; taken over */
-    struct rank *const *ranks; /* of this node, by ascending world rank; the caller keeps them */
+    struct rank *const *ranks; /* of this node, by ascending world rank; the list is copied */
     uint32_t count;            /* of them; 0: none runs here */
 };
 

@@ -51,6 +51,7 @@ struct line_member {
 
     /* the epoch before, until the next one is open */
     struct memory **former; /* NULL: none */
+    uint32_t *former_ranks; /* of the world, ascending */
     uint32_t former_count;
 
     /* the line in progress */
@@ -68,6 +69,7 @@ struct line_member {
     struct line_times times;      /* of the line in progress */
 
     /* committed lines */
+    uint64_t committed_line;    /* newest of this epoch, 0: none */
     struct line_times settling; /* of the line whose ranks do not all run again yet */
     struct timer *settle_limit; /* bounds the wait for them */
     struct line_apply *apply;   /* deltas of the committed line are being applied */

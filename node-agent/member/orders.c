@@ -171,6 +171,7 @@ static void do_drain(struct line_member *member)
         say_of_line(member, PEER_PARKED, member->line, NULL);
 }
 
+/* Without ranks there is nothing to be done, and the machine says so. */
 static void do_capture(struct line_member *member)
 {
     struct belay_error err = {0};
@@ -184,11 +185,14 @@ static void do_capture(struct line_member *member)
         .shared = member->shared,
         .wants_lost = !member->has_told_lost,
         .count = member->count,
+        .world = member->world,
         .memory_limit_bytes = job->config->settings->memory_bytes,
     };
     /* Its record says no more that it is protected. */
     store_drop_staging(job->store);
     member_settle(member); /* the former line: its ranks have long resumed, or they would not stand here */
+    if (member->count == 0)
+        return;
     times_parked(&member->times, member->ranks, member->count);
     memories_look(member);
     if (fault_hit("agent.capture", -1, member->line))
