@@ -563,7 +563,7 @@ static int capture(struct member *member)
 static int protect(struct member *member)
 {
     await_all(member);
-    if (member->partner == EPOCH_NOBODY || member->awaited_count == 0)
+    if (member->awaited_count == 0)
         return say_protected(member);
     for (uint32_t rank = 0; rank < member->start->rank_count; rank++)
         if (member->is_awaited[rank])

@@ -59,8 +59,11 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                      uint32_t count, struct belay_error *err)
 {
     struct link *ends[2];
-    if (loopback_create(line->job->agent->loop, ends) < 0)
-        return belay_error_errno(err, "cannot prepare lines");
+    uint32_t *placement = calloc(world + 1, sizeof *placement); /* all are with the only member */
+    if (!placement || loopback_create(line->job->agent->loop, ends) < 0) {
+        free(placement);
+        return belay_error_set(err, ENOMEM, "out of memory");
+    }
     const struct line_host_peer peers[] = {{.node = NODE, .link = ends[0]}};
     const struct line_host_epoch of_host = {.number = epoch,
                                             .node = NODE,
@@ -73,18 +76,22 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                                                 .node = NODE,
                                                 .host_node = NODE,
                                                 .world = world,
+                                                .member_count = 1,
+                                                .placement = placement,
                                                 .link = ends[1],
                                                 .ranks = ranks,
                                                 .count = count};
-    if (line_host_open_epoch(line->host, &of_host, err) < 0) {
+    int rc = line_host_open_epoch(line->host, &of_host, err);
+    if (rc < 0) {
         link_destroy(ends[1]);
-        return -1;
+    } else {
+        line->link = ends[0];
+        rc = line_member_open_epoch(line->member, &of_member, err);
     }
-    line->link = ends[0];
-    if (line_member_open_epoch(line->member, &of_member, err) == 0)
-        return 0;
-    line_close_epoch(line);
-    return -1;
+    free(placement);
+    if (rc < 0)
+        line_close_epoch(line);
+    return rc;
 }
 
 void line_refuse(struct line *line, const char *reason)

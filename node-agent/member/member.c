@@ -7,6 +7,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
+#include "node-agent/redundancy/single.h"
 #include "node-agent/shared/renew.h"
 
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
@@ -23,6 +24,7 @@ static void on_lost(void *context, const char *reason);
 static void abort_here(struct line_member *member, const char *reason);
 static struct watched *find(struct line_member *member, const struct rank *rank);
 
+static const struct redundancy_ops redundancy_ops = {.held = member_on_held};
 static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
 
 struct line_member *line_member_create(struct job *job, struct belay_error *err)
@@ -84,13 +86,18 @@ static int keep_ranks(struct line_member *member, const struct line_member_epoch
 {
     struct rank **ranks = calloc(epoch->count + 1, sizeof *ranks);
     struct watched *watched = calloc(epoch->count + 1, sizeof *watched);
-    if (!ranks || !watched) {
+    const struct redundancy_epoch protected = {
+        .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
+    struct redundancy *redundancy = single_create(&protected, &redundancy_ops, member);
+    if (!ranks || !watched || !redundancy) {
         free(ranks);
         free(watched);
+        redundancy_destroy(redundancy);
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
         ranks[i] = watched[i].rank = epoch->ranks[i];
+    member->redundancy = redundancy;
     member->ranks = ranks;
     member->watched = watched;
     member->count = epoch->count;
@@ -173,6 +180,8 @@ void line_member_close_epoch(struct line_member *member)
     memories_retire(member);
     shared_unref(member->shared);
     member->shared = NULL;
+    redundancy_destroy(member->redundancy);
+    member->redundancy = NULL;
     free(member->ranks);
     member->ranks = NULL;
     free(member->watched);

@@ -17,6 +17,7 @@
 #include "node-agent/member/member.h"
 #include "node-agent/member/times.h"
 #include "node-agent/member/words.h"
+#include "node-agent/redundancy/redundancy.h"
 
 /* What is known of a rank of this node in the line in progress. */
 struct watched {
@@ -43,11 +44,12 @@ struct line_member {
     uint32_t count;      /* of ranks here */
     struct rank **ranks; /* by ascending world rank */
     struct watched *watched;
-    struct memory **memories; /* of the ranks */
-    struct shared *shared;    /* what they share */
-    bool has_complained;      /* that something of it cannot be captured ... */
-    bool has_told_lost;       /* ... or brought back */
-    uint32_t unseen_told;     /* see memories_look() */
+    struct memory **memories;      /* of the ranks */
+    struct redundancy *redundancy; /* of the images */
+    struct shared *shared;         /* what they share */
+    bool has_complained;           /* that something of it cannot be captured ... */
+    bool has_told_lost;            /* ... or brought back */
+    uint32_t unseen_told;          /* see memories_look() */
 
     /* the epoch before, until the next one is open */
     struct memory **former; /* NULL: none */
@@ -82,6 +84,7 @@ struct line_member {
 
 /* orders.c: what the machine says is to be done. */
 extern const struct membership_ops member_ops;
+void member_on_held(void *context, uint64_t line, uint32_t rank);
 void member_on_patience(void *context);
 /* Tell all ranks, and read what they have published. */
 void member_order_all(struct line_member *member, enum control_command command);

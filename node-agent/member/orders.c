@@ -12,6 +12,7 @@
 
 static void obey(void *context, const struct coord_action *order);
 static void say_word(void *context, enum coord_event_type word, uint64_t line);
+static void protect(void *context, uint64_t line, uint32_t rank);
 static void do_prepare(struct line_member *member);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void do_strobe(struct line_member *member);
@@ -24,7 +25,8 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 static void complain(struct line_member *member, const char *text, bool *is_told);
 static void do_abort(struct line_member *member);
 
-const struct membership_ops member_ops = {.obey = obey, .say = say_word, .commit = member_record_commit};
+const struct membership_ops member_ops = {
+    .obey = obey, .say = say_word, .protect = protect, .commit = member_record_commit};
 static const struct line_capture_ops capture_ops = {.done = on_captured};
 
 /* What the machine has recorded, and found to be of the line in progress. */
@@ -63,6 +65,18 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
         say_of_line(member, PEER_COMMITTED, line, NULL);
     else if (word == COORD_EVENT_ABORT)
         say_aborted(member, "the line cannot be recorded");
+}
+
+static void protect(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    redundancy_protect(member->redundancy, line, rank);
+}
+
+void member_on_held(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    membership_held(member->job->membership, line, rank);
 }
 
 static void do_prepare(struct line_member *member)

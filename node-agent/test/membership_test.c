@@ -131,6 +131,13 @@ static void say(void *context, enum coord_event_type word, uint64_t line)
     add("SAY %lu %lu ", word, line);
 }
 
+static void protect_rank(void *context, uint64_t line, uint32_t rank)
+{
+    (void)context;
+    add("PROTECT %lu %lu ", line, rank);
+    membership_held(membership, line, rank);
+}
+
 static int commit(void *context, uint64_t line)
 {
     (void)context;
@@ -138,7 +145,7 @@ static int commit(void *context, uint64_t line)
     return is_disk_full ? -1 : 0;
 }
 
-static const struct membership_ops ops = {.obey = obey, .say = say, .commit = commit};
+static const struct membership_ops ops = {.obey = obey, .say = say, .protect = protect_rank, .commit = commit};
 
 static void order(uint32_t epoch, enum coord_action_type type, uint64_t line)
 {
@@ -194,7 +201,9 @@ static void test_a_line_goes_its_way(void **state)
     order(1, COORD_ACTION_PROTECT, 1);
     order(1, COORD_ACTION_COMMIT, 1);
     membership_applied(membership, 1);
-    assert_string_equal(said, "OBEY 1 1 OBEY 4 1 OBEY 6 1 SAY 8 1 SAY 9 1 COMMIT 1 1 OBEY 8 1 SAY 10 1 ");
+    assert_string_equal(
+        said,
+        "OBEY 1 1 OBEY 4 1 OBEY 6 1 SAY 8 1 PROTECT 1 0 PROTECT 1 1 SAY 9 1 COMMIT 1 1 OBEY 8 1 SAY 10 1 ");
     membership_end_lines(membership);
     order(1, COORD_ACTION_PREPARE, 2);
     assert_non_null(strstr(said, "SAY 10 1 "));

@@ -105,6 +105,10 @@ void agent_send_data(struct world *world, uint32_t node, const struct member_act
                               .line = action->line,
                               .rank = action->rank};
 
+    if (action->peer == EPOCH_NOBODY) {
+        push(world, node, EVENT_HELD, action->rank, 1);
+        return;
+    }
     message.data = keeper->staging[action->rank];
     if (action->is_whole) {
         for (uint32_t page = 0; page < PAGES; page++)
