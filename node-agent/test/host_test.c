@@ -226,10 +226,10 @@ static const struct history_line *first_line(void)
     return history_line(&job.history, LAST_LINE + 1);
 }
 
-static bool is_first_line(const char *line_state)
+static bool is_first_line(enum line_state line_state)
 {
     const struct history_line *entry = first_line();
-    return entry && !strcmp(entry->state, line_state);
+    return entry && entry->state == line_state;
 }
 
 static void note_end(uv_timer_t *timer)
@@ -237,21 +237,21 @@ static void note_end(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/* Run the loop for so long, or until the line has this state, if it is not NULL. */
-static void run_for(uint64_t ms, const char *line_state)
+/* Run the loop for so long, or until the line has this state, if it is one. */
+static void run_for(uint64_t ms, enum line_state line_state)
 {
     uv_timer_t limit;
     bool is_over = false;
     uv_timer_init(&loop, &limit);
     limit.data = &is_over;
     uv_timer_start(&limit, note_end, ms, 0);
-    while (!is_over && !(line_state && is_first_line(line_state)))
+    while (!is_over && !(line_state != LINE_STATE_NONE && is_first_line(line_state)))
         uv_run(&loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&limit, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
 }
 
-static void run_until(const char *line_state)
+static void run_until(enum line_state line_state)
 {
     run_for(10000, line_state);
     assert_true(is_first_line(line_state));
@@ -260,7 +260,7 @@ static void run_until(const char *line_state)
 /* Long enough for several lines to begin. */
 static void run_on(void)
 {
-    run_for(50, NULL);
+    run_for(50, LINE_STATE_NONE);
 }
 
 static void both_ready(void)
@@ -273,7 +273,7 @@ static void a_line_takes_its_way_over_both(void **state)
 {
     (void)state;
     both_ready();
-    run_until("committed");
+    run_until(LINE_STATE_COMMITTED);
     settings.interval_ms = 0;
     run_on();
     const struct history_line *entry = first_line();
@@ -295,7 +295,7 @@ static void no_line_before_all_are_ready(void **state)
     assert_null(first_line());
     assert_string_equal(fakes[0].orders, "");
     say_ready(&fakes[1]);
-    run_until("committed");
+    run_until(LINE_STATE_COMMITTED);
 }
 
 static void a_member_may_have_no_ranks(void **state)
@@ -306,7 +306,7 @@ static void a_member_may_have_no_ranks(void **state)
     fakes[0].rank_count = 3;
     fakes[1].rank_count = 0;
     both_ready();
-    run_until("committed");
+    run_until(LINE_STATE_COMMITTED);
     assert_memory_equal(fakes[1].orders, "1 2 3 4 5 6 7 8 ", 16);
 }
 
@@ -333,10 +333,10 @@ static void a_member_speaks_for_its_own_ranks(void **state)
     (void)state;
     fakes[0].silent_from = PEER_TARGETS;
     both_ready();
-    run_until("running");
+    run_until(LINE_STATE_RUNNING);
     run_on();
     say_report(&fakes[1], 2);
-    run_until("aborted");
+    run_until(LINE_STATE_ABORTED);
     assert_non_null(strstr(first_line()->reason, "node 20"));
     assert_non_null(strstr(fakes[0].orders, "9 "));
 }
@@ -346,9 +346,9 @@ static void what_cannot_be_read_is_a_loss(void **state)
     (void)state;
     fakes[0].silent_from = PEER_PREPARE;
     both_ready();
-    run_until("running");
+    run_until(LINE_STATE_RUNNING);
     link_send(fakes[1].link, (uint8_t *)strdup("nonsense"), 8);
-    run_until("aborted");
+    run_until(LINE_STATE_ABORTED);
     assert_non_null(strstr(first_line()->reason, "malformed"));
 }
 
@@ -357,11 +357,11 @@ static void a_member_is_lost_in_a_line(void **state)
     (void)state;
     fakes[0].silent_from = PEER_CAPTURE;
     both_ready();
-    run_until("running");
+    run_until(LINE_STATE_RUNNING);
     while (!strstr(fakes[0].orders, "6 "))
         uv_run(&loop, UV_RUN_ONCE);
     drop(&fakes[1]);
-    run_until("aborted");
+    run_until(LINE_STATE_ABORTED);
     assert_memory_equal(fakes[0].orders, "1 2 3 4 5 6 9 ", 14);
     run_on(); /* no line follows in this epoch */
     assert_null(history_line(&job.history, LAST_LINE + 2));
@@ -382,15 +382,15 @@ static void one_member_cannot_record(void **state)
     (void)state;
     fakes[0].silent_from = PEER_COMMIT;
     both_ready();
-    run_until("protected");
+    run_until(LINE_STATE_PROTECTED);
     while (!strstr(fakes[0].orders, "8 "))
         uv_run(&loop, UV_RUN_ONCE);
     say_message(&fakes[0],
                 (struct peer_message){.kind = PEER_UNRECORDED, .line = LAST_LINE + 1, .reason = "full"});
     run_on(); /* the next epoch knows what becomes of it */
-    assert_true(is_first_line("protected"));
+    assert_true(is_first_line(LINE_STATE_PROTECTED));
     line_host_close_epoch(host, LAST_LINE + 1);
-    assert_string_equal(first_line()->state, "committed");
+    assert_int_equal(first_line()->state, LINE_STATE_COMMITTED);
 }
 
 static void an_epoch_ends_in_a_line(void **state)
@@ -398,9 +398,9 @@ static void an_epoch_ends_in_a_line(void **state)
     (void)state;
     fakes[0].silent_from = PEER_CAPTURE;
     both_ready();
-    run_until("running");
+    run_until(LINE_STATE_RUNNING);
     line_host_close_epoch(host, 0);
-    assert_string_equal(first_line()->state, "aborted");
+    assert_int_equal(first_line()->state, LINE_STATE_ABORTED);
     run_on();
     assert_true(fakes[0].is_lost && fakes[1].is_lost); /* the links have gone with the epoch */
 }

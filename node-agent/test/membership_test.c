@@ -145,7 +145,8 @@ static int commit(void *context, uint64_t line)
     return is_disk_full ? -1 : 0;
 }
 
-static const struct membership_ops ops = {.obey = obey, .say = say, .protect = protect_rank, .commit = commit};
+static const struct membership_ops ops = {
+    .obey = obey, .say = say, .protect = protect_rank, .commit = commit};
 
 static void order(uint32_t epoch, enum coord_action_type type, uint64_t line)
 {
