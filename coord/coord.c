@@ -90,10 +90,14 @@ int coord_step(struct coord *coord, const struct coord_event *event)
         return 0;
 
     switch (event->type) {
+    case COORD_EVENT_PREPARED:
+        return take_word(coord, event, COORD_PHASE_PREPARE);
     case COORD_EVENT_CLOCKS:
         return take_clocks(coord, event);
     case COORD_EVENT_REPORT:
         return take_report(coord, event);
+    case COORD_EVENT_STOPPED:
+        return take_word(coord, event, COORD_PHASE_STOP);
     case COORD_EVENT_PARKED:
         return take_word(coord, event, COORD_PHASE_DRAIN);
     case COORD_EVENT_CAPTURED:
@@ -135,10 +139,11 @@ uint64_t coord_committed_line(const struct coord *coord)
 const char *coord_phase_name(enum coord_phase phase)
 {
     static const char *const names[] = {
-        [COORD_PHASE_NONE] = "none",       [COORD_PHASE_IDLE] = "idle",
-        [COORD_PHASE_CLOCKS] = "clocks",   [COORD_PHASE_CONVERGE] = "converge",
-        [COORD_PHASE_DRAIN] = "drain",     [COORD_PHASE_CAPTURE] = "capture",
-        [COORD_PHASE_PROTECT] = "protect", [COORD_PHASE_COMMIT] = "commit",
+        [COORD_PHASE_NONE] = "none",         [COORD_PHASE_IDLE] = "idle",
+        [COORD_PHASE_PREPARE] = "prepare",   [COORD_PHASE_CLOCKS] = "clocks",
+        [COORD_PHASE_CONVERGE] = "converge", [COORD_PHASE_STOP] = "stop",
+        [COORD_PHASE_DRAIN] = "drain",       [COORD_PHASE_CAPTURE] = "capture",
+        [COORD_PHASE_PROTECT] = "protect",   [COORD_PHASE_COMMIT] = "commit",
     };
 
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "unknown";
@@ -260,12 +265,17 @@ static int take_word(struct coord *coord, const struct coord_event *event, enum 
     return 0;
 }
 
-/* Ranks have to finish a drain together, so an abort waits for it. A line in COMMIT is past aborting. */
+/*
+ * Ranks have to finish a drain together, and those that have the order to stop wait for it: so an abort waits
+ * for its end. A line in COMMIT is past aborting.
+ */
 static void take_abort(struct coord *coord, const struct coord_event *event)
 {
+    bool is_draining = coord->phase == COORD_PHASE_STOP || coord->phase == COORD_PHASE_DRAIN;
+
     if (coord->line == 0 || event->line != coord->line || coord->phase == COORD_PHASE_COMMIT)
         return;
-    if (coord->phase != COORD_PHASE_DRAIN)
+    if (!is_draining)
         abort_line(coord, event->reason ? event->reason : "an agent gave up");
     else if (!coord->abort_reason[0])
         keep_reason(coord->abort_reason, event->reason, "an agent gave up");
@@ -299,7 +309,7 @@ static void begin_line(struct coord *coord)
     coord->abort_reason[0] = '\0';
     targets_reset(&coord->targets);
     waitfor_begin_version(&coord->waitfor, 0);
-    enter(coord, COORD_PHASE_CLOCKS, COORD_ACTION_STROBE);
+    enter(coord, COORD_PHASE_PREPARE, COORD_ACTION_PREPARE);
 }
 
 /* While converging: announce raised targets, or see whether the line has converged. */
@@ -309,7 +319,7 @@ static int settle_targets(struct coord *coord)
         waitfor_begin_version(&coord->waitfor, targets_announce(&coord->targets));
         emit(coord, COORD_ACTION_TARGETS, NULL);
     } else if (waitfor_is_settled(&coord->waitfor)) {
-        enter(coord, COORD_PHASE_DRAIN, COORD_ACTION_STOP);
+        enter(coord, COORD_PHASE_STOP, COORD_ACTION_STOP);
     }
     return 0;
 }
@@ -326,9 +336,15 @@ static void enter(struct coord *coord, enum coord_phase phase, enum coord_action
 static void leave_phase(struct coord *coord)
 {
     switch (coord->phase) {
+    case COORD_PHASE_PREPARE:
+        enter(coord, COORD_PHASE_CLOCKS, COORD_ACTION_STROBE);
+        break;
     case COORD_PHASE_CLOCKS:
         waitfor_begin_version(&coord->waitfor, targets_announce(&coord->targets));
         enter(coord, COORD_PHASE_CONVERGE, COORD_ACTION_TARGETS);
+        break;
+    case COORD_PHASE_STOP:
+        enter(coord, COORD_PHASE_DRAIN, COORD_ACTION_DRAIN);
         break;
     case COORD_PHASE_DRAIN:
         if (coord->abort_reason[0])

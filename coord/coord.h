@@ -7,9 +7,9 @@
  *
  * One line at a time. Phases of a line and who moves it on:
  *
- *   IDLE --REQUEST--> CLOCKS --all agents' CLOCKS--> CONVERGE --all ranks at target, nobody inside-->
- *   DRAIN --all agents PARKED--> CAPTURE --all agents CAPTURED--> PROTECT --all agents PROTECTED-->
- *   COMMIT --all agents COMMITTED--> IDLE
+ *   IDLE --REQUEST--> PREPARE --all agents PREPARED--> CLOCKS --all agents' CLOCKS--> CONVERGE --all ranks
+ *   at target, nobody inside--> STOP --all agents STOPPED--> DRAIN --all agents PARKED--> CAPTURE --all
+ * agents CAPTURED--> PROTECT --all agents PROTECTED--> COMMIT --all agents COMMITTED--> IDLE
  *
  * An ABORT (asked by an agent, or a lost rank, agent or deadline) leads from any phase up to PROTECT
  * to IDLE; an aborted line's number is not used again. From COMMIT on a line does not abort: COMMIT is
@@ -34,8 +34,10 @@ struct coord;
 enum coord_phase {
     COORD_PHASE_NONE = 0, /* no epoch yet */
     COORD_PHASE_IDLE,
+    COORD_PHASE_PREPARE,
     COORD_PHASE_CLOCKS,
     COORD_PHASE_CONVERGE,
+    COORD_PHASE_STOP,
     COORD_PHASE_DRAIN,
     COORD_PHASE_CAPTURE,
     COORD_PHASE_PROTECT,
@@ -65,8 +67,10 @@ enum coord_event_type {
     COORD_EVENT_NONE = 0,
     COORD_EVENT_EPOCH,     /* epoch, agent_count, rank_count, committed_line, last_line: a new epoch begins */
     COORD_EVENT_REQUEST,   /* token: somebody wants a line (0: the strobe's timer) */
+    COORD_EVENT_PREPARED,  /* agent, line: what can be copied while its ranks run is */
     COORD_EVENT_CLOCKS,    /* agent, line, clocks: largest clocks among its ranks; may be sent again */
     COORD_EVENT_REPORT,    /* agent, line, report */
+    COORD_EVENT_STOPPED,   /* agent, line: all its ranks have the order to stop */
     COORD_EVENT_PARKED,    /* agent, line: all its ranks are parked */
     COORD_EVENT_CAPTURED,  /* agent, line */
     COORD_EVENT_PROTECTED, /* agent, line */
@@ -94,10 +98,13 @@ struct coord_event {
 
 enum coord_action_type {
     COORD_ACTION_NONE = 0,
+    COORD_ACTION_PREPARE,   /* to all agents: line; copy ahead while the ranks run, then PREPARED */
     COORD_ACTION_STROBE,    /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
     COORD_ACTION_TARGETS,   /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
                                each agent REPORTs every one of its ranks against this version */
-    COORD_ACTION_STOP,      /* to all agents: line; stop the ranks, drain, park; then PARKED */
+    COORD_ACTION_STOP,      /* to all agents: line; order the ranks to stop, then STOPPED */
+    COORD_ACTION_DRAIN,     /* to all agents: line; all ranks of all agents have that order: they may take
+                               messages from the library; when all its ranks are parked, PARKED */
     COORD_ACTION_CAPTURE,   /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
     COORD_ACTION_PROTECT,   /* to all agents: line; then PROTECTED */
     COORD_ACTION_COMMIT,    /* to all agents: line; record, apply, then COMMITTED */

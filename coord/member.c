@@ -17,7 +17,7 @@ struct member {
     bool has_lease;
     uint64_t lease_end_us;
     uint64_t repeat_us; /* when to say again what may have been lost */
-    bool is_launched, has_strobed;
+    bool is_launched, has_lines;
     bool is_in_trouble; /* tells the arbiter until another epoch comes */
     bool *is_missing;   /* per rank: ours, and its image is not here yet */
     uint32_t missing_count;
@@ -54,7 +54,7 @@ static void repeat(struct member *member, uint64_t now_us);
 static void ask_images(struct member *member);
 static void launch_if_ready(struct member *member);
 static void call_trouble(struct member *member);
-static int strobe(struct member *member, uint64_t line);
+static int prepare(struct member *member, uint64_t line);
 static int capture(struct member *member);
 static int protect(struct member *member);
 static int commit(struct member *member);
@@ -327,8 +327,8 @@ static int take_order(struct member *member, const struct member_event *event)
     enum coord_action_type order = event->order;
     bool is_again = order == COORD_ACTION_TARGETS && member->order == COORD_ACTION_TARGETS;
 
-    if (order == COORD_ACTION_STROBE)
-        return strobe(member, event->line);
+    if (order == COORD_ACTION_PREPARE)
+        return prepare(member, event->line);
     if (member->line == 0 || event->line != member->line || order > COORD_ACTION_ABORT ||
         (order <= member->order && !is_again))
         return 0;
@@ -430,7 +430,7 @@ static int enter(struct member *member, const struct epoch_start *start)
     member->partner = partner == EPOCH_NOBODY ? EPOCH_NOBODY : start->members[partner];
     member->has_lease = member->settings.lease_us == 0;
     member->lease_end_us = 0;
-    member->is_launched = member->has_strobed = member->is_in_trouble = false;
+    member->is_launched = member->has_lines = member->is_in_trouble = false;
     return 0;
 }
 
@@ -493,7 +493,7 @@ static void repeat(struct member *member, uint64_t now_us)
         act(member, (struct member_action){.type = MEMBER_ACTION_TROUBLE});
     if (!member->is_launched)
         ask_images(member);
-    else if (!member->has_strobed)
+    else if (!member->has_lines)
         act(member, (struct member_action){.type = MEMBER_ACTION_READY});
 }
 
@@ -530,19 +530,19 @@ static void call_trouble(struct member *member)
 }
 
 /* The number is recorded before anything of the line is: it is never given twice. */
-static int strobe(struct member *member, uint64_t line)
+static int prepare(struct member *member, uint64_t line)
 {
     struct member_record record = member->record;
 
     member->line = line;
-    member->order = COORD_ACTION_STROBE;
-    member->has_strobed = true;
+    member->order = COORD_ACTION_PREPARE;
+    member->has_lines = true;
     if (line > record.last_line) {
         record.last_line = line;
         if (keep(member, record) < 0)
             return give_up_line(member);
     }
-    return act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_STROBE});
+    return act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_PREPARE});
 }
 
 /* What is staged is about to be written over, so it is protected no more. */
@@ -563,7 +563,7 @@ static int capture(struct member *member)
 static int protect(struct member *member)
 {
     await_all(member);
-    if (member->partner == EPOCH_NOBODY || member->awaited_count == 0)
+    if (member->awaited_count == 0)
         return say_protected(member);
     for (uint32_t rank = 0; rank < member->start->rank_count; rank++)
         if (member->is_awaited[rank])

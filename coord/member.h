@@ -57,7 +57,7 @@ enum member_event_type {
     MEMBER_EVENT_ORDER,     /* epoch, line, order: the coordinator's */
     MEMBER_EVENT_CAPTURED,  /* line, rank: it is staged */
     MEMBER_EVENT_DATA,      /* epoch, peer, line, rank, base_line: what it has staged; image_line: of ours */
-    MEMBER_EVENT_HELD,      /* epoch, line, rank: our partner holds it */
+    MEMBER_EVENT_HELD,      /* epoch, line, rank: it is where the scheme wants it */
     MEMBER_EVENT_NEED_BASE, /* epoch, line, rank: our partner has not the image that it rests on */
     MEMBER_EVENT_APPLIED,   /* line: it is in all images */
 };
@@ -98,11 +98,12 @@ enum member_action_type {
     MEMBER_ACTION_LAUNCH,     /* our ranks, from line */
     MEMBER_ACTION_READY,      /* to the coordinator: they run */
     /* a line */
-    MEMBER_ACTION_OBEY,    /* order, line */
-    MEMBER_ACTION_SAY,     /* to the coordinator: word, line */
-    MEMBER_ACTION_PROTECT, /* to peer: line, rank, is_whole: what is staged, or a whole image made with it */
-    MEMBER_ACTION_ADMIT,   /* line, rank: keep what has come; it outlives the agent when 0 is returned */
-    MEMBER_ACTION_HELD,    /* to peer: epoch, line, rank */
+    MEMBER_ACTION_OBEY,      /* order, line */
+    MEMBER_ACTION_SAY,       /* to the coordinator: word, line */
+    MEMBER_ACTION_PROTECT,   /* to peer (EPOCH_NOBODY: the scheme wants no copy, HELD follows at once): line,
+                                rank,   is_whole: what is staged, or a whole image made with it */
+    MEMBER_ACTION_ADMIT,     /* line, rank: keep what has come; it outlives the agent when 0 is returned */
+    MEMBER_ACTION_HELD,      /* to peer: epoch, line, rank */
     MEMBER_ACTION_NEED_BASE, /* to peer: epoch, line, rank */
 };
 

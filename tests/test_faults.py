@@ -13,7 +13,9 @@ from waiting import wait_for
 RANK_POINTS = ["rank.drain", "rank.park", "rank.resume"]
 # Killed at the second line: the line that must be restored.
 AGENT_POINTS = {
+    "agent.prepare": 1,
     "agent.strobe": 1,
+    "agent.drain": 1,
     "agent.capture": 1,
     "agent.captured": 1,
     "agent.protected": 2,
@@ -105,7 +107,8 @@ def test_agent_dies_while_it_opens_an_epoch(sandbox, programs, point, epoch):
 
 
 # The line that is restored when the agent dies at one of these points: the one before, or this one.
-POINTS_OF_A_LINE = {point: line - 1 for point, line in AGENT_POINTS.items() if point != "agent.strobe"}
+POINTS_OF_A_LINE = {point: line - 1 for point, line in AGENT_POINTS.items()
+                    if point not in ("agent.prepare", "agent.strobe")}
 LINES = {"first": 1, "delta": 2, "frozen": 3}
 DEFAULT_POINTS = [("agent.apply.pages", "frozen", "precopy"), ("agent.apply.kept", "frozen", "sequential"),
                   ("agent.commit.recorded", "first", "precopy")]
@@ -147,7 +150,7 @@ def test_agent_dies_amid_memory_operations(sandbox, programs, belay, point, kind
     assert job.status()["restarts_from_start"] == (restored == 0)
 
 
-@pytest.mark.parametrize("point", ["agent.strobe", "agent.capture", "agent.captured"])
+@pytest.mark.parametrize("point", ["agent.prepare", "agent.strobe", "agent.capture", "agent.captured"])
 def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
     sandbox.start_agent(BELAY_FAULT=f"{point}#2=error")
     job = sandbox.run(ring(programs), interval=None)

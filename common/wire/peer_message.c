@@ -21,17 +21,21 @@ static const struct {
     enum peer_kind kind;
     unsigned traits;
 } kinds[] = {
+    {PEER_PREPARE, FROM_HOST | HAS_LINE},
     {PEER_STROBE, FROM_HOST | HAS_LINE},
     {PEER_TARGETS, FROM_HOST | HAS_LINE | HAS_CLOCKS | HAS_VERSION},
     {PEER_STOP, FROM_HOST | HAS_LINE},
+    {PEER_DRAIN, FROM_HOST | HAS_LINE},
     {PEER_CAPTURE, FROM_HOST | HAS_LINE},
     {PEER_PROTECT, FROM_HOST | HAS_LINE},
     {PEER_COMMIT, FROM_HOST | HAS_LINE},
     {PEER_ABORT, FROM_HOST | HAS_LINE | HAS_REASON},
     {PEER_READY, FROM_MEMBER | HAS_RANKS},
     {PEER_UNREADY, FROM_MEMBER | HAS_REASON},
-    {PEER_CLOCKS, FROM_MEMBER | HAS_LINE | HAS_CLOCKS | HAS_MEASURES},
+    {PEER_PREPARED, FROM_MEMBER | HAS_LINE},
+    {PEER_CLOCKS, FROM_MEMBER | HAS_LINE | HAS_CLOCKS},
     {PEER_REPORT, FROM_MEMBER | HAS_LINE | HAS_VERSION | HAS_REPORT},
+    {PEER_STOPPED, FROM_MEMBER | HAS_LINE},
     {PEER_PARKED, FROM_MEMBER | HAS_LINE},
     {PEER_CAPTURED, FROM_MEMBER | HAS_LINE | HAS_MEASURES},
     {PEER_PROTECTED, FROM_MEMBER | HAS_LINE},
@@ -162,7 +166,6 @@ static void fill_report(const struct peer_report *report, Belay__Wire__PeerRepor
 
 static void fill_measures(const struct peer_measures *measures, Belay__Wire__PeerMeasures *to)
 {
-    to->ahead_ns = measures->ahead_ns;
     to->drain_ns = measures->drain_ns;
     to->pause_ns = measures->pause_ns;
     to->felt_ns = measures->felt_ns;
@@ -265,8 +268,7 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                                .peer_count = (uint32_t)report->n_peers,
                                                .peers = report->peers};
     if (measures)
-        message->measures = (struct peer_measures){.ahead_ns = measures->ahead_ns,
-                                                   .drain_ns = measures->drain_ns,
+        message->measures = (struct peer_measures){.drain_ns = measures->drain_ns,
                                                    .pause_ns = measures->pause_ns,
                                                    .felt_ns = measures->felt_ns,
                                                    .late_ns = measures->late_ns,

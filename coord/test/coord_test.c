@@ -15,7 +15,7 @@
 #define RANKS 3
 #define EPOCH 1
 
-/* What the coordinator said, as text: "STROBE 1 TARGETS 1 v1 [7:2] ...". */
+/* What the coordinator said, as text: "PREPARE 1 STROBE 1 TARGETS 1 v1 7:2 ...". */
 struct recorder {
     char text[4096];
     struct coord *coord;
@@ -25,6 +25,7 @@ struct recorder {
 static void record(void *context, const struct coord_action *action)
 {
     static const char *const names[] = {
+        [COORD_ACTION_PREPARE] = "PREPARE", [COORD_ACTION_DRAIN] = "DRAIN",
         [COORD_ACTION_STROBE] = "STROBE",   [COORD_ACTION_TARGETS] = "TARGETS",
         [COORD_ACTION_STOP] = "STOP",       [COORD_ACTION_CAPTURE] = "CAPTURE",
         [COORD_ACTION_PROTECT] = "PROTECT", [COORD_ACTION_COMMIT] = "COMMIT",
@@ -116,10 +117,14 @@ static void all_settle(struct recorder *recorder, uint64_t line, uint32_t versio
 static void lead_to(struct recorder *recorder, enum coord_phase phase, uint64_t token, uint64_t line)
 {
     request(recorder, token);
+    if (phase > COORD_PHASE_PREPARE)
+        all_say(recorder, COORD_EVENT_PREPARED, line);
     if (phase > COORD_PHASE_CLOCKS)
         all_say(recorder, COORD_EVENT_CLOCKS, line);
     if (phase > COORD_PHASE_CONVERGE)
         all_settle(recorder, line, 1);
+    if (phase > COORD_PHASE_STOP)
+        all_say(recorder, COORD_EVENT_STOPPED, line);
     if (phase > COORD_PHASE_DRAIN)
         all_say(recorder, COORD_EVENT_PARKED, line);
     if (phase > COORD_PHASE_CAPTURE)
@@ -153,20 +158,29 @@ static int teardown(void **state)
     return 0;
 }
 
-static void a_line_goes_from_strobe_to_commit(void **state)
+static void a_line_goes_its_way_to_commit(void **state)
 {
     struct recorder *recorder = *state;
 
     request(recorder, 42);
+    assert_said(recorder, "PREPARE 1");
+    assert_int_equal(coord_phase(recorder->coord), COORD_PHASE_PREPARE);
+    assert_int_equal(coord_line(recorder->coord), 1);
+    say(recorder, COORD_EVENT_PREPARED, 0, 1);
+    assert_said(recorder, "");
+    say(recorder, COORD_EVENT_PREPARED, 1, 1);
     assert_said(recorder, "STROBE 1");
     assert_int_equal(coord_phase(recorder->coord), COORD_PHASE_CLOCKS);
-    assert_int_equal(coord_line(recorder->coord), 1);
     say_clock(recorder, 0, 1, 7, 2);
     assert_said(recorder, "");
     say_clock(recorder, 1, 1, 7, 3);
     assert_said(recorder, "TARGETS 1 v1 7:3");
     all_settle(recorder, 1, 1);
     assert_said(recorder, "STOP 1");
+    say(recorder, COORD_EVENT_STOPPED, 0, 1);
+    assert_said(recorder, ""); /* ranks of agent 1 may still believe what their library says */
+    say(recorder, COORD_EVENT_STOPPED, 1, 1);
+    assert_said(recorder, "DRAIN 1");
     all_say(recorder, COORD_EVENT_PARKED, 1);
     assert_said(recorder, "CAPTURE 1");
     all_say(recorder, COORD_EVENT_CAPTURED, 1);
@@ -227,16 +241,17 @@ static void requests_while_a_line_runs_share_the_next(void **state)
     request(recorder, 2);
     assert_said(recorder, "");
     all_say(recorder, COORD_EVENT_COMMITTED, 1);
-    assert_said(recorder, "DONE 1 for 1 committed STROBE 2");
+    assert_said(recorder, "DONE 1 for 1 committed PREPARE 2");
     say(recorder, COORD_EVENT_ABORT, 0, 2);
     assert_said(recorder, "ABORT 2 no reason DONE 2 for 2 no reason DONE 2 for 3 no reason");
     request(recorder, 4);
-    assert_said(recorder, "STROBE 3");
+    assert_said(recorder, "PREPARE 3");
 }
 
 static void repeated_and_late_words_change_nothing(void **state)
 {
     static const enum coord_event_type words[] = {
+        [COORD_PHASE_PREPARE] = COORD_EVENT_PREPARED, [COORD_PHASE_STOP] = COORD_EVENT_STOPPED,
         [COORD_PHASE_CLOCKS] = COORD_EVENT_CLOCKS,    [COORD_PHASE_DRAIN] = COORD_EVENT_PARKED,
         [COORD_PHASE_CAPTURE] = COORD_EVENT_CAPTURED, [COORD_PHASE_PROTECT] = COORD_EVENT_PROTECTED,
         [COORD_PHASE_COMMIT] = COORD_EVENT_COMMITTED,
@@ -244,9 +259,9 @@ static void repeated_and_late_words_change_nothing(void **state)
     struct recorder *recorder = *state;
     uint64_t line = 1;
 
-    for (enum coord_phase phase = COORD_PHASE_CLOCKS; phase <= COORD_PHASE_COMMIT; phase++, line++) {
+    for (enum coord_phase phase = COORD_PHASE_PREPARE; phase <= COORD_PHASE_COMMIT; phase++, line++) {
         lead_to(recorder, phase, 1, line);
-        for (enum coord_phase other = COORD_PHASE_CLOCKS; other <= COORD_PHASE_COMMIT; other++) {
+        for (enum coord_phase other = COORD_PHASE_PREPARE; other <= COORD_PHASE_COMMIT; other++) {
             if (words[other] == COORD_EVENT_NONE || other == phase)
                 continue;
             all_say(recorder, words[other], line);     /* of another phase */
@@ -268,8 +283,8 @@ static void repeated_and_late_words_change_nothing(void **state)
 
 static void an_abort_ends_the_line_up_to_protect(void **state)
 {
-    static const enum coord_phase phases[] = {COORD_PHASE_CLOCKS, COORD_PHASE_CONVERGE, COORD_PHASE_CAPTURE,
-                                              COORD_PHASE_PROTECT};
+    static const enum coord_phase phases[] = {COORD_PHASE_PREPARE, COORD_PHASE_CLOCKS, COORD_PHASE_CONVERGE,
+                                              COORD_PHASE_CAPTURE, COORD_PHASE_PROTECT};
     struct recorder *recorder = *state;
 
     for (uint64_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
@@ -305,6 +320,20 @@ static void an_abort_waits_for_the_drain(void **state)
     assert_said(recorder, "CAPTURE 2");
 }
 
+/* The ranks that have the order to stop wait for the drain. */
+static void an_abort_between_stop_and_drain_waits_too(void **state)
+{
+    struct recorder *recorder = *state;
+
+    lead_to(recorder, COORD_PHASE_STOP, 5, 1);
+    say(recorder, COORD_EVENT_ABORT, 1, 1);
+    assert_said(recorder, "");
+    all_say(recorder, COORD_EVENT_STOPPED, 1);
+    assert_said(recorder, "DRAIN 1");
+    all_say(recorder, COORD_EVENT_PARKED, 1);
+    assert_said(recorder, "ABORT 1 no reason DONE 1 for 5 no reason");
+}
+
 static void a_line_in_commit_does_not_abort(void **state)
 {
     struct recorder *recorder = *state;
@@ -318,7 +347,7 @@ static void a_line_in_commit_does_not_abort(void **state)
 
 static void a_loss_ends_the_line_at_once(void **state)
 {
-    for (enum coord_phase phase = COORD_PHASE_CLOCKS; phase < COORD_PHASE_COMMIT; phase++) {
+    for (enum coord_phase phase = COORD_PHASE_PREPARE; phase < COORD_PHASE_COMMIT; phase++) {
         struct recorder *recorder = *state;
 
         lead_to(recorder, phase, 5, 1);
@@ -329,7 +358,7 @@ static void a_loss_ends_the_line_at_once(void **state)
         assert_said(recorder, "DONE 0 for 7 no reason");
         open_epoch(recorder, EPOCH + 1, 0, 1);
         request(recorder, 0);
-        assert_said(recorder, "STROBE 2");
+        assert_said(recorder, "PREPARE 2");
         teardown(state);
         setup(state);
     }
@@ -392,7 +421,7 @@ static void a_new_epoch_drops_the_line_and_counts_on(void **state)
     assert_int_equal(coord_phase(recorder->coord), COORD_PHASE_IDLE);
     recorder->epoch = EPOCH + 1;
     request(recorder, 0);
-    assert_said(recorder, "STROBE 8");
+    assert_said(recorder, "PREPARE 8");
     assert_int_equal(coord_committed_line(recorder->coord), 3);
 }
 
@@ -400,7 +429,7 @@ static void a_closing_job_takes_no_line(void **state)
 {
     struct recorder *recorder = *state;
 
-    for (enum coord_phase phase = COORD_PHASE_CLOCKS; phase <= COORD_PHASE_DRAIN; phase++) {
+    for (enum coord_phase phase = COORD_PHASE_PREPARE; phase <= COORD_PHASE_DRAIN; phase++) {
         recorder = *state;
         lead_to(recorder, phase, 5, 1);
         request(recorder, 6);
@@ -481,13 +510,14 @@ static void phases_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_line_goes_from_strobe_to_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_line_goes_its_way_to_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(later_clocks_raise_the_targets, setup, teardown),
         cmocka_unit_test_setup_teardown(a_release_makes_a_new_version, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_while_a_line_runs_share_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(repeated_and_late_words_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_ends_the_line_up_to_protect, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_waits_for_the_drain, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_abort_between_stop_and_drain_waits_too, setup, teardown),
         cmocka_unit_test_setup_teardown(a_line_in_commit_does_not_abort, setup, teardown),
         cmocka_unit_test_setup_teardown(a_loss_ends_the_line_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_loss_in_idle_shuts_the_epoch, setup, teardown),

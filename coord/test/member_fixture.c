@@ -168,9 +168,11 @@ void of_rank(struct recorder *recorder, enum member_event_type type, uint64_t li
 
 void lead_to(struct recorder *recorder, enum coord_action_type last, uint64_t line)
 {
+    order(recorder, COORD_ACTION_PREPARE, line);
     order(recorder, COORD_ACTION_STROBE, line);
     order(recorder, COORD_ACTION_TARGETS, line);
     order(recorder, COORD_ACTION_STOP, line);
+    order(recorder, COORD_ACTION_DRAIN, line);
     if (last >= COORD_ACTION_CAPTURE)
         order(recorder, COORD_ACTION_CAPTURE, line);
     if (last >= COORD_ACTION_PROTECT) {

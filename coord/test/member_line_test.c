@@ -7,14 +7,18 @@ static void a_line_leaves_its_records_in_their_order(void **state)
 
     run_first(recorder);
     recorder->durable.protected_line = 0;
-    order(recorder, COORD_ACTION_STROBE, 3);
+    order(recorder, COORD_ACTION_STROBE, 3); /* of a line that has not been prepared */
+    assert_said(recorder, "");
+    order(recorder, COORD_ACTION_PREPARE, 3);
     assert_said(recorder, "RECORD OBEY 1");
     assert_int_equal(recorder->durable.last_line, 3);
+    order(recorder, COORD_ACTION_STROBE, 3);
     order(recorder, COORD_ACTION_TARGETS, 3);
     order(recorder, COORD_ACTION_TARGETS, 3);
     order(recorder, COORD_ACTION_STOP, 3);
+    order(recorder, COORD_ACTION_DRAIN, 3);
     order(recorder, COORD_ACTION_CAPTURE, 3);
-    assert_said(recorder, "OBEY 2 OBEY 2 OBEY 3 OBEY 4");
+    assert_said(recorder, "OBEY 2 OBEY 3 OBEY 3 OBEY 4 OBEY 5 OBEY 6");
     of_rank(recorder, MEMBER_EVENT_CAPTURED, 3, 1);
     of_rank(recorder, MEMBER_EVENT_CAPTURED, 3, 1);
     assert_said(recorder, "");
@@ -31,16 +35,16 @@ static void a_line_leaves_its_records_in_their_order(void **state)
     assert_int_equal(recorder->durable.protected_line, 3);
     assert_int_equal(recorder->durable.protected_epoch, 1);
     order(recorder, COORD_ACTION_COMMIT, 3);
-    assert_said(recorder, "RECORD OBEY 6");
+    assert_said(recorder, "RECORD OBEY 8");
     assert_int_equal(recorder->durable.committed_line, 3);
     order(recorder, COORD_ACTION_ABORT, 3); /* a line in COMMIT does not abort */
     assert_said(recorder, "");
     step(recorder, (struct member_event){.type = MEMBER_EVENT_APPLIED, .line = 3});
     assert_said(recorder, "SAY COMMITTED");
     assert_int_equal(member_line(recorder->member), 0);
-    order(recorder, COORD_ACTION_STROBE, 4);
+    order(recorder, COORD_ACTION_PREPARE, 4);
     order(recorder, COORD_ACTION_CAPTURE, 4); /* writes over what line 3 has staged */
-    assert_said(recorder, "RECORD OBEY 1 RECORD OBEY 4");
+    assert_said(recorder, "RECORD OBEY 1 RECORD OBEY 6");
     assert_int_equal(recorder->durable.protected_line, 0);
 }
 
@@ -54,7 +58,7 @@ static void an_abort_leaves_what_is_protected(void **state)
     of_rank(recorder, MEMBER_EVENT_HELD, 3, 1);
     recorder->text[0] = '\0';
     order(recorder, COORD_ACTION_ABORT, 3);
-    assert_said(recorder, "OBEY 7");
+    assert_said(recorder, "OBEY 9");
     assert_int_equal(recorder->durable.protected_line, 3);
     order(recorder, COORD_ACTION_COMMIT, 3);
     assert_said(recorder, "");
@@ -90,7 +94,7 @@ static void data_are_taken_for_the_line_in_progress_with_their_base(void **state
                                 .image_line = 2};
 
     run_first(recorder);
-    step(recorder, data); /* an ABORT has overtaken it, or a STROBE has not come */
+    step(recorder, data); /* an ABORT has overtaken it, or a PREPARE has not come */
     assert_said(recorder, "");
     lead_to(recorder, COORD_ACTION_CAPTURE, 3);
     step(recorder, data);
@@ -115,7 +119,7 @@ static void what_cannot_be_recorded_ends_the_line(void **state)
     assert_int_equal(try_step(recorder, (struct member_event){.type = MEMBER_EVENT_ORDER,
                                                               .epoch = 1,
                                                               .line = 3,
-                                                              .order = COORD_ACTION_STROBE}),
+                                                              .order = COORD_ACTION_PREPARE}),
                      -1);
     assert_said(recorder, "SAY ABORT"); /* no rank has heard of it */
     recorder->is_keeper_gone = false;
@@ -151,11 +155,11 @@ static void a_member_without_ranks_has_its_words(void **state)
     step(recorder, (struct member_event){.type = MEMBER_EVENT_START, .start = &opened});
     grant(recorder, 1, 0);
     assert_said(recorder, "STOP RECORD ENTER SETTLE 0 COORDINATE RENEW FENCE 900 LAUNCH 0 READY");
-    order(recorder, COORD_ACTION_STROBE, 1);
+    order(recorder, COORD_ACTION_PREPARE, 1);
     order(recorder, COORD_ACTION_STOP, 1);
     order(recorder, COORD_ACTION_CAPTURE, 1);
     order(recorder, COORD_ACTION_PROTECT, 1);
-    assert_said(recorder, "RECORD OBEY 1 OBEY 3 OBEY 4 SAY CAPTURED RECORD SAY PROTECTED");
+    assert_said(recorder, "RECORD OBEY 1 OBEY 4 OBEY 6 SAY CAPTURED RECORD SAY PROTECTED");
 }
 
 int main(void)

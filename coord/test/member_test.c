@@ -23,8 +23,8 @@ static void a_promise_is_recorded_when_the_ranks_are_stopped(void **state)
     assert_said(recorder, "STOP RECORD ANSWER 2");
     assert_int_equal(recorder->durable.promised, 2);
     assert_int_equal(member_epoch(recorder->member), 0);
-    order(recorder, COORD_ACTION_STROBE, 1); /* the old coordinator */
-    grant(recorder, 1, 0);                   /* and the old lease */
+    order(recorder, COORD_ACTION_PREPARE, 1); /* the old coordinator */
+    grant(recorder, 1, 0);                    /* and the old lease */
     tick_at(recorder, REPEAT_US);
     assert_said(recorder, "");
     inquire(recorder, 2); /* the answer was lost */

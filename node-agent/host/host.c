@@ -184,6 +184,7 @@ static void emit(void *context, const struct coord_action *action)
 static void order(struct line_host *host, const struct coord_action *action)
 {
     static const enum peer_kind kinds[] = {
+        [COORD_ACTION_PREPARE] = PEER_PREPARE, [COORD_ACTION_DRAIN] = PEER_DRAIN,
         [COORD_ACTION_STROBE] = PEER_STROBE,   [COORD_ACTION_TARGETS] = PEER_TARGETS,
         [COORD_ACTION_STOP] = PEER_STOP,       [COORD_ACTION_CAPTURE] = PEER_CAPTURE,
         [COORD_ACTION_PROTECT] = PEER_PROTECT, [COORD_ACTION_COMMIT] = PEER_COMMIT,
@@ -204,9 +205,11 @@ static void order(struct line_host *host, const struct coord_action *action)
 /* What an order says of the line. */
 static void note_order(struct line_host *host, const struct coord_action *action)
 {
-    if (action->type == COORD_ACTION_STROBE) {
+    if (action->type == COORD_ACTION_PREPARE) {
         (void)history_add_line(&host->job->history, action->line); /* without memory it is not shown */
         measure_begin(&host->measure, action->line, host->members.count);
+    } else if (action->type == COORD_ACTION_STROBE) {
+        host->measure.strobe_ns = measure_now_ns();
     } else if (action->type == COORD_ACTION_STOP) {
         host->measure.converged_ns = measure_now_ns();
     } else if (action->type == COORD_ACTION_CAPTURE) {

@@ -12,7 +12,7 @@ void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_
 {
     measure_release(measure);
     measure->line = line;
-    measure->strobe_ns = measure_now_ns();
+    measure->begin_ns = measure_now_ns();
     measure->parts = calloc(member_count, sizeof *measure->parts);
     measure->count = member_count;
 }
@@ -32,7 +32,7 @@ uint64_t measure_now_ns(void)
 
 uint64_t measure_age_ms(const struct host_measure *measure)
 {
-    return (measure_now_ns() - measure->strobe_ns) / 1000000;
+    return (measure_now_ns() - measure->begin_ns) / 1000000;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -46,7 +46,6 @@ void measure_take(struct host_measure *measure, uint32_t member, const struct pe
     if (!measure->parts || member >= measure->count)
         return;
     struct peer_measures *part = &measure->parts[member].of;
-    part->ahead_ns = larger(part->ahead_ns, of->ahead_ns);
     part->drain_ns = larger(part->drain_ns, of->drain_ns);
     part->pause_ns = larger(part->pause_ns, of->pause_ns);
     part->felt_ns = larger(part->felt_ns, of->felt_ns);
@@ -84,7 +83,6 @@ static struct peer_measures merge(const struct host_measure *measure)
     struct peer_measures all = {0};
     for (uint32_t i = 0; measure->parts && i < measure->count; i++) {
         const struct peer_measures *of = &measure->parts[i].of;
-        all.ahead_ns = larger(all.ahead_ns, of->ahead_ns);
         all.drain_ns = larger(all.drain_ns, of->drain_ns);
         all.pause_ns = larger(all.pause_ns, of->pause_ns);
         all.felt_ns = larger(all.felt_ns, of->felt_ns);
@@ -111,9 +109,9 @@ void measure_fill(const struct host_measure *measure, struct history_line *entry
     struct peer_measures all = merge(measure);
     entry->captured_bytes = all.captured_bytes;
     entry->dirty_bytes = all.dirty_bytes;
-    entry->converge_ms = between(measure->strobe_ns + all.ahead_ns, measure->converged_ns) / 1e6;
+    entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
     entry->drain_ms = all.drain_ns / 1e6;
     entry->pause_ms = all.pause_ns / 1e6;
     entry->felt_pause_ms = all.felt_ns / 1e6;
-    entry->total_ms = (between(measure->strobe_ns, measure->end_ns) + all.late_ns) / 1e6;
+    entry->total_ms = (between(measure->begin_ns, measure->end_ns) + all.late_ns) / 1e6;
 }

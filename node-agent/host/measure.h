@@ -1,5 +1,5 @@
 /*
- * measure.h - what one line took, from the strobe until the ranks of all members run again.
+ * measure.h - what one line took, from its beginning until the ranks of all members run again.
  *
  * Members tell durations of their own; moments are the host's.
  */
@@ -15,11 +15,11 @@
 struct host_measure_part;
 
 struct host_measure {
-    uint64_t line;                            /* 0: none */
-    uint64_t strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
-    struct host_measure_part *parts;          /* of the members; NULL: there was no memory for it */
-    uint32_t count;                           /* of members */
-    uint32_t recorded, resumed;               /* how many have said so */
+    uint64_t line;                                      /* 0: none */
+    uint64_t begin_ns, strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    struct host_measure_part *parts;                    /* of the members; NULL: there was no memory for it */
+    uint32_t count;                                     /* of members */
+    uint32_t recorded, resumed;                         /* how many have said so */
 };
 
 /* A line begins; what was measured before is forgotten. */

@@ -156,8 +156,12 @@ static void pass_report(struct host_member *member, const struct peer_message *m
 static enum coord_event_type event_of(enum peer_kind kind)
 {
     switch (kind) {
+    case PEER_PREPARED:
+        return COORD_EVENT_PREPARED;
     case PEER_CLOCKS:
         return COORD_EVENT_CLOCKS;
+    case PEER_STOPPED:
+        return COORD_EVENT_STOPPED;
     case PEER_PARKED:
         return COORD_EVENT_PARKED;
     case PEER_CAPTURED:

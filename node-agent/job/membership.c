@@ -19,7 +19,6 @@
 #define RECORDS_VERSION 1u
 #define RECORDS_BYTES 4096u
 #define NODE 0u
-#define ERRANDS_MAX 4
 
 /* Both records. Of the two copies the whole one with the larger sequence counts. */
 struct records {
@@ -33,8 +32,16 @@ struct records {
 
 /* What a step of the member's machine asks for, done when the machine has returned. */
 struct errand {
-    enum coord_event_type word; /* NONE: the order is to be obeyed */
+    enum { ERRAND_NONE = 0, ERRAND_OBEY, ERRAND_SAY, ERRAND_PROTECT } kind;
+    enum coord_event_type word; /* SAY */
     uint64_t line;
+    uint32_t rank; /* PROTECT */
+};
+
+struct errands {
+    struct errand *of;
+    uint32_t count, capacity;
+    bool is_short; /* there was no memory for one */
 };
 
 struct membership {
@@ -47,8 +54,7 @@ struct membership {
     const struct membership_ops *ops;
     void *context;
     uint32_t ranks;
-    struct errand errands[ERRANDS_MAX]; /* of the step that is being made */
-    int errand_count;
+    struct errands errands;               /* of the step that is being made */
     struct arbiter *arbiter;              /* of the newest epoch; NULL: none has been opened by this agent */
     const struct epoch_start *started;    /* while it tells the member */
     const struct membership_facts *facts; /* while an epoch is opened */
@@ -72,7 +78,8 @@ static int act_as_arbiter(void *context, const struct arbiter_action *action);
 static int act_as_member(void *context, const struct member_action *action);
 static void settle(struct membership *membership, uint64_t line);
 static int record_of_member(struct membership *membership, const struct member_record *record);
-static void note(struct membership *membership, enum coord_event_type word, uint64_t line);
+static void note(struct membership *membership, struct errand errand);
+static void run(struct membership *membership, const struct errand *errand, const struct coord_action *order);
 static void step(struct membership *membership, const struct member_event *event,
                  const struct coord_action *order);
 
@@ -128,6 +135,7 @@ void membership_destroy(struct membership *membership)
     int code = errno;
     member_destroy(membership->member);
     arbiter_destroy(membership->arbiter);
+    free(membership->errands.of);
     if (membership->page) {
         keeper_drop(membership->keeper, membership->name, NULL);
         munmap(membership->page, RECORDS_BYTES);
@@ -203,6 +211,13 @@ void membership_captured(struct membership *membership, uint64_t line)
     struct member_event event = {.type = MEMBER_EVENT_CAPTURED, .line = line};
     for (; event.rank < membership->ranks; event.rank++)
         step(membership, &event, NULL);
+}
+
+void membership_held(struct membership *membership, uint64_t line, uint32_t rank)
+{
+    const struct member_event event = {
+        .type = MEMBER_EVENT_HELD, .epoch = membership->now.epoch, .line = line, .rank = rank};
+    step(membership, &event, NULL);
 }
 
 void membership_applied(struct membership *membership, uint64_t line)
@@ -354,10 +369,12 @@ static int act_as_member(void *context, const struct member_action *action)
     else if (action->type == MEMBER_ACTION_SETTLE)
         settle(membership, action->line);
     else if (action->type == MEMBER_ACTION_OBEY)
-        note(membership, COORD_EVENT_NONE, action->line);
+        note(membership, (struct errand){.kind = ERRAND_OBEY, .line = action->line});
+    else if (action->type == MEMBER_ACTION_PROTECT)
+        note(membership, (struct errand){.kind = ERRAND_PROTECT, .line = action->line, .rank = action->rank});
     else if (action->type == MEMBER_ACTION_SAY &&
              action->word != COORD_EVENT_LOST) /* commit() has told that */
-        note(membership, action->word, action->line);
+        note(membership, (struct errand){.kind = ERRAND_SAY, .word = action->word, .line = action->line});
     return 0;
 }
 
@@ -380,27 +397,45 @@ static int record_of_member(struct membership *membership, const struct member_r
     return 0;
 }
 
-static void note(struct membership *membership, enum coord_event_type word, uint64_t line)
+static void note(struct membership *membership, struct errand errand)
 {
-    if (membership->errand_count < ERRANDS_MAX)
-        membership->errands[membership->errand_count++] = (struct errand){.word = word, .line = line};
+    struct errands *errands = &membership->errands;
+    if (errands->count == errands->capacity) {
+        uint32_t capacity = 2 * errands->capacity + 4;
+        struct errand *larger = realloc(errands->of, capacity * sizeof *larger);
+        if (!larger) {
+            errands->is_short = true;
+            return;
+        }
+        errands->of = larger;
+        errands->capacity = capacity;
+    }
+    errands->of[errands->count++] = errand;
 }
 
 /* What is to be done may come back here: so the machine has returned, and the list is our own. */
 static void step(struct membership *membership, const struct member_event *event,
                  const struct coord_action *order)
 {
-    struct errand errands[ERRANDS_MAX];
     if (!membership->ops)
         return;
-    membership->errand_count = 0;
+    membership->errands.count = 0;
     member_step(membership->member, event); /* what fails has been told: by commit(), or as an ABORT below */
-    int count = membership->errand_count;
-    memcpy(errands, membership->errands, sizeof errands);
-    for (int i = 0; i < count && membership->ops; i++) {
-        if (errands[i].word == COORD_EVENT_NONE)
-            membership->ops->obey(membership->context, order);
-        else
-            membership->ops->say(membership->context, errands[i].word, errands[i].line);
-    }
+    struct errands errands = membership->errands;
+    membership->errands = (struct errands){0};
+    for (uint32_t i = 0; i < errands.count && membership->ops; i++)
+        run(membership, &errands.of[i], order);
+    if (errands.is_short && membership->ops)
+        membership->ops->say(membership->context, COORD_EVENT_ABORT, member_line(membership->member));
+    free(errands.of);
+}
+
+static void run(struct membership *membership, const struct errand *errand, const struct coord_action *order)
+{
+    if (errand->kind == ERRAND_OBEY)
+        membership->ops->obey(membership->context, order);
+    else if (errand->kind == ERRAND_PROTECT)
+        membership->ops->protect(membership->context, errand->line, errand->rank);
+    else
+        membership->ops->say(membership->context, errand->word, errand->line);
 }

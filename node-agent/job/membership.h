@@ -23,6 +23,8 @@ struct membership;
 struct membership_ops {
     void (*obey)(void *context, const struct coord_action *order);
     void (*say)(void *context, enum coord_event_type word, uint64_t line);
+    /* Bring what is staged of the rank to where the redundancy scheme wants it; then membership_held(). */
+    void (*protect)(void *context, uint64_t line, uint32_t rank);
     /* Record the line as committed. Returns 0 or -1; a failure has been told. */
     int (*commit)(void *context, uint64_t line);
 };
@@ -70,9 +72,10 @@ int membership_begin_lines(struct membership *membership, uint32_t ranks, const 
 /* The ranks of the epoch end. */
 void membership_end_lines(struct membership *membership);
 
-/* The coordinator's order; all ranks are staged; a line is in all images. */
+/* The coordinator's order; all ranks are staged; one is protected; a line is in all images. */
 void membership_order(struct membership *membership, const struct coord_action *order);
 void membership_captured(struct membership *membership, uint64_t line);
+void membership_held(struct membership *membership, uint64_t line, uint32_t rank);
 void membership_applied(struct membership *membership, uint64_t line);
 
 #endif

@@ -50,6 +50,7 @@ static bool has_lost_rank(const struct epoch *epoch);
 static bool is_every_rank_up(const struct epoch *epoch);
 static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
+static void open_lines(struct epoch *epoch);
 static void note_end(struct epoch *epoch, struct rank *rank);
 static void on_patience(void *context);
 static void on_nudge(void *context);
@@ -336,7 +337,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
             epoch->pins = NULL;
             return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
         }
-        epoch->ranks = epoch->job->ranks = hello->ranks;
+        epoch->ranks = epoch->here = epoch->job->ranks = hello->ranks;
         newcomer_bind(epoch, hello);
         if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
             return -1;
@@ -422,10 +423,10 @@ static bool has_lost_rank(const struct epoch *epoch)
 
 static bool is_every_rank_up(const struct epoch *epoch)
 {
-    if (epoch->ranks == 0 || epoch->joined < epoch->ranks || epoch->gone > 0)
+    if (epoch->ranks == 0 || epoch->joined < epoch->here || epoch->gone > 0)
         return false;
     for (uint32_t i = 0; i < epoch->ranks; i++)
-        if (!is_up(epoch, epoch->table[i]))
+        if (epoch->table[i] && !is_up(epoch, epoch->table[i]))
             return false;
     return true;
 }
@@ -445,6 +446,8 @@ static void become_ready(struct epoch *epoch)
     job_become(job, JOB_STATE_RUNNING);
     job_launch_worked(job);
     for (uint32_t i = 0; i < epoch->ranks; i++) {
+        if (!epoch->table[i])
+            continue;
         note_remains(epoch, epoch->table[i]); /* it may be up before its word has been heard */
         uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
         restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
@@ -461,10 +464,25 @@ static void become_ready(struct epoch *epoch)
         job->history.epochs[job->history.epoch_count - 1].restore_ms = event.restore_ms;
         job_tell(job, &event);
     }
-    line_open_epoch(job->line, epoch->number, epoch->table, epoch->ranks);
+    open_lines(epoch);
     if (job->renewal)
         renewal_let_go(job->renewal);
     record_save_again(job); /* what its processes may leave behind */
+}
+
+/* Of the world's ranks those that are here. */
+static void open_lines(struct epoch *epoch)
+{
+    uint32_t count = 0;
+    struct rank **ranks = calloc(epoch->joined + 1, sizeof *ranks);
+    for (uint32_t i = 0; ranks && i < epoch->ranks; i++)
+        if (epoch->table[i])
+            ranks[count++] = epoch->table[i];
+    if (ranks)
+        line_open_epoch(epoch->job->line, epoch->number, epoch->ranks, ranks, count);
+    else
+        line_refuse(epoch->job->line, "no line can be taken of this launch: out of memory");
+    free(ranks);
 }
 
 static void on_rank_ended(struct rank *rank, void *context)

@@ -21,7 +21,7 @@ void epoch_end_if_over(struct epoch *epoch)
     } else if (epoch->job->has_arbiter) {
         if (epoch->has_launch_ended)
             end_with_verdict(epoch);
-    } else if (epoch->joined == epoch->ranks && epoch->joined > 0) {
+    } else if (epoch->joined == epoch->here && epoch->joined > 0) {
         end_without_arbiter(epoch);
     } else if (epoch->joined > 0) {
         epoch->kills++; /* some never came: wait for them once */

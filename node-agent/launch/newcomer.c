@@ -10,14 +10,19 @@
 #include "common/wire/streams.h"
 #include "node-agent/rank/rank.h"
 
+/* It has not ended as programs do. */
+static bool is_running(const struct rank *rank)
+{
+    return (!rank_is_gone(rank) && rank_is_alive(rank)) || rank_exit_kind(rank) == CONTROL_EXIT_NONE;
+}
+
 /* Have all ranks ended as programs do? The loop may not have seen it: the next program is quick. */
 static bool has_ended(const struct epoch *epoch)
 {
-    if (epoch->ranks == 0 || epoch->joined < epoch->ranks || epoch->has_loss || epoch->refused[0])
+    if (epoch->ranks == 0 || epoch->joined < epoch->here || epoch->has_loss || epoch->refused[0])
         return false;
     for (uint32_t i = 0; i < epoch->ranks; i++)
-        if ((!rank_is_gone(epoch->table[i]) && rank_is_alive(epoch->table[i])) ||
-            rank_exit_kind(epoch->table[i]) == CONTROL_EXIT_NONE)
+        if (epoch->table[i] && is_running(epoch->table[i]))
             return false;
     return true;
 }

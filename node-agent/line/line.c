@@ -16,8 +16,8 @@ struct line {
     struct link *link; /* the host's end, to the member; NULL: no epoch is open */
 };
 
-static int open_both(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count,
-                     struct belay_error *err);
+static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
+                     uint32_t count, struct belay_error *err);
 
 struct line *line_create(struct job *job, struct belay_error *err)
 {
@@ -45,25 +45,29 @@ void line_destroy(struct line *line)
     free(line);
 }
 
-void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count)
+void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
+                     uint32_t count)
 {
     struct belay_error err;
-    if (open_both(line, epoch, ranks, count, &err) == 0)
+    if (open_both(line, epoch, world, ranks, count, &err) == 0)
         return;
     belay_error_prefix(&err, "no line can be taken of this launch");
     line_host_refuse(line->host, err.text);
 }
 
-static int open_both(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count,
-                     struct belay_error *err)
+static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
+                     uint32_t count, struct belay_error *err)
 {
     struct link *ends[2];
-    if (loopback_create(line->job->agent->loop, ends) < 0)
-        return belay_error_errno(err, "cannot prepare lines");
+    uint32_t *placement = calloc(world + 1, sizeof *placement); /* all are with the only member */
+    if (!placement || loopback_create(line->job->agent->loop, ends) < 0) {
+        free(placement);
+        return belay_error_set(err, ENOMEM, "out of memory");
+    }
     const struct line_host_peer peers[] = {{.node = NODE, .link = ends[0]}};
     const struct line_host_epoch of_host = {.number = epoch,
                                             .node = NODE,
-                                            .ranks = count,
+                                            .ranks = world,
                                             .committed_line = store_committed_line(line->job->store),
                                             .last_line = line->job->last_line,
                                             .peers = peers,
@@ -71,19 +75,28 @@ static int open_both(struct line *line, uint32_t epoch, struct rank *const *rank
     const struct line_member_epoch of_member = {.number = epoch,
                                                 .node = NODE,
                                                 .host_node = NODE,
-                                                .world = count,
+                                                .world = world,
+                                                .member_count = 1,
+                                                .placement = placement,
                                                 .link = ends[1],
                                                 .ranks = ranks,
                                                 .count = count};
-    if (line_host_open_epoch(line->host, &of_host, err) < 0) {
+    int rc = line_host_open_epoch(line->host, &of_host, err);
+    if (rc < 0) {
         link_destroy(ends[1]);
-        return -1;
+    } else {
+        line->link = ends[0];
+        rc = line_member_open_epoch(line->member, &of_member, err);
     }
-    line->link = ends[0];
-    if (line_member_open_epoch(line->member, &of_member, err) == 0)
-        return 0;
-    line_close_epoch(line);
-    return -1;
+    free(placement);
+    if (rc < 0)
+        line_close_epoch(line);
+    return rc;
+}
+
+void line_refuse(struct line *line, const char *reason)
+{
+    line_host_refuse(line->host, reason);
 }
 
 /* What both have said is heard before they part, so that a line's end is known on both sides. */

@@ -21,8 +21,14 @@ struct line *line_create(struct job *job, struct belay_error *err);
 /* Requests that still wait are answered with an error. Accepts NULL. */
 void line_destroy(struct line *line);
 
-/* All ranks of an epoch run: lines may be taken (and the interval begins). */
-void line_open_epoch(struct line *line, uint32_t epoch, struct rank *const *ranks, uint32_t count);
+/*
+ * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: those on this node, `count`
+ * of the world's, by ascending number; the list is copied.
+ */
+void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
+                     uint32_t count);
+/* Instead: no line is taken of this epoch, for this reason. */
+void line_refuse(struct line *line, const char *reason);
 
 /* The epoch's ranks are about to be destroyed. */
 void line_close_epoch(struct line *line);

@@ -22,6 +22,8 @@ int member_record_commit(void *context, uint64_t line)
     struct belay_error err;
     struct commit_entry record = {.line = line};
     times_end(&member->times, &record);
+    if (member->count == 0) /* nothing is staged here: the member's own record is all that there is */
+        return 0;
     if (store_commit(member->job->store, &record, &err) == 0) {
         member->times.image_bytes = record.image_bytes;
         return 0;
@@ -43,9 +45,11 @@ void member_commit(struct line_member *member)
         rank_tell_committed(member->ranks[i], member->line);
     undo_forget_before(&job->undo, member->line);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, member->line);
-    line_capture_commit(member->capture);
+    if (member->capture)
+        line_capture_commit(member->capture);
     line_after_start(job->agent->loop, member->memories, member->count);
     member->capture = NULL;
+    member->committed_line = member->line;
     member->line = 0;
     member->settling = member->times;
     member->times = (struct line_times){0};
@@ -70,7 +74,7 @@ static void start_apply(struct line_member *member)
 static void on_applied(const char *reason, void *context)
 {
     struct line_member *member = context;
-    uint64_t line = store_committed_line(member->job->store);
+    uint64_t line = member->committed_line;
     member->apply = NULL;
     if (reason) {
         tell_of_apply(member, reason);
@@ -90,7 +94,7 @@ static void tell_of_apply(struct line_member *member, const char *reason)
         text, sizeof text,
         "line %llu is committed, but cannot be brought into the images (%s): no other line is taken until "
         "that works",
-        (unsigned long long)store_committed_line(member->job->store), reason);
+        (unsigned long long)member->committed_line, reason);
     if (member->is_apply_told)
         return;
     member->is_apply_told = true;

@@ -174,7 +174,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .moves = &rank_control(rank)->moves,
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
-                   .ranks = whole->request.count,
+                   .ranks = whole->request.world,
                    .resume_context = RANK_FIELD(rank, resume_context),
                    .layout_version = rank_layout_version(rank)},
     };
@@ -224,7 +224,9 @@ static int make_shared(struct line_capture *whole, struct belay_error *err)
         .image = store_shared_image(whole->request.store),
         .ranks = part->ranks,
         .count = count,
-        .header = {.line = whole->request.line, .rank = count, .ranks = count + 1},
+        .header = {.line = whole->request.line,
+                   .rank = whole->request.world,
+                   .ranks = whole->request.world + 1},
     };
     part->capture = shared_capture_create(&request);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
@@ -350,7 +352,7 @@ static void add_need(const struct line_capture *whole, struct store_need *need)
         need->staged_bytes += shared_bytes(shared);
         need->reserved_bytes += shared_reserved_bytes(shared);
         if (shared_is_delta(shared))
-            store_add_growth(whole->request.store, whole->request.count, shared_image_bytes(shared), need);
+            store_add_growth(whole->request.store, whole->request.world, shared_image_bytes(shared), need);
     }
 }
 
@@ -442,7 +444,7 @@ static void stage(struct part *part)
     }
     whole->captured_bytes += capture_copied_bytes(part->capture);
     struct store_item item = {.rank = part->number,
-                              .ranks = whole->request.count,
+                              .ranks = whole->request.world,
                               .bytes = capture_bytes(part->capture),
                               .image_bytes = capture_image_bytes(part->capture)};
     item.fd = capture_take(part->capture, &item.base_line);
@@ -452,8 +454,8 @@ static void stage(struct part *part)
 static void stage_shared(struct line_capture *whole)
 {
     struct shared_part *part = &whole->shared;
-    struct store_item item = {.rank = whole->request.count,
-                              .ranks = whole->request.count,
+    struct store_item item = {.rank = whole->request.world,
+                              .ranks = whole->request.world,
                               .bytes = shared_bytes(part->capture),
                               .image_bytes = shared_image_bytes(part->capture)};
     whole->captured_bytes += shared_data_bytes(part->capture);

@@ -7,6 +7,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
+#include "node-agent/redundancy/single.h"
 #include "node-agent/shared/renew.h"
 
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
@@ -23,6 +24,7 @@ static void on_lost(void *context, const char *reason);
 static void abort_here(struct line_member *member, const char *reason);
 static struct watched *find(struct line_member *member, const struct rank *rank);
 
+static const struct redundancy_ops redundancy_ops = {.held = member_on_held};
 static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
 
 struct line_member *line_member_create(struct job *job, struct belay_error *err)
@@ -50,7 +52,7 @@ void line_member_destroy(struct line_member *member)
     if (!member)
         return;
     line_member_close_epoch(member);
-    memories_destroy(member->former, member->former_count);
+    memories_forget_former(member);
     timer_destroy(member->settle_limit);
     timer_destroy(member->copy_delay);
     timer_destroy(member->apply_again);
@@ -84,13 +86,18 @@ static int keep_ranks(struct line_member *member, const struct line_member_epoch
 {
     struct rank **ranks = calloc(epoch->count + 1, sizeof *ranks);
     struct watched *watched = calloc(epoch->count + 1, sizeof *watched);
-    if (!ranks || !watched) {
+    const struct redundancy_epoch protected = {
+        .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
+    struct redundancy *redundancy = single_create(&protected, &redundancy_ops, member);
+    if (!ranks || !watched || !redundancy) {
         free(ranks);
         free(watched);
+        redundancy_destroy(redundancy);
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
         ranks[i] = watched[i].rank = epoch->ranks[i];
+    member->redundancy = redundancy;
     member->ranks = ranks;
     member->watched = watched;
     member->count = epoch->count;
@@ -140,9 +147,8 @@ static struct shared *make_shared(const struct job *job, struct belay_error *err
 static void inherit(struct line_member *member)
 {
     if (!store_has_deltas(member->job->store)) /* which lie in staging areas */
-        memories_inherit(member->memories, member->count, member->former, member->former_count);
-    memories_destroy(member->former, member->former_count);
-    member->former = NULL;
+        memories_inherit(member);
+    memories_forget_former(member);
 }
 
 static void say_ready(struct line_member *member)
@@ -171,12 +177,11 @@ void line_member_close_epoch(struct line_member *member)
     line_copy_cancel(member->copy);
     member->copy = NULL;
     member_finish_apply(member);
-    memories_destroy(member->former, member->former_count);
-    member->former = member->memories;
-    member->former_count = member->count;
-    member->memories = NULL;
+    memories_retire(member);
     shared_unref(member->shared);
     member->shared = NULL;
+    redundancy_destroy(member->redundancy);
+    member->redundancy = NULL;
     free(member->ranks);
     member->ranks = NULL;
     free(member->watched);
@@ -225,6 +230,7 @@ static void on_received(void *context, const uint8_t *bytes, size_t count)
 static void take_order(struct line_member *member, const struct peer_message *message)
 {
     static const enum coord_action_type orders[] = {
+        [PEER_PREPARE] = COORD_ACTION_PREPARE, [PEER_DRAIN] = COORD_ACTION_DRAIN,
         [PEER_STROBE] = COORD_ACTION_STROBE,   [PEER_TARGETS] = COORD_ACTION_TARGETS,
         [PEER_STOP] = COORD_ACTION_STOP,       [PEER_CAPTURE] = COORD_ACTION_CAPTURE,
         [PEER_PROTECT] = COORD_ACTION_PROTECT, [PEER_COMMIT] = COORD_ACTION_COMMIT,

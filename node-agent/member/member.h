@@ -24,7 +24,9 @@ struct line_member_epoch {
     uint32_t node, host_node;  /* this one, the host's */
     uint32_t world;            /* ranks of the job */
     struct link *link;         /* to the host; taken over */
-    struct rank *const *ranks; /* of this node, by ascending world rank; the caller keeps them */
+    struct rank *const *ranks; /* of this node, by ascending world rank; the list is copied */
+    const uint32_t *placement; /* by world rank: index of the member that runs it; copied */
+    uint32_t member_count;     /* of the epoch */
     uint32_t count;            /* of them; 0: none runs here */
 };
 

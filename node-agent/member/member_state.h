@@ -17,6 +17,7 @@
 #include "node-agent/member/member.h"
 #include "node-agent/member/times.h"
 #include "node-agent/member/words.h"
+#include "node-agent/redundancy/redundancy.h"
 
 /* What is known of a rank of this node in the line in progress. */
 struct watched {
@@ -43,19 +44,22 @@ struct line_member {
     uint32_t count;      /* of ranks here */
     struct rank **ranks; /* by ascending world rank */
     struct watched *watched;
-    struct memory **memories; /* of the ranks */
-    struct shared *shared;    /* what they share */
-    bool has_complained;      /* that something of it cannot be captured ... */
-    bool has_told_lost;       /* ... or brought back */
-    uint32_t unseen_told;     /* see memories_look() */
+    struct memory **memories;      /* of the ranks */
+    struct redundancy *redundancy; /* of the images */
+    struct shared *shared;         /* what they share */
+    bool has_complained;           /* that something of it cannot be captured ... */
+    bool has_told_lost;            /* ... or brought back */
+    uint32_t unseen_told;          /* see memories_look() */
 
     /* the epoch before, until the next one is open */
     struct memory **former; /* NULL: none */
+    uint32_t *former_ranks; /* of the world, ascending */
     uint32_t former_count;
 
     /* the line in progress */
     uint64_t line;                      /* 0: none */
     const struct peer_message *arrived; /* the order that is being obeyed */
+    bool has_strobed;                   /* the ranks have been told to converge */
     bool is_converging, is_impatient;   /* which takes long */
     uint32_t targets_version;           /* newest, 0: none yet */
     uint32_t parked;
@@ -67,6 +71,7 @@ struct line_member {
     struct line_times times;      /* of the line in progress */
 
     /* committed lines */
+    uint64_t committed_line;    /* newest of this epoch, 0: none */
     struct line_times settling; /* of the line whose ranks do not all run again yet */
     struct timer *settle_limit; /* bounds the wait for them */
     struct line_apply *apply;   /* deltas of the committed line are being applied */
@@ -79,6 +84,7 @@ struct line_member {
 
 /* orders.c: what the machine says is to be done. */
 extern const struct membership_ops member_ops;
+void member_on_held(void *context, uint64_t line, uint32_t rank);
 void member_on_patience(void *context);
 /* Tell all ranks, and read what they have published. */
 void member_order_all(struct line_member *member, enum control_command command);

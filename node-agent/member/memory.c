@@ -32,10 +32,43 @@ struct memory **memories_create(struct line_member *member, struct belay_error *
     return memories;
 }
 
-void memories_inherit(struct memory **memories, uint32_t count, struct memory **former, uint32_t former_count)
+/* Both lists ascend. */
+void memories_inherit(struct line_member *member)
 {
-    for (uint32_t i = 0; memories && former && i < count && i < former_count; i++)
-        memory_inherit(memories[i], former[i]);
+    for (uint32_t i = 0, k = 0; i < member->count && k < member->former_count;) {
+        uint32_t rank = rank_number(member->ranks[i]);
+        if (rank == member->former_ranks[k])
+            memory_inherit(member->memories[i++], member->former[k++]);
+        else if (rank < member->former_ranks[k])
+            i++;
+        else
+            k++;
+    }
+}
+
+void memories_retire(struct line_member *member)
+{
+    memories_forget_former(member);
+    member->former_ranks = calloc(member->count + 1, sizeof *member->former_ranks);
+    if (!member->former_ranks) { /* what they knew is found out again */
+        memories_destroy(member->memories, member->count);
+        member->memories = NULL;
+        return;
+    }
+    for (uint32_t i = 0; i < member->count; i++)
+        member->former_ranks[i] = rank_number(member->ranks[i]);
+    member->former = member->memories;
+    member->former_count = member->memories ? member->count : 0;
+    member->memories = NULL;
+}
+
+void memories_forget_former(struct line_member *member)
+{
+    memories_destroy(member->former, member->former_count);
+    free(member->former_ranks);
+    member->former = NULL;
+    member->former_ranks = NULL;
+    member->former_count = 0;
 }
 
 void memories_destroy(struct memory **memories, uint32_t count)

@@ -23,9 +23,12 @@ struct memory **memories_create(struct line_member *member, struct belay_error *
  */
 void memories_look(struct line_member *member);
 
-/* The epoch of `former` (NULL: none) is over: memory_inherit() for each rank that was here in it, too. */
-void memories_inherit(struct memory **memories, uint32_t count, struct memory **former,
-                      uint32_t former_count);
+/* memory_inherit() for each rank that was here in the epoch before, too. */
+void memories_inherit(struct line_member *member);
+
+/* The epoch is over: its memories become the former ones, in place of those of the epoch before. */
+void memories_retire(struct line_member *member);
+void memories_forget_former(struct line_member *member);
 
 /* Accepts NULL. */
 void memories_destroy(struct memory **memories, uint32_t count);

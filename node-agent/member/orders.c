@@ -12,30 +12,37 @@
 
 static void obey(void *context, const struct coord_action *order);
 static void say_word(void *context, enum coord_event_type word, uint64_t line);
-static void do_strobe(struct line_member *member);
+static void protect(void *context, uint64_t line, uint32_t rank);
+static void do_prepare(struct line_member *member);
 static void on_ahead(uint64_t copied_bytes, void *context);
-static void converge(struct line_member *member);
+static void do_strobe(struct line_member *member);
 static void do_targets(struct line_member *member);
 static void do_stop(struct line_member *member);
+static void do_drain(struct line_member *member);
 static void do_capture(struct line_member *member);
 static int take_parcels(struct line_member *member, struct belay_error *err);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void complain(struct line_member *member, const char *text, bool *is_told);
 static void do_abort(struct line_member *member);
 
-const struct membership_ops member_ops = {.obey = obey, .say = say_word, .commit = member_record_commit};
+const struct membership_ops member_ops = {
+    .obey = obey, .say = say_word, .protect = protect, .commit = member_record_commit};
 static const struct line_capture_ops capture_ops = {.done = on_captured};
 
 /* What the machine has recorded, and found to be of the line in progress. */
 static void obey(void *context, const struct coord_action *order)
 {
     struct line_member *member = context;
-    if (order->type == COORD_ACTION_STROBE)
+    if (order->type == COORD_ACTION_PREPARE)
+        do_prepare(member);
+    else if (order->type == COORD_ACTION_STROBE)
         do_strobe(member);
     else if (order->type == COORD_ACTION_TARGETS)
         do_targets(member);
     else if (order->type == COORD_ACTION_STOP)
         do_stop(member);
+    else if (order->type == COORD_ACTION_DRAIN)
+        do_drain(member);
     else if (order->type == COORD_ACTION_CAPTURE)
         do_capture(member);
     else if (order->type == COORD_ACTION_COMMIT)
@@ -60,18 +67,30 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
         say_aborted(member, "the line cannot be recorded");
 }
 
-static void do_strobe(struct line_member *member)
+static void protect(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    redundancy_protect(member->redundancy, line, rank);
+}
+
+void member_on_held(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    membership_held(member->job->membership, line, rank);
+}
+
+static void do_prepare(struct line_member *member)
 {
     struct job *job = member->job;
     member->line = job->last_line = member->arrived->line;
     member->targets_version = 0;
     member->parked = 0;
-    member->is_converging = member->is_impatient = false;
+    member->has_strobed = member->is_converging = member->is_impatient = false;
     for (uint32_t i = 0; i < member->count; i++)
         member->watched[i] = (struct watched){.rank = member->ranks[i]};
     times_begin(&member->times, member->line);
-    if (fault_hit("agent.strobe", -1, member->line)) {
-        say_aborted(member, "the fault point agent.strobe was set to fail");
+    if (fault_hit("agent.prepare", -1, member->line)) {
+        say_aborted(member, "the fault point agent.prepare was set to fail");
         return;
     }
     memories_look(member);
@@ -87,7 +106,7 @@ static void do_strobe(struct line_member *member)
         strcmp(job->config->settings->policy, "sequential") != 0 && !store_staged_line(job->store);
     member->ahead = is_ahead ? line_ahead_start(&request, on_ahead, member) : NULL;
     if (!member->ahead)
-        converge(member);
+        say_of_line(member, PEER_PREPARED, member->line, NULL);
 }
 
 static void on_ahead(uint64_t copied_bytes, void *context)
@@ -95,17 +114,23 @@ static void on_ahead(uint64_t copied_bytes, void *context)
     struct line_member *member = context;
     member->ahead = NULL;
     member->times.captured_bytes = copied_bytes;
-    converge(member);
+    say_of_line(member, PEER_PREPARED, member->line, NULL);
 }
 
-static void converge(struct line_member *member)
+static void do_strobe(struct line_member *member)
 {
+    if (fault_hit("agent.strobe", -1, member->line)) {
+        say_aborted(member, "the fault point agent.strobe was set to fail");
+        return;
+    }
     member->times.ordered_ns = monotonic_ns();
-    member->is_converging = true;
+    member->has_strobed = member->is_converging = true;
     member_order_all(member, CONTROL_CONVERGE);
     timer_start(member->patience, PATIENCE_MS, PATIENCE_MS);
     order_fence();
     member_look_at_all(member);
+    if (member->count == 0)
+        say_of_line(member, PEER_CLOCKS, member->line, NULL);
 }
 
 /* A rank that seems to compute may wait for what a held one has: docs/line.md. */
@@ -144,13 +169,23 @@ static void do_stop(struct line_member *member)
     member->times.converged_ns = monotonic_ns();
     member_order_all(member, CONTROL_STOP);
     order_fence();
+    say_of_line(member, PEER_STOPPED, member->line, NULL);
+}
+
+/* The order to stop stands on the pages of all ranks of all nodes. */
+static void do_drain(struct line_member *member)
+{
+    fault_hit("agent.drain", -1, member->line);
     for (uint32_t i = 0; i < member->count; i++)
         rank_order_drain(member->ranks[i], member->line);
     for (uint32_t i = 0; i < member->count; i++)
         rank_signal(member->ranks[i]);
     member_look_at_all(member);
+    if (member->count == 0)
+        say_of_line(member, PEER_PARKED, member->line, NULL);
 }
 
+/* Without ranks there is nothing to be done, and the machine says so. */
 static void do_capture(struct line_member *member)
 {
     struct belay_error err = {0};
@@ -164,11 +199,14 @@ static void do_capture(struct line_member *member)
         .shared = member->shared,
         .wants_lost = !member->has_told_lost,
         .count = member->count,
+        .world = member->world,
         .memory_limit_bytes = job->config->settings->memory_bytes,
     };
     /* Its record says no more that it is protected. */
     store_drop_staging(job->store);
     member_settle(member); /* the former line: its ranks have long resumed, or they would not stand here */
+    if (member->count == 0)
+        return;
     times_parked(&member->times, member->ranks, member->count);
     memories_look(member);
     if (fault_hit("agent.capture", -1, member->line))

@@ -80,8 +80,7 @@ static uint64_t felt_ns(const struct line_times *times, struct rank *rank, uint6
 
 struct peer_measures times_tell(const struct line_times *times, struct rank *const *ranks, uint32_t count)
 {
-    struct peer_measures of = {.ahead_ns = between(times->strobe_ns, times->ordered_ns),
-                               .drain_ns = times->drain_ns,
+    struct peer_measures of = {.drain_ns = times->drain_ns,
                                .dirty_bytes = times->dirty_bytes,
                                .captured_bytes = times->captured_bytes,
                                .image_bytes = times->image_bytes};

@@ -66,12 +66,10 @@ static void say_clocks(struct line_member *member)
             return;
         }
     }
-    say_message(member,
-                (struct peer_message){.kind = PEER_CLOCKS,
-                                      .line = member->line,
-                                      .clocks = member->clocks.clocks,
-                                      .clock_count = member->clocks.count,
-                                      .measures = times_tell(&member->times, member->ranks, member->count)});
+    say_message(member, (struct peer_message){.kind = PEER_CLOCKS,
+                                              .line = member->line,
+                                              .clocks = member->clocks.clocks,
+                                              .clock_count = member->clocks.count});
 }
 
 static void say_report(struct line_member *member, struct watched *watched)

@@ -131,6 +131,13 @@ static void say(void *context, enum coord_event_type word, uint64_t line)
     add("SAY %lu %lu ", word, line);
 }
 
+static void protect_rank(void *context, uint64_t line, uint32_t rank)
+{
+    (void)context;
+    add("PROTECT %lu %lu ", line, rank);
+    membership_held(membership, line, rank);
+}
+
 static int commit(void *context, uint64_t line)
 {
     (void)context;
@@ -138,7 +145,8 @@ static int commit(void *context, uint64_t line)
     return is_disk_full ? -1 : 0;
 }
 
-static const struct membership_ops ops = {.obey = obey, .say = say, .commit = commit};
+static const struct membership_ops ops = {
+    .obey = obey, .say = say, .protect = protect_rank, .commit = commit};
 
 static void order(uint32_t epoch, enum coord_action_type type, uint64_t line)
 {
@@ -186,7 +194,7 @@ static void test_a_line_goes_its_way(void **state)
     (void)state;
     open_epoch(0, 0, 0);
     begin_lines();
-    order(1, COORD_ACTION_STROBE, 1);
+    order(1, COORD_ACTION_PREPARE, 1);
     order(2, COORD_ACTION_STOP, 1); /* another epoch's */
     order(1, COORD_ACTION_STOP, 1);
     order(1, COORD_ACTION_CAPTURE, 1);
@@ -194,10 +202,12 @@ static void test_a_line_goes_its_way(void **state)
     order(1, COORD_ACTION_PROTECT, 1);
     order(1, COORD_ACTION_COMMIT, 1);
     membership_applied(membership, 1);
-    assert_string_equal(said, "OBEY 1 1 OBEY 3 1 OBEY 4 1 SAY 6 1 SAY 7 1 COMMIT 1 1 OBEY 6 1 SAY 8 1 ");
+    assert_string_equal(
+        said,
+        "OBEY 1 1 OBEY 4 1 OBEY 6 1 SAY 8 1 PROTECT 1 0 PROTECT 1 1 SAY 9 1 COMMIT 1 1 OBEY 8 1 SAY 10 1 ");
     membership_end_lines(membership);
-    order(1, COORD_ACTION_STROBE, 2);
-    assert_non_null(strstr(said, "SAY 8 1 "));
+    order(1, COORD_ACTION_PREPARE, 2);
+    assert_non_null(strstr(said, "SAY 10 1 "));
     assert_null(strstr(said, "OBEY 1 2"));
 }
 
@@ -206,7 +216,7 @@ static void test_a_line_without_a_record_is_not_committed(void **state)
     (void)state;
     open_epoch(0, 0, 0);
     begin_lines();
-    order(1, COORD_ACTION_STROBE, 1);
+    order(1, COORD_ACTION_PREPARE, 1);
     is_disk_full = true;
     order(1, COORD_ACTION_COMMIT, 1);
     assert_string_equal(said, "OBEY 1 1 COMMIT 1 1 ");
@@ -217,14 +227,14 @@ static void test_a_number_is_used_once(void **state)
     (void)state;
     open_epoch(0, 0, 0);
     begin_lines();
-    order(1, COORD_ACTION_STROBE, 6);
+    order(1, COORD_ACTION_PREPARE, 6);
     adopt(); /* the agent was killed: nothing else tells of line 6 */
     assert_int_equal(open_epoch(1, 0, 0).last_line, 6);
 }
 
 static void protect(uint32_t epoch, uint64_t line)
 {
-    order(epoch, COORD_ACTION_STROBE, line);
+    order(epoch, COORD_ACTION_PREPARE, line);
     order(epoch, COORD_ACTION_CAPTURE, line);
     membership_captured(membership, line);
     order(epoch, COORD_ACTION_PROTECT, line);
@@ -262,7 +272,7 @@ static void test_a_line_that_is_protected_no_more_is_not_gone_on_from(void **sta
     begin_lines();
     protect(1, 2);
     order(1, COORD_ACTION_ABORT, 2);
-    order(1, COORD_ACTION_STROBE, 3);
+    order(1, COORD_ACTION_PREPARE, 3);
     assert_int_equal(membership_protected_line(membership), 2);
     order(1, COORD_ACTION_CAPTURE, 3);
     assert_int_equal(membership_protected_line(membership), 0);

@@ -7,9 +7,11 @@
 #include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
 
-static void strobe(struct world *world, uint32_t node, uint64_t line);
+static void prepare(struct world *world, uint32_t node, uint64_t line);
+static void strobe(struct world *world, uint32_t node);
 static void set_targets(struct world *world, uint32_t node, const struct message *message);
 static void stop(struct world *world, uint32_t node);
+static void drain(struct world *world, uint32_t node);
 static void begin_capture(struct world *world, uint32_t node);
 static void abort_line(struct world *world, uint32_t node);
 static void say_clocks(struct world *world, uint32_t node, bool is_first);
@@ -26,14 +28,20 @@ void agent_obey(struct world *world, uint32_t node, enum coord_action_type order
                 const struct message *message)
 {
     switch (order) {
+    case COORD_ACTION_PREPARE:
+        prepare(world, node, message->line);
+        break;
     case COORD_ACTION_STROBE:
-        strobe(world, node, message->line);
+        strobe(world, node);
         break;
     case COORD_ACTION_TARGETS:
         set_targets(world, node, message);
         break;
     case COORD_ACTION_STOP:
         stop(world, node);
+        break;
+    case COORD_ACTION_DRAIN:
+        drain(world, node);
         break;
     case COORD_ACTION_CAPTURE:
         begin_capture(world, node);
@@ -97,6 +105,10 @@ void agent_send_data(struct world *world, uint32_t node, const struct member_act
                               .line = action->line,
                               .rank = action->rank};
 
+    if (action->peer == EPOCH_NOBODY) {
+        push(world, node, EVENT_HELD, action->rank, 1);
+        return;
+    }
     message.data = keeper->staging[action->rank];
     if (action->is_whole) {
         for (uint32_t page = 0; page < PAGES; page++)
@@ -106,6 +118,12 @@ void agent_send_data(struct world *world, uint32_t node, const struct member_act
         message.data.base_line = 0;
     }
     link_send(world, &message);
+}
+
+void agent_prepared(struct world *world, uint32_t node, uint64_t line)
+{
+    if (world->nodes[node].agent.line == line && !world->nodes[node].agent.is_converging)
+        agent_say(world, node, COORD_EVENT_PREPARED, line);
 }
 
 void agent_apply(struct world *world, uint32_t node, uint64_t line)
@@ -148,23 +166,32 @@ void agent_say(struct world *world, uint32_t node, enum coord_event_type type, u
     link_send(world, &message);
 }
 
-static void strobe(struct world *world, uint32_t node, uint64_t line)
+/* Copying ahead takes its time, on each node another. */
+static void prepare(struct world *world, uint32_t node, uint64_t line)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    agent->line = line;
+    agent->targets_version = 0;
+    agent->is_converging = agent->is_stopping = false;
+    agent->captured = 0;
+    push(world, node, EVENT_PREPARED, 0, 800);
+}
+
+static void strobe(struct world *world, uint32_t node)
 {
     struct agent *agent = &world->nodes[node].agent;
     struct run *run = world_run_of(world, agent->epoch);
 
-    agent->line = line;
-    agent->targets_version = 0;
     agent->is_converging = true;
-    agent->is_stopping = false;
-    agent->captured = 0;
     for (uint32_t i = 0; i < world->program.ranks; i++) {
         struct rank *rank = local_rank(world, agent, i);
 
         if (!rank)
             continue;
         rank->page.order = ORDER_CONVERGE;
-        rank->page.line = line;
+        rank->page.line = agent->line;
+        rank->page.may_drain = false;
         rank->page.targets_version = 0;
         rank_signal(world, run, i);
     }
@@ -200,15 +227,28 @@ static void stop(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
 
     agent->is_converging = false;
-    agent->is_stopping = true;
     for (uint32_t i = 0; i < world->program.ranks; i++) {
         struct rank *rank = local_rank(world, agent, i);
 
         if (!rank)
             continue;
         rank->page.order = ORDER_STOP;
+        if (world->mutation == MUTATION_DRAIN_ALONE)
+            rank->page.may_drain = true;
         rank_signal(world, world_run_of(world, agent->epoch), i);
     }
+    agent_say(world, node, COORD_EVENT_STOPPED, agent->line);
+}
+
+/* All ranks of all nodes have the order to stop. */
+static void drain(struct world *world, uint32_t node)
+{
+    struct agent *agent = &world->nodes[node].agent;
+
+    agent->is_stopping = true;
+    for (uint32_t i = 0; i < world->program.ranks; i++)
+        if (local_rank(world, agent, i))
+            rank_drain(world, world_run_of(world, agent->epoch), i);
     say_parked(world, node);
 }
 

@@ -111,6 +111,12 @@ void check_quiescent(struct world *world, const struct run *run, uint64_t line, 
     }
 }
 
+void check_received(struct world *world, const struct run *run, uint32_t msg)
+{
+    if (!msg_set_has(&run->ranks[world->program.msg[msg].dst].upper.consumed, msg))
+        violate(world, "the synchronous send of message %u is complete, and nobody has received it", msg);
+}
+
 void check_committed(struct world *world, uint64_t line)
 {
     struct snapshot *snapshot = snapshot_of(world, line);

@@ -17,6 +17,8 @@ void check_finished(struct world *world, struct run *run);
 
 /* The coordinator has said STOP: everybody is at target, nobody inside. */
 void check_converged(struct world *world, const struct run *run);
+/* A synchronous send is complete for its sender. */
+void check_received(struct world *world, const struct run *run, uint32_t msg);
 /* The coordinator has said CAPTURE: all parked, nothing in transit. Keeps the truth about the line. */
 void check_quiescent(struct world *world, const struct run *run, uint64_t line, const struct agent *agent);
 /* A line counts as committed: an agent has recorded it, a requester was told, the arbiter decided so. */

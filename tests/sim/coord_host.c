@@ -102,7 +102,7 @@ bool coord_host_has_converged(const struct world *world, uint32_t epoch, uint64_
     const struct agent *agent = current(world);
 
     return agent && agent->epoch == epoch && coord_line(agent->coord) == line &&
-           coord_phase(agent->coord) >= COORD_PHASE_DRAIN;
+           coord_phase(agent->coord) >= COORD_PHASE_STOP;
 }
 
 uint64_t coord_host_line(const struct world *world)
@@ -149,6 +149,7 @@ static void act(void *context, const struct coord_action *action)
 static void tell_truth(struct world *world, const struct agent *agent, const struct coord_action *action)
 {
     static const char *const names[] = {
+        [COORD_ACTION_PREPARE] = "PREPARE", [COORD_ACTION_DRAIN] = "DRAIN",
         [COORD_ACTION_STROBE] = "STROBE",   [COORD_ACTION_TARGETS] = "TARGETS",
         [COORD_ACTION_STOP] = "STOP",       [COORD_ACTION_CAPTURE] = "CAPTURE",
         [COORD_ACTION_PROTECT] = "PROTECT", [COORD_ACTION_COMMIT] = "COMMIT",

@@ -81,6 +81,13 @@ void member_host_captured(struct world *world, uint32_t node, uint64_t line, uin
     step(world, node, (struct member_event){.type = MEMBER_EVENT_CAPTURED, .line = line, .rank = rank});
 }
 
+void member_host_held(struct world *world, uint32_t node, uint64_t line, uint32_t rank)
+{
+    step(world, node,
+         (struct member_event){
+             .type = MEMBER_EVENT_HELD, .epoch = world->nodes[node].agent.epoch, .line = line, .rank = rank});
+}
+
 void member_host_applied(struct world *world, uint32_t node, uint64_t line)
 {
     step(world, node, (struct member_event){.type = MEMBER_EVENT_APPLIED, .line = line});

@@ -9,8 +9,9 @@
 
 /* A message to the agent that is the member's business. */
 void member_host_take(struct world *world, uint32_t node, const struct message *message);
-/* A rank is staged; a line is in all images. */
+/* A rank is staged; it is where the scheme wants it; a line is in all images. */
 void member_host_captured(struct world *world, uint32_t node, uint64_t line, uint32_t rank);
+void member_host_held(struct world *world, uint32_t node, uint64_t line, uint32_t rank);
 void member_host_applied(struct world *world, uint32_t node, uint64_t line);
 /* The timer; with `tick_us` that it was set to. */
 void member_host_tick(struct world *world, uint32_t node, uint64_t tick_us);

@@ -10,6 +10,7 @@ static const struct {
     [MUTATION_BLIND_DELTA] = {"blind_delta", "a partner takes a delta to an image that it does not have"},
     [MUTATION_CLOCK_PER_GROUP] = {"clock_per_group", "one collective clock for all communicators of a group"},
     [MUTATION_COMMIT_EARLY] = {"commit_early", "COMMIT after the first PROTECTED"},
+    [MUTATION_DRAIN_ALONE] = {"drain_alone", "ranks drain before those of other nodes have stopped"},
     [MUTATION_DRAIN_EARLY] = {"drain_early", "ranks park with messages on the wire"},
     [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
     [MUTATION_FORGET_NUMBER] = {"forget_number", "the number of a line is not recorded before its use"},

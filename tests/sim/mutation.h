@@ -11,6 +11,7 @@ enum mutation {
     MUTATION_BLIND_DELTA,     /* a partner takes a delta whose base it does not have */
     MUTATION_CLOCK_PER_GROUP, /* agents count collectives per group instead of per communicator */
     MUTATION_COMMIT_EARLY,    /* the first PROTECTED counts for all agents */
+    MUTATION_DRAIN_ALONE,     /* ranks drain when their own node has told them to stop */
     MUTATION_DRAIN_EARLY,     /* ranks park with messages still on the wire */
     MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
     MUTATION_FORGET_NUMBER,   /* a line's number is not recorded before the line begins */

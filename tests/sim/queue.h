@@ -17,6 +17,8 @@ enum event_kind {
     EVENT_ACK,          /* epoch, number: a synchronous send's acknowledgement arrives */
     EVENT_NOTICE,       /* node: its agent looks at its ranks' control pages */
     EVENT_CAPTURE,      /* node, rank, number: line */
+    EVENT_PREPARED,     /* node, number: line */
+    EVENT_HELD,         /* node, rank, number: line: the scheme wants no copy of it */
     EVENT_APPLY,        /* node, number: line */
     EVENT_TICK,         /* node: its member's machine wants to be woken */
     EVENT_FENCE,        /* node: its keeper looks whether the agent lives */

@@ -15,6 +15,7 @@ static bool may_enter(const struct world *world, const struct rank *rank, const 
 static void enter(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static void retract(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static void stop(struct world *world, struct run *run, uint32_t index);
+static void take_messages(struct world *world, struct run *run, uint32_t index);
 static void park_all_drained(struct world *world, struct run *run);
 static bool is_drained(const struct world *world, const struct run *run, uint32_t index);
 static void park(struct world *world, struct run *run, uint32_t index);
@@ -81,11 +82,18 @@ void rank_resume(struct world *world, struct run *run, uint32_t index)
     struct rank *rank = &run->ranks[index];
 
     rank->page.order = ORDER_RUN;
-    rank->page.is_parked = false;
+    rank->page.is_parked = rank->page.may_drain = false;
     if (rank->is_stopped && rank->compute_left_us > 0)
         rank->computed_until_us = world->now_us + rank->compute_left_us;
     rank->is_stopped = false;
     rank_signal(world, run, index);
+}
+
+void rank_drain(struct world *world, struct run *run, uint32_t index)
+{
+    run->ranks[index].page.may_drain = true;
+    take_messages(world, run, index);
+    park_all_drained(world, run);
 }
 
 void rank_kill(struct world *world, struct run *run, uint32_t index)
@@ -103,6 +111,7 @@ void rank_take_data(struct world *world, struct run *run, uint32_t msg)
 
     msg_set_add(&run->ranks[dst].inbox, msg);
     rank_wake(world, run, dst, 1);
+    take_messages(world, run, dst);
     park_all_drained(world, run);
 }
 
@@ -281,8 +290,10 @@ static bool try_send(struct world *world, struct run *run, uint32_t index, const
     }
     if (op->kind == OP_SEND || msg_set_has(&rank->ackbox, op->msg) ||
         msg_set_has(&rank->upper.acked, op->msg)) {
-        if (op->kind == OP_SSEND)
+        if (op->kind == OP_SSEND) {
+            check_received(world, run, op->msg);
             msg_set_add(&rank->upper.acked, op->msg);
+        }
         return true;
     }
     publish_waiting(world, run, index, world->program.msg[op->msg].dst);
@@ -334,7 +345,33 @@ static void stop(struct world *world, struct run *run, uint32_t index)
     if (rank->upper.is_begun && rank->computed_until_us > world->now_us)
         rank->compute_left_us = rank->computed_until_us - world->now_us;
     trace(world, "rank %u stops at step %u", index, rank->upper.pc);
+    take_messages(world, run, index);
     park_all_drained(world, run);
+}
+
+/*
+ * Out of the library, into saved memory. The library takes that for the receive, and a synchronous send is
+ * complete for it. A sender that has the order to stop knows that this says nothing; another one believes it.
+ */
+static void take_messages(struct world *world, struct run *run, uint32_t index)
+{
+    struct rank *rank = &run->ranks[index];
+
+    if (!rank->is_alive || !rank->is_stopped || !rank->page.may_drain || rank->page.is_parked)
+        return; /* what comes after it has parked stays in the library */
+    for (uint32_t msg = 0; msg < world->program.msgs; msg++) {
+        const struct msg *known = &world->program.msg[msg];
+
+        if (!msg_set_has(&rank->inbox, msg))
+            continue;
+        msg_set_remove(&rank->inbox, msg);
+        msg_set_add(&rank->upper.drained, msg);
+        if (known->is_sync && run->ranks[known->src].page.order != ORDER_STOP)
+            queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, 20),
+                                                     .kind = EVENT_ACK,
+                                                     .epoch = run->epoch,
+                                                     .number = msg});
+    }
 }
 
 /* Peers compare what was sent with what was received: that takes all of them, stopped. */
@@ -347,7 +384,7 @@ static void park_all_drained(struct world *world, struct run *run)
         return;
     }
     for (uint32_t i = 0; i < world->program.ranks; i++)
-        if (!run->ranks[i].is_stopped || !run->ranks[i].is_alive)
+        if (!run->ranks[i].is_stopped || !run->ranks[i].is_alive || !run->ranks[i].page.may_drain)
             return;
     for (uint32_t i = 0; i < world->program.ranks; i++)
         if (!run->ranks[i].page.is_parked && is_drained(world, run, i))

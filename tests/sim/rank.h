@@ -14,6 +14,8 @@ void rank_wake(struct world *world, struct run *run, uint32_t rank, uint32_t del
 void rank_signal(struct world *world, struct run *run, uint32_t rank);
 /* The line lets it go on. */
 void rank_resume(struct world *world, struct run *run, uint32_t rank);
+/* It may take messages from the library. */
+void rank_drain(struct world *world, struct run *run, uint32_t rank);
 void rank_kill(struct world *world, struct run *run, uint32_t rank);
 
 void rank_take_data(struct world *world, struct run *run, uint32_t msg);

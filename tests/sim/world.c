@@ -187,6 +187,12 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
     case EVENT_CAPTURE:
         agent_capture(world, event->node, event->rank, event->number);
         break;
+    case EVENT_PREPARED:
+        agent_prepared(world, event->node, event->number);
+        break;
+    case EVENT_HELD:
+        member_host_held(world, event->node, event->number, event->rank);
+        break;
     case EVENT_APPLY:
         agent_apply(world, event->node, event->number);
         break;

@@ -61,6 +61,7 @@ struct control_page {
     bool is_parked;
     /* the agent's orders */
     enum { ORDER_RUN = 0, ORDER_CONVERGE, ORDER_STOP } order;
+    bool may_drain; /* all ranks have the order to stop: messages may be taken from the library */
     uint64_t line;
     uint32_t targets_version; /* 0: not known for this line yet */
     uint16_t target[MAX_COMMS];

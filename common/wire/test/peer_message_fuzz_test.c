@@ -1,6 +1,4 @@
 /* peer_message_fuzz_test.c - damaged messages of agents: refused, or what is handed on is within bounds. */
-*peer_message_fuzz_test.c - damaged messages of agents : refused,
-    or all that is handed on is within bounds.* /
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,71 @@
+/*
+ * redundancy.h - the redundancy of an epoch's images: who holds what of each rank, and what loss is survived.
+ *
+ * Answers are given per rank, not per node: after a loss ranks are protected anew one after the other.
+ * Members are indices of the epoch's list of members. All functions are called from the agent's loop.
+ */
+#ifndef BELAY_NODE_AGENT_REDUNDANCY_REDUNDANCY_H
+#define BELAY_NODE_AGENT_REDUNDANCY_REDUNDANCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+
+/* Who protects, and of whom; all is copied. */
+struct redundancy_epoch {
+    uint32_t member_count;
+    uint32_t ranks;            /* of the world */
+    const uint32_t *placement; /* by rank: the member that runs it */
+};
+
+struct redundancy_ops {
+    /* What is staged of the rank is where the scheme wants it. May be called from within protect(). */
+    void (*held)(void *context, uint64_t line, uint32_t rank);
+};
+
+struct redundancy;
+
+/* What a scheme does; see the functions below. */
+struct redundancy_class {
+    uint64_t (*need)(const struct redundancy *redundancy, uint64_t own_bytes);
+    void (*protect)(struct redundancy *redundancy, uint64_t line, uint32_t rank);
+    uint32_t (*holders)(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);
+    bool (*can_restore)(const struct redundancy *redundancy, uint32_t rank, const bool *is_lost);
+    int (*rebuild)(struct redundancy *redundancy, uint32_t rank, struct belay_error *err);
+};
+
+/* First member of each scheme's struct. */
+struct redundancy {
+    const struct redundancy_class *class;
+    const struct redundancy_ops *ops;
+    void *context;
+    uint32_t member_count, ranks;
+    uint32_t *placement;
+};
+
+/* For those who implement a scheme. Returns 0 or -1 with ENOMEM. */
+int redundancy_init(struct redundancy *redundancy, const struct redundancy_class *class,
+                    const struct redundancy_epoch *epoch, const struct redundancy_ops *ops, void *context);
+
+/* Frees. ops are not called any more. Accepts NULL. */
+void redundancy_destroy(struct redundancy *redundancy);
+
+/* Bytes that a member must have room for, beside its own images and staging (own_bytes), to hold those of
+ * others. */
+uint64_t redundancy_need(const struct redundancy *redundancy, uint64_t own_bytes);
+
+/* What is staged of a rank of this node is to be protected; held() is called then, or the line aborts. */
+void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank);
+
+/* The members that hold the rank's image, into members[member_count]. Returns how many. */
+uint32_t redundancy_holders(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);
+
+/* Whether the rank's image is left, or can be made again, without these members (is_lost by member). */
+bool redundancy_can_restore(const struct redundancy *redundancy, uint32_t rank, const bool *is_lost);
+
+/* Make the image of a rank of this node again from what others hold. Returns 0, or -1 with err (ENODATA:
+ * nobody can). */
+int redundancy_rebuild(struct redundancy *redundancy, uint32_t rank, struct belay_error *err);
+
+#endif
