@@ -275,7 +275,7 @@ static void receiver_goes(void **state)
         assert_int_equal(read(pipes[0], &address, sizeof address), sizeof address);
         close(pipes[0]);
         close(pipes[1]);
-        struct fabric_config config = ends_config(0, ENDS_STALL_MS);
+        struct fabric_config config = ends_config(0, 3 * ENDS_STALL_MS);
         struct fabric_identity identity = ends_config(1, 0).self;
         struct supply supply = {.bytes = 1ull << 40}, other = {.bytes = 1000000};
         end_open(&end, &loop, &config);

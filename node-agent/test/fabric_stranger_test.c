@@ -80,7 +80,7 @@ static void other_incarnations_are_refused(void **state)
     struct end ends[3];
     struct fabric_config config = ends_config(0, ENDS_PATIENCE_MS);
     end_open(&ends[0], &loop, &config);
-    config = ends_config(1, ENDS_STALL_MS);
+    config = ends_config(1, 3 * ENDS_STALL_MS);
     end_open(&ends[1], &loop, &config);
     config.self.incarnation++;
     end_open(&ends[2], &loop, &config);

@@ -201,7 +201,7 @@ static void killed_or_stopped_peer_is_lost(void **state)
 {
     (void)state;
     static const int signals[] = {SIGKILL, SIGSTOP};
-    const uint64_t stall_ms = 2 * ENDS_STALL_MS;
+    const uint64_t stall_ms = 3 * ENDS_STALL_MS;
     for (unsigned i = 0; i < 2; i++) {
         struct fabric_address address;
         struct fabric_config config = ends_config(1, stall_ms);
