@@ -53,6 +53,10 @@ class Environment:
         """The path of a file that goes with the environment."""
         return os.path.join(self._shared_memory, name)
 
+    def program(self, name):
+        """The path of a program of the benchmarks."""
+        return os.path.join(self._programs, name)
+
     def installed(self, app):
         return os.path.join(self._apps, app)
 
@@ -70,7 +74,7 @@ class Environment:
 
     def launch_line(self, program, *arguments, ranks=2, binding="core"):
         """The same of a program of the benchmarks."""
-        return self.mpirun([os.path.join(self._programs, program), *map(str, arguments)], ranks, binding)
+        return self.mpirun([self.program(program), *map(str, arguments)], ranks, binding)
 
     def output_of(self, command, limit_s=COMMAND_LIMIT_S):
         """Standard output of a command that must succeed."""

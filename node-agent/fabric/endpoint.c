@@ -15,7 +15,6 @@
 #define API_VERSION FI_VERSION(1, 11)
 #define RECEIVES 128u /* posted */
 #define SENDS 256u    /* on their way */
-#define WRITES 64u
 #define EVENTS_A_READ 16u
 /* Where the provider has nothing to wait for: how often it is looked at, at once for some time after events.
  */
@@ -29,6 +28,7 @@ struct operation {
     uint64_t cookie;
     uint8_t *frame;         /* of RECEIVED and SENT: ENDPOINT_FRAME_BYTES */
     struct operation *next; /* free or, of a receive, to be posted again */
+    struct operation *all;  /* writes */
 };
 
 struct endpoint {
@@ -42,8 +42,9 @@ struct endpoint {
     unsigned looks;                        /* then: since the last event */
     uint8_t *frames;                       /* of all operations */
     struct endpoint_memory *frames_memory; /* NULL where frames need no registration */
-    struct operation operations[RECEIVES + SENDS + WRITES];
+    struct operation operations[RECEIVES + SENDS];
     struct operation *free_sends, *free_writes, *unposted;
+    struct operation *writes; /* all of them, by `all`: as many as were ever under way at a time */
 };
 
 struct endpoint_memory {
@@ -58,6 +59,7 @@ static int find_provider(struct endpoint *endpoint, const char *provider, const 
 static int open_queue(struct endpoint *endpoint);
 static int make_operations(struct endpoint *endpoint, struct belay_error *err);
 static void post_receives(struct endpoint *endpoint);
+static struct operation *get_write(struct endpoint *endpoint);
 static int check(int rc, const char *what, struct belay_error *err);
 static int errno_of(ssize_t rc);
 static void *description(const struct endpoint_memory *memory);
@@ -98,6 +100,10 @@ void endpoint_close(struct endpoint *endpoint)
     if (endpoint->fabric)
         fi_close(&endpoint->fabric->fid);
     fi_freeinfo(endpoint->info);
+    for (struct operation *write = endpoint->writes, *next; write; write = next) {
+        next = write->all;
+        free(write);
+    }
     free(endpoint->frames);
     free(endpoint);
 }
@@ -150,11 +156,9 @@ int endpoint_write(struct endpoint *endpoint, uint64_t peer, const struct endpoi
                    const uint8_t *from, size_t count, uint64_t remote_address, uint64_t remote_key,
                    uint64_t cookie)
 {
-    struct operation *operation = endpoint->free_writes;
-    if (!operation) {
-        errno = EAGAIN;
+    struct operation *operation = get_write(endpoint);
+    if (!operation)
         return -1;
-    }
     void *desc = description(memory);
     struct iovec local = {(void *)from, count};
     struct fi_rma_iov remote = {remote_address, count, remote_key};
@@ -325,15 +329,11 @@ static int make_operations(struct endpoint *endpoint, struct belay_error *err)
         if (!endpoint->frames_memory)
             return -1;
     }
-    for (size_t i = 0; i < RECEIVES + SENDS + WRITES; i++) {
+    for (size_t i = 0; i < RECEIVES + SENDS; i++) {
         struct operation *operation = &endpoint->operations[i];
-        struct operation **list = i < RECEIVES           ? &endpoint->unposted
-                                  : i < RECEIVES + SENDS ? &endpoint->free_sends
-                                                         : &endpoint->free_writes;
-        operation->kind = i < RECEIVES           ? ENDPOINT_RECEIVED
-                          : i < RECEIVES + SENDS ? ENDPOINT_SENT
-                                                 : ENDPOINT_WRITTEN;
-        operation->frame = i < RECEIVES + SENDS ? endpoint->frames + i * ENDPOINT_FRAME_BYTES : NULL;
+        struct operation **list = i < RECEIVES ? &endpoint->unposted : &endpoint->free_sends;
+        operation->kind = i < RECEIVES ? ENDPOINT_RECEIVED : ENDPOINT_SENT;
+        operation->frame = endpoint->frames + i * ENDPOINT_FRAME_BYTES;
         operation->next = *list;
         *list = operation;
     }
@@ -349,6 +349,21 @@ static void post_receives(struct endpoint *endpoint)
             return;
         endpoint->unposted = operation->next;
     }
+}
+
+/* The first free one; it stays in the list until it is used. NULL with ENOMEM. */
+static struct operation *get_write(struct endpoint *endpoint)
+{
+    if (endpoint->free_writes)
+        return endpoint->free_writes;
+    struct operation *operation = calloc(1, sizeof *operation);
+    if (!operation)
+        return NULL;
+    operation->kind = ENDPOINT_WRITTEN;
+    operation->all = endpoint->writes;
+    endpoint->writes = operation;
+    endpoint->free_writes = operation;
+    return operation;
 }
 
 static int check(int rc, const char *what, struct belay_error *err)

@@ -19,8 +19,9 @@
 #include "common/util/error.h"
 #include "node-agent/fabric/fabric.h"
 
-#define ENDPOINT_FRAME_BYTES 8192u /* of a frame at most: every provider sends so much without asking back   \
-                                    */
+#define ENDPOINT_FRAME_BYTES                                                                                 \
+    8192u /* of a frame at most: every provider sends so much without asking back                            \
+           */
 
 enum endpoint_kind { ENDPOINT_NONE = 0, ENDPOINT_RECEIVED, ENDPOINT_SENT, ENDPOINT_WRITTEN };
 

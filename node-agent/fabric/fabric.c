@@ -31,6 +31,7 @@ static int start_async(struct fabric *fabric, uv_loop_t *loop, struct belay_erro
 static int start_threads(struct fabric *fabric, struct belay_error *err);
 static void end_threads(struct fabric *fabric);
 static void destroy_slabs(struct slabs *slabs);
+static void destroy_orphans(struct fabric *fabric);
 static void on_async_closed(uv_handle_t *handle);
 
 struct fabric *fabric_create(uv_loop_t *loop, const struct fabric_config *config,
@@ -88,6 +89,7 @@ void fabric_destroy(struct fabric *fabric)
         peer_destroy(fabric->peers);
     destroy_slabs(&fabric->sources);
     destroy_slabs(&fabric->targets);
+    destroy_orphans(fabric);
     endpoint_close(fabric->endpoint);
     if (fabric->async)
         uv_close((uv_handle_t *)fabric->async, on_async_closed);
@@ -256,19 +258,20 @@ static void set_defaults(struct fabric_config *config)
 static int make_slabs(struct fabric *fabric, struct slabs *slabs, bool is_target, struct belay_error *err)
 {
     size_t each = fabric->config.slab_bytes;
-    slabs->memory = aligned_alloc(PAGE_BYTES, each * fabric->config.slabs);
     slabs->slabs = calloc(fabric->config.slabs, sizeof *slabs->slabs);
-    if (!slabs->memory || !slabs->slabs)
-        return belay_error_errno(err, "cannot have memory for a fabric");
-    memset(slabs->memory, 0, each * fabric->config.slabs);
-    for (; slabs->count < fabric->config.slabs; slabs->count++) {
+    while (slabs->slabs && slabs->count < fabric->config.slabs) {
         struct slab *slab = &slabs->slabs[slabs->count];
-        slab->bytes = slabs->memory + slabs->count * each;
+        slab->bytes = aligned_alloc(PAGE_BYTES, each);
+        if (!slab->bytes)
+            break;
+        slabs->count++;
+        memset(slab->bytes, 0, each);
         slab->memory = endpoint_register(fabric->endpoint, slab->bytes, each, is_target, err);
         if (!slab->memory)
             return -1;
     }
-    return 0;
+    return slabs->count == fabric->config.slabs ? 0
+                                                : belay_error_errno(err, "cannot have memory for a fabric");
 }
 
 static int start_async(struct fabric *fabric, uv_loop_t *loop, struct belay_error *err)
@@ -317,12 +320,24 @@ static void end_threads(struct fabric *fabric)
     fabric->threads = 0;
 }
 
+/* The endpoint reads and writes no more of it: its thread has ended. */
 static void destroy_slabs(struct slabs *slabs)
 {
-    for (uint32_t i = 0; i < slabs->count; i++)
+    for (uint32_t i = 0; i < slabs->count; i++) {
         endpoint_unregister(slabs->slabs[i].memory);
+        free(slabs->slabs[i].bytes);
+    }
     free(slabs->slabs);
-    free(slabs->memory);
+}
+
+static void destroy_orphans(struct fabric *fabric)
+{
+    for (struct orphan *orphan = fabric->orphans, *next; orphan; orphan = next) {
+        next = orphan->next;
+        endpoint_unregister(orphan->memory);
+        free(orphan->bytes);
+        free(orphan);
+    }
 }
 
 static void on_async_closed(uv_handle_t *handle)

@@ -39,6 +39,7 @@ static int turn(struct fabric *fabric, struct endpoint_event *events, size_t cou
     excuse_own_stall(fabric, now_ms);
     for (size_t i = 0; i < count; i++)
         take_event(fabric, &events[i], now_ms);
+    push_replace_slabs(fabric);
     pull_grant(fabric);
     int wait_ms = peers_turn(fabric, now_ms);
     pthread_mutex_unlock(&fabric->lock);
@@ -70,7 +71,7 @@ static void take_event(struct fabric *fabric, struct endpoint_event *event, uint
         peers_sent(fabric, event->cookie, event->error, now_ms);
         break;
     case ENDPOINT_WRITTEN:
-        push_written(fabric, (uint32_t)event->cookie, event->error, now_ms);
+        push_written(fabric, event->cookie, event->error, now_ms);
         break;
     case ENDPOINT_NONE:
         break;

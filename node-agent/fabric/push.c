@@ -19,6 +19,9 @@ static void fill(struct fabric *fabric, struct fabric_push *push, struct slab *s
 static ssize_t fill_unlocked(struct fabric_push *push, struct slab *slab, size_t room);
 static void take_filled(struct fabric_push *push, struct slab *slab, ssize_t count, int code);
 static void free_slab(struct fabric *fabric, struct slab *slab);
+static struct slab *find_writing(struct fabric *fabric, uint64_t chunk);
+static int replace(struct fabric *fabric, struct slab *slab);
+static void free_orphan(struct fabric *fabric, uint64_t chunk);
 
 struct fabric_push *fabric_push(struct fabric_peer *peer, const void *tag, size_t tag_bytes, uint64_t bytes,
                                 fabric_fill_f *fill_it, void *context)
@@ -88,16 +91,31 @@ bool push_turn(struct fabric_push *push, uint64_t now_ms)
     return is_pending;
 }
 
-void push_written(struct fabric *fabric, uint32_t number, int error, uint64_t now_ms)
+void push_written(struct fabric *fabric, uint64_t chunk, int error, uint64_t now_ms)
 {
-    struct slab *slab = &fabric->sources.slabs[number];
+    struct slab *slab = find_writing(fabric, chunk);
+    if (!slab) {
+        free_orphan(fabric, chunk);
+        return;
+    }
     if (!slab->push) { /* it has ended meanwhile */
         free_slab(fabric, slab);
         return;
     }
+    slab->push->peer->writing--;
     slab->state = error ? SLAB_READY : SLAB_WRITTEN;
     if (error)
         peer_trouble(slab->push->peer, now_ms);
+}
+
+/* No more orphans than there are slabs; then slabs have to wait for the endpoint. */
+void push_replace_slabs(struct fabric *fabric)
+{
+    for (uint32_t i = 0; i < fabric->sources.count && fabric->orphan_count < fabric->sources.count; i++) {
+        struct slab *slab = &fabric->sources.slabs[i];
+        if (slab->state == SLAB_WRITING && !slab->push && replace(fabric, slab) < 0)
+            return;
+    }
 }
 
 void push_end(struct fabric_push *push, int error)
@@ -110,7 +128,9 @@ void push_end(struct fabric_push *push, int error)
     for (struct slab *slab = push->first, *next; slab; slab = next) {
         next = slab->next;
         slab->push = NULL;
-        if (slab->state != SLAB_WRITING) /* which the endpoint still reads from */
+        if (slab->state == SLAB_WRITING) /* the endpoint still reads from it */
+            push->peer->writing--;
+        else
             free_slab(fabric, slab);
     }
     push->first = push->last = NULL;
@@ -160,14 +180,17 @@ static bool write_slabs(struct fabric_push *push, uint64_t now_ms)
     for (struct slab *slab = push->first; slab; slab = slab->next) {
         if (slab->state != SLAB_READY)
             continue;
+        if (push->peer->writing == FABRIC_WRITING_MAX)
+            return false;
         if (endpoint_write(fabric->endpoint, push->peer->endpoint_peer, slab->memory, slab->bytes,
                            CHUNK_HEADER_BYTES + slab->count, slab->grant.address, slab->grant.key,
-                           (uint64_t)(slab - fabric->sources.slabs)) < 0) {
+                           slab->chunk) < 0) {
             if (errno != EAGAIN)
                 peer_trouble(push->peer, now_ms);
             return true;
         }
         slab->state = SLAB_WRITING;
+        push->peer->writing++;
     }
     return false;
 }
@@ -301,4 +324,49 @@ static void free_slab(struct fabric *fabric, struct slab *slab)
     slab->state = SLAB_FREE;
     slab->push = NULL;
     pthread_cond_signal(&fabric->has_fill);
+}
+
+static struct slab *find_writing(struct fabric *fabric, uint64_t chunk)
+{
+    for (uint32_t i = 0; i < fabric->sources.count; i++)
+        if (fabric->sources.slabs[i].state == SLAB_WRITING && fabric->sources.slabs[i].chunk == chunk)
+            return &fabric->sources.slabs[i];
+    return NULL;
+}
+
+static int replace(struct fabric *fabric, struct slab *slab)
+{
+    struct belay_error err;
+    struct orphan *orphan = calloc(1, sizeof *orphan);
+    uint8_t *bytes = aligned_alloc(4096, fabric->config.slab_bytes);
+    struct endpoint_memory *memory =
+        orphan && bytes ? endpoint_register(fabric->endpoint, bytes, fabric->config.slab_bytes, false, &err)
+                        : NULL;
+    if (!memory) {
+        free(orphan);
+        free(bytes);
+        return -1;
+    }
+    *orphan = (struct orphan){fabric->orphans, slab->bytes, slab->memory, slab->chunk};
+    fabric->orphans = orphan;
+    fabric->orphan_count++;
+    slab->bytes = bytes;
+    slab->memory = memory;
+    free_slab(fabric, slab);
+    return 0;
+}
+
+static void free_orphan(struct fabric *fabric, uint64_t chunk)
+{
+    for (struct orphan **link = &fabric->orphans; *link; link = &(*link)->next) {
+        struct orphan *orphan = *link;
+        if (orphan->chunk != chunk)
+            continue;
+        *link = orphan->next;
+        fabric->orphan_count--;
+        endpoint_unregister(orphan->memory);
+        free(orphan->bytes);
+        free(orphan);
+        return;
+    }
 }

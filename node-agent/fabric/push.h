@@ -15,7 +15,12 @@ int push_take_notice(struct fabric_peer *peer, enum frame_kind kind, const struc
 /* Write and announce what can be. In the progress thread. True: try again soon. */
 bool push_turn(struct fabric_push *push, uint64_t now_ms);
 /* The endpoint has written a source slab, or has not. In the progress thread. */
-void push_written(struct fabric *fabric, uint32_t slab, int error, uint64_t now_ms);
+void push_written(struct fabric *fabric, uint64_t chunk, int error, uint64_t now_ms);
+/*
+ * Give other memory to source slabs whose push has ended while the endpoint reads from them. In the progress
+ * thread.
+ */
+void push_replace_slabs(struct fabric *fabric);
 
 /* The end, of which the loop is told as soon as the filler is out of fill(). */
 void push_end(struct fabric_push *push, int error);

@@ -20,8 +20,9 @@
 #include "node-agent/fabric/hello.h"
 #include "node-agent/fabric/limit.h"
 
-#define FABRIC_POSTED_MAX 8u /* frames of one peer that the endpoint has: one that is dead keeps these only  \
-                              */
+/* What the endpoint has of one peer: one that is dead keeps these only. */
+#define FABRIC_POSTED_MAX 8u  /* frames */
+#define FABRIC_WRITING_MAX 8u /* source slabs */
 
 enum event_kind {
     EVENT_NONE = 0,
@@ -78,6 +79,7 @@ struct fabric_peer {
     uint64_t began_ms, heard_ms, greeted_ms, beat_ms;
     uint64_t retry_ms; /* nothing is sent before: something failed */
     unsigned posted;   /* frames that the endpoint has */
+    unsigned writing;  /* source slabs that it has */
     bool is_beat_posted;
     bool must_rewind;
     bool has_told_broken; /* since a frame was heard */
@@ -114,7 +116,7 @@ struct slab {
     struct fabric_pull *pull;
     struct slab *next; /* in the order of the transfer */
     struct grant grant;
-    uint64_t chunk, offset;
+    uint64_t chunk, offset; /* of a source also the cookie of its write */
     uint32_t count;
     uint8_t mac[SEAL_MAC_BYTES];
 };
@@ -123,7 +125,17 @@ struct slab {
 struct slabs {
     struct slab *slabs;
     uint32_t count;
-    uint8_t *memory;
+};
+
+/*
+ * Memory that the endpoint still reads from although its push has ended: a connection to a node that is
+ * silent keeps what it was given for many minutes. The source slab has other memory meanwhile.
+ */
+struct orphan {
+    struct orphan *next;
+    uint8_t *bytes;
+    struct endpoint_memory *memory;
+    uint64_t chunk;
 };
 
 #define GRANTS_MAX 64u
@@ -191,6 +203,8 @@ struct fabric {
     uint64_t last_turn_ms;
     uint64_t beat_every_ms;
     struct slabs sources, targets;
+    struct orphan *orphans;
+    uint32_t orphan_count;
     struct event *first_event, *last_event;
     uv_async_t *async;            /* freed by its own close */
     struct fabric_peer *speaking; /* whose callback runs; NULL once it is forgotten */

@@ -193,7 +193,7 @@ ssize_t supply_fill(void *context, uint8_t *to, size_t room)
         usleep(supply->fill_ms * 1000);
     for (uint64_t i = 0; i < count; i++)
         to[i] = ends_byte(supply->given + i);
-    supply->given += count;
+    __atomic_store_n(&supply->given, supply->given + count, __ATOMIC_RELAXED);
     return (ssize_t)count;
 }
 

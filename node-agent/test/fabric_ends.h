@@ -13,7 +13,8 @@
 #include "node-agent/fabric/fabric.h"
 
 #define ENDS_JOB "a job of tests.."
-#define ENDS_STALL_MS 1000u     /* where somebody is to be lost */
+#define ENDS_STALL_MS                                                                                        \
+    1000u /* where somebody is not to join; three times that where somebody is, and is lost */
 #define ENDS_PATIENCE_MS 60000u /* where nobody is */
 #define ENDS_PUSH_BYTES (4u << 20)
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "node-agent/fabric/state.h"
 #include "node-agent/test/fabric_ends.h"
 
 static uv_loop_t loop;
@@ -232,6 +233,23 @@ static void ends_in_the_middle(void **state)
     end_close(&ends[0], &loop);
 }
 
+static bool are_slabs_free(void *context)
+{
+    struct fabric *fabric = context;
+    bool are_free = true;
+    pthread_mutex_lock(&fabric->lock);
+    for (uint32_t i = 0; i < fabric->sources.count; i++)
+        are_free &= fabric->sources.slabs[i].state == SLAB_FREE;
+    pthread_mutex_unlock(&fabric->lock);
+    return are_free;
+}
+
+/* All source slabs can be used again, whatever the provider does with what it was given for a silent peer. */
+static void wait_for_slabs(struct end *end)
+{
+    ends_wait(&loop, are_slabs_free, end->fabric);
+}
+
 /* The receiver is killed while data flow, or stands still: told within the stall time; then others are
  * served. */
 static void receiver_goes(void **state)
@@ -257,7 +275,7 @@ static void receiver_goes(void **state)
         assert_int_equal(read(pipes[0], &address, sizeof address), sizeof address);
         close(pipes[0]);
         close(pipes[1]);
-        struct fabric_config config = ends_config(0, ENDS_STALL_MS);
+        struct fabric_config config = ends_config(0, 3 * ENDS_STALL_MS);
         struct fabric_identity identity = ends_config(1, 0).self;
         struct supply supply = {.bytes = 1ull << 40}, other = {.bytes = 1000000};
         end_open(&end, &loop, &config);
@@ -270,6 +288,7 @@ static void receiver_goes(void **state)
         ends_wait_number(&loop, &end.lost, 1);
         assert_int_equal(end.pushed, 1);
         assert_int_equal(end.push_error, ECONNRESET);
+        wait_for_slabs(&end);
         config = ends_config(2, ENDS_PATIENCE_MS);
         end_open(&third, &loop, &config);
         end_connect(&end, &third);

@@ -1,0 +1,269 @@
+/* remote_test.c - links over the fabric: order, what waits, who hears of an end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "node-agent/link/remote.h"
+
+#define STALL_MS 30000u     /* nothing here waits for it */
+#define PATIENCE_MS 120000u /* until a test fails */
+#define MESSAGES 5000u
+
+/* An agent with one link. */
+struct agent {
+    struct remotes *remotes;
+    struct fabric_identity identity;
+    struct fabric_address address;
+    struct link *link;
+    unsigned came;
+    uint64_t received; /* messages, each with its number */
+    bool is_in_order, is_sending, is_lost, destroys_at_once;
+    bool stays_closed; /* does not open what comes */
+    char reason[96];
+};
+
+static uv_loop_t loop;
+static struct agent agents[2];
+
+static void on_received(void *context, const uint8_t *bytes, size_t count)
+{
+    struct agent *agent = context;
+    uint64_t number;
+    assert_false(agents[0].is_sending || agents[1].is_sending || agent->is_lost);
+    assert_true(count >= sizeof number);
+    memcpy(&number, bytes, sizeof number);
+    agent->is_in_order &= number == agent->received++;
+    if (agent->destroys_at_once) {
+        link_destroy(agent->link);
+        agent->link = NULL;
+    }
+}
+
+static void on_lost(void *context, const char *reason)
+{
+    struct agent *agent = context;
+    assert_false(agents[0].is_sending || agents[1].is_sending || agent->is_lost);
+    agent->is_lost = true;
+    snprintf(agent->reason, sizeof agent->reason, "%s", reason);
+}
+
+static const struct link_ops ops = {.received = on_received, .lost = on_lost};
+
+static void on_came(void *context, const struct fabric_identity *identity, struct link *link)
+{
+    struct agent *agent = context;
+    assert_int_equal(identity->node, 1 - agent->identity.node);
+    agent->came++;
+    agent->link = link;
+    if (!agent->stays_closed)
+        link_open(link, &ops, agent);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct belay_error err;
+        struct fabric_config config = {.interface = "127.0.0.1",
+                                       .mode = FABRIC_MODE_AUTHENTICATE,
+                                       .key = {1},
+                                       .self = {FABRIC_ROLE_MEMBER, i, 7 + i},
+                                       .stall_ms = STALL_MS,
+                                       .is_open = true,
+                                       .slabs = 1,
+                                       .slab_bytes = 4096};
+        agents[i] = (struct agent){.identity = config.self, .is_in_order = true};
+        agents[i].remotes = remotes_create(&loop, &config, on_came, &agents[i], &err);
+        assert_non_null(agents[i].remotes);
+        remotes_address(agents[i].remotes, &agents[i].address);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        link_destroy(agents[i].link);
+        remotes_destroy(agents[i].remotes);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop); /* fails if something is left in it */
+}
+
+/* Agent 0 makes the link. */
+static void connect_first(void)
+{
+    agents[0].link = remotes_connect(agents[0].remotes, &agents[1].identity, &agents[1].address);
+    assert_non_null(agents[0].link);
+    link_open(agents[0].link, &ops, &agents[0]);
+}
+
+static void send_number(struct agent *agent, uint64_t number, size_t bytes)
+{
+    uint8_t *message = calloc(1, bytes);
+    memcpy(message, &number, sizeof number);
+    agent->is_sending = true;
+    link_send(agent->link, message, bytes);
+    agent->is_sending = false;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* Run the loop until it is so; a test that waits too long has failed. */
+#define WAIT_FOR(condition)                                                                                  \
+    do {                                                                                                     \
+        uv_timer_t timer;                                                                                    \
+        uint64_t until = now_ms() + PATIENCE_MS;                                                             \
+        uv_timer_init(&loop, &timer);                                                                        \
+        uv_timer_start(&timer, on_tick, 50, 50);                                                             \
+        while (!(condition) && now_ms() < until)                                                             \
+            uv_run(&loop, UV_RUN_ONCE);                                                                      \
+        uv_close((uv_handle_t *)&timer, NULL);                                                               \
+        uv_run(&loop, UV_RUN_NOWAIT);                                                                        \
+        assert_true(condition);                                                                              \
+    } while (0)
+
+/* Sent before the other agent is reached; more than the fabric holds; in both directions. */
+static void messages_keep_their_order(void **state)
+{
+    (void)state;
+    connect_first();
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_number(&agents[0], i, 8 + i % 9000);
+    WAIT_FOR(agents[1].came == 1);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        send_number(&agents[1], i, 8);
+    WAIT_FOR(agents[0].received == MESSAGES && agents[1].received == MESSAGES);
+    assert_true(agents[0].is_in_order && agents[1].is_in_order);
+}
+
+static void messages_wait_for_a_listener(void **state)
+{
+    (void)state;
+    agents[1].stays_closed = true;
+    connect_first();
+    for (unsigned i = 0; i < 100; i++)
+        send_number(&agents[0], i, 100);
+    WAIT_FOR(agents[1].came == 1);
+    for (unsigned i = 0; i < 20; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(agents[1].received, 0);
+    link_open(agents[1].link, &ops, &agents[1]);
+    assert_int_equal(agents[1].received, 0);
+    send_number(&agents[0], 100, 100);
+    WAIT_FOR(agents[1].received == 101);
+    assert_true(agents[1].is_in_order);
+}
+
+/* It is told what was sent before, and then of the end, at once. */
+static void end_is_heard(void **state)
+{
+    (void)state;
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    uint64_t begun_ms = now_ms();
+    for (unsigned i = 0; i < 100; i++)
+        send_number(&agents[0], i, 50000);
+    link_destroy(agents[0].link);
+    agents[0].link = NULL;
+    WAIT_FOR(agents[1].is_lost);
+    assert_int_equal(agents[1].received, 100);
+    assert_string_equal(agents[1].reason, "the other end has gone");
+    assert_true(now_ms() - begun_ms < STALL_MS);
+    send_number(&agents[1], 0, 8); /* nothing comes of that */
+    link_destroy(agents[1].link);
+    agents[1].link = NULL;
+    connect_first(); /* the next link between both */
+    WAIT_FOR(agents[1].came == 2);
+    agents[1].is_lost = false;
+    agents[1].received = 0;
+    send_number(&agents[0], 0, 8);
+    WAIT_FOR(agents[1].received == 1);
+}
+
+/* A message that could not be put together, and one that is too large: both ends hear that one is missing. */
+static void missing_message_loses_the_link(void **state)
+{
+    (void)state;
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    send_number(&agents[0], 0, 8);
+    agents[0].is_sending = true;
+    link_send(agents[0].link, NULL, 0);
+    agents[0].is_sending = false;
+    WAIT_FOR(agents[0].is_lost && agents[1].is_lost);
+    assert_int_equal(agents[1].received, 1);
+    link_destroy(agents[0].link);
+    link_destroy(agents[1].link);
+    agents[0].is_lost = agents[1].is_lost = false;
+    agents[1].link = NULL;
+    agents[1].received = 0;
+    connect_first();
+    WAIT_FOR(agents[1].came == 2);
+    send_number(&agents[0], 0, FABRIC_MESSAGE_BYTES + 1);
+    WAIT_FOR(agents[0].is_lost && agents[1].is_lost);
+    assert_int_equal(agents[1].received, 0);
+}
+
+static void epoch_ends_links(void **state)
+{
+    (void)state;
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    for (unsigned i = 0; i < 2; i++)
+        remotes_enter_epoch(agents[i].remotes, 5);
+    WAIT_FOR(agents[0].is_lost && agents[1].is_lost);
+    link_destroy(agents[0].link);
+    link_destroy(agents[1].link);
+    agents[0].is_lost = agents[1].is_lost = false;
+    agents[1].link = NULL;
+    connect_first();
+    send_number(&agents[0], 0, 8);
+    WAIT_FOR(agents[1].received == 1);
+}
+
+static void link_may_be_destroyed_by_its_listener(void **state)
+{
+    (void)state;
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    agents[1].destroys_at_once = true;
+    for (unsigned i = 0; i < 10; i++)
+        send_number(&agents[0], i, 8);
+    WAIT_FOR(agents[0].is_lost);
+    assert_int_equal(agents[1].received, 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(messages_keep_their_order),
+        TEST(messages_wait_for_a_listener),
+        TEST(end_is_heard),
+        TEST(missing_message_loses_the_link),
+        TEST(epoch_ends_links),
+        TEST(link_may_be_destroyed_by_its_listener),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
