@@ -4,10 +4,10 @@
 #include <math.h>
 
 #define FIRST_INTERVAL_MS 10000.0
-#define FIRST_PART 0.05       /* ... but no longer than this part of the MTBF */
-#define WEIGHT 0.25           /* of the newest line in the averages */
-#define MIN_COST_MS 0.01      /* clocks tell no less */
-#define LENGTHS_BETWEEN 2.0   /* a line in progress at most half of the time */
+#define FIRST_PART 0.05     /* ... but no longer than this part of the MTBF */
+#define WEIGHT 0.25         /* of the newest line in the averages */
+#define MIN_COST_MS 0.01    /* clocks tell no less */
+#define LENGTHS_BETWEEN 2.0 /* a line in progress at most half of the time */
 
 double advice_optimum_ms(double cost_ms, double mtbf_ms)
 {

@@ -12,16 +12,16 @@
 enum side { SIDE_NORTH, SIDE_SOUTH, SIDE_WEST, SIDE_EAST, SIDES };
 
 struct block {
-    int nx, ny;             /* cells of the whole grid */
-    int ranks, rank;        /* of MPI_COMM_WORLD */
-    int columns, rows;      /* of the process grid */
-    int x0, y0;             /* first cell of this block */
-    int width, height;      /* cells of this block, without the halo */
-    int stride;             /* doubles from one row of a local field to the next: width + 2 */
-    int neighbour[SIDES];   /* ranks; MPI_PROC_NULL at the boundary of the grid */
-    MPI_Datatype column;    /* one column of a local field, without the halo */
-    MPI_Datatype row;       /* one row of it */
-    MPI_Datatype interior;  /* a local field without its halo */
+    int nx, ny;            /* cells of the whole grid */
+    int ranks, rank;       /* of MPI_COMM_WORLD */
+    int columns, rows;     /* of the process grid */
+    int x0, y0;            /* first cell of this block */
+    int width, height;     /* cells of this block, without the halo */
+    int stride;            /* doubles from one row of a local field to the next: width + 2 */
+    int neighbour[SIDES];  /* ranks; MPI_PROC_NULL at the boundary of the grid */
+    MPI_Datatype column;   /* one column of a local field, without the halo */
+    MPI_Datatype row;      /* one row of it */
+    MPI_Datatype interior; /* a local field without its halo */
 };
 
 /* Returns 0, or -1 if the grid has fewer rows or columns of cells than the process grid. */

@@ -21,9 +21,9 @@ static const char help_text[] = "usage: heat-input [options] FILE\n"
                                 "  -h, --help        this text\n";
 
 static const struct option long_options[] = {
-    {"nx", required_argument, NULL, 'x'},      {"ny", required_argument, NULL, 'y'},
-    {"seed", required_argument, NULL, 's'},    {"sources", required_argument, NULL, 'k'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    {"nx", required_argument, NULL, 'x'},   {"ny", required_argument, NULL, 'y'},
+    {"seed", required_argument, NULL, 's'}, {"sources", required_argument, NULL, 'k'},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
 };
 
 struct request {

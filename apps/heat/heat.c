@@ -158,8 +158,8 @@ static void print_result(struct run *run)
     printf("heat: %d x %d cells, %ld steps, %d ranks\n", block->nx, block->ny, run->options.steps,
            block->ranks);
     printf("residual %.17g\n", run->residual);
-    printf("checksum %016llx sum %.17g\n",
-           (unsigned long long)hash_bytes(run->whole, cells * sizeof(double)), sum);
+    printf("checksum %016llx sum %.17g\n", (unsigned long long)hash_bytes(run->whole, cells * sizeof(double)),
+           sum);
 }
 
 static void finish(struct run *run)

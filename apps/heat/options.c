@@ -18,10 +18,14 @@ static const char help_text[] =
     "  -h, --help               this text\n";
 
 static const struct option long_options[] = {
-    {"input", required_argument, NULL, 'i'},          {"steps", required_argument, NULL, 'n'},
-    {"snapshot-every", required_argument, NULL, 's'}, {"output", required_argument, NULL, 'o'},
-    {"report-every", required_argument, NULL, 'r'},   {"trace", required_argument, NULL, 't'},
-    {"help", no_argument, NULL, 'h'},                 {NULL, 0, NULL, 0},
+    {"input", required_argument, NULL, 'i'},
+    {"steps", required_argument, NULL, 'n'},
+    {"snapshot-every", required_argument, NULL, 's'},
+    {"output", required_argument, NULL, 'o'},
+    {"report-every", required_argument, NULL, 'r'},
+    {"trace", required_argument, NULL, 't'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static enum options_result wrong(int is_speaker, const char *what, const char *value)

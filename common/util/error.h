@@ -24,8 +24,7 @@ int belay_error_set(struct belay_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Like belay_error_set() with code = errno and ": strerror(errno)" appended. Returns -1. */
-int belay_error_errno(struct belay_error *err, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+int belay_error_errno(struct belay_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Put "prefix: " before the text of a filled error. err may be NULL. Keeps errno. Returns -1. */
 int belay_error_prefix(struct belay_error *err, const char *format, ...)

@@ -159,13 +159,13 @@ static void become_rank(const char *program, int argc, char **argv)
     snprintf(launcher, sizeof launcher, "%s/belay-launch", directory);
     int used = 0;
     arguments[used++] = launcher;
-    arguments[used++] = (char *)(uintptr_t)"--native";
+    arguments[used++] = (char *)(uintptr_t) "--native";
     arguments[used++] = native;
-    arguments[used++] = (char *)(uintptr_t)"--executed";
+    arguments[used++] = (char *)(uintptr_t) "--executed";
     arguments[used++] = (char *)getauxval(AT_EXECFN);
-    arguments[used++] = (char *)(uintptr_t)"--argv0";
+    arguments[used++] = (char *)(uintptr_t) "--argv0";
     arguments[used++] = argv[0];
-    arguments[used++] = (char *)(uintptr_t)"--";
+    arguments[used++] = (char *)(uintptr_t) "--";
     arguments[used++] = (char *)(uintptr_t)program;
     for (int i = 1; i < argc; i++)
         arguments[used++] = argv[i];

@@ -12,8 +12,8 @@
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
-static const char *const launchers[] = {"mpiexec", "mpirun", "orted", "orterun", "prrte", "prte", "prted",
-                                        "prun", "slurmstepd"};
+static const char *const launchers[] = {"mpiexec", "mpirun", "orted", "orterun",   "prrte",
+                                        "prte",    "prted",  "prun",  "slurmstepd"};
 
 static bool is_started_as_rank(void)
 {

@@ -100,7 +100,7 @@ static int call_delete(MPI_Fint handle, int keyval, void *value, struct callback
     MPI_Fint code = MPI_SUCCESS;
     MPI_Aint old = integer_of(value);
     int short_old = (int)old;
-    c->delete(&handle, &keyval, c->is_short ? (void *)&short_old : &old, &c->extra_state, &code);
+    c->delete (&handle, &keyval, c->is_short ? (void *)&short_old : &old, &c->extra_state, &code);
     if (code == MPI_SUCCESS)
         free_cell(value);
     return code;

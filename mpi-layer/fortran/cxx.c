@@ -25,8 +25,8 @@ int cxx_comm_type(MPI_Comm comm)
         return CXX_UNKNOWN;
     PMPI_Comm_test_inter(comm, &is_inter);
     PMPI_Topo_test(comm, &topology);
-    return is_inter               ? CXX_INTERCOMM
-           : topology == MPI_CART ? CXX_CARTCOMM
+    return is_inter                ? CXX_INTERCOMM
+           : topology == MPI_CART  ? CXX_CARTCOMM
            : topology == MPI_GRAPH ? CXX_GRAPHCOMM
                                    : CXX_INTRACOMM;
 }

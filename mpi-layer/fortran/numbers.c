@@ -10,7 +10,7 @@
 #define FIRST_SIZE 128
 
 struct numbers {
-    void **handles; /* by integer; NULL: free */
+    void **handles;  /* by integer; NULL: free */
     uint64_t *taken; /* a bit for each integer: the lowest free one is found without a long search */
     int size;
     int first; /* above all predefined ones */

@@ -12,7 +12,7 @@
 #define CHUNK_BYTES (1ul << 20)
 #define BALLAST_BYTES (8ul << 20)
 
-struct header { /* before every block */
+struct header {     /* before every block */
     uint64_t shift; /* class, or 0: a mapping of its own ... */
     uint64_t bytes; /* ... of this length */
 };

@@ -95,7 +95,7 @@ static int remove_at(struct handle *object, struct attribute **link)
     struct keyval *keyval = a->keyval;
     int code = MPI_SUCCESS;
     if (keyval->delete)
-        code = keyval->delete(object, keyval->number, a->value, keyval->extra_state);
+        code = keyval->delete (object, keyval->number, a->value, keyval->extra_state);
     if (code != MPI_SUCCESS)
         return code;
     link = find(object, keyval);

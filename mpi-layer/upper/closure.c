@@ -43,8 +43,8 @@ static void write_code(union code *code)
 /* A page of code, which is not writable once it is executable, and its page of cells. */
 static void add_page(void)
 {
-    long at = raw_syscall(SYS_mmap, 0, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                          -1, 0);
+    long at =
+        raw_syscall(SYS_mmap, 0, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at < 0 && at > -4096)
         return;
     unsigned char *page = (unsigned char *)at;

@@ -19,7 +19,7 @@ static struct comm *first, *last; /* all communicators */
 static struct table by_id;
 static void *private_world, *private_self, *private_end; /* real handles, made by every launch */
 static MPI_Comm acks;
-static uint32_t free_slots[1 << 16];       /* slots given back, reused first */
+static uint32_t free_slots[1 << 16]; /* slots given back, reused first */
 static uint32_t free_slot_count;
 
 struct comm *comm_world(void)

@@ -14,11 +14,11 @@
 
 #include "mpi-layer/upper/handle.h"
 
-struct peer { /* per rank of the communicator (of the remote group, if there are two) */
-    uint64_t sent;     /* messages initiated to it */
-    uint64_t told;     /* of those, how many it was told of at the last line */
-    uint64_t received; /* messages taken from the library */
-    uint64_t expected; /* what it said to have sent, at the last line */
+struct peer {              /* per rank of the communicator (of the remote group, if there are two) */
+    uint64_t sent;         /* messages initiated to it */
+    uint64_t told;         /* of those, how many it was told of at the last line */
+    uint64_t received;     /* messages taken from the library */
+    uint64_t expected;     /* what it said to have sent, at the last line */
     uint32_t pending_sync; /* synchronous sends to it that are counted (sync.h) */
 };
 
@@ -35,23 +35,23 @@ struct ending {
 struct comm {
     struct handle *handle; /* back to the application's object */
     uint64_t id;
-    uint64_t seq;  /* collectives entered or initiated */
-    uint32_t slot; /* in the control page */
-    int rank;           /* of this process, in its own group */
-    int size;           /* ranks that messages go to: the members, or the remote group's */
-    int *world;         /* their world ranks */
-    struct peer *peers; /* size entries */
-    int local_size;     /* intercommunicator: the own group's size, else 0 */
-    int *local;         /* ... and world ranks, else NULL */
+    uint64_t seq;              /* collectives entered or initiated */
+    uint32_t slot;             /* in the control page */
+    int rank;                  /* of this process, in its own group */
+    int size;                  /* ranks that messages go to: the members, or the remote group's */
+    int *world;                /* their world ranks */
+    struct peer *peers;        /* size entries */
+    int local_size;            /* intercommunicator: the own group's size, else 0 */
+    int *local;                /* ... and world ranks, else NULL */
     uint64_t drained;          /* messages that drains have taken, for receives to come (drained.h) */
-    uint32_t pending;      /* requests of the application that are not complete */
-    struct ending *ending; /* NULL while it is in use */
+    uint32_t pending;          /* requests of the application that are not complete */
+    struct ending *ending;     /* NULL while it is in use */
     struct topology *topology; /* noted at its first line; NULL: none */
     bool is_incomplete; /* made by an MPI_Comm_idup that has not completed: it carries no messages yet */
     bool is_noted, is_errhandler_noted, are_hints_noted; /* see comm_note_all() */
-    bool has_hints;     /* the application has given info */
-    struct info *hints; /* noted at a line, NULL: none */
-    void *errhandler;   /* noted at a line: our handle */
+    bool has_hints;                                      /* the application has given info */
+    struct info *hints;                                  /* noted at a line, NULL: none */
+    void *errhandler;                                    /* noted at a line: our handle */
     struct comm *next, *previous;                        /* all, in order of creation */
     struct comm *next_ending;                            /* of those that are ending */
     struct table_entry entry;                            /* of comm_by_id() */

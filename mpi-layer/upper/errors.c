@@ -15,7 +15,7 @@
 /* An error class or code that was added: the library numbers them in their order. */
 struct added {
     int number;
-    int class; /* of a code; a class is its own */
+    int class;  /* of a code; a class is its own */
     char *text; /* NULL: none */
     struct added *next;
 };

@@ -27,17 +27,17 @@ struct file_split {
 
 struct file {
     struct handle *handle;
-    struct comm *comm; /* of its own */
-    char *path;        /* absolute, unless it has a prefix of the library's ("ufs:name") */
-    int amode;         /* as given */
-    struct handle *hints;         /* info object as the library has it */
-    struct handle *errhandler;    /* retained */
-    MPI_Offset displacement;      /* the view; its types are retained */
+    struct comm *comm;         /* of its own */
+    char *path;                /* absolute, unless it has a prefix of the library's ("ufs:name") */
+    int amode;                 /* as given */
+    struct handle *hints;      /* info object as the library has it */
+    struct handle *errhandler; /* retained */
+    MPI_Offset displacement;   /* the view; its types are retained */
     MPI_Datatype etype, filetype;
     char representation[MPI_MAX_DATAREP_STRING];
     struct file_split split;
-    void *watch; /* of the lower half, which notes what the library overwrites */
-    bool uses_shared_pointer;     /* by this rank */
+    void *watch;                          /* of the lower half, which notes what the library overwrites */
+    bool uses_shared_pointer;             /* by this rank */
     MPI_Offset position, shared_position; /* noted at a line, in etypes */
     int atomicity;                        /* noted at a line */
     struct file_id id;                    /* which file it is, noted at a line; inode 0: not known */

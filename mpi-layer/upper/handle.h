@@ -21,14 +21,14 @@ struct handle {
     void *real;
     uint32_t kind; /* enum handle_kind */
     uint32_t is_predefined;
-    void *record; /* what its kind keeps: struct comm, struct datatype, struct op, ... or NULL */
+    void *record;        /* what its kind keeps: struct comm, struct datatype, struct op, ... or NULL */
     uint32_t references; /* the application's, and one for each object or pending request that uses it */
     uint32_t held;       /* the application's: 1, more if it got it once more, 0: given up */
     struct attribute *attributes;
     char *name; /* given by the application, else NULL */
     struct handle *next, *previous;
     struct table_entry entry; /* of handle_find() */
-    int number; /* its integer in Fortran (fortran/numbers.h) */
+    int number;               /* its integer in Fortran (fortran/numbers.h) */
     /* Of a datatype: what the library has said of it, which never changes (type_facts.c). */
     uint32_t known; /* enum type_fact */
     uint64_t size;

@@ -21,7 +21,7 @@
         .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS                       \
     }
 
-static struct request *first, *last; /* active ones, oldest first */
+static struct request *first, *last;               /* active ones, oldest first */
 static struct request *first_orphan, *last_orphan; /* looked at in this order */
 
 const MPI_Status request_empty_status = EMPTY_STATUS;

@@ -55,7 +55,7 @@ struct request {
     uint64_t sync_number; /* ... which of them it is ... */
     uint64_t sync_serial; /* ... and which of all synchronous sends of this rank */
     struct request *next_orphan, *previous_orphan; /* one that the application has freed */
-    struct handle *op;   /* of a reduction, retained */
+    struct handle *op;                             /* of a reduction, retained */
     void *to_free;       /* malloc'ed arrays that the library reads until completion */
     struct handle *made; /* MPI_Comm_idup: gets its real twin on completion */
     void *made_real;

@@ -6,7 +6,7 @@
 #include "mpi-layer/upper/init.h"
 
 struct enumeration {
-    void *real; /* NULL: a restart has not found it again */
+    void *real;            /* NULL: a restart has not found it again */
     enum tool_space space; /* the variable that it came with */
     int index;
     struct enumeration *next;

@@ -9,7 +9,7 @@ static int check_image(const struct job *job, const struct image_view *view, uin
                        const Belay__Wire__RankHello *hello, struct belay_error *err);
 
 int match_check(const struct job *job, uint64_t line, const Belay__Wire__RankHello *hello,
-                  struct belay_error *err)
+                struct belay_error *err)
 {
     struct image_view view;
     if (line == 0)

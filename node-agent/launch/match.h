@@ -16,6 +16,6 @@
  * fit), EIO (an image is damaged).
  */
 int match_check(const struct job *job, uint64_t line, const Belay__Wire__RankHello *hello,
-                  struct belay_error *err);
+                struct belay_error *err);
 
 #endif

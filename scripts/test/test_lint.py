@@ -79,6 +79,52 @@ def test_a_bad_file_is_found(tmp_path, name, text, finding):
     assert done.returncode == 1
 
 
+CIRCLE_OF_HEADERS = {"coord/a.h": '#include "coord/b.h"\n', "coord/b.h": '#include "coord/a.h"\n'}
+CIRCLE_OF_FILES = {"coord/a.h": "int a;\n", "coord/a.c": '#include "coord/a.h"\n#include "coord/b.h"\n',
+                   "coord/b.h": "int b;\n", "coord/b.c": '#include "coord/a.h"\n#include "coord/b.h"\n'}
+
+
+@pytest.mark.parametrize("files, finding", [
+    (CIRCLE_OF_HEADERS, "coord/a.h: headers include one another: coord/a.h, coord/b.h"),
+    (CIRCLE_OF_FILES, "coord: files include one another in circles of [2] files, known are [3]: coord/a, coord/b"),
+])
+def test_a_circle_is_found(tmp_path, files, finding):
+    make_tree(tmp_path, GOOD | files)
+    done = subprocess.run([LINT, "--no-compile", tmp_path], capture_output=True, text=True, check=False, timeout=60)
+    assert finding in done.stdout
+    assert done.stdout.endswith("lint: 1 findings\n") and done.returncode == 1
+
+
+def test_a_chain_of_files_is_none(tmp_path):
+    make_tree(tmp_path, GOOD | CIRCLE_OF_FILES | {"coord/b.c": '#include "coord/b.h"\n'})
+    assert lint(tmp_path).stdout == "lint: 0 findings\n"
+
+
+def test_folders_of_a_component_have_layers(tmp_path):
+    readmes = {f"mpi-layer{folder}/README.md": "# It\n\nA part.\n" for folder in ("", "/lower", "/upper")}
+    make_tree(tmp_path, GOOD | readmes | {"mpi-layer/upper/b.h": "int b;\n",
+                                          "mpi-layer/lower/a.c": '#include "mpi-layer/upper/b.h"\n'})
+    done = lint(tmp_path)
+    assert "mpi-layer/lower/a.c:1: mpi-layer/lower may not include mpi-layer/upper" in done.stdout
+    assert done.returncode == 1
+
+
+def formatter_is_here():
+    done = shutil.which("clang-format") and subprocess.run(["clang-format", "--version"], capture_output=True, text=True,
+                                                           check=False)
+    return bool(done) and " 14." in done.stdout
+
+
+@pytest.mark.skipif(not formatter_is_here(), reason="clang-format 14 is not installed")
+def test_a_file_of_another_format_is_found(tmp_path):
+    make_tree(tmp_path, GOOD | {".clang-format": "BasedOnStyle: LLVM\nSortIncludes: false\n", "coord/a.c": "int a;\n\nint  b;\n"})
+    done = lint(tmp_path)
+    assert "coord/a.c:3: not as clang-format writes it" in done.stdout
+    assert done.stdout.endswith("lint: 1 findings\n") and done.returncode == 1
+    (tmp_path / "coord/a.c").write_text("int a;\n\nint b;\n")
+    assert lint(tmp_path).returncode == 0
+
+
 def test_a_long_file_is_a_warning_only(tmp_path):
     make_tree(tmp_path, GOOD | {"coord/long.c": "int f(void);\n" * 701})
     done = lint(tmp_path)

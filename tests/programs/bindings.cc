@@ -9,7 +9,8 @@ extern "C" {
 #include "tests/programs/program.h"
 }
 
-namespace {
+namespace
+{
 
 constexpr int COUNT = 500;
 
@@ -104,7 +105,9 @@ struct Ring {
         return total;
     }
 
-    void check(const program &) {}
+    void check(const program &)
+    {
+    }
 };
 
 #endif

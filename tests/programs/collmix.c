@@ -184,9 +184,9 @@ static void do_reduce_scatter_block(struct mix *mix)
 }
 
 static void (*const collectives[])(struct mix *mix) = {
-    do_barrier,   do_bcast,      do_reduce,    do_allreduce, do_allreduce_in_place, do_gather,
-    do_gatherv,   do_scatter,    do_scatterv,  do_allgather, do_allgatherv,         do_alltoall,
-    do_alltoallv, do_scan,       do_exscan,    do_reduce_scatter, do_reduce_scatter_block,
+    do_barrier,   do_bcast,   do_reduce,   do_allreduce,      do_allreduce_in_place,   do_gather,
+    do_gatherv,   do_scatter, do_scatterv, do_allgather,      do_allgatherv,           do_alltoall,
+    do_alltoallv, do_scan,    do_exscan,   do_reduce_scatter, do_reduce_scatter_block,
 };
 
 /* ---- communicators ---- */

@@ -183,8 +183,8 @@ static const struct command {
     {"unlink", do_unlink, 1}, {"rename", do_rename, 2}, {"exchange", do_exchange, 2},
     {"mkdir", do_mkdir, 1},   {"rmdir", do_rmdir, 1},   {"symlink", do_symlink, 2},
     {"link", do_link, 2},     {"chdir", do_chdir, 1},   {"umask", do_umask, 1},
-    {"chmod", do_chmod, 2},   {"limit", do_limit, 1},
-    {"map", do_map, 1},           {"poke", do_poke, 1},         {"mpiput", do_mpiput, 1},
+    {"chmod", do_chmod, 2},   {"limit", do_limit, 1},   {"map", do_map, 1},
+    {"poke", do_poke, 1},     {"mpiput", do_mpiput, 1},
 };
 
 /* ---- scripts ---- */

@@ -50,7 +50,7 @@ static void stop(const char *what)
 
 static void execute_alone(char **argv)
 {
-    char *environment[] = {(char *)(uintptr_t)"PATH=/usr/bin:/bin", (char *)(uintptr_t)TIMES "=1", NULL};
+    char *environment[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin", (char *)(uintptr_t)TIMES "=1", NULL};
     execve("/proc/self/exe", argv, environment);
     stop("execute alone");
 }
@@ -59,7 +59,7 @@ static void execute_alone(char **argv)
 static void fail_to_execute(const char *path, int expected)
 {
     static char long_argument[ARGUMENT_BYTES];
-    char *argv[] = {(char *)(uintptr_t)"program", NULL, NULL};
+    char *argv[] = {(char *)(uintptr_t) "program", NULL, NULL};
     memset(long_argument, 'x', sizeof long_argument - 1);
     if (expected == E2BIG)
         argv[1] = long_argument;
@@ -123,8 +123,8 @@ static void change_files(int times)
 static void execute_again(int times, char **argv)
 {
     char text[16];
-    char *shell[64] = {(char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c",
-                       (char *)(uintptr_t)"exec \"$0\" \"$@\""};
+    char *shell[64] = {(char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
+                       (char *)(uintptr_t) "exec \"$0\" \"$@\""};
     struct rlimit limit;
     pthread_t thread;
     fail_in_two_threads();
@@ -163,7 +163,7 @@ static void check_inherited(const struct program *program)
 
 static pid_t start_child(int way)
 {
-    char *argv[] = {(char *)(uintptr_t)"child", (char *)(uintptr_t)CHILD, NULL};
+    char *argv[] = {(char *)(uintptr_t) "child", (char *)(uintptr_t)CHILD, NULL};
     pid_t child = -1;
     if (way == 0) {
         int code = posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ);

@@ -15,24 +15,34 @@ extern "C" {
 #include "tests/programs/program.h"
 }
 
-namespace {
+namespace
+{
 
 program state;
 
 // Counts the steps that it is told of.
-class Listener {
-public:
-    Listener() : thread_([this] { listen(); }) {}
-    ~Listener() { thread_.join(); }
+class Listener
+{
+  public:
+    Listener() : thread_([this] { listen(); })
+    {
+    }
+    ~Listener()
+    {
+        thread_.join();
+    }
     void tell(long step)
     {
         std::lock_guard<std::mutex> guard(mutex_);
         told_ = step;
         changed_.notify_one();
     }
-    long heard() const { return heard_; }
+    long heard() const
+    {
+        return heard_;
+    }
 
-private:
+  private:
     void listen()
     {
         std::unique_lock<std::mutex> guard(mutex_);

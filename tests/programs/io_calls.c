@@ -70,8 +70,8 @@ static void step_offsets(struct work *work, long step)
     program_step(&work->program, step); /* a line may find both pending */
     CHECK(MPI_Waitall(2, requests, statuses));
     take(work, work->in, &statuses[1], "MPI_File_iread_at");
-    CHECK(MPI_File_read_at(work->file, block(work, 2 * step + 1), work->in, WORDS, MPI_UINT64_T,
-                           &statuses[0]));
+    CHECK(
+        MPI_File_read_at(work->file, block(work, 2 * step + 1), work->in, WORDS, MPI_UINT64_T, &statuses[0]));
     take(work, work->in, &statuses[0], "MPI_File_read_at");
     CHECK(MPI_File_get_byte_offset(work->file, 17, &offset));
     digest_add_number(&work->program.digest, (uint64_t)offset);

@@ -13,7 +13,7 @@
 
 struct things {
     struct program program;
-    MPI_Comm comm, quiet, left;   /* quiet: errors return; left: its handler has been given up */
+    MPI_Comm comm, quiet, left; /* quiet: errors return; left: its handler has been given up */
     MPI_Datatype type;
     int comm_key, old_key, dup_key, type_key;
     MPI_Info info;

@@ -12,8 +12,8 @@
 #include "tests/programs/p2_work.h"
 #include "tests/programs/program.h"
 
-#define BEFORE 6  /* messages sent before the rest ... */
-#define ALL 9     /* ... and altogether */
+#define BEFORE 6 /* messages sent before the rest ... */
+#define ALL 9    /* ... and altogether */
 #define MAX_WORDS 20000
 
 struct drain {
@@ -266,10 +266,11 @@ static const struct {
     const char *name;
     void (*run)(struct drain *drain);
 } ways[] = {
-    {"strided", by_strided_type},     {"probe", by_probe},       {"iprobe", by_iprobe},
-    {"mprobe", by_mprobe},            {"improbe", by_improbe},   {"early", by_early_mprobe},
-    {"wildcard", by_wildcards},       {"posted", by_posted_receives}, {"self", from_self},
-    {"short", too_short},
+    {"strided", by_strided_type}, {"probe", by_probe},
+    {"iprobe", by_iprobe},        {"mprobe", by_mprobe},
+    {"improbe", by_improbe},      {"early", by_early_mprobe},
+    {"wildcard", by_wildcards},   {"posted", by_posted_receives},
+    {"self", from_self},          {"short", too_short},
 };
 
 #define WAYS (sizeof ways / sizeof ways[0])

@@ -16,7 +16,7 @@ struct inter {
     struct program program;
     MPI_Comm half, across;
     long step;
-    int side;             /* 0: even ranks, 1: odd ones */
+    int side;                /* 0: even ranks, 1: odd ones */
     int place, ours, theirs; /* rank in and sizes of the two groups */
 };
 

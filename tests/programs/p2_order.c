@@ -222,8 +222,8 @@ static const struct {
     const char *name;
     void (*run)(struct order *order);
 } modes[] = {
-    {"chain", chain}, {"flood", flood},     {"handover", handover}, {"ibcast", ibcast},
-    {"poll", poll},   {"orders", orders},   {"pending", pending},
+    {"chain", chain}, {"flood", flood},   {"handover", handover}, {"ibcast", ibcast},
+    {"poll", poll},   {"orders", orders}, {"pending", pending},
 };
 
 static void make_communicators(struct order *order)

@@ -12,14 +12,14 @@
 
 struct program {
     const char *name;
-    int rank, ranks;    /* in MPI_COMM_WORLD */
-    long steps;         /* --steps */
-    double seconds;     /* --seconds: what all steps together take at least */
-    uint64_t seed;      /* --seed */
-    const char *mode;   /* --mode: a program's own choice, "" by default */
-    long value;         /* --value: for the mode */
-    int victim;         /* --rank: the rank that does something special */
-    int trace_fd;       /* --trace FILE, rank 0: "PID STEP SECONDS" after each step; else -1 */
+    int rank, ranks;  /* in MPI_COMM_WORLD */
+    long steps;       /* --steps */
+    double seconds;   /* --seconds: what all steps together take at least */
+    uint64_t seed;    /* --seed */
+    const char *mode; /* --mode: a program's own choice, "" by default */
+    long value;       /* --value: for the mode */
+    int victim;       /* --rank: the rank that does something special */
+    int trace_fd;     /* --trace FILE, rank 0: "PID STEP SECONDS" after each step; else -1 */
     uint64_t digest;
 };
 

@@ -18,7 +18,10 @@
 #define REQ_REQUESTS 6
 /* MPI_ERROR of a status belongs to the caller, but in calls that return an array of them. */
 #define REQ_OWN_ERROR 4711
-#define REQ_STATUS {.MPI_ERROR = REQ_OWN_ERROR}
+#define REQ_STATUS                                                                                           \
+    {                                                                                                        \
+        .MPI_ERROR = REQ_OWN_ERROR                                                                           \
+    }
 #define REQ_BIG 5000 /* words: by rendezvous, in several parts */
 
 struct req {

@@ -64,20 +64,20 @@ static int root_of(const struct req *req)
 }
 
 /* The arguments are those of the blocking call but the communicator, which comes last. */
-#define COLLECTIVE(name, call, pending_call, ...)                            \
-    static void name##_begin(struct req *req, struct req_work *work)         \
-    {                                                                        \
-        uint64_t *out = work->out[1], *in = prepare(req, work, work->in[1]); \
-        pending_call(__VA_ARGS__, work->comm, &work->requests[0]);           \
-        (void)out, (void)in;                                                 \
-    }                                                                        \
-    static void name##_end(struct req *req, struct req_work *work)           \
-    {                                                                        \
-        MPI_Wait(&work->requests[0], MPI_STATUS_IGNORE);                     \
-        uint64_t *out = work->out[1], *in = prepare(req, work, work->in[0]); \
-        call(__VA_ARGS__, work->comm);                                       \
-        (void)out, (void)in;                                                 \
-        compare(req, work);                                                  \
+#define COLLECTIVE(name, call, pending_call, ...)                                                            \
+    static void name##_begin(struct req *req, struct req_work *work)                                         \
+    {                                                                                                        \
+        uint64_t *out = work->out[1], *in = prepare(req, work, work->in[1]);                                 \
+        pending_call(__VA_ARGS__, work->comm, &work->requests[0]);                                           \
+        (void)out, (void)in;                                                                                 \
+    }                                                                                                        \
+    static void name##_end(struct req *req, struct req_work *work)                                           \
+    {                                                                                                        \
+        MPI_Wait(&work->requests[0], MPI_STATUS_IGNORE);                                                     \
+        uint64_t *out = work->out[1], *in = prepare(req, work, work->in[0]);                                 \
+        call(__VA_ARGS__, work->comm);                                                                       \
+        (void)out, (void)in;                                                                                 \
+        compare(req, work);                                                                                  \
     }
 
 COLLECTIVE(allgather, MPI_Allgather, MPI_Iallgather, out, BLOCK, U64, in, BLOCK, U64)
@@ -121,7 +121,10 @@ static void barrier_end(struct req *req, struct req_work *work)
     MPI_Barrier(work->comm);
 }
 
-#define ENTRY(function, name) {function, name##_begin, name##_end}
+#define ENTRY(function, name)                                                                                \
+    {                                                                                                        \
+        function, name##_begin, name##_end                                                                   \
+    }
 
 const struct req_exchange req_collectives[] = {
     ENTRY("MPI_Iallgather", allgather),

@@ -13,11 +13,11 @@
 #include "tests/programs/p2_work.h"
 #include "tests/programs/req.h"
 
-#define SMALL 16 /* words: sent at once */
+#define SMALL 16    /* words: sent at once */
 #define BUFFERED 12 /* big messages that the attached buffer holds */
 
-static const struct req_exchange *const groups[] = {req_sends, req_receives, req_completions, req_others,
-                                                    req_persistent, req_collectives};
+static const struct req_exchange *const groups[] = {req_sends,  req_receives,   req_completions,
+                                                    req_others, req_persistent, req_collectives};
 
 #define GROUPS (sizeof groups / sizeof groups[0])
 

@@ -131,9 +131,13 @@ static void imrecv_end(struct req *req, struct req_work *work)
 }
 
 const struct req_exchange req_receives[] = {
-    {"MPI_Recv", send_both, recv_end},      {"MPI_Irecv", irecv_begin, irecv_end},
-    {"MPI_Mrecv", mrecv_begin, mrecv_end},  {"MPI_Imrecv", imrecv_begin, imrecv_end},
-    {"MPI_Probe", send_both, probe_end},    {"MPI_Iprobe", send_both, iprobe_end},
-    {"MPI_Mprobe", send_both, mprobe_end},  {"MPI_Improbe", send_both, improbe_end},
+    {"MPI_Recv", send_both, recv_end},
+    {"MPI_Irecv", irecv_begin, irecv_end},
+    {"MPI_Mrecv", mrecv_begin, mrecv_end},
+    {"MPI_Imrecv", imrecv_begin, imrecv_end},
+    {"MPI_Probe", send_both, probe_end},
+    {"MPI_Iprobe", send_both, iprobe_end},
+    {"MPI_Mprobe", send_both, mprobe_end},
+    {"MPI_Improbe", send_both, improbe_end},
     {NULL, NULL, NULL},
 };

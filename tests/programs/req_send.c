@@ -118,8 +118,8 @@ static void ready_end(struct req *req, struct req_work *work)
 }
 
 const struct req_exchange req_sends[] = {
-    {"MPI_Send", send_begin, send_end},          {"MPI_Bsend", bsend_begin, receive_both},
+    {"MPI_Send", send_begin, send_end},           {"MPI_Bsend", bsend_begin, receive_both},
     {"MPI_Isend", isend_begin, wait_and_receive}, {"MPI_Ibsend", ibsend_begin, receive_both},
-    {"MPI_Issend", issend_begin, issend_end},    {"MPI_Rsend", rsend_begin, ready_end},
-    {"MPI_Irsend", irsend_begin, ready_end},     {NULL, NULL, NULL},
+    {"MPI_Issend", issend_begin, issend_end},     {"MPI_Rsend", rsend_begin, ready_end},
+    {"MPI_Irsend", irsend_begin, ready_end},      {NULL, NULL, NULL},
 };

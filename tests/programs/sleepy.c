@@ -96,10 +96,14 @@ static const struct {
     const char *name;
     int (*wait)(double seconds);
 } waits[] = {
-    {"nanosleep", wait_nanosleep}, {"clock_nanosleep", wait_clock_nanosleep},
-    {"poll", wait_poll},           {"select", wait_select},
-    {"epoll_wait", wait_epoll},    {"sigtimedwait", wait_signal},
-    {"sem_timedwait", wait_semaphore}, {"pthread_cond_timedwait", wait_condition},
+    {"nanosleep", wait_nanosleep},
+    {"clock_nanosleep", wait_clock_nanosleep},
+    {"poll", wait_poll},
+    {"select", wait_select},
+    {"epoll_wait", wait_epoll},
+    {"sigtimedwait", wait_signal},
+    {"sem_timedwait", wait_semaphore},
+    {"pthread_cond_timedwait", wait_condition},
 };
 
 #define WAITS (long)(sizeof(waits) / sizeof(waits[0]))

@@ -41,8 +41,10 @@ static void find_cvars(struct tool *t)
     check(t, MPI_T_cvar_get_index(WRITTEN, &t->written), "the number of " WRITTEN);
     check(t, MPI_T_cvar_get_index(ENUMERATED, &t->enumerated), "the number of " ENUMERATED);
     check(t, MPI_T_category_get_index(CATEGORY, &t->category), "the number of " CATEGORY);
-    check(t, MPI_T_cvar_get_info(t->enumerated, NULL, &length, &verbosity, &type, &t->enumeration, NULL,
-                                 &length, &bind, &scope), "an enumeration");
+    check(t,
+          MPI_T_cvar_get_info(t->enumerated, NULL, &length, &verbosity, &type, &t->enumeration, NULL, &length,
+                              &bind, &scope),
+          "an enumeration");
     check(t, MPI_T_cvar_handle_alloc(t->written, NULL, &t->written_handle, &count), "a handle");
     if (count != 1 || type != MPI_INT || t->enumeration == MPI_T_ENUM_NULL)
         fail(&t->program, "variables are not what they should be");
@@ -68,8 +70,10 @@ static void use_numbers(struct tool *t)
     int length = NAME_BYTES, verbosity, bind, scope, again = -1;
     MPI_Datatype type;
     MPI_T_enum enumeration;
-    check(t, MPI_T_cvar_get_info(t->written, name, &length, &verbosity, &type, &enumeration, NULL, NULL,
-                                 &bind, &scope), "a variable");
+    check(t,
+          MPI_T_cvar_get_info(t->written, name, &length, &verbosity, &type, &enumeration, NULL, NULL, &bind,
+                              &scope),
+          "a variable");
     digest_add(&t->program.digest, name, strlen(name));
     check(t, MPI_T_cvar_get_index(WRITTEN, &again), "its number");
     if (strcmp(name, WRITTEN) || again != t->written || type != MPI_INT)

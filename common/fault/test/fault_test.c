@@ -86,22 +86,10 @@ static void test_several_items(void **state)
 static void test_malformed_items_never_hit(void **state)
 {
     static const char *const malformed[] = {
-        "park",
-        "park=",
-        "park=errors",
-        "park=err",
-        "=error",
-        "park@=error",
-        "park@x=error",
-        "park@-1=error",
-        "park#=error",
-        "park#1x=error",
-        "park#1@1=error",
-        "park#99999999999999999999=error",
-        "park=delay:",
-        "park=delay:x",
-        "park=delay:1x",
-        "park=delay:99999999999",
+        "park",        "park=",         "park=errors",    "park=err",
+        "=error",      "park@=error",   "park@x=error",   "park@-1=error",
+        "park#=error", "park#1x=error", "park#1@1=error", "park#99999999999999999999=error",
+        "park=delay:", "park=delay:x",  "park=delay:1x",  "park=delay:99999999999",
         ",,,",
     };
 

@@ -31,8 +31,8 @@ static void test_job_names(void **state)
 static void test_making(void **state)
 {
     (void)state;
-    static const char *const pairs[][2] = {
-        {"heat", "heat"}, {"a b/c", "a_b_c"}, {".x", "_x"}, {"-n", "_n"}, {"x-1.2", "x-1.2"}, {"", "job"}};
+    static const char *const pairs[][2] = {{"heat", "heat"}, {"a b/c", "a_b_c"}, {".x", "_x"},
+                                           {"-n", "_n"},     {"x-1.2", "x-1.2"}, {"", "job"}};
     char name[JOB_NAME_BYTES], with_number[JOB_NAME_BYTES], text[200];
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         job_name_make(pairs[i][0], name);

@@ -29,8 +29,8 @@ static struct {
 #define NEW_REAL ((void *)0x3000)
 #define RECORDED ((MPI_Datatype)(void *)0x4000)
 
-static char call[512];   /* the last call of a real constructor */
-static int raised;       /* the last error raised */
+static char call[512]; /* the last call of a real constructor */
+static int raised;     /* the last error raised */
 static int n_recorded;
 static int copy_code; /* what the copy functions of attributes say */
 static int n_freed;

@@ -13,13 +13,14 @@
 
 void *lower_fn[F_COUNT];
 
-static struct object { void *real; } file_object = {(void *)0x100}, type_object = {(void *)0x200},
-                                     request_object;
+static struct object {
+    void *real;
+} file_object = {(void *)0x100}, type_object = {(void *)0x200}, request_object;
 #define FILE_ ((MPI_File)(void *)&file_object)
 #define TYPE ((MPI_Datatype)(void *)&type_object)
 
-static int entered;         /* > 0 inside a call */
-static unsigned used;       /* of the last call */
+static int entered;   /* > 0 inside a call */
+static unsigned used; /* of the last call */
 static int entry_code, raised;
 static const char *split;
 static MPI_Status split_status;

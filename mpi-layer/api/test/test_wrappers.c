@@ -19,9 +19,10 @@
 
 void *lower_fn[F_COUNT];
 
-static struct object { void *real; } comm_object = {(void *)0x100}, type_object = {(void *)0x200},
-                                     group_object = {(void *)0x300}, op_object = {(void *)0x700},
-                                     info_object = {(void *)0x800}, new_object, request_object;
+static struct object {
+    void *real;
+} comm_object = {(void *)0x100}, type_object = {(void *)0x200}, group_object = {(void *)0x300},
+  op_object = {(void *)0x700}, info_object = {(void *)0x800}, new_object, request_object;
 #define COMM ((MPI_Comm)(void *)&comm_object)
 #define TYPE ((MPI_Datatype)(void *)&type_object)
 #define OP ((MPI_Op)(void *)&op_object)
@@ -30,14 +31,14 @@ static struct object { void *real; } comm_object = {(void *)0x100}, type_object 
 #define GARBAGE ((MPI_Datatype)(void *)0x1) /* must not be read */
 #define REAL_NULL_TYPE ((void *)0x500)
 
-static int gate;            /* > 0 inside a collective */
-static int n_gates;         /* gates passed */
+static int gate;    /* > 0 inside a collective */
+static int n_gates; /* gates passed */
 static void *released;
 static void *owned;
 static MPI_Datatype kept_type;
 static MPI_Op kept_op;
 static char refused_text[256];
-static void *seen[4];       /* handles that a real function got */
+static void *seen[4]; /* handles that a real function got */
 
 void collective_enter(MPI_Comm comm)
 {
