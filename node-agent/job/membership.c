@@ -12,22 +12,20 @@
 #include "common/fault/fault.h"
 #include "common/util/fnv1a.h"
 #include "common/wire/descriptor.h"
-#include "coord/arbiter.h"
 #include "coord/member.h"
+#include "node-agent/job/epoch_copy.h"
 
 #define RECORDS_MAGIC 0x7365636f70656c62u
-#define RECORDS_VERSION 1u
+#define RECORDS_VERSION 2u
 #define RECORDS_BYTES 4096u
 #define NODE 0u
 #define ERRANDS_MAX 4
 
-/* Both records. Of the two copies the whole one with the larger sequence counts. */
+/* Of the two copies the whole one with the larger sequence counts. */
 struct records {
     uint64_t magic, version;
     uint64_t sequence; /* 0: never written */
     struct member_record member;
-    uint32_t epoch; /* the arbiter's newest, 0: none */
-    uint64_t line, last_line;
     uint64_t checksum; /* over all before it */
 };
 
@@ -49,9 +47,9 @@ struct membership {
     uint32_t ranks;
     struct errand errands[ERRANDS_MAX]; /* of the step that is being made */
     int errand_count;
-    struct arbiter *arbiter;           /* of the newest epoch; NULL: none has been opened by this agent */
-    const struct epoch_start *started; /* while it tells the member */
-    struct epoch_state answer;         /* of the member, as long as its holdings are there */
+    struct epoch_state answer; /* to the newest inquiry */
+    struct holding *held;      /* which it borrows */
+    struct epoch_copy copy;    /* of the arbiter's record */
 };
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
@@ -62,12 +60,8 @@ static void write_records(struct membership *membership);
 static void read_records(struct membership *membership);
 static bool is_whole(const struct records *records);
 static uint64_t checksum(const struct records *records);
-static int make_machines(struct membership *membership, const struct membership_facts *facts);
-static struct epoch_start *former_epoch(const struct membership *membership,
-                                        const struct membership_facts *facts);
-static int open_next(struct membership *membership, const struct membership_facts *facts,
-                     const struct holding *held);
-static int act_as_arbiter(void *context, const struct arbiter_action *action);
+static int make_member(struct membership *membership, const struct membership_facts *facts);
+static int hold(struct membership *membership, const struct membership_facts *facts);
 static int act_as_member(void *context, const struct member_action *action);
 static int record_of_member(struct membership *membership, const struct member_record *record);
 static void note(struct membership *membership, enum coord_event_type word, uint64_t line);
@@ -80,15 +74,21 @@ struct membership *membership_create(struct keeper *keeper, const char *job, str
     return fd < 0 ? NULL : make(keeper, job, fd, err);
 }
 
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, struct belay_error *err)
+struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
+                                    struct belay_error *err)
 {
+    struct membership *membership = NULL;
     if (fd < 0)
-        return membership_create(keeper, job, err);
-    if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0) {
+        membership = membership_create(keeper, job, err);
+    else if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0)
         close(fd);
-        return NULL;
-    }
-    return make(keeper, job, fd, err);
+    else
+        membership = make(keeper, job, fd, err);
+    if (membership)
+        epoch_copy_adopt(&membership->copy, arbiter_fd);
+    else if (arbiter_fd >= 0)
+        close(arbiter_fd);
+    return membership;
 }
 
 /* Takes fd over. */
@@ -103,6 +103,7 @@ static struct membership *make(struct keeper *keeper, const char *job, int fd, s
     membership->fd = fd;
     membership->keeper = keeper;
     snprintf(membership->name, sizeof membership->name, "%s/epochs", job);
+    epoch_copy_init(&membership->copy, keeper, job);
     void *page = mmap(NULL, RECORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         belay_error_errno(err, "cannot map the record of epochs");
@@ -125,7 +126,8 @@ void membership_destroy(struct membership *membership)
         return;
     int code = errno;
     member_destroy(membership->member);
-    arbiter_destroy(membership->arbiter);
+    free(membership->held);
+    epoch_copy_drop(&membership->copy);
     if (membership->page) {
         keeper_drop(membership->keeper, membership->name, NULL);
         munmap(membership->page, RECORDS_BYTES);
@@ -135,44 +137,81 @@ void membership_destroy(struct membership *membership)
     errno = code;
 }
 
-int membership_open_epoch(struct membership *membership, const struct membership_facts *facts,
-                          struct membership_epoch *epoch, struct belay_error *err)
+int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
+                       struct epoch_state *state, struct belay_error *err)
 {
-    struct holding *held = calloc(facts->ranks + 1, sizeof *held);
-    if (!held || make_machines(membership, facts) < 0) {
-        free(held);
+    if (hold(membership, facts) < 0 || make_member(membership, facts) < 0)
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
-    }
-    for (uint32_t rank = 0; rank < facts->ranks; rank++)
-        held[rank].image_line = facts->committed_line;
-    int rc = open_next(membership, facts, held), code = errno;
-    free(held);
-    errno = code;
-    if (rc < 0 && errno == ENODATA)
-        return belay_error_set(err, ENODATA, "line %ju, which it has gone on from before, is not here",
-                               (uintmax_t)membership->now.line);
-    if (rc < 0)
-        return belay_error_errno(err, "another epoch cannot be opened");
-    *epoch = (struct membership_epoch){.number = membership->now.epoch,
-                                       .line = membership->now.line,
-                                       .last_line = membership->now.last_line};
+    const struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
+                                         .epoch = epoch,
+                                         .room = EPOCH_NO_LIMIT,
+                                         .held_count = facts->committed_line ? facts->ranks : 0,
+                                         .held = membership->held};
+    membership->answer = (struct epoch_state){0};
+    if (member_step(membership->member, &inquire) < 0)
+        return belay_error_errno(err, "another epoch cannot be promised");
+    if (membership->answer.incarnation == 0)
+        return belay_error_set(err, ESTALE, "epoch %u is over: this node has heard of epoch %u", epoch,
+                               membership_newest_epoch(membership));
+    fault_hit("agent.epoch.promised", -1, epoch);
+    *state = membership->answer;
     return 0;
+}
+
+int membership_enter(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
+{
+    const struct member_event event = {.type = MEMBER_EVENT_START,
+                                       .start = start,
+                                       .held_count = membership->answer.held_count,
+                                       .held = membership->held};
+    fault_hit("agent.epoch.told", -1, start->epoch);
+    if (!membership->member)
+        return belay_error_set(err, ESTALE, "epoch %u has not been promised", start->epoch);
+    if (epoch_copy_keep(&membership->copy, start, err) < 0)
+        return -1;
+    if (member_step(membership->member, &event) < 0)
+        return belay_error_errno(err, "epoch %u cannot be entered", start->epoch);
+    if (member_epoch(membership->member) != start->epoch)
+        return belay_error_set(err, ESTALE, "epoch %u is not for this node as it is now", start->epoch);
+    fault_hit("agent.epoch.entered", -1, start->epoch);
+    return 0;
+}
+
+int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
+{
+    const struct member_event placed = {.type = MEMBER_EVENT_PLACED, .start = start};
+    if (!membership->member || member_epoch(membership->member) != start->epoch)
+        return belay_error_set(err, ESTALE, "epoch %u is over", start->epoch);
+    if (epoch_copy_keep(&membership->copy, start, err) < 0)
+        return -1;
+    if (member_step(membership->member, &placed) < 0)
+        return belay_error_errno(err, "the ranks of epoch %u cannot be placed", start->epoch);
+    fault_hit("agent.epoch.placed", -1, start->epoch);
+    return 0;
+}
+
+/* Promised to be opened, it may not have been: then it is the next one. */
+uint32_t membership_newest_epoch(const struct membership *membership)
+{
+    const struct member_record *record = &membership->now.member;
+    const struct epoch_start *copy = membership->copy.start;
+    uint32_t newest = record->promised > 0 ? record->promised - 1 : 0;
+    newest = record->entered > newest ? record->entered : newest;
+    return copy && copy->epoch > newest ? copy->epoch : newest;
+}
+
+const struct epoch_start *membership_record(const struct membership *membership)
+{
+    return membership->copy.start;
 }
 
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,
                            void *context, struct belay_error *err)
 {
-    uint32_t *placement = calloc(ranks, sizeof *placement);
-    const struct arbiter_event placed = {.type = ARBITER_EVENT_PLACED,
-                                         .epoch = membership->now.epoch,
-                                         .rank_count = ranks,
-                                         .placement = placement};
-    int rc = placement ? arbiter_step(membership->arbiter, &placed) : -1;
-    const struct member_event event = {.type = MEMBER_EVENT_PLACED,
-                                       .start = arbiter_record(membership->arbiter)};
-    free(placement);
-    if (rc < 0 || member_step(membership->member, &event) < 0)
-        return belay_error_errno(err, "cannot prepare lines");
+    const struct epoch_start *start = membership->copy.start;
+    if (!start || start->rank_count != ranks)
+        return belay_error_set(err, EINVAL, "the arbiter has placed %u ranks, and %u are here",
+                               start ? start->rank_count : 0, ranks);
     membership->ops = ops;
     membership->context = context;
     membership->ranks = ranks;
@@ -246,93 +285,34 @@ static uint64_t checksum(const struct records *records)
     return fnv1a(FNV1A_START, records, offsetof(struct records, checksum));
 }
 
-/* Each epoch has an arbiter and a member of its own: all that they know of former ones is recorded. */
-static int make_machines(struct membership *membership, const struct membership_facts *facts)
+/* Each epoch has a member of its own: all that it knows of former ones is recorded. */
+static int make_member(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct arbiter_settings of_arbiter = {.node_count = 1, .scheme = SCHEME_SINGLE};
-    const struct member_settings of_member = {.node = NODE, .scheme = SCHEME_SINGLE};
+    const struct member_settings settings = {.node = NODE, .scheme = SCHEME_SINGLE};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
     record->protected_line = 0; /* and it has dropped what was staged and is not committed */
     if (facts->last_line > record->last_line)
         record->last_line = facts->last_line;
-    struct epoch_start *former = former_epoch(membership, facts);
-    struct arbiter *arbiter =
-        former ? arbiter_create(&of_arbiter, former->epoch ? former : NULL, act_as_arbiter, membership)
-               : NULL;
-    struct member *member = member_create(&of_member, record, act_as_member, membership);
-    free(former);
-    if (!arbiter || !member) {
-        arbiter_destroy(arbiter);
-        member_destroy(member);
+    struct member *member = member_create(&settings, record, act_as_member, membership);
+    if (!member)
         return -1;
-    }
-    arbiter_destroy(membership->arbiter);
     member_destroy(membership->member);
-    membership->arbiter = arbiter;
     membership->member = member;
     membership->ops = NULL;
     return 0;
 }
 
-/* Whoever has launched the job may have seen an epoch that is not recorded here: its agent is lost. */
-static struct epoch_start *former_epoch(const struct membership *membership,
-                                        const struct membership_facts *facts)
+/* The images of the committed line. */
+static int hold(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct records *now = &membership->now;
-    struct epoch_start *former = epoch_start_create(1, facts->committed_line ? facts->ranks : 0);
-    if (!former)
-        return NULL;
-    former->epoch = now->epoch > facts->epoch ? now->epoch : facts->epoch;
-    former->line = now->line;
-    former->last_line = now->last_line;
-    former->members[0] = NODE;
-    former->incarnations[0] = now->member.incarnation;
-    return former;
-}
-
-/* The messages between the two, one after the other: none is lost. Returns 0 or -1 with errno. */
-static int open_next(struct membership *membership, const struct membership_facts *facts,
-                     const struct holding *held)
-{
-    const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
-    uint32_t ranks = facts->committed_line ? facts->ranks : 0;
-    const struct epoch_start *former = arbiter_record(membership->arbiter);
-    struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
-                                 .epoch = (former ? former->epoch : 0) + 1,
-                                 .room = EPOCH_NO_LIMIT,
-                                 .held_count = ranks,
-                                 .held = held};
-    membership->started = NULL;
-    if (arbiter_step(membership->arbiter, &begin) < 0 || member_step(membership->member, &event) < 0)
+    struct holding *held = calloc((size_t)facts->ranks + 1, sizeof *held);
+    if (!held)
         return -1;
-    fault_hit("agent.epoch.promised", -1, event.epoch);
-    const struct arbiter_event state = {
-        .type = ARBITER_EVENT_STATE, .epoch = event.epoch, .state = membership->answer};
-    if (arbiter_step(membership->arbiter, &state) < 0)
-        return -1;
-    fault_hit("agent.epoch.recorded", -1, event.epoch);
-    errno = ENODATA; /* if it waits for a line that is not here */
-    event.type = MEMBER_EVENT_START;
-    event.start = membership->started;
-    if (!event.start || member_step(membership->member, &event) < 0)
-        return -1;
-    fault_hit("agent.epoch.entered", -1, event.epoch);
-    return 0;
-}
-
-static int act_as_arbiter(void *context, const struct arbiter_action *action)
-{
-    struct membership *membership = context;
-    struct records *now = &membership->now;
-    if (action->type == ARBITER_ACTION_START)
-        membership->started = action->start;
-    if (action->type != ARBITER_ACTION_RECORD)
-        return 0;
-    now->epoch = action->start->epoch;
-    now->line = action->start->line;
-    now->last_line = action->start->last_line;
-    write_records(membership);
+    for (uint32_t rank = 0; rank < facts->ranks; rank++)
+        held[rank].image_line = facts->committed_line;
+    free(membership->held);
+    membership->held = held;
     return 0;
 }
 

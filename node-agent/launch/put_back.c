@@ -136,7 +136,8 @@ static void say_how_far(void *context)
         job_tell_text(run->job, text);
 }
 
-int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err)
+int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
+                   struct belay_error *err)
 {
     int shared = store_shared_image(job->store);
     struct put_back *run = calloc(1, sizeof *run);
@@ -150,10 +151,8 @@ int put_back_start(struct job *job, put_back_done_f *done, void *context, struct
     run->context = context;
     run->folder = job->undo;
     run->image = shared < 0 ? -1 : fcntl(shared, F_DUPFD_CLOEXEC, 0);
-    run->request = (struct undo_request){.line = store_committed_line(job->store),
-                                         .leaves_failed = job->leaves_files,
-                                         .say = keep_text,
-                                         .context = run};
+    run->request = (struct undo_request){
+        .line = line, .leaves_failed = job->leaves_files, .say = keep_text, .context = run};
     bool is_held = shared < 0 || run->image >= 0;
     int rc = is_held ? uv_queue_work(job->agent->loop, &run->work, work, after_work) : -errno;
     if (rc != 0) {

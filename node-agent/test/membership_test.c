@@ -21,7 +21,7 @@
 static char base[64], rundir[80], said[512];
 static struct keeper *keeper;
 static struct membership *membership;
-static int records = -1; /* as the keeper has them */
+static int records = -1, copy = -1; /* as the keeper has them */
 static bool is_disk_full;
 
 static int setup(void **state)
@@ -56,36 +56,71 @@ static int teardown(void **state)
 static void find_records(void *context, const char *name, int fd)
 {
     (void)context;
-    if (strcmp(name, "job/epochs") != 0)
-        close(fd);
-    else
+    if (strcmp(name, "job/epochs") == 0)
         records = fd;
+    else if (strcmp(name, "job/arbiter") == 0)
+        copy = fd;
+    else
+        close(fd);
+}
+
+static void look_at_records(void)
+{
+    records = copy = -1;
+    assert_int_equal(keeper_list(keeper, find_records, NULL, NULL), 0);
+    assert_true(records >= 0);
 }
 
 /* Another agent takes up what the keeper holds. */
 static void adopt(void)
 {
     struct belay_error err = {0};
-    records = -1;
-    assert_int_equal(keeper_list(keeper, find_records, NULL, NULL), 0);
-    assert_true(records >= 0);
-    int copy = fcntl(records, F_DUPFD_CLOEXEC, 0);
+    look_at_records();
     membership_destroy(membership);
-    membership = membership_adopt(keeper, "job", copy, &err);
+    membership = membership_adopt(keeper, "job", records, copy, &err);
     if (!membership)
         fail_msg("%s", err.text);
-    close(records);
 }
 
-static struct membership_epoch open_epoch(uint32_t seen, uint64_t committed, uint64_t last)
+static int promise(uint32_t epoch, uint64_t committed, struct epoch_state *state, struct belay_error *err)
 {
     const struct membership_facts facts = {
-        .epoch = seen, .ranks = committed ? RANKS : 0, .committed_line = committed, .last_line = last};
-    struct membership_epoch epoch;
+        .ranks = committed ? RANKS : 0, .committed_line = committed, .last_line = committed};
+    return membership_promise(membership, epoch, &facts, state, err);
+}
+
+/* What an arbiter decides from the answer. */
+static struct epoch_start *decide(uint32_t epoch, const struct epoch_state *state)
+{
+    struct epoch_start *start = epoch_start_create(1, state->committed_line ? RANKS : 0);
+    assert_non_null(start);
+    start->epoch = epoch;
+    start->line = state->committed_line;
+    start->last_line = state->last_line;
+    start->incarnations[0] = state->incarnation;
+    return start;
+}
+
+/* Promised and entered; what the node has answered. */
+static struct epoch_state open_epoch(uint32_t epoch, uint64_t committed)
+{
+    struct epoch_state state;
     struct belay_error err = {0};
-    if (membership_open_epoch(membership, &facts, &epoch, &err) < 0)
+    if (promise(epoch, committed, &state, &err) < 0)
         fail_msg("%s", err.text);
-    return epoch;
+    struct epoch_start *start = decide(epoch, &state);
+    if (membership_enter(membership, start, &err) < 0)
+        fail_msg("%s", err.text);
+    free(start);
+    return state;
+}
+
+static void must_not_promise(uint32_t epoch)
+{
+    struct epoch_state state;
+    struct belay_error err = {0};
+    assert_int_equal(promise(epoch, 0, &state, &err), -1);
+    assert_int_equal(err.code, ESTALE);
 }
 
 static void add(const char *format, uint64_t number, uint64_t line)
@@ -123,44 +158,88 @@ static void order(uint32_t epoch, enum coord_action_type type, uint64_t line)
 static void begin_lines(void)
 {
     struct belay_error err = {0};
+    struct epoch_start *start = epoch_start_copy(membership_record(membership));
+    struct epoch_start *placed = epoch_start_create(1, RANKS);
+    placed->epoch = start->epoch;
+    placed->incarnations[0] = start->incarnations[0];
+    assert_int_equal(membership_place(membership, placed, &err), 0);
+    free(start);
+    free(placed);
     assert_int_equal(membership_begin_lines(membership, RANKS, &ops, NULL, &err), 0);
 }
 
-static void test_numbers_of_epochs_go_on(void **state)
+/* Whatever agent has promised or entered it, and whoever asks. */
+static void test_an_epoch_is_entered_once(void **state)
 {
     (void)state;
-    assert_int_equal(open_epoch(0, 0, 0).number, 1);
-    assert_int_equal(open_epoch(1, 0, 0).number, 2);
-    adopt();
-    assert_int_equal(open_epoch(1, 0, 0).number, 3); /* the second is recorded, whoever has seen it */
-    assert_int_equal(open_epoch(7, 0, 0).number, 8); /* an agent that was lost with its records had more */
-}
-
-static void test_the_committed_line_is_gone_on_from(void **state)
-{
-    (void)state;
-    assert_int_equal(open_epoch(0, 0, 0).line, 0);
-    struct membership_epoch epoch = open_epoch(1, 4, 5);
-    assert_int_equal(epoch.line, 4);
-    assert_int_equal(epoch.last_line, 5);
-}
-
-static void test_a_line_that_was_lost_is_not_gone_back_past(void **state)
-{
-    (void)state;
-    const struct membership_facts facts = {.epoch = 2, .ranks = RANKS, .committed_line = 3};
-    struct membership_epoch epoch;
+    struct epoch_state answer;
     struct belay_error err = {0};
-    open_epoch(1, 4, 4);
-    assert_int_equal(membership_open_epoch(membership, &facts, &epoch, &err), -1);
-    assert_int_equal(err.code, ENODATA);
-    assert_non_null(strstr(err.text, "line 4"));
+    assert_int_equal(membership_newest_epoch(membership), 0);
+    open_epoch(1, 0);
+    assert_int_equal(membership_newest_epoch(membership), 1);
+    must_not_promise(1);
+    adopt();
+    assert_int_equal(membership_newest_epoch(membership), 1);
+    must_not_promise(1);
+    assert_int_equal(promise(3, 0, &answer, &err), 0);
+    must_not_promise(2);
+    adopt();
+    assert_int_equal(membership_newest_epoch(membership), 2); /* the third may not have been opened */
+    must_not_promise(2);
+    open_epoch(3, 0);
+}
+
+/* The record of it is here before anything follows from it, and outlives the agent. */
+static void test_the_decision_is_kept(void **state)
+{
+    (void)state;
+    assert_null(membership_record(membership));
+    open_epoch(4, 7);
+    adopt();
+    const struct epoch_start *record = membership_record(membership);
+    assert_int_equal(record->epoch, 4);
+    assert_int_equal(record->line, 7);
+    assert_int_equal(record->rank_count, RANKS);
+    assert_int_equal(membership_newest_epoch(membership), 4);
+}
+
+static void test_a_decision_for_another_memory_is_not_entered(void **state)
+{
+    (void)state;
+    struct epoch_state answer;
+    struct belay_error err = {0};
+    assert_int_equal(promise(1, 0, &answer, &err), 0);
+    struct epoch_start *start = decide(1, &answer);
+    start->incarnations[0] ^= 2;
+    assert_int_equal(membership_enter(membership, start, &err), -1);
+    assert_int_equal(err.code, ESTALE);
+    start->incarnations[0] ^= 2;
+    start->epoch = 2; /* which has not been promised */
+    assert_int_equal(membership_enter(membership, start, &err), -1);
+    assert_int_equal(err.code, ESTALE);
+    start->epoch = 1;
+    assert_int_equal(membership_enter(membership, start, &err), 0);
+    free(start);
+}
+
+static void test_what_is_held_is_told(void **state)
+{
+    (void)state;
+    struct epoch_state answer = open_epoch(1, 0);
+    assert_int_equal(answer.committed_line | answer.held_count, 0);
+    uint64_t incarnation = answer.incarnation;
+    answer = open_epoch(2, 4);
+    assert_int_equal(answer.committed_line, 4);
+    assert_int_equal(answer.held_count, RANKS);
+    assert_int_equal(answer.held[RANKS - 1].image_line, 4);
+    assert_int_equal(answer.last_line, 4);
+    assert_true(answer.incarnation == incarnation);
 }
 
 static void test_a_line_goes_its_way(void **state)
 {
     (void)state;
-    open_epoch(0, 0, 0);
+    open_epoch(1, 0);
     begin_lines();
     order(1, COORD_ACTION_STROBE, 1);
     order(2, COORD_ACTION_STOP, 1); /* another epoch's */
@@ -180,7 +259,7 @@ static void test_a_line_goes_its_way(void **state)
 static void test_a_line_without_a_record_is_not_committed(void **state)
 {
     (void)state;
-    open_epoch(0, 0, 0);
+    open_epoch(1, 0);
     begin_lines();
     order(1, COORD_ACTION_STROBE, 1);
     is_disk_full = true;
@@ -191,46 +270,52 @@ static void test_a_line_without_a_record_is_not_committed(void **state)
 static void test_a_number_is_used_once(void **state)
 {
     (void)state;
-    open_epoch(0, 0, 0);
+    open_epoch(1, 0);
     begin_lines();
     order(1, COORD_ACTION_STROBE, 6);
     adopt(); /* the agent was killed: nothing else tells of line 6 */
-    assert_int_equal(open_epoch(1, 0, 0).last_line, 6);
+    assert_int_equal(open_epoch(2, 0).last_line, 6);
 }
 
 /* A protected line whose data the store has dropped: nobody can go on from it. */
 static void test_what_the_store_has_dropped_is_not_gone_on_from(void **state)
 {
     (void)state;
-    open_epoch(0, 0, 0);
+    open_epoch(1, 0);
     begin_lines();
     order(1, COORD_ACTION_STROBE, 2);
     order(1, COORD_ACTION_CAPTURE, 2);
     membership_captured(membership, 2);
     order(1, COORD_ACTION_PROTECT, 2);
     adopt();
-    assert_int_equal(open_epoch(1, 1, 1).line, 1);
+    struct epoch_state answer = open_epoch(2, 1);
+    assert_int_equal(answer.committed_line, 1);
+    assert_int_equal(answer.protected_line, 0);
 }
 
-/* Of two copies one is left when a write was cut short. */
+/* Of two copies one is left when a write was cut short. Without both the node is another one. */
 static void test_damaged_records(void **state)
 {
     (void)state;
     char bytes[4096];
-    open_epoch(0, 0, 0);
-    open_epoch(1, 0, 0);
-    assert_int_equal(keeper_list(keeper, find_records, NULL, NULL), 0);
+    open_epoch(1, 0);
+    uint64_t incarnation = open_epoch(2, 0).incarnation;
+    look_at_records();
     assert_int_equal(pread(records, bytes, sizeof bytes, 0), sizeof bytes);
     assert_int_equal(pwrite(records, "x", 1, 0), 1); /* the first copy */
     close(records);
+    close(copy);
     adopt();
-    assert_true(open_epoch(0, 0, 0).number >= 2);
-    assert_int_equal(keeper_list(keeper, find_records, NULL, NULL), 0);
+    assert_true(open_epoch(3, 0).incarnation == incarnation);
+    look_at_records();
     memset(bytes, 'x', sizeof bytes);
     assert_int_equal(pwrite(records, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_int_equal(pwrite(copy, bytes, 20, 10), 20);
     close(records);
+    close(copy);
     adopt();
-    assert_int_equal(open_epoch(5, 0, 0).number, 6);
+    assert_null(membership_record(membership));
+    assert_true(open_epoch(6, 0).incarnation != incarnation);
 }
 
 static void test_records_of_another_size_are_refused(void **state)
@@ -238,16 +323,17 @@ static void test_records_of_another_size_are_refused(void **state)
     (void)state;
     struct belay_error err = {0};
     int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
-    assert_null(membership_adopt(keeper, "other", fd, &err));
+    assert_null(membership_adopt(keeper, "other", fd, -1, &err));
     assert_true(err.code != 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_numbers_of_epochs_go_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_committed_line_is_gone_on_from, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_line_that_was_lost_is_not_gone_back_past, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_epoch_is_entered_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_decision_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_decision_for_another_memory_is_not_entered, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_held_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_line_goes_its_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_line_without_a_record_is_not_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_number_is_used_once, setup, teardown),
