@@ -56,9 +56,19 @@ int signals_open(struct signals *signals, struct belay_error *err)
     return 0;
 }
 
+/* A write that has failed is no reason to end now. */
+static void drop_pipe_signal(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigtimedwait(&set, NULL, &(struct timespec){0});
+}
+
 void signals_close(struct signals *signals)
 {
     close(signals->fd);
+    drop_pipe_signal();
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
 }
 

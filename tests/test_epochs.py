@@ -87,6 +87,24 @@ def test_belay_run_dies_at_the_start(sandbox, programs, belay, point):
     run_again(sandbox, programs)
 
 
+def test_launcher_dies_before_it_may_go(sandbox, programs):
+    """It waits for the epoch to be open: a launch that was killed at its start is lost, as a later one."""
+    job = sandbox.run(ring(programs, 4), BELAY_FAULT="arbiter.epoch.entered#2=stop")
+    line = job.wait_committed(1)
+    first = job.find_launcher()
+    os.kill(job.pids[1][0], signal.SIGKILL)
+    wait_for(lambda: traces.is_stopped(job.process.pid), 30, "the point")
+    again = job.find_launcher()
+    assert again not in (None, first)
+    os.kill(again, signal.SIGKILL)
+    wait_for(lambda: not traces.is_alive(again), 20, "the end of the launcher")
+    os.kill(job.process.pid, signal.SIGCONT)
+    status = job.wait_epoch(3)
+    assert status["epoch"] == 3 and status["history"][-1]["restored_line"] >= line
+    assert job.wait() == 0
+    assert_same_result(job)
+
+
 # ---- the agent ----
 
 @pytest.mark.parametrize("point", AGENT_POINTS)
