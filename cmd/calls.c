@@ -16,26 +16,30 @@ static char *borrow(const char *text)
     return text ? (char *)text : (char *)protobuf_c_empty_string;
 }
 
-/* fds, fd_count: room for descriptors, and how many came; NULL if none are wanted. */
-static Belay__Wire__Reply *call_for_fds(const struct caller *caller, const Belay__Wire__Request *request,
-                                        Belay__Wire__Reply__BodyCase expected, int *fds, unsigned *fd_count,
-                                        struct belay_error *err)
+/* What an agent has answered, if it is of the expected kind; NULL with err. Accepts NULL. */
+static Belay__Wire__Reply *check_kind(Belay__Wire__Reply *reply, Belay__Wire__Reply__BodyCase expected,
+                                      struct belay_error *err)
 {
-    Belay__Wire__Reply *reply =
-        agent_call(caller->sock, request, fds, fd_count, caller->on_event, caller->context, err);
-    if (reply && reply->body_case != expected) {
-        calls_free(reply);
-        reply = NULL;
-        belay_error_set(err, EPROTO, "the agent gave an answer of another kind (%d); is it another version?",
-                        (int)expected);
-    }
-    return reply;
+    if (!reply || reply->body_case == expected)
+        return reply;
+    calls_free(reply);
+    belay_error_set(err, EPROTO, "the agent gave an answer of another kind (%d); is it another version?",
+                    (int)expected);
+    return NULL;
+}
+
+static Belay__Wire__Reply *receive(const struct caller *caller, Belay__Wire__Reply__BodyCase expected,
+                                   struct belay_error *err)
+{
+    return check_kind(agent_receive(caller->sock, NULL, NULL, caller->on_event, caller->context, err),
+                      expected, err);
 }
 
 static Belay__Wire__Reply *call(const struct caller *caller, const Belay__Wire__Request *request,
                                 Belay__Wire__Reply__BodyCase expected, struct belay_error *err)
 {
-    return call_for_fds(caller, request, expected, NULL, NULL, err);
+    return check_kind(agent_call(caller->sock, request, NULL, NULL, caller->on_event, caller->context, err),
+                      expected, err);
 }
 
 /* What it says is run: a launch line as a person types it, in a folder that can be changed to. */
@@ -66,7 +70,8 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
     unsigned count = 2;
     fds[0] = fds[1] = -1;
     Belay__Wire__Reply *reply =
-        call_for_fds(caller, &request, BELAY__WIRE__REPLY__BODY_JOB_OPENED, fds, &count, err);
+        check_kind(agent_call(caller->sock, &request, fds, &count, caller->on_event, caller->context, err),
+                   BELAY__WIRE__REPLY__BODY_JOB_OPENED, err);
     if (reply && check_opened(open, reply->job_opened, fds, count, err) == 0)
         return reply;
     calls_free(reply);
@@ -78,33 +83,66 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
     return NULL;
 }
 
-Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
-                                    bool forwards_output, struct belay_error *err)
+int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
+                 struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
-    Belay__Wire__EpochOpen body = BELAY__WIRE__EPOCH_OPEN__INIT;
+    Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
     body.job = borrow(job);
-    body.launcher_pid = launcher_pid;
-    body.forwards_output = forwards_output;
-    request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN;
-    request.epoch_open = &body;
-    return call(caller, &request, BELAY__WIRE__REPLY__BODY_EPOCH_OPENED, err);
+    body.epoch = epoch;
+    body.reason = borrow(reason);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_INQUIRE;
+    request.inquire = &body;
+    return agent_send(caller->sock, &request, err);
 }
 
-Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
+Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err)
+{
+    return receive(caller, BELAY__WIRE__REPLY__BODY_NODE_STATE, err);
+}
+
+int send_epoch_start(const struct caller *caller, Belay__Wire__EpochRecord *start, uint32_t launcher_pid,
+                     bool forwards_output, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__EpochStart body = BELAY__WIRE__EPOCH_START__INIT;
+    body.start = start;
+    body.launcher_pid = launcher_pid;
+    body.forwards_output = forwards_output;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_START;
+    request.epoch_start = &body;
+    return agent_send(caller->sock, &request, err);
+}
+
+Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err)
+{
+    return receive(caller, BELAY__WIRE__REPLY__BODY_EPOCH_ENTERED, err);
+}
+
+Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__EpochPlaced body = BELAY__WIRE__EPOCH_PLACED__INIT;
+    body.start = start;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED;
+    request.epoch_placed = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
+Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__LaunchEnded body = BELAY__WIRE__LAUNCH_ENDED__INIT;
     body.job = borrow(job);
-    body.wait_status = wait_status;
     request.body_case = BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED;
     request.launch_ended = &body;
-    return call(caller, &request, BELAY__WIRE__REPLY__BODY_VERDICT, err);
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_LAUNCH_FACTS, err);
 }
 
 Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
-                                   bool keep_images, int exit_status, struct belay_error *err)
+                                   bool keep_images, int exit_status, const char *message,
+                                   struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__JobClose body = BELAY__WIRE__JOB_CLOSE__INIT;
@@ -113,6 +151,7 @@ Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job,
     body.final_state = borrow(job_state_name(state));
     body.keep_images = keep_images;
     body.exit_status = exit_status;
+    body.message = borrow(message);
     request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_CLOSE;
     request.job_close = &body;
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);

@@ -24,12 +24,19 @@ struct caller {
 /* fds: the job's streams and the eventfd that wakes their reader; the caller closes them. */
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
-Belay__Wire__Reply *call_epoch_open(const struct caller *caller, const char *job, uint32_t launcher_pid,
-                                    bool forwards_output, struct belay_error *err);
-Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, int wait_status,
+/* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
+int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
+                 struct belay_error *err);
+Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err);
+int send_epoch_start(const struct caller *caller, Belay__Wire__EpochRecord *start, uint32_t launcher_pid,
+                     bool forwards_output, struct belay_error *err);
+Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);
+Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err);
+Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
-                                   bool keep_images, int exit_status, struct belay_error *err);
+                                   bool keep_images, int exit_status, const char *message,
+                                   struct belay_error *err);
 /* For tools; job NULL or "": the only one that runs (clean: all ended ones). */
 Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, struct belay_error *err);

@@ -17,6 +17,7 @@
 #include "common/util/log.h"
 #include "common/util/tree.h"
 #include "common/wire/client.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/status_file.h"
 #include "common/wire/undo.h"
 
@@ -38,13 +39,14 @@ struct sweep {
     unsigned count;
 };
 
-/* What an agent that was killed has kept of a job's files. Returns whether there was anything. */
+/* What an agent that was killed has left: files of the job's, its arbiter's record. Was there anything? */
 static bool remove_kept(const char *rundir, const char *job)
 {
     char path[PATH_MAX];
+    bool had_record = epoch_record_remove(rundir, job) == 0;
     if (snprintf(path, sizeof path, "%s/" UNDO_IN_RUNDIR "/%s", rundir, job) >= PATH_MAX ||
         access(path, F_OK))
-        return false;
+        return had_record;
     tree_remove(path);
     return true;
 }
@@ -56,6 +58,13 @@ static int remove_record(void *context, const char *job)
     if (record_remove(sweep->rundir, job, &sweep->err) && !(had_files && sweep->err.code == ENOENT))
         return -1;
     sweep->count++;
+    return 0;
+}
+
+static int remove_left_record(void *context, const char *job)
+{
+    struct sweep *sweep = context;
+    sweep->count += epoch_record_remove(sweep->rundir, job) == 0;
     return 0;
 }
 
@@ -74,6 +83,7 @@ static void remove_all_kept(struct sweep *sweep)
     }
     if (count >= 0)
         free(names);
+    epoch_record_each(sweep->rundir, remove_left_record, sweep);
 }
 
 /* Is what was locked still what the name stands for? An agent removes the file when it leaves. */

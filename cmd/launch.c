@@ -128,14 +128,15 @@ fail:
 int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err)
 {
     int code = 0;
-    bool was_written = write(launch->go_fd, &epoch, sizeof epoch) == sizeof epoch;
+    ssize_t ignored = write(launch->go_fd, &epoch, sizeof epoch); /* fails if the child was killed by now */
+    (void)ignored;
     close_if_open(&launch->go_fd);
     bool has_failed = read_whole(launch->fail_fd, &code, sizeof code);
     close_if_open(&launch->fail_fd);
-    if (was_written && !has_failed)
+    if (!has_failed)
         return 0;
     reap(launch);
-    errno = has_failed ? code : EPIPE;
+    errno = code;
     return belay_error_errno(err, "cannot start the launch");
 }
 

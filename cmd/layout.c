@@ -11,7 +11,7 @@ static int join(char path[PATH_MAX], const char *prefix, const char *name, struc
     return used < PATH_MAX ? 0 : belay_error_set(err, ENAMETOOLONG, "the path of %s is too long", name);
 }
 
-int layout_find(struct layout *layout, struct belay_error *err)
+int layout_find(struct install_layout *layout, struct belay_error *err)
 {
     char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);

@@ -8,13 +8,13 @@
 
 #include "common/util/error.h"
 
-struct layout {
+struct install_layout {
     char agent[PATH_MAX];   /* belayd */
     char preload[PATH_MAX]; /* libbelay.so */
     char launch[PATH_MAX];  /* belay-launch */
 };
 
 /* Only forms the paths; whether the files are there is for the caller to find out. 0, or -1 with err. */
-int layout_find(struct layout *layout, struct belay_error *err);
+int layout_find(struct install_layout *layout, struct belay_error *err);
 
 #endif

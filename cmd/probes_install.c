@@ -84,7 +84,7 @@ static void tell_mpiruns_reason(int fd, struct finding *finding)
 /* Of Open MPI, with the settings (OMPI_MCA_...) that jobs of this environment have. */
 void probe_transports(struct finding *finding)
 {
-    struct layout layout;
+    struct install_layout layout;
     struct belay_error err;
     char line[256] = "", command[160];
     finding->is_good = false;
@@ -112,7 +112,7 @@ void probe_transports(struct finding *finding)
 
 void probe_installation(struct finding *finding)
 {
-    struct layout layout;
+    struct install_layout layout;
     struct belay_error err;
     char directory[PATH_MAX], path[PATH_MAX + 32];
     finding->is_good = layout_find(&layout, &err) == 0;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/arbiter.h"
 #include "cmd/calls.h"
 #include "cmd/detach.h"
 #include "cmd/executables.h"
@@ -20,6 +21,7 @@
 #include "cmd/launch.h"
 #include "cmd/launch_line.h"
 #include "cmd/layout.h"
+#include "cmd/outcome.h"
 #include "cmd/outlet.h"
 #include "cmd/string_list.h"
 #include "cmd/watch.h"
@@ -31,7 +33,7 @@
 /* What is known of the job that this process supervises. */
 struct supervisor {
     const struct job_plan *plan;
-    struct layout layout;
+    struct install_layout layout;
     char rundir[PATH_MAX]; /* absolute */
     char *name;
     char **argv;
@@ -41,6 +43,7 @@ struct supervisor {
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     struct signals signals;
+    struct job_arbiter *arbiter; /* of the job's epochs */
     struct detach detach;
     struct launch launch;
     struct outlet *outlet; /* of the ranks' output */
@@ -48,26 +51,16 @@ struct supervisor {
     struct watch watch;    /* its sock is the connection to the agent */
 };
 
-#define STOPPED BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED
+#define NODE 0u /* this one: its agent is the only one */
 
 /* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
 static const struct timeval answer_time = {.tv_sec = 60};
-
-/* How the job ended, or that it goes on. */
-struct outcome {
-    bool is_over;
-    enum job_state final_state;
-    bool keep_images;
-    int exit_code;
-};
 
 static int prepare(struct supervisor *s, struct belay_error *err);
 static int connect_agent(struct supervisor *s, struct belay_error *err);
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err);
 static int run_epoch(struct supervisor *s, struct belay_error *err);
 static struct outcome judge(struct supervisor *s);
-static struct outcome judge_without_agent(struct supervisor *s);
-static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Verdict *verdict);
 static int reopen(struct supervisor *s, struct belay_error *err);
 static void close_job(struct supervisor *s, const struct outcome *outcome);
 static void release(struct supervisor *s);
@@ -177,7 +170,10 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (rundir_resolve(given, sizeof given, true, err))
         return -1;
     s->watch.is_own_group = !has_terminal();
-    return realpath(given, s->rundir) ? 0 : belay_error_errno(err, "cannot use the run directory %s", given);
+    if (!realpath(given, s->rundir))
+        return belay_error_errno(err, "cannot use the run directory %s", given);
+    s->arbiter = job_arbiter_create(s->rundir, err);
+    return s->arbiter ? 0 : -1;
 }
 
 /* A new connection. The agent that this may start must not inherit our signal mask. */
@@ -222,16 +218,6 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->n_environment = string_list_count(open->environment);
 }
 
-/* Where a restart begins, in words. */
-static const char *place(uint64_t line, char text[48])
-{
-    if (line)
-        snprintf(text, 48, "line %" PRIu64, line);
-    else
-        snprintf(text, 48, "the start");
-    return text;
-}
-
 /* Keep what the agent says of the job: its name, and for a restart the recorded launch. */
 static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opened, struct belay_error *err)
 {
@@ -251,7 +237,7 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     if (is_recorded && opened->cwd[0] && chdir(opened->cwd))
         return belay_error_errno(err, "cannot go back to the job's directory %s", opened->cwd);
     if (s->plan->is_restart)
-        log_info("%s: restart from %s", s->name, place(opened->newest_line, text));
+        log_info("%s: restart from %s", s->name, outcome_place(opened->newest_line, text));
     if (opened->dropped_line)
         log_warning("%s: the earlier job of this name, which could have gone on from line %" PRIu64
                     ", is given up for this one",
@@ -279,7 +265,7 @@ static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *s
     return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
-/* Become the job's arbiter; is_restart: it has a committed line to go on from. */
+/* Become the job's arbiter; is_restart: it goes on from a committed line. */
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
@@ -298,6 +284,8 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
     int rc = take_settings(s, reply->job_opened->settings, err);
     if (rc == 0)
         rc = take_streams(s, fds, err);
+    if (rc == 0)
+        rc = job_arbiter_take_up(s->arbiter, NODE, &agent, reply->job_opened, is_restart, err);
     if (rc == 0 && !s->name)
         rc = take_opened(s, reply->job_opened, err);
     calls_free(reply);
@@ -306,19 +294,18 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
 
 /* ---- one launch ---- */
 
-/* The agent knows the launcher and names the epoch; the launcher may go. Returns an exit code. */
+/* The epoch is open, and the agent knows the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
-    struct caller agent = caller(s);
-    Belay__Wire__Reply *reply =
-        call_epoch_open(&agent, s->name, (uint32_t)s->launch.pid, launch_line_leaves_output(s->argv), err);
-    if (!reply) {
+    const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
+                                              .forwards_output = launch_line_leaves_output(s->argv)};
+    const struct epoch_start *start;
+    if (job_arbiter_open(s->arbiter, &launch, &start, err)) {
         launch_cancel(&s->launch);
         return exit_code_of(err);
     }
-    s->epoch = reply->epoch_opened->epoch;
-    bool is_restored = reply->epoch_opened->restore_line > 0;
-    calls_free(reply);
+    s->epoch = start->epoch;
+    bool is_restored = start->line > 0;
     if (launch_go(&s->launch, s->epoch, err)) {
         int code = err->code;
         belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
@@ -356,8 +343,19 @@ static const char *launched(const struct supervisor *s)
     return program ? program : s->argv[0];
 }
 
+/* Without it the program runs, and no line is taken. */
+static void on_ranks_up(const Belay__Wire__RanksUp *up, void *context)
+{
+    struct supervisor *s = context;
+    struct belay_error err = {0};
+    if (job_arbiter_take_ranks(s->arbiter, NODE, up, &err))
+        log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
+}
+
 static void watch(struct supervisor *s)
 {
+    s->watch.on_ranks_up = on_ranks_up;
+    s->watch.context = s;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
     s->watch.guard = &s->launch.guard;
@@ -394,109 +392,41 @@ static int run_epoch(struct supervisor *s, struct belay_error *err)
 
 /* ---- what its end means ---- */
 
-static int exit_code_of_status(int wait_status)
-{
-    return WIFSIGNALED(wait_status) ? EXIT_SIGNAL + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
-
-static struct outcome ended(enum job_state final_state, bool keep_images, int exit_code)
-{
-    return (struct outcome){true, final_state, keep_images, exit_code};
-}
-
-static struct outcome stopped(const struct supervisor *s)
-{
-    log_info("%s: stopped", s->name);
-    return ended(JOB_STATE_STOPPED, false, EXIT_STOPPED);
-}
-
-/* Tell the agent and hear what it makes of the end; signals that came meanwhile count. */
-static struct outcome judge(struct supervisor *s)
+/* Hear how the ranks have ended, and judge. Returns 0, or -1: the agent is lost. */
+static int hear_verdict(struct supervisor *s, struct outcome_case *of, struct verdict *verdict)
 {
     struct belay_error err = {0};
     struct caller agent = caller(s);
-    struct outcome outcome;
-    Belay__Wire__Reply *reply = NULL;
-    if (!s->watch.is_agent_lost) {
-        reply = call_launch_ended(&agent, s->name, s->watch.wait_status, &err);
-        if (!reply) {
-            log_error("%s", err.text);
-            s->watch.is_agent_lost = true;
-        }
-    }
+    Belay__Wire__Reply *reply = s->watch.is_agent_lost ? NULL : call_launch_ended(&agent, s->name, &err);
+    int rc =
+        reply ? job_arbiter_judge(s->arbiter, reply->launch_facts, s->watch.wait_status, verdict, &err) : -1;
+    if (rc == 0)
+        of->newest_line = reply->launch_facts->newest_line;
+    calls_free(reply);
+    if (rc == 0 || s->watch.is_agent_lost)
+        return rc;
+    log_error("%s", err.text);
+    s->watch.is_agent_lost = true;
+    return -1;
+}
+
+/* Signals that came meanwhile count. */
+static struct outcome judge(struct supervisor *s)
+{
+    struct verdict verdict;
+    struct outcome_case of = {.name = s->name,
+                              .argv = s->argv,
+                              .launched = launched(s),
+                              .restarts = s->restarts,
+                              .max_restarts = s->settings.max_restarts,
+                              .wait_status = s->watch.wait_status};
+    int rc = hear_verdict(s, &of, &verdict);
     watch_take_signals(&s->watch);
     if (s->watch.end_signal)
-        outcome = ended(JOB_STATE_STOPPED, false, EXIT_SIGNAL + s->watch.end_signal);
-    else if (s->watch.is_stop_requested || (reply && reply->verdict->kind == STOPPED))
-        outcome = stopped(s);
-    else if (reply)
-        outcome = judge_verdict(s, reply->verdict);
-    else
-        outcome = judge_without_agent(s);
-    calls_free(reply);
-    return outcome;
-}
-
-/* mpirun has told of a lost process and an aborted job by now, in a block that looks like the end of it all.
- */
-static const char *words_of_launcher(const struct supervisor *s)
-{
-    return launch_line_is_mpirun(s->argv[0]) ? "; what mpirun says above about it is settled by that" : "";
-}
-
-/* The job was lost for `reason`: go on, or give up. */
-static struct outcome judge_loss(struct supervisor *s, const char *reason, uint64_t newest_line)
-{
-    char text[48];
-    if (s->restarts >= s->settings.max_restarts) {
-        log_error("%s: %s; %" PRIu64 " restarts are used up", s->name, reason, s->settings.max_restarts);
-        return ended(JOB_STATE_LOST, newest_line > 0, EXIT_EXHAUSTED);
-    }
-    log_info("%s: %s; restart %" PRIu32 " of %" PRIu64 " from %s%s", s->name, reason, s->restarts + 1,
-             s->settings.max_restarts, place(newest_line, text), words_of_launcher(s));
-    return (struct outcome){0};
-}
-
-static struct outcome judge_without_agent(struct supervisor *s)
-{
-    if (s->restarts >= s->settings.max_restarts) {
-        log_error("%s: the agent was lost; %" PRIu64 " restarts are used up", s->name,
-                  s->settings.max_restarts);
-        return ended(JOB_STATE_LOST, true, EXIT_EXHAUSTED);
-    }
-    return (struct outcome){0};
-}
-
-static struct outcome judge_verdict(struct supervisor *s, const Belay__Wire__Verdict *verdict)
-{
-    /* mpirun may crash over MPI_Abort: the program has ended with the status it gave all the same. */
-    bool is_crash = WIFSIGNALED(s->watch.wait_status) && verdict->exit_status;
-    int status = is_crash ? verdict->exit_status & 0xff : exit_code_of_status(s->watch.wait_status);
-    bool has_line = verdict->newest_line > 0;
-    switch (verdict->kind) {
-    case BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED:
-        if (s->restarts && status) /* the same launch line has worked before */
-            return judge_loss(s, "the launch ended before the program began", verdict->newest_line);
-        log_warning("nothing was protected: no MPI program turned up under the launcher (%s); one that loads "
-                    "MPI while it runs has to be named in BELAY_LATE_MPI",
-                    launched(s));
-        return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, has_line, status);
-    case BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED:
-        return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, status && has_line, status);
-    case BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED:
-        log_error("%s: %s", s->name, verdict->reason);
-        return ended(JOB_STATE_FAILED, has_line, EXIT_REFUSED);
-    case BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP:
-        log_error("%s: %s, as the last time, and no line was committed in between: not restarted", s->name,
-                  verdict->reason);
-        return ended(JOB_STATE_LOST, has_line, EXIT_CRASH_LOOP);
-    case BELAY__WIRE__VERDICT_KIND__VERDICT_LOST:
-        return judge_loss(s, verdict->reason, verdict->newest_line);
-    default:
-        log_error("%s: the agent gave an unknown verdict (%d); is it another version?", s->name,
-                  (int)verdict->kind);
-        return ended(JOB_STATE_FAILED, true, EXIT_INTERNAL);
-    }
+        return outcome_of_signal(s->watch.end_signal);
+    if (s->watch.is_stop_requested)
+        return outcome_of_stop(&of);
+    return rc == 0 ? outcome_of_verdict(&of, &verdict) : outcome_of_lost_agent(&of);
 }
 
 /* ---- after a launch ---- */
@@ -521,8 +451,8 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
         outlet_finish(s->outlet, s->watch.end_signal != 0);
     if (s->watch.is_agent_lost)
         return;
-    Belay__Wire__Reply *reply =
-        call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images, outcome->exit_code, &err);
+    Belay__Wire__Reply *reply = call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images,
+                                               outcome->exit_code, job_arbiter_reason(s->arbiter), &err);
     if (!reply)
         log_error("%s: %s", s->name, err.text);
     else if (outcome->keep_images)
@@ -533,6 +463,7 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
 
 static void release(struct supervisor *s)
 {
+    job_arbiter_destroy(s->arbiter);
     outlet_destroy(s->outlet);
     if (s->watch.sock >= 0)
         close(s->watch.sock);

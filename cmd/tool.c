@@ -27,7 +27,7 @@ static bool has_keeper(const char *rundir)
 /* The agent, or one in the place of one that died: in tool->agent.sock, -1 without err: none. */
 static int find_agent(struct tool *tool, struct belay_error *err)
 {
-    struct layout layout;
+    struct install_layout layout;
     tool->agent.sock = agent_connect(tool->rundir, NULL, err);
     if (tool->agent.sock >= 0)
         return 0;

@@ -56,9 +56,19 @@ int signals_open(struct signals *signals, struct belay_error *err)
     return 0;
 }
 
+/* A write that has failed is no reason to end now. */
+static void drop_pipe_signal(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigtimedwait(&set, NULL, &(struct timespec){0});
+}
+
 void signals_close(struct signals *signals)
 {
     close(signals->fd);
+    drop_pipe_signal();
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
 }
 
@@ -126,10 +136,13 @@ static void read_agent(struct watch *watch)
     ssize_t length = message_receive(watch->sock, &bytes, NULL, NULL, &err);
     Belay__Wire__Reply *reply = length > 0 ? belay__wire__reply__unpack(NULL, (size_t)length, bytes) : NULL;
     free(bytes);
-    if (reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT)
+    bool is_event = reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT;
+    if (is_event)
         watch_take_event(reply->event, watch);
     else
         lose_agent(watch);
+    if (is_event && reply->event->ranks_up)
+        watch->on_ranks_up(reply->event->ranks_up, watch->context);
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);
 }

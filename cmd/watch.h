@@ -35,6 +35,9 @@ struct watch {
     const struct guard *guard; /* over it */
     struct outlet *outlet;     /* of the ranks' output; it knows whether a rank has come */
     const char *launched;      /* what the launcher was told to run, for messages */
+    /* All ranks of a node are up; may call the agent. */
+    void (*on_ranks_up)(const Belay__Wire__RanksUp *up, void *context);
+    void *context;
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */

@@ -51,6 +51,7 @@ static bool has_room(const struct arbiter *arbiter, const struct epoch_start *st
 static int record(struct arbiter *arbiter, struct epoch_start *start);
 static void tell(struct arbiter *arbiter);
 static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t what, uint32_t count);
+static uint32_t next_epoch(const struct arbiter *arbiter);
 static uint32_t rank_count(const struct arbiter *arbiter);
 static uint32_t member_count(const struct arbiter *arbiter);
 static struct node *member(const struct arbiter *arbiter, uint32_t index);
@@ -174,7 +175,7 @@ static int take_state(struct arbiter *arbiter, const struct arbiter_event *event
     uint32_t count = event->state.held_count;
     struct holding *held;
 
-    if (!arbiter->is_inquiring || event->epoch != (arbiter->record ? arbiter->record->epoch : 0) + 1)
+    if (!arbiter->is_inquiring || event->epoch != next_epoch(arbiter))
         return 0;
     held = calloc(count ? count : 1, sizeof(*held));
     if (!held)
@@ -290,8 +291,7 @@ static void inquire(struct arbiter *arbiter, uint64_t now_us)
 /* All of them again if what they have said is not enough: a node has room later, or its memory comes back. */
 static void ask(struct arbiter *arbiter, uint64_t now_us)
 {
-    struct arbiter_action action = {.type = ARBITER_ACTION_ASK,
-                                    .epoch = (arbiter->record ? arbiter->record->epoch : 0) + 1};
+    struct arbiter_action action = {.type = ARBITER_ACTION_ASK, .epoch = next_epoch(arbiter)};
 
     arbiter->asked_us = now_us;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
@@ -431,13 +431,16 @@ static bool holds(const struct node *node, uint64_t line, uint32_t rank)
 /* The decision is durable before anybody hears of it. */
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
 {
-    struct epoch_start *start = epoch_start_create(count_answers(arbiter), rank_count(arbiter));
+    struct epoch_start *start =
+        epoch_start_create(count_answers(arbiter), line ? rank_count(arbiter) : arbiter->settings.rank_count);
 
     if (!start)
         return -1;
-    start->epoch = (arbiter->record ? arbiter->record->epoch : 0) + 1;
+    start->epoch = next_epoch(arbiter);
     start->line = line;
-    start->last_line = arbiter->record ? arbiter->record->last_line : 0;
+    start->last_line = arbiter->settings.past_line;
+    if (arbiter->record && arbiter->record->last_line > start->last_line)
+        start->last_line = arbiter->record->last_line;
     list_members(arbiter, start);
     if (place_ranks(arbiter, start) < 0) {
         free(start);
@@ -551,7 +554,14 @@ static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t w
     return (uint32_t)((mixed >> 32) % count);
 }
 
-/* Once it is known it stays. */
+static uint32_t next_epoch(const struct arbiter *arbiter)
+{
+    uint32_t recorded = arbiter->record ? arbiter->record->epoch : 0, past = arbiter->settings.past_epoch;
+
+    return (recorded > past ? recorded : past) + 1;
+}
+
+/* Of a line once they are known; a program that begins anew may begin with others. */
 static uint32_t rank_count(const struct arbiter *arbiter)
 {
     uint32_t known = arbiter->record ? arbiter->record->rank_count : 0;

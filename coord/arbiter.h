@@ -32,12 +32,15 @@ struct arbiter;
 
 struct arbiter_settings {
     uint32_t node_count; /* that may become members, spares included; at least 1 */
-    uint32_t rank_count; /* of the job, 0: not known yet */
+    uint32_t rank_count; /* of the job, 0: not known before they come up */
     enum scheme scheme;
     uint64_t lease_us;   /* 0: a member needs none, because it cannot outlive the arbiter's knowledge of it */
     uint64_t collect_us; /* how long an inquiry waits for nodes that are not obliged to answer */
     uint64_t repeat_us;  /* how often a question is put again */
     uint64_t salt;       /* any number: spreads over the nodes what may be on any of them */
+    uint32_t
+        past_epoch;     /* newest that anybody has heard of, where the record tells of none so new; 0: none */
+    uint64_t past_line; /* largest number of a line in a life of the job that has been given up; 0: none */
 };
 
 /* What an inquiry waits for. */

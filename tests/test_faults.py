@@ -91,21 +91,6 @@ def test_agent_dies_at_the_second_line(sandbox, programs, belay, point):
     assert_restored(job, 1)
 
 
-@pytest.mark.parametrize("point,epoch", [("promised", 2), ("recorded", 3), ("entered", 3)])
-def test_agent_dies_while_it_opens_an_epoch(sandbox, programs, point, epoch):
-    """What is recorded is not opened again; another agent goes on from the same line."""
-    sandbox.start_agent(BELAY_FAULT=f"agent.epoch.{point}#2=kill")
-    job = sandbox.run(ring(programs, seconds=4))
-    agent, line = sandbox.agent()[0], job.wait_committed(1)
-    os.kill(job.pids[1][0], signal.SIGKILL)
-    status = job.wait_epoch(epoch)
-    assert status["history"][-1]["epoch"] == epoch and status["history"][-1]["restored_line"] >= line
-    assert sandbox.agent()[0] != agent
-    job.wait()
-    assert_same_result(job)
-    assert_restored(job, 1)
-
-
 # The line that is restored when the agent dies at one of these points: the one before, or this one.
 POINTS_OF_A_LINE = {point: line - 1 for point, line in AGENT_POINTS.items()
                     if point not in ("agent.prepare", "agent.strobe")}

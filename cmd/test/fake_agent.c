@@ -17,31 +17,36 @@
 #include <unistd.h>
 
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/control.h"
 #include "common/wire/descriptor.h"
 #include "common/wire/message.h"
 #include "common/wire/states.h"
 #include "common/wire/streams.h"
 
-struct verdict {
+#define INCARNATION 77u
+#define ANOTHER_RANK UINT32_MAX /* in each epoch */
+
+/* How a launch ends. */
+struct end {
     const char *word;
-    Belay__Wire__VerdictKind kind;
+    enum control_exit kind; /* of the one rank that said hello */
+    int status;
     uint64_t newest_line;
+    uint32_t rank;
 };
 
-static const struct verdict verdicts[] = {
-    {"finished", BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, 7},
-    {"aborted", BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, 7},
-    {"lost", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 0},
-    {"lost-at-7", BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, 7},
-    {"crash-loop", BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP, 7},
-    {"unprotected", BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, 0},
-    {"refused", BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, 7},
-    {"stop", BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED, 7},
+static const struct end ends[] = {
+    {"finished", CONTROL_EXIT_STATUS, 0, 7, 2},      {"aborted", CONTROL_EXIT_ABORT, 5, 7, 2},
+    {"lost", CONTROL_EXIT_NONE, 0, 0, ANOTHER_RANK}, {"lost-at-7", CONTROL_EXIT_NONE, 0, 7, ANOTHER_RANK},
+    {"rank-2-lost", CONTROL_EXIT_NONE, 0, 7, 2},     {"refused", CONTROL_EXIT_REFUSED, 0, 7, 2},
+    {"stop", CONTROL_EXIT_STATUS, 0, 7, 2},
 };
 
 static const char *directory; /* the run directory */
 static char word[32];         /* of the present epoch */
+static char job[80];
 static uint32_t epoch;
+static uint64_t newest_line; /* committed */
 
 static char *path_of(const char *name)
 {
@@ -132,6 +137,9 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
     char *empty[] = {""};
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__JobOpened opened = BELAY__WIRE__JOB_OPENED__INIT;
+    Belay__Wire__EpochRecord record = BELAY__WIRE__EPOCH_RECORD__INIT;
+    uint32_t members[] = {0};
+    uint64_t incarnations[] = {INCARNATION};
     note("open %s%s", open->job[0] ? open->job : "-", open->restart ? " restart" : "");
     if (open->restart && access(path_of("no-line"), F_OK) == 0) {
         message.error = "there is no committed line";
@@ -145,7 +153,15 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
         opened.cwd = lies("relative-folder") ? "here" : "";
         opened.argv = empty;
         opened.n_argv = lies("empty-word") ? 1 : 0;
-        opened.newest_line = open->restart ? 7 : 0;
+        newest_line = opened.newest_line = open->restart ? 7 : 0;
+        snprintf(job, sizeof job, "%s", opened.job);
+        record.job = job;
+        record.epoch = record.n_members = record.n_incarnations = 1;
+        record.members = members;
+        record.incarnations = incarnations;
+        if (open->restart && !lies("no-record"))
+            opened.record = &record;
+        opened.newest_epoch = lies("promised-9") ? 9 : 0;
         opened.settings = open->settings;
         if (!opened.settings->has_max_restarts) /* a restart, which is told what is recorded */
             opened.settings->max_restarts = 3;
@@ -156,43 +172,98 @@ static void answer_job_open(int sock, const Belay__Wire__JobOpen *open)
     send_opened(sock, &message);
 }
 
-static void answer_epoch_open(int sock)
+static void answer_inquire(int sock, const Belay__Wire__Inquire *inquire)
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
-    Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
+    Belay__Wire__NodeState state = BELAY__WIRE__NODE_STATE__INIT;
+    if (inquire->reason[0])
+        note("reason %s", inquire->reason);
+    state.incarnation = lies("no-incarnation") ? 0 : lies("other-memory") ? INCARNATION + 1 : INCARNATION;
+    state.committed_line = state.last_line = newest_line;
+    state.room = UINT32_MAX;
+    message.body_case = BELAY__WIRE__REPLY__BODY_NODE_STATE;
+    message.node_state = &state;
+    reply(sock, &message);
+}
+
+static void send_event(int sock, Belay__Wire__Event *event)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    message.body_case = BELAY__WIRE__REPLY__BODY_EVENT;
+    message.event = event;
+    reply(sock, &message);
+}
+
+/* Two ranks, all at once or, as a lie, one of them twice. */
+static void tell_ranks_up(int sock)
+{
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    Belay__Wire__RanksUp up = BELAY__WIRE__RANKS_UP__INIT;
+    uint32_t ranks[] = {1, lies("rank-twice") ? 1 : 0};
+    up.epoch = epoch;
+    up.world_size = up.n_ranks = 2;
+    up.ranks = ranks;
+    event.ranks_up = &up;
+    send_event(sock, &event);
+}
+
+static void answer_epoch_start(int sock, const Belay__Wire__EpochStart *start)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__EpochEntered entered = BELAY__WIRE__EPOCH_ENTERED__INIT;
     Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
     take_word();
-    opened.epoch = ++epoch;
-    message.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;
-    message.epoch_opened = &opened;
+    epoch = start->start->epoch;
+    note("epoch %u line %u", epoch, (unsigned)start->start->line);
+    entered.epoch = lies("other-epoch") ? epoch + 1 : epoch;
+    entered.restore_line = start->start->line;
+    message.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_ENTERED;
+    message.epoch_entered = &entered;
     reply(sock, &message);
-    if (!strcmp(word, "stop")) {
-        event.stop_requested = true;
-        message.body_case = BELAY__WIRE__REPLY__BODY_EVENT;
-        message.event = &event;
-        reply(sock, &message);
-    }
+    if (access(path_of("ranks-come-up"), F_OK) == 0)
+        tell_ranks_up(sock);
+    event.stop_requested = true;
+    if (!strcmp(word, "stop"))
+        send_event(sock, &event);
     while (!strcmp(word, "vanish-later") && access(path_of("vanish"), F_OK))
         poll(NULL, 0, 1);
     if (!strncmp(word, "vanish", 6))
         _exit(EXIT_SUCCESS);
 }
 
-static void answer_launch_ended(int sock, const Belay__Wire__LaunchEnded *ended)
+static void answer_epoch_placed(int sock, const Belay__Wire__EpochPlaced *placed)
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
-    Belay__Wire__Verdict verdict = BELAY__WIRE__VERDICT__INIT;
-    note("ended %d", ended->wait_status);
-    for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
-        if (!strcmp(word, verdicts[i].word)) {
-            verdict.kind = verdicts[i].kind;
-            verdict.newest_line = verdicts[i].newest_line;
-        }
+    Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
+    note("placed %u ranks %u", placed->start->epoch, (unsigned)placed->start->n_placement);
+    message.body_case = BELAY__WIRE__REPLY__BODY_DONE;
+    message.done = &done;
+    reply(sock, &message);
+    fclose(fopen(path_of("placed"), "w"));
+}
+
+static void answer_launch_ended(int sock)
+{
+    Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__LaunchFacts facts = BELAY__WIRE__LAUNCH_FACTS__INIT;
+    Belay__Wire__RankEnd end = BELAY__WIRE__RANK_END__INIT, *list[] = {&end};
+    note("ended");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(word, ends[i].word) != 0)
+            continue;
+        end.kind = ends[i].kind;
+        end.status = ends[i].status;
+        end.rank = ends[i].rank == ANOTHER_RANK ? 1 + epoch : ends[i].rank;
+        end.pid = 4711;
+        newest_line = facts.newest_line = ends[i].newest_line;
+        facts.n_ranks = 1;
     }
-    verdict.exit_status = strcmp(word, "aborted") ? 0 : 5;
-    verdict.reason = "rank 2 (pid 4711) was killed by signal 9";
-    message.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
-    message.verdict = &verdict;
+    if (lies("unknown-end"))
+        end.kind = 77;
+    facts.is_stopped = !strcmp(word, "stop");
+    facts.ranks = list;
+    message.body_case = BELAY__WIRE__REPLY__BODY_LAUNCH_FACTS;
+    message.launch_facts = &facts;
     reply(sock, &message);
 }
 
@@ -200,8 +271,12 @@ static void answer_job_close(int sock, const Belay__Wire__JobClose *end)
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
+    char record[100];
     note("close %s %s %d", job_state_name((enum job_state)end->job_state), end->keep_images ? "keep" : "drop",
          end->exit_status);
+    snprintf(record, sizeof record, "jobs/%s.epochs", job);
+    if (!end->keep_images)
+        unlink(path_of(record));
     message.body_case = BELAY__WIRE__REPLY__BODY_DONE;
     message.done = &done;
     reply(sock, &message);
@@ -215,11 +290,17 @@ static void answer(int sock, const Belay__Wire__Request *request)
     case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
         answer_job_open(sock, request->job_open);
         break;
-    case BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN:
-        answer_epoch_open(sock);
+    case BELAY__WIRE__REQUEST__BODY_INQUIRE:
+        answer_inquire(sock, request->inquire);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_START:
+        answer_epoch_start(sock, request->epoch_start);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED:
+        answer_epoch_placed(sock, request->epoch_placed);
         break;
     case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
-        answer_launch_ended(sock, request->launch_ended);
+        answer_launch_ended(sock);
         break;
     case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
         answer_job_close(sock, request->job_close);

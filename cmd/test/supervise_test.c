@@ -145,14 +145,14 @@ static void test_finished(void **state)
     assert_int_equal(run("finished", RUN("--", "sh", "-c", "echo out; exit 0")), 0);
     assert_string_equal(printed, "out\n");
     expect_silence();
-    assert_string_equal(journal, "open j\nended 0\nclose finished drop 0\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose finished drop 0\n");
 }
 
 static void test_own_status_is_passed_on(void **state)
 {
     (void)state;
     assert_int_equal(run("finished", RUN("sh", "-c", "exit 3")), 3);
-    assert_string_equal(journal, "open j\nended 768\nclose failed keep 3\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose failed keep 3\n");
     assert_int_equal(run("finished", RUN("sh", "-c", "kill -9 $$")), 128 + SIGKILL);
 }
 
@@ -171,7 +171,7 @@ static void test_unprotected(void **state)
     assert_string_equal(said,
                         "belay: nothing was protected: no MPI program turned up under the launcher (sh); one "
                         "that loads MPI while it runs has to be named in BELAY_LATE_MPI\n");
-    assert_string_equal(journal, "open j\nended 768\nclose failed drop 3\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose failed drop 3\n");
 }
 
 /* Its block about the loss looks like the end of the job; a script says what it likes. */
@@ -184,18 +184,24 @@ static void test_words_of_mpirun_are_explained(void **state)
     assert_string_equal(
         said, "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 1 from the start; what "
               "mpirun says above about it is settled by that\n"
-              "belay: j: rank 2 (pid 4711) was killed by signal 9; 1 restarts are used up\n");
+              "belay: j: rank 3 (pid 4711) was killed by signal 9; 1 restarts are used up\n");
 }
+
+/* A launcher that ends as mpirun does over a killed rank, but in this epoch. */
+#define KILLED_BUT_IN(epoch) "echo $BELAY_EPOCH; test $BELAY_EPOCH = " epoch " || exit 137"
 
 static void test_restarts(void **state)
 {
     (void)state;
-    assert_int_equal(run("lost lost-at-7 finished", RUN("sh", "-c", "echo $BELAY_EPOCH")), 0);
+    assert_int_equal(run("lost lost-at-7 finished", RUN("sh", "-c", KILLED_BUT_IN("3"))), 0);
     assert_string_equal(printed, "1\n2\n3\n");
     assert_string_equal(said,
                         "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 3 from the start\n"
-                        "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 2 of 3 from line 7\n");
-    assert_string_equal(journal, "open j\nended 0\nended 0\nended 0\nclose finished drop 0\n");
+                        "belay: j: rank 3 (pid 4711) was killed by signal 9; restart 2 of 3 from line 7\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\n"
+                                 "reason rank 2 (pid 4711) was killed by signal 9\nepoch 2 line 0\nended\n"
+                                 "reason rank 3 (pid 4711) was killed by signal 9\nepoch 3 line 7\nended\n"
+                                 "close finished drop 0\n");
 }
 
 /* A launcher may fail for a moment: two of Open MPI's that begin and end at once disturb each other. */
@@ -204,7 +210,7 @@ static void test_restart_that_fails_to_launch(void **state)
     (void)state;
     assert_int_equal(run("lost unprotected finished", RUN("sh", "-c", "test $BELAY_EPOCH != 2")), 0);
     expect_said("the launch ended before the program began; restart 2 of 3");
-    assert_string_equal(journal, "open j\nended 0\nended 256\nended 0\nclose finished drop 0\n");
+    assert_non_null(strstr(journal, "epoch 3 line 0\nended\nclose finished drop 0\n"));
 }
 
 static void test_exhausted(void **state)
@@ -221,7 +227,7 @@ static void test_exhausted(void **state)
 static void test_crash_loop(void **state)
 {
     (void)state;
-    assert_int_equal(run("lost-at-7 crash-loop", RUN("true")), 79);
+    assert_int_equal(run("rank-2-lost rank-2-lost", RUN("sh", "-c", "exit 137")), 79);
     expect_said("not restarted");
     assert_non_null(strstr(journal, "close lost keep 79"));
 }
@@ -238,7 +244,7 @@ static void test_stop(void **state)
     (void)state;
     assert_int_equal(run("stop", RUN("sleep", "60")), 76);
     assert_string_equal(said, "belay: j: stopped\n");
-    assert_string_equal(journal, "open j\nended 15\nclose stopped drop 76\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose stopped drop 76\n");
 }
 
 static void test_signal(void **state)
@@ -250,7 +256,7 @@ static void test_signal(void **state)
     kill(pid, SIGTERM);
     assert_int_equal(finish_run(pid, out, err), 128 + SIGTERM);
     expect_silence();
-    assert_string_equal(journal, "open j\nended 15\nclose stopped drop 143\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose stopped drop 143\n");
 }
 
 static void test_second_signal_kills(void **state)
@@ -263,7 +269,7 @@ static void test_second_signal_kills(void **state)
     poll(NULL, 0, 600); /* signals within half a second count as one */
     kill(pid, SIGINT);
     assert_int_equal(finish_run(pid, out, err), 128 + SIGINT);
-    assert_non_null(strstr(journal, "ended 9"));
+    assert_non_null(strstr(journal, "ended"));
 }
 
 static void test_ignored_signals_stay_ignored(void **state)
@@ -371,7 +377,8 @@ static void test_agent_vanishes(void **state)
     assert_int_equal(run("vanish finished", RUN("sh", "-c", ENDS_THE_SECOND_TIME)), 0);
     expect_said("the agent has gone");
     expect_said("restart 1 of 3 from the newest line");
-    assert_string_equal(journal, "open j\nopen j restart\nended 0\nclose finished drop 0\n");
+    assert_string_equal(
+        journal, "open j\nepoch 1 line 0\nopen j restart\nepoch 2 line 7\nended\nclose finished drop 0\n");
 }
 
 static void test_agent_vanishes_without_a_line(void **state)
@@ -381,7 +388,9 @@ static void test_agent_vanishes_without_a_line(void **state)
     assert_int_equal(run("vanish finished", RUN("sh", "-c", ENDS_THE_SECOND_TIME)), 0);
     unlink(path_of("run/no-line"));
     expect_said("restart 1 of 3 from the start");
-    assert_string_equal(journal, "open j\nopen j restart\nopen j\nended 0\nclose finished drop 0\n");
+    assert_string_equal(
+        journal,
+        "open j\nepoch 1 line 0\nopen j restart\nopen j\nepoch 2 line 0\nended\nclose finished drop 0\n");
 }
 
 static void test_agent_vanishes_too_often(void **state)
@@ -396,7 +405,7 @@ static void test_launcher_that_cannot_run(void **state)
     (void)state;
     assert_int_equal(run("lost", RUN("no-such-launcher")), 127);
     assert_string_equal(said, "belay: cannot run no-such-launcher: No such file or directory\n");
-    assert_string_equal(journal, "open j\nclose failed drop 127\n");
+    assert_string_equal(journal, "open j\nepoch 1 line 0\nclose failed drop 127\n");
     assert_int_equal(run("lost", RUN("./run/script")), 126);
 }
 
@@ -405,7 +414,7 @@ static void test_restart_keeps_images_of_a_bad_launch(void **state)
     (void)state;
     char *argv[] = {"belay", "restart", "j", "--", "no-such-launcher", NULL};
     assert_int_equal(run("lost", argv), 127);
-    assert_string_equal(journal, "open j restart\nclose failed keep 127\n");
+    assert_string_equal(journal, "open j restart\nepoch 2 line 7\nclose failed keep 127\n");
     write_text("run/no-line", "");
     assert_int_equal(run("lost", argv), 66);
     unlink(path_of("run/no-line"));
@@ -466,7 +475,7 @@ static void test_answers_that_make_no_sense(void **state)
         write_text("run/lie", lies[i]);
         assert_int_equal(run("finished", RUN("sh", "-c", "touch launched")), 70);
         expect_said("another version?");
-        assert_string_equal(journal, "open j\n");
+        assert_null(strstr(journal, "ended"));
     }
     write_text("run/lie", "bad-name");
     char *unnamed[] = {"belay", "run", "--detach", "sh", "-c", "touch launched", NULL};
@@ -474,6 +483,125 @@ static void test_answers_that_make_no_sense(void **state)
     expect_said("another version?");
     unlink(path_of("run/lie"));
     assert_int_equal(access(path_of("launched"), F_OK), -1);
+}
+
+/* Nothing is launched in an epoch that the node has not entered as it was told. */
+static void test_members_that_make_no_sense(void **state)
+{
+    (void)state;
+    static const char *const lies[] = {"no-incarnation", "other-epoch"};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        write_text("run/lie", lies[i]);
+        assert_int_equal(run("finished", RUN("sh", "-c", "touch launched")), 70);
+        expect_said("another version?");
+    }
+    assert_int_equal(access(path_of("launched"), F_OK), -1);
+    write_text("run/lie", "unknown-end"); /* whose job is lost with it */
+    assert_int_equal(run("finished finished", RUN("--max-restarts", "0", "--", "true")), 75);
+    expect_said("another version?");
+    unlink(path_of("run/lie"));
+}
+
+/* ---- the arbiter's record ---- */
+
+#define RECORD "run/jobs/j.epochs"
+static char *const restart_j[] = {"belay", "restart", "j", "--", "sh", "-c", "exit 137", NULL};
+
+static void forget_record(void)
+{
+    unlink(path_of(RECORD));
+    rmdir(path_of("run/jobs"));
+}
+
+static void test_record_is_there_before_the_launch(void **state)
+{
+    (void)state;
+    assert_int_equal(run("finished", RUN("sh", "-c", "test -s " RECORD)), 0);
+    assert_int_equal(access(path_of(RECORD), F_OK), -1); /* it goes with the job */
+}
+
+/* One is lost: the other is taken up, and the newer one of both. */
+static void test_restart_takes_up_the_newest_record(void **state)
+{
+    (void)state;
+    for (int epoch = 2; epoch < 5; epoch++) { /* the fake agent knows the first */
+        char expected[32];
+        snprintf(expected, sizeof expected, "epoch %d line 7\n", epoch);
+        assert_int_equal(
+            run("lost-at-7", (char *[]){"belay", "restart", "--max-restarts", "0", "j", "--", "true", NULL}),
+            75);
+        assert_non_null(strstr(journal, expected));
+    }
+    forget_record();
+    assert_int_equal(run("finished", (char *[]){"belay", "restart", "j", "--", "true", NULL}), 0);
+    assert_non_null(strstr(journal, "epoch 2 line 7\n"));
+    expect_said("restart from line 7");
+}
+
+static void test_damaged_record_is_as_good_as_none(void **state)
+{
+    (void)state;
+    forget_record();
+    assert_int_equal(mkdir(path_of("run/jobs"), 0700), 0);
+    write_text(RECORD, "damaged");
+    assert_int_equal(run("finished", (char *[]){"belay", "restart", "j", "--", "true", NULL}), 0);
+    expect_said("the record of its epochs below");
+    expect_said("it is damaged");
+    assert_non_null(strstr(journal, "epoch 2 line 7\n"));
+}
+
+/* What was committed is known to nobody: the images must not be gone on from, nor the job begun anew. */
+static void test_restart_without_a_record_is_refused(void **state)
+{
+    (void)state;
+    write_text("run/lie", "no-record");
+    assert_int_equal(run("lost", restart_j), 66);
+    expect_said("no record of its epochs is left");
+    write_text("run/lie", "other-memory");
+    assert_int_equal(run("lost", restart_j), 66);
+    expect_said("its node has lost its records");
+    assert_non_null(strstr(journal, "close failed keep 66"));
+    unlink(path_of("run/lie"));
+    forget_record();
+}
+
+static void test_epochs_go_on_from_what_the_node_has_promised(void **state)
+{
+    (void)state;
+    write_text("run/lie", "promised-9");
+    assert_int_equal(run("finished", RUN("true")), 0);
+    assert_non_null(strstr(journal, "epoch 10 line 0\n"));
+    unlink(path_of("run/lie"));
+}
+
+/* The node's keeper has the record as well: one line for the user, and the job runs. */
+static void test_disk_that_takes_no_record(void **state)
+{
+    (void)state;
+    forget_record();
+    write_text("run/jobs", "in the way");
+    assert_int_equal(run("lost lost-at-7 finished", RUN("sh", "-c", KILLED_BUT_IN("3"))), 0);
+    unlink(path_of("run/jobs"));
+    const char *first = strstr(said, "the record of its epochs is in memory only");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "the record of its epochs"));
+    assert_non_null(strstr(journal, "epoch 3 line 7\n"));
+}
+
+static void test_ranks_that_came_up_are_recorded_and_told(void **state)
+{
+    (void)state;
+    write_text("run/ranks-come-up", "");
+    assert_int_equal(run("finished", RUN("sh", "-c", "until test -e run/placed; do sleep 0.01; done")), 0);
+    assert_non_null(strstr(journal, "epoch 1 line 0\nplaced 1 ranks 2\nended\n"));
+    unlink(path_of("run/placed"));
+    write_text("run/lie", "rank-twice");
+    assert_int_equal(
+        run("finished", RUN("sh", "-c", "until grep -q 'no line can be' stderr; do sleep 0.01; done")), 0);
+    expect_said("no line can be taken of this launch");
+    assert_null(strstr(journal, "placed"));
+    unlink(path_of("run/lie"));
+    unlink(path_of("run/ranks-come-up"));
 }
 
 /* The ranks may write anything there: their output is lost, and nothing else is. */
@@ -553,6 +681,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_detached_failure_is_told),
         cmocka_unit_test(test_answers_that_make_no_sense),
         cmocka_unit_test(test_damaged_streams),
+        cmocka_unit_test(test_members_that_make_no_sense),
+        cmocka_unit_test(test_record_is_there_before_the_launch),
+        cmocka_unit_test(test_restart_takes_up_the_newest_record),
+        cmocka_unit_test(test_damaged_record_is_as_good_as_none),
+        cmocka_unit_test(test_restart_without_a_record_is_refused),
+        cmocka_unit_test(test_epochs_go_on_from_what_the_node_has_promised),
+        cmocka_unit_test(test_disk_that_takes_no_record),
+        cmocka_unit_test(test_ranks_that_came_up_are_recorded_and_told),
     };
     return cmocka_run_group_tests_name("supervise", tests, set_up, tear_down);
 }

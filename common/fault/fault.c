@@ -18,6 +18,7 @@ enum fault_action {
     FAULT_ACTION_KILL,
     FAULT_ACTION_ERROR,
     FAULT_ACTION_DELAY,
+    FAULT_ACTION_STOP,
 };
 
 /* One item of BELAY_FAULT. */
@@ -113,6 +114,10 @@ static bool action_parse(const char *text, const char *end, struct fault *fault)
         fault->action = FAULT_ACTION_ERROR;
         return true;
     }
+    if (length == strlen("stop") && memcmp(text, "stop", length) == 0) {
+        fault->action = FAULT_ACTION_STOP;
+        return true;
+    }
     if (length > strlen(delay) && memcmp(text, delay, strlen(delay)) == 0) {
         text += strlen(delay);
         fault->action = FAULT_ACTION_DELAY;
@@ -152,6 +157,9 @@ static bool fault_act(const struct fault *fault)
         return false;
     case FAULT_ACTION_ERROR:
         return true;
+    case FAULT_ACTION_STOP:
+        raise(SIGSTOP);
+        return false;
     case FAULT_ACTION_NONE:
         break;
     }

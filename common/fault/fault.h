@@ -6,6 +6,7 @@
  *   kill       SIGKILL to the calling process
  *   error      fault_hit() returns true, the caller takes its error path
  *   delay:MS   stand still for MS milliseconds, then go on
+ *   stop       SIGSTOP to the calling process, which goes on with SIGCONT
  * Without BELAY_FAULT a point costs one getenv() (never placed on a fast path). Allocates nothing and
  * calls only async-signal-safe functions. The list of points is docs/faults.md.
  */

@@ -56,8 +56,22 @@ Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, in
                                void (*on_event)(const Belay__Wire__Event *event, void *context),
                                void *context, struct belay_error *err)
 {
+    if (agent_send(sock, request, err) < 0)
+        return NULL;
+    return agent_receive(sock, fds, fd_count, on_event, context, err);
+}
+
+int agent_send(int sock, const Belay__Wire__Request *request, struct belay_error *err)
+{
     if (message_send(sock, &request->base, NULL, 0, err) < 0 && errno != EPIPE)
-        return NULL; /* an agent that has closed the connection may have said why */
+        return -1; /* an agent that has closed the connection may have said why */
+    return 0;
+}
+
+Belay__Wire__Reply *agent_receive(int sock, int *fds, unsigned *fd_count,
+                                  void (*on_event)(const Belay__Wire__Event *event, void *context),
+                                  void *context, struct belay_error *err)
+{
     for (;;) {
         Belay__Wire__Reply *reply = take_reply(sock, fds, fd_count, err);
         if (!reply)

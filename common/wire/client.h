@@ -29,4 +29,13 @@ Belay__Wire__Reply *agent_call(int sock, const Belay__Wire__Request *request, in
                                void (*on_event)(const Belay__Wire__Event *event, void *context),
                                void *context, struct belay_error *err);
 
+/*
+ * The two halves of agent_call(), for requests to several agents at once: replies come in the order of the
+ * requests. agent_send() returns 0 or -1 with err.
+ */
+int agent_send(int sock, const Belay__Wire__Request *request, struct belay_error *err);
+Belay__Wire__Reply *agent_receive(int sock, int *fds, unsigned *fd_count,
+                                  void (*on_event)(const Belay__Wire__Event *event, void *context),
+                                  void *context, struct belay_error *err);
+
 #endif

@@ -10,8 +10,8 @@
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 
-/* Its path; `ending` is added to it ("": the file itself). Returns 0, or -1 (ENAMETOOLONG). */
-int status_file_path(char *path, size_t path_bytes, const char *rundir, const char *job, const char *ending);
+/* Its path. Returns 0, or -1 (ENAMETOOLONG). */
+int status_file_path(char *path, size_t path_bytes, const char *rundir, const char *job);
 
 /*
  * Read one. NULL with errno: ENOENT, EBADMSG (damaged, or of another job), ENOMEM and what open(2) says. Free

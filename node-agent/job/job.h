@@ -15,7 +15,6 @@
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/job_name.h"
 #include "common/wire/states.h"
-#include "coord/verdict.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
 #include "node-agent/job/membership.h"
@@ -32,6 +31,7 @@
 
 struct epoch;
 struct line;
+struct own_arbiter;
 struct renewal;
 
 /* A client that waits for the end of the job. */
@@ -58,12 +58,11 @@ struct job {
     struct epoch *epoch;          /* NULL: between epochs */
     struct line *line;
     struct store *store;
-    struct membership *membership;       /* the records of its epochs, and who decides by them */
-    struct membership_epoch opened;      /* the newest that was decided on, launched or not */
+    struct membership *membership;       /* this node's part in its epochs, and the records of them */
+    struct own_arbiter *own_arbiter;     /* NULL: another process is its arbiter */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;
-    struct verdict_loss last_loss;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     uint32_t restarts, restarts_from_start;
     uint64_t last_line;  /* largest number used */

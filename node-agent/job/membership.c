@@ -12,21 +12,19 @@
 #include "common/fault/fault.h"
 #include "common/util/fnv1a.h"
 #include "common/wire/descriptor.h"
-#include "coord/arbiter.h"
 #include "coord/member.h"
+#include "node-agent/job/epoch_copy.h"
 
 #define RECORDS_MAGIC 0x7365636f70656c62u
-#define RECORDS_VERSION 1u
+#define RECORDS_VERSION 2u
 #define RECORDS_BYTES 4096u
 #define NODE 0u
 
-/* Both records. Of the two copies the whole one with the larger sequence counts. */
+/* Of the two copies the whole one with the larger sequence counts. */
 struct records {
     uint64_t magic, version;
     uint64_t sequence; /* 0: never written */
     struct member_record member;
-    uint32_t epoch; /* the arbiter's newest, 0: none */
-    uint64_t line, last_line;
     uint64_t checksum; /* over all before it */
 };
 
@@ -54,12 +52,12 @@ struct membership {
     const struct membership_ops *ops;
     void *context;
     uint32_t ranks;
-    struct errands errands;               /* of the step that is being made */
-    struct arbiter *arbiter;              /* of the newest epoch; NULL: none has been opened by this agent */
-    const struct epoch_start *started;    /* while it tells the member */
-    const struct membership_facts *facts; /* while an epoch is opened */
-    struct belay_error settle_err;        /* code 0: what the epoch goes on from is settled */
-    struct epoch_state answer;            /* of the member, as long as its holdings are there */
+    struct errands errands;                   /* of the step that is being made */
+    struct epoch_state answer;                /* to the newest inquiry */
+    struct holding *held;                     /* which it borrows */
+    struct epoch_copy copy;                   /* of the arbiter's record */
+    const struct membership_settler *settler; /* while an epoch is entered */
+    struct belay_error settle_err;            /* code 0: what the epoch goes on from is settled */
 };
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
@@ -70,11 +68,9 @@ static void write_records(struct membership *membership);
 static void read_records(struct membership *membership);
 static bool is_whole(const struct records *records);
 static uint64_t checksum(const struct records *records);
-static int make_machines(struct membership *membership, const struct membership_facts *facts);
-static struct epoch_start *former_epoch(const struct membership *membership,
-                                        const struct membership_facts *facts);
-static int open_next(struct membership *membership, const struct membership_facts *facts);
-static int act_as_arbiter(void *context, const struct arbiter_action *action);
+static bool is_staged(const struct membership_facts *facts, uint64_t line);
+static int make_member(struct membership *membership, const struct membership_facts *facts);
+static int hold(struct membership *membership, const struct membership_facts *facts);
 static int act_as_member(void *context, const struct member_action *action);
 static void settle(struct membership *membership, uint64_t line);
 static int record_of_member(struct membership *membership, const struct member_record *record);
@@ -89,15 +85,21 @@ struct membership *membership_create(struct keeper *keeper, const char *job, str
     return fd < 0 ? NULL : make(keeper, job, fd, err);
 }
 
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, struct belay_error *err)
+struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
+                                    struct belay_error *err)
 {
+    struct membership *membership = NULL;
     if (fd < 0)
-        return membership_create(keeper, job, err);
-    if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0) {
+        membership = membership_create(keeper, job, err);
+    else if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0)
         close(fd);
-        return NULL;
-    }
-    return make(keeper, job, fd, err);
+    else
+        membership = make(keeper, job, fd, err);
+    if (membership)
+        epoch_copy_adopt(&membership->copy, arbiter_fd);
+    else if (arbiter_fd >= 0)
+        close(arbiter_fd);
+    return membership;
 }
 
 /* Takes fd over. */
@@ -112,6 +114,7 @@ static struct membership *make(struct keeper *keeper, const char *job, int fd, s
     membership->fd = fd;
     membership->keeper = keeper;
     snprintf(membership->name, sizeof membership->name, "%s/epochs", job);
+    epoch_copy_init(&membership->copy, keeper, job);
     void *page = mmap(NULL, RECORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         belay_error_errno(err, "cannot map the record of epochs");
@@ -134,8 +137,9 @@ void membership_destroy(struct membership *membership)
         return;
     int code = errno;
     member_destroy(membership->member);
-    arbiter_destroy(membership->arbiter);
+    free(membership->held);
     free(membership->errands.of);
+    epoch_copy_drop(&membership->copy);
     if (membership->page) {
         keeper_drop(membership->keeper, membership->name, NULL);
         munmap(membership->page, RECORDS_BYTES);
@@ -150,44 +154,90 @@ uint64_t membership_protected_line(const struct membership *membership)
     return membership->now.member.protected_line;
 }
 
-int membership_open_epoch(struct membership *membership, const struct membership_facts *facts,
-                          struct membership_epoch *epoch, struct belay_error *err)
+int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
+                       struct epoch_state *state, struct belay_error *err)
 {
-    if (make_machines(membership, facts) < 0)
+    if (hold(membership, facts) < 0 || make_member(membership, facts) < 0)
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
-    membership->facts = facts;
+    const struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
+                                         .epoch = epoch,
+                                         .room = EPOCH_NO_LIMIT,
+                                         .held_count = facts->ranks,
+                                         .held = membership->held};
+    membership->answer = (struct epoch_state){0};
+    if (member_step(membership->member, &inquire) < 0)
+        return belay_error_errno(err, "another epoch cannot be promised");
+    if (membership->answer.incarnation == 0)
+        return belay_error_set(err, ESTALE, "epoch %u is over: this node has heard of epoch %u", epoch,
+                               membership_newest_epoch(membership));
+    fault_hit("agent.epoch.promised", -1, epoch);
+    *state = membership->answer;
+    return 0;
+}
+
+int membership_enter(struct membership *membership, const struct epoch_start *start,
+                     const struct membership_settler *settler, struct belay_error *err)
+{
+    const struct member_event event = {.type = MEMBER_EVENT_START,
+                                       .start = start,
+                                       .held_count = membership->answer.held_count,
+                                       .held = membership->held};
+    fault_hit("agent.epoch.told", -1, start->epoch);
+    if (!membership->member)
+        return belay_error_set(err, ESTALE, "epoch %u has not been promised", start->epoch);
+    if (epoch_copy_keep(&membership->copy, start, err) < 0)
+        return -1;
+    membership->settler = settler;
     membership->settle_err.code = 0;
-    int rc = open_next(membership, facts);
-    membership->facts = NULL;
+    int rc = member_step(membership->member, &event);
+    membership->settler = NULL;
+    if (rc < 0)
+        return belay_error_errno(err, "epoch %u cannot be entered", start->epoch);
+    if (member_epoch(membership->member) != start->epoch)
+        return belay_error_set(err, ESTALE, "epoch %u is not for this node as it is now", start->epoch);
     if (membership->settle_err.code) {
         *err = membership->settle_err;
         return -1;
     }
-    if (rc < 0 && errno == ENODATA)
-        return belay_error_set(err, ENODATA, "line %ju, which it has gone on from before, is not here",
-                               (uintmax_t)membership->now.line);
-    if (rc < 0)
-        return belay_error_errno(err, "another epoch cannot be opened");
-    *epoch = (struct membership_epoch){.number = membership->now.epoch,
-                                       .line = membership->now.line,
-                                       .last_line = membership->now.last_line};
+    fault_hit("agent.epoch.entered", -1, start->epoch);
     return 0;
+}
+
+int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
+{
+    const struct member_event placed = {.type = MEMBER_EVENT_PLACED, .start = start};
+    if (!membership->member || member_epoch(membership->member) != start->epoch)
+        return belay_error_set(err, ESTALE, "epoch %u is over", start->epoch);
+    if (epoch_copy_keep(&membership->copy, start, err) < 0)
+        return -1;
+    if (member_step(membership->member, &placed) < 0)
+        return belay_error_errno(err, "the ranks of epoch %u cannot be placed", start->epoch);
+    fault_hit("agent.epoch.placed", -1, start->epoch);
+    return 0;
+}
+
+/* Promised to be opened, it may not have been: then it is the next one. */
+uint32_t membership_newest_epoch(const struct membership *membership)
+{
+    const struct member_record *record = &membership->now.member;
+    const struct epoch_start *copy = membership->copy.start;
+    uint32_t newest = record->promised > 0 ? record->promised - 1 : 0;
+    newest = record->entered > newest ? record->entered : newest;
+    return copy && copy->epoch > newest ? copy->epoch : newest;
+}
+
+const struct epoch_start *membership_record(const struct membership *membership)
+{
+    return membership->copy.start;
 }
 
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,
                            void *context, struct belay_error *err)
 {
-    uint32_t *placement = calloc(ranks, sizeof *placement);
-    const struct arbiter_event placed = {.type = ARBITER_EVENT_PLACED,
-                                         .epoch = membership->now.epoch,
-                                         .rank_count = ranks,
-                                         .placement = placement};
-    int rc = placement ? arbiter_step(membership->arbiter, &placed) : -1;
-    const struct member_event event = {.type = MEMBER_EVENT_PLACED,
-                                       .start = arbiter_record(membership->arbiter)};
-    free(placement);
-    if (rc < 0 || member_step(membership->member, &event) < 0)
-        return belay_error_errno(err, "cannot prepare lines");
+    const struct epoch_start *start = membership->copy.start;
+    if (!start || start->rank_count != ranks)
+        return belay_error_set(err, EINVAL, "the arbiter has placed %u ranks, and %u are here",
+                               start ? start->rank_count : 0, ranks);
     membership->ops = ops;
     membership->context = context;
     membership->ranks = ranks;
@@ -216,7 +266,7 @@ void membership_captured(struct membership *membership, uint64_t line)
 void membership_held(struct membership *membership, uint64_t line, uint32_t rank)
 {
     const struct member_event event = {
-        .type = MEMBER_EVENT_HELD, .epoch = membership->now.epoch, .line = line, .rank = rank};
+        .type = MEMBER_EVENT_HELD, .epoch = member_epoch(membership->member), .line = line, .rank = rank};
     step(membership, &event, NULL);
 }
 
@@ -268,90 +318,44 @@ static uint64_t checksum(const struct records *records)
     return fnv1a(FNV1A_START, records, offsetof(struct records, checksum));
 }
 
-/* Each epoch has an arbiter and a member of its own: all that they know of former ones is recorded. */
-static int make_machines(struct membership *membership, const struct membership_facts *facts)
+/* The store drops what is staged of a line as a whole. */
+static bool is_staged(const struct membership_facts *facts, uint64_t line)
 {
-    const struct arbiter_settings of_arbiter = {.node_count = 1, .scheme = SCHEME_SINGLE};
-    const struct member_settings of_member = {.node = NODE, .scheme = SCHEME_SINGLE};
+    for (uint32_t rank = 0; rank < facts->ranks; rank++)
+        if (facts->held[rank].staging_line == line)
+            return true;
+    return false;
+}
+
+/* Each epoch has a member of its own: all that it knows of former ones is recorded. */
+static int make_member(struct membership *membership, const struct membership_facts *facts)
+{
+    const struct member_settings settings = {.node = NODE, .scheme = SCHEME_SINGLE};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
+    if (!is_staged(facts, record->protected_line))
+        record->protected_line = 0; /* nobody could go on from it */
     if (facts->last_line > record->last_line)
         record->last_line = facts->last_line;
-    struct epoch_start *former = former_epoch(membership, facts);
-    struct arbiter *arbiter =
-        former ? arbiter_create(&of_arbiter, former->epoch ? former : NULL, act_as_arbiter, membership)
-               : NULL;
-    struct member *member = member_create(&of_member, record, act_as_member, membership);
-    free(former);
-    if (!arbiter || !member) {
-        arbiter_destroy(arbiter);
-        member_destroy(member);
+    struct member *member = member_create(&settings, record, act_as_member, membership);
+    if (!member)
         return -1;
-    }
-    arbiter_destroy(membership->arbiter);
     member_destroy(membership->member);
-    membership->arbiter = arbiter;
     membership->member = member;
     membership->ops = NULL;
     return 0;
 }
 
-/* Whoever has launched the job may have seen an epoch that is not recorded here: its agent is lost. */
-static struct epoch_start *former_epoch(const struct membership *membership,
-                                        const struct membership_facts *facts)
+/* A copy of what the store holds: an answer borrows it. */
+static int hold(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct records *now = &membership->now;
-    struct epoch_start *former = epoch_start_create(1, facts->ranks);
-    if (!former)
-        return NULL;
-    former->epoch = now->epoch > facts->epoch ? now->epoch : facts->epoch;
-    former->line = now->line;
-    former->last_line = now->last_line;
-    former->members[0] = NODE;
-    former->incarnations[0] = now->member.incarnation;
-    return former;
-}
-
-/* The messages between the two, one after the other: none is lost. Returns 0 or -1 with errno. */
-static int open_next(struct membership *membership, const struct membership_facts *facts)
-{
-    const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
-    const struct epoch_start *former = arbiter_record(membership->arbiter);
-    struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
-                                 .epoch = (former ? former->epoch : 0) + 1,
-                                 .room = EPOCH_NO_LIMIT,
-                                 .held_count = facts->ranks,
-                                 .held = facts->held};
-    membership->started = NULL;
-    if (arbiter_step(membership->arbiter, &begin) < 0 || member_step(membership->member, &event) < 0)
+    struct holding *held = calloc((size_t)facts->ranks + 1, sizeof *held);
+    if (!held)
         return -1;
-    fault_hit("agent.epoch.promised", -1, event.epoch);
-    const struct arbiter_event state = {
-        .type = ARBITER_EVENT_STATE, .epoch = event.epoch, .state = membership->answer};
-    if (arbiter_step(membership->arbiter, &state) < 0)
-        return -1;
-    fault_hit("agent.epoch.recorded", -1, event.epoch);
-    errno = ENODATA; /* if it waits for a line that is not here */
-    event.type = MEMBER_EVENT_START;
-    event.start = membership->started;
-    if (!event.start || member_step(membership->member, &event) < 0)
-        return -1;
-    fault_hit("agent.epoch.entered", -1, event.epoch);
-    return 0;
-}
-
-static int act_as_arbiter(void *context, const struct arbiter_action *action)
-{
-    struct membership *membership = context;
-    struct records *now = &membership->now;
-    if (action->type == ARBITER_ACTION_START)
-        membership->started = action->start;
-    if (action->type != ARBITER_ACTION_RECORD)
-        return 0;
-    now->epoch = action->start->epoch;
-    now->line = action->start->line;
-    now->last_line = action->start->last_line;
-    write_records(membership);
+    if (facts->ranks > 0)
+        memcpy(held, facts->held, facts->ranks * sizeof *held);
+    free(membership->held);
+    membership->held = held;
     return 0;
 }
 
@@ -380,8 +384,8 @@ static int act_as_member(void *context, const struct member_action *action)
 
 static void settle(struct membership *membership, uint64_t line)
 {
-    const struct membership_facts *facts = membership->facts;
-    if (facts->settle(facts->context, line, &membership->settle_err) == 0)
+    const struct membership_settler *settler = membership->settler;
+    if (settler->settle(settler->context, line, &membership->settle_err) == 0)
         membership->settle_err.code = 0;
 }
 

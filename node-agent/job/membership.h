@@ -1,11 +1,11 @@
 /*
- * membership.h - the part that this node has in the epochs of a job: its member's machine (coord/member.h),
- * and the arbiter's (coord/arbiter.h), as long as there is one node.
+ * membership.h - the part that this node has in the epochs of a job: its member's machine (coord/member.h).
  *
- * Opens epochs, and stands between the coordinator's orders and those who carry them out: which order is
- * obeyed, when a phase's word is said, and what is recorded before, the machine decides. The records of both
- * are a page of memory that the keeper holds, too, under JOB/epochs: they outlive the agent, not the node.
- * That a line is committed stands in the store's own record. All functions are called from the agent's loop.
+ * Answers the arbiter, and stands between the coordinator's orders and those who carry them out: which order
+ * is obeyed, when a phase's word is said, and what is recorded before, the machine decides. Its record is a
+ * page of memory that the keeper holds, too, under JOB/epochs, and beside it lies a copy of the arbiter's
+ * record (epoch_copy.h): they outlive the agent, not the node. That a line is committed stands in the store's
+ * own record. All functions are called from the agent's loop.
  */
 #ifndef BELAY_NODE_AGENT_JOB_MEMBERSHIP_H
 #define BELAY_NODE_AGENT_JOB_MEMBERSHIP_H
@@ -29,31 +29,32 @@ struct membership_ops {
     int (*commit)(void *context, uint64_t line);
 };
 
-/* What the machines do not know of the job, and who does what they have decided. */
+/* What the machine does not know of the job. */
 struct membership_facts {
-    uint32_t epoch;             /* newest that anybody has seen, 0: none */
     uint32_t ranks;             /* of held */
     const struct holding *held; /* what is here of each rank; borrowed for the call */
     uint64_t committed_line;    /* 0: none */
     uint64_t last_line;         /* largest number that is known to be used */
-    /*
-     * The epoch goes on from this line, 0: from the start. What is staged of it is to be in its images, and
-     * all else that is staged to be gone, when this returns 0; -1 with err: the epoch is not opened.
-     */
+};
+
+/*
+ * Who carries out an epoch's verdict on what the former one has left. The epoch goes on from `line`, 0: from
+ * the start. What is staged of it is to be in its images, and all else that is staged to be gone, when
+ * settle() returns 0; -1 with err: the epoch cannot begin.
+ */
+struct membership_settler {
     int (*settle)(void *context, uint64_t line, struct belay_error *err);
     void *context;
 };
 
-struct membership_epoch {
-    uint32_t number;
-    uint64_t line;      /* to go on from, 0: from the start */
-    uint64_t last_line; /* largest number that may have been used */
-};
-
 /* The records of a new job. NULL with err. */
 struct membership *membership_create(struct keeper *keeper, const char *job, struct belay_error *err);
-/* Those that a former agent left; fd is taken over. -1: it left none, they begin anew. NULL with err. */
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, struct belay_error *err);
+/*
+ * Those that a former agent left: the member's, and the copy of the arbiter's. Both descriptors are taken
+ * over; -1: it left none, which begins anew. NULL with err.
+ */
+struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
+                                    struct belay_error *err);
 /* The keeper does not hold the records any more. Accepts NULL. */
 void membership_destroy(struct membership *membership);
 
@@ -61,11 +62,29 @@ void membership_destroy(struct membership *membership);
  */
 uint64_t membership_protected_line(const struct membership *membership);
 
-/* Open the next epoch: all ranks of the last one are gone. It is recorded. Returns 0 or -1 with err. */
-int membership_open_epoch(struct membership *membership, const struct membership_facts *facts,
-                          struct membership_epoch *epoch, struct belay_error *err);
+/*
+ * The arbiter is about to open this epoch; all ranks of the last one are gone. The promise to serve nothing
+ * older is recorded, and *state is what the arbiter is to be answered, valid until the next promise. A line
+ * that was protected, and of which nothing is staged any more, is protected no more. Returns 0, or -1 with
+ * err (ESTALE: a newer one was promised or entered).
+ */
+int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
+                       struct epoch_state *state, struct belay_error *err);
+/*
+ * The arbiter has opened it: enter, and settle what the former epoch has left. Returns 0, or -1 with err
+ * (ESTALE: it is not for this node as it is now; or the settler's: the epoch is entered, and cannot begin).
+ */
+int membership_enter(struct membership *membership, const struct epoch_start *start,
+                     const struct membership_settler *settler, struct belay_error *err);
+/* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
+int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
 
-/* All ranks of the epoch are there; orders are for ops from now on. Returns 0 or -1 with err. */
+/* The newest epoch that this node has heard of, 0: none. */
+uint32_t membership_newest_epoch(const struct membership *membership);
+/* The copy of the arbiter's record, NULL: none. Valid until an epoch is entered or placed. */
+const struct epoch_start *membership_record(const struct membership *membership);
+
+/* All ranks of the epoch are there, and placed; orders are for ops from now on. Returns 0 or -1 with err. */
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,
                            void *context, struct belay_error *err);
 

@@ -16,6 +16,7 @@
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/match.h"
 #include "node-agent/launch/newcomer.h"
+#include "node-agent/launch/own_arbiter.h"
 #include "node-agent/launch/record.h"
 #include "node-agent/launch/reply.h"
 #include "node-agent/line/line.h"
@@ -50,6 +51,9 @@ static bool has_lost_rank(const struct epoch *epoch);
 static bool is_every_rank_up(const struct epoch *epoch);
 static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
+static void place_ranks(struct epoch *epoch);
+static void refuse_lines(struct epoch *epoch, const char *reason);
+static void tell_ranks_up(struct epoch *epoch);
 static void open_lines(struct epoch *epoch);
 static void note_end(struct epoch *epoch, struct rank *rank);
 static void on_patience(void *context);
@@ -58,59 +62,11 @@ static void end_soon(struct epoch *epoch);
 
 static const struct rank_ops rank_ops = {.changed = on_rank_changed, .ended = on_rank_ended};
 
-/* The verdict on the lines of the epoch before: one that was protected and is gone on from is committed now.
- */
-static int settle(void *context, uint64_t line, struct belay_error *err)
+int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+                struct belay_error *err)
 {
-    struct job *job = context;
-    uint64_t committed = store_committed_line(job->store);
-    if (store_settle(job->store, line, err) < 0)
-        return belay_error_prefix(err, "line %llu cannot be brought into its images",
-                                  (unsigned long long)line);
-    if (line <= committed)
-        return 0;
-    log_info("job \"%s\": line %llu, which had been protected, is committed by the next epoch's verdict",
-             job->name, (unsigned long long)line);
-    history_take_entry(&job->history, commits_newest(store_commits(job->store)));
-    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, line);
-    return 0;
-}
-
-int epoch_decide(struct job *job, struct belay_error *err)
-{
-    struct membership_facts facts = {.epoch = job->epoch_number,
-                                     .ranks = store_held_ranks(job->store),
-                                     .committed_line = store_committed_line(job->store),
-                                     .last_line = job->last_line,
-                                     .settle = settle,
-                                     .context = job};
-    if (store_apply_rest(job->store, err) <
-        0) /* could not be done before; without it the line is not to be had */
-        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
-                                  (unsigned long long)store_committed_line(job->store));
-    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
-        return -1;
-    struct holding *held = calloc(facts.ranks + 1, sizeof *held);
-    if (!held)
-        return belay_error_set(err, ENOMEM, "no memory for another epoch");
-    store_list_held(job->store, held);
-    facts.held = held;
-    int rc = membership_open_epoch(job->membership, &facts, &job->opened, err);
-    free(held);
-    if (rc < 0)
-        return belay_error_prefix(err, "job \"%s\"", job->name);
-    if (job->opened.line != store_committed_line(job->store))
-        return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
-                               (unsigned long long)job->opened.line);
-    return 0;
-}
-
-int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
-               struct belay_error *err)
-{
-    struct epoch *epoch;
-    const struct membership_epoch opened = job->opened;
-    epoch = calloc(1, sizeof *epoch);
+    const struct epoch_start *start = membership_record(job->membership);
+    struct epoch *epoch = calloc(1, sizeof *epoch);
     if (!epoch || !(epoch->patience = timer_new(job->agent->loop, on_patience, epoch)) ||
         !(epoch->nudge = timer_new(job->agent->loop, on_nudge, epoch))) {
         timer_destroy(epoch ? epoch->patience : NULL);
@@ -118,9 +74,9 @@ int epoch_open(struct job *job, const struct epoch_launcher *launcher, const cha
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     epoch->job = job;
-    epoch->number = job->epoch_number = opened.number;
-    epoch->restore_line = opened.line;
-    job->last_line = opened.last_line;
+    epoch->number = job->epoch_number = start->epoch;
+    epoch->restore_line = start->line;
+    job->last_line = start->last_line;
     remains_remove_unused(&job->remains);
     remains_release(&job->remains);
     launcher_open(&epoch->launcher, launcher->pid, launcher->arbiter_pid);
@@ -226,7 +182,7 @@ void epoch_connection_closed(struct epoch *epoch, pid_t pid)
     char text[128];
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         const struct rank *rank = epoch->table[i];
-        if (!rank || rank_pid(rank) != pid || !rank_has_executed(rank) || !epoch->is_ready)
+        if (!rank || rank_pid(rank) != pid || !rank_has_executed(rank) || !epoch->has_lines)
             continue;
         snprintf(text, sizeof text, "rank %u (pid %d) executes another program: no line is taken any more", i,
                  (int)pid);
@@ -251,11 +207,10 @@ void epoch_give_share(struct epoch *epoch, struct connection *connection, const 
     }
 }
 
-void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection)
+void epoch_launch_ended(struct epoch *epoch, struct connection *connection)
 {
     epoch->has_launch_ended = true;
-    epoch->wait_status = wait_status;
-    epoch->verdict_to = connection;
+    epoch->facts_to = connection;
     kill_ranks(epoch, rank_kill);
     epoch_end_if_over(epoch);
 }
@@ -464,10 +419,68 @@ static void become_ready(struct epoch *epoch)
         job->history.epochs[job->history.epoch_count - 1].restore_ms = event.restore_ms;
         job_tell(job, &event);
     }
-    open_lines(epoch);
+    place_ranks(epoch);
     if (job->renewal)
         renewal_let_go(job->renewal);
     record_save_again(job); /* what its processes may leave behind */
+}
+
+/* Those of a line have been placed when the epoch was opened. */
+static void place_ranks(struct epoch *epoch)
+{
+    struct job *job = epoch->job;
+    struct belay_error err;
+    if (membership_record(job->membership)->rank_count > 0)
+        epoch_placed(epoch);
+    else if (!job->own_arbiter)
+        tell_ranks_up(epoch);
+    else if (own_arbiter_place(job->own_arbiter, epoch->ranks, &err) == 0)
+        epoch_placed(epoch);
+    else
+        refuse_lines(epoch, err.text);
+}
+
+/* The program runs without them. */
+static void refuse_lines(struct epoch *epoch, const char *reason)
+{
+    struct belay_error err;
+    belay_error_set(&err, ENODATA, "%s", reason);
+    belay_error_prefix(&err, "no line can be taken of this launch");
+    line_refuse(epoch->job->line, err.text);
+}
+
+/* Those that are here. The arbiter answers with an EpochPlaced. */
+static void tell_ranks_up(struct epoch *epoch)
+{
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    Belay__Wire__RanksUp up = BELAY__WIRE__RANKS_UP__INIT;
+    uint32_t *ranks = calloc(epoch->joined + 1, sizeof *ranks);
+    if (!ranks) {
+        refuse_lines(epoch, "out of memory");
+        return;
+    }
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i])
+            ranks[up.n_ranks++] = i;
+    up.epoch = epoch->number;
+    up.world_size = epoch->ranks;
+    up.ranks = ranks;
+    event.ranks_up = &up;
+    job_tell(epoch->job, &event);
+    free(ranks);
+}
+
+void epoch_placed(struct epoch *epoch)
+{
+    if (epoch->has_lines || !epoch->is_ready || epoch->has_loss)
+        return;
+    epoch->has_lines = true;
+    open_lines(epoch);
+    for (uint32_t i = 0; i < epoch->ranks; i++) { /* the arbiter has taken its time */
+        const struct rank *rank = epoch->table[i];
+        if (rank && (rank_is_gone(rank) || rank_has_executed(rank)))
+            line_close(epoch->job->line);
+    }
 }
 
 /* Of the world's ranks those that are here. */
@@ -481,7 +494,7 @@ static void open_lines(struct epoch *epoch)
     if (ranks)
         line_open_epoch(epoch->job->line, epoch->number, epoch->ranks, ranks, count);
     else
-        line_refuse(epoch->job->line, "no line can be taken of this launch: out of memory");
+        refuse_lines(epoch, "out of memory");
     free(ranks);
 }
 
@@ -503,12 +516,12 @@ static void note_end(struct epoch *epoch, struct rank *rank)
         job_tell_text(epoch->job, text);
     }
     if (end->kind != CONTROL_EXIT_NONE) {
-        if (epoch->is_ready)
+        if (epoch->has_lines)
             line_close(epoch->job->line);
         return;
     }
     snprintf(text, sizeof text, "rank %u (pid %d) was lost", rank_number(rank), (int)rank_pid(rank));
-    if (epoch->is_ready)
+    if (epoch->has_lines)
         line_rank_lost(epoch->job->line, text);
     if (end->is_killed_by_us || epoch->has_loss)
         return;

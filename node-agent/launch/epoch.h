@@ -1,5 +1,5 @@
 /*
- * epoch.h - one launch of a job: its ranks come, run, and go; then there is a verdict.
+ * epoch.h - one launch of a job: its ranks come, run, and go; then its arbiter hears how they ended.
  */
 #ifndef BELAY_NODE_AGENT_LAUNCH_EPOCH_H
 #define BELAY_NODE_AGENT_LAUNCH_EPOCH_H
@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "common/util/error.h"
+#include "coord/epoch.h"
 #include "node-agent/job/job.h"
 #include "node-agent/job/remains.h"
 #include "node-agent/launch/launcher.h"
@@ -27,6 +28,7 @@ struct epoch {
     struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
+    bool has_lines;             /* and the arbiter knows where they are: lines may be taken */
     bool is_killed;             /* the agent has killed the ranks */
     bool has_loss;              /* a rank is gone without a word */
     bool has_abort;             /* a rank has called MPI_Abort */
@@ -37,12 +39,11 @@ struct epoch {
     char turned_away[VERDICT_REASON_BYTES]; /* why another program was not let in; "": none came */
     bool has_second;                        /* of another program the user has been told */
     bool has_launch_ended;
-    int wait_status;               /* of the launcher */
-    struct connection *verdict_to; /* the arbiter, while it waits for the verdict */
-    struct timer *patience;        /* for a launcher that does not end after a loss, and the like */
-    struct timer *nudge;           /* for one that sleeps after a loss */
-    unsigned kills;                /* how often patience has run out */
-    struct remains remains;        /* what its processes may leave behind */
+    struct connection *facts_to; /* the arbiter, while it waits to hear how the ranks ended */
+    struct timer *patience;      /* for a launcher that does not end after a loss, and the like */
+    struct timer *nudge;         /* for one that sleeps after a loss */
+    unsigned kills;              /* how often patience has run out */
+    struct remains remains;      /* what its processes may leave behind */
 };
 
 struct epoch_launcher {
@@ -51,16 +52,25 @@ struct epoch_launcher {
 };
 
 /*
- * Decide on the next epoch of a job, which has none: its number, and the line that it goes on from, which is
- * the store's committed one then. It is recorded, whatever becomes of its launch. Returns 0 or -1 with err.
+ * The arbiter is about to open this epoch; the job has none. The committed line is brought into the images,
+ * and *state, valid until the next promise, is what the arbiter is answered: the lines that are held, also
+ * one that was protected and not committed. Returns 0 or -1 with err.
  */
-int epoch_decide(struct job *job, struct belay_error *err);
+int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, struct belay_error *err);
+/*
+ * The arbiter has opened it: enter, and bring its line into the images if it was only protected until now;
+ * all else that is staged is dropped. Returns 0, or -1 with err (ENODATA: its line is not held here).
+ */
+int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err);
 
 /*
- * Open the epoch that was decided on: the job's files are as they were at its line. Returns 0 or -1 with err.
+ * Begin the launch of the epoch that has been entered; the job's files are as they were at its line. Returns
+ * 0 or -1 with err.
  */
-int epoch_open(struct job *job, const struct epoch_launcher *launcher, const char *reason,
-               struct belay_error *err);
+int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const char *reason,
+                struct belay_error *err);
+/* The arbiter has said where the epoch's ranks are: lines may be taken. */
+void epoch_placed(struct epoch *epoch);
 /* Accepts NULL. */
 void epoch_destroy(struct epoch *epoch);
 
@@ -73,8 +83,8 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
 /* A rank that is restored asks for what it shared; answers the connection. */
 void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get);
 
-/* The launcher has ended; the connection gets the verdict once all ranks are gone. */
-void epoch_launch_ended(struct epoch *epoch, int wait_status, struct connection *connection);
+/* The launcher has ended; the connection hears how the ranks did once all are gone. */
+void epoch_launch_ended(struct epoch *epoch, struct connection *connection);
 
 /* Kill all ranks, and the launcher if it does not end by itself then. */
 void epoch_kill(struct epoch *epoch);
@@ -85,7 +95,7 @@ void epoch_abandon(struct epoch *epoch);
 /* Whether its launcher has ended; also true if that is not known. */
 bool epoch_is_launcher_gone(const struct epoch *epoch);
 
-/* If all its ranks are gone, and its launcher where that counts: judge it. May free it, and the job. */
+/* If all its ranks are gone, and its launcher where that counts: it is over. May free it, and the job. */
 void epoch_end_if_over(struct epoch *epoch);
 
 #endif

@@ -1,4 +1,6 @@
-/* epoch_end.c - an epoch is over: the verdict, for its arbiter or for the job. */
+/* epoch_end.c - an epoch is over: how its ranks ended, for its arbiter, or the verdict where there is none.
+ */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,8 +9,9 @@
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/reply.h"
 
-static void end_with_verdict(struct epoch *epoch);
+static void end_with_facts(struct epoch *epoch);
 static void end_without_arbiter(struct epoch *epoch);
+static uint32_t list_ends(const struct epoch *epoch, struct verdict_rank *ranks);
 static void judge(const struct epoch *epoch, struct verdict *verdict);
 
 void epoch_end_if_over(struct epoch *epoch)
@@ -20,7 +23,7 @@ void epoch_end_if_over(struct epoch *epoch)
             job_end(epoch->job, JOB_STATE_LOST, true);
     } else if (epoch->job->has_arbiter) {
         if (epoch->has_launch_ended)
-            end_with_verdict(epoch);
+            end_with_facts(epoch);
     } else if (epoch->joined == epoch->here && epoch->joined > 0) {
         end_without_arbiter(epoch);
     } else if (epoch->joined > 0) {
@@ -32,23 +35,27 @@ void epoch_end_if_over(struct epoch *epoch)
     }
 }
 
-static void end_with_verdict(struct epoch *epoch)
+/* The arbiter judges, and says why with what it asks next. */
+static void end_with_facts(struct epoch *epoch)
 {
     struct job *job = epoch->job;
-    struct connection *connection = epoch->verdict_to;
-    struct verdict verdict;
-    judge(epoch, &verdict);
-    job->last_loss = (struct verdict_loss){
-        .rank = verdict.lost_rank, .signal = verdict.signal, .newest_line = store_committed_line(job->store)};
-    snprintf(job->last_reason, sizeof job->last_reason, "%s", verdict.reason);
-    snprintf(job->message, sizeof job->message, "%s", verdict.reason);
-    if (verdict.kind == VERDICT_LOST)
+    struct verdict_rank *ranks = calloc((size_t)epoch->joined + 1, sizeof *ranks);
+    if (epoch->has_loss)
         job_become(job, JOB_STATE_RESTARTING);
-    log_info("job \"%s\": epoch %u has ended: %s", job->name, epoch->number, verdict.reason);
+    log_info("job \"%s\": epoch %u has ended", job->name, epoch->number);
+    const struct launch_facts facts = {.ranks = ranks,
+                                       .count = ranks ? list_ends(epoch, ranks) : 0,
+                                       .is_stopped = job->is_stopping,
+                                       .refused = epoch->refused,
+                                       .turned_away = epoch->turned_away,
+                                       .newest_line = store_newest_line(job->store)};
+    if (epoch->facts_to && ranks)
+        reply_facts(epoch->facts_to, &facts);
+    else if (epoch->facts_to)
+        connection_reply_error(epoch->facts_to, ENOMEM, "no memory to tell how the ranks have ended");
+    free(ranks);
     job->epoch = NULL;
     epoch_destroy(epoch);
-    if (connection)
-        reply_verdict(connection, &verdict, store_newest_line(job->store));
 }
 
 static void end_without_arbiter(struct epoch *epoch)
@@ -64,23 +71,29 @@ static void end_without_arbiter(struct epoch *epoch)
         job_end(job, is_lost ? JOB_STATE_LOST : JOB_STATE_FINISHED, is_lost);
 }
 
-static void judge(const struct epoch *epoch, struct verdict *verdict)
+/* Of those that said hello. Returns how many. */
+static uint32_t list_ends(const struct epoch *epoch, struct verdict_rank *ranks)
 {
-    struct verdict_rank *ranks = calloc(epoch->joined + 1, sizeof *ranks);
-    struct verdict_case of = {
-        .ranks = ranks,
-        .wait_status = epoch->wait_status,
-        .is_stopped = epoch->job->is_stopping,
-        .refused = epoch->refused[0] || epoch->wait_status ? epoch->refused : epoch->turned_away,
-        .newest_line = store_committed_line(epoch->job->store),
-        .before = epoch->job->last_loss,
-    };
-    for (uint32_t i = 0; ranks && i < epoch->ranks; i++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < epoch->ranks; i++) {
         const struct rank *rank = epoch->table[i];
         if (rank)
-            ranks[of.count++] =
+            ranks[count++] =
                 (struct verdict_rank){.rank = i, .pid = rank_pid(rank), .exit = *rank_exit(rank)};
     }
+    return count;
+}
+
+static void judge(const struct epoch *epoch, struct verdict *verdict)
+{
+    struct verdict_rank *ranks = calloc((size_t)epoch->joined + 1, sizeof *ranks);
+    const struct verdict_case of = {
+        .ranks = ranks,
+        .count = ranks ? list_ends(epoch, ranks) : 0,
+        .is_stopped = epoch->job->is_stopping,
+        .refused = epoch->refused[0] ? epoch->refused : epoch->turned_away,
+        .newest_line = store_committed_line(epoch->job->store),
+    };
     verdict_judge(&of, verdict);
     free(ranks);
 }

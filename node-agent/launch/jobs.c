@@ -7,12 +7,14 @@
 
 #include "common/util/escape.h"
 #include "common/util/log.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
+#include "node-agent/launch/own_arbiter.h"
 #include "node-agent/launch/put_back.h"
 #include "node-agent/launch/record.h"
 #include "node-agent/line/line.h"
@@ -74,6 +76,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     job_forget(old);
     status_file_remove(agent->rundir, name);
+    epoch_record_remove(agent->rundir, name); /* of one whose agent and keeper were killed */
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
@@ -107,6 +110,8 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
         belay__wire__job_open__free_unpacked(launch, NULL);
         return -1;
     }
+    own_arbiter_destroy(job->own_arbiter);
+    job->own_arbiter = NULL;
     job->launch = launch;
     recorded->arbiter_pid = config->arbiter_pid;
     job->leaves_files = config->leave_files;
@@ -186,6 +191,7 @@ void job_forget(struct job *job)
     record_drop(job);
     if (!job->agent->leaves_jobs && is_given_up(job))
         renewal_remove_objects(job->renewal);
+    own_arbiter_destroy(job->own_arbiter);
     membership_destroy(job->membership);
     renewal_destroy(job->renewal);
     store_destroy(job->store, true);
@@ -193,6 +199,8 @@ void job_forget(struct job *job)
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
     if (!job->agent->leaves_jobs && !job->owes_files)
         undo_remove(&job->undo);
+    if (!job->agent->leaves_jobs)
+        epoch_record_remove(job->agent->rundir, job->name);
     history_release(&job->history);
     timer_destroy(job->retention);
     drop_launch(job);
@@ -244,8 +252,8 @@ void job_forget_connection(struct job *job, struct connection *connection)
     job_drop_waiter(job, connection);
     if (job->line)
         line_forget_connection(job->line, connection);
-    if (job->epoch && job->epoch->verdict_to == connection)
-        job->epoch->verdict_to = NULL;
+    if (job->epoch && job->epoch->facts_to == connection)
+        job->epoch->facts_to = NULL;
     if (job->arbiter != connection)
         return;
     job->arbiter = NULL;
@@ -286,7 +294,6 @@ static int begin(struct job *job, struct belay_error *err)
         return -1;
     job_become(job, job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
     job->is_stopping = job->is_abandoned = job->is_awaited = job->is_unwanted = false;
-    job->last_loss = (struct verdict_loss){0};
     job->message[0] = '\0';
     return 0;
 }

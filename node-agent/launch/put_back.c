@@ -137,7 +137,8 @@ static void say_how_far(void *context)
         job_tell_text(run->job, text);
 }
 
-int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err)
+int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
+                   struct belay_error *err)
 {
     bool has_shared = store_shared_image(job->store) >= 0;
     struct put_back *run = calloc(1, sizeof *run);
@@ -150,10 +151,8 @@ int put_back_start(struct job *job, put_back_done_f *done, void *context, struct
     run->done = done;
     run->context = context;
     run->folder = job->undo;
-    run->request = (struct undo_request){.line = store_committed_line(job->store),
-                                         .leaves_failed = job->leaves_files,
-                                         .say = keep_text,
-                                         .context = run};
+    run->request = (struct undo_request){
+        .line = line, .leaves_failed = job->leaves_files, .say = keep_text, .context = run};
     if (has_shared && store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0) {
         release(run);
         return belay_error_prefix(err, "cannot put files back");

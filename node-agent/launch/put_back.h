@@ -1,9 +1,11 @@
 /*
- * put_back.h - before a job's next launch its files are put back (undo/undo.h), in a thread of its own: that
- * may take minutes, or for ever where a file server hangs, and the agent serves other jobs as well.
+ * put_back.h - before the launch of an epoch the job's files are put back (undo/undo.h), in a thread of its
+ * own: that may take minutes, or for ever where a file server hangs, and the agent serves other jobs as well.
  */
 #ifndef BELAY_NODE_AGENT_LAUNCH_PUT_BACK_H
 #define BELAY_NODE_AGENT_LAUNCH_PUT_BACK_H
+
+#include <stdint.h>
 
 #include "common/util/error.h"
 
@@ -14,10 +16,12 @@ struct put_back;
 typedef void put_back_done_f(struct job *job, void *context, const struct belay_error *err);
 
 /*
- * Begin, to the job's newest committed line. Its arbiter hears of files that are left as they are, and from
- * time to time how far it is. job->put_back is the run until it is done. Returns 0 or -1 with err.
+ * Begin, to this line, which the job's arbiter has chosen and whose images are here. The arbiter hears of
+ * files that are left as they are, and from time to time how far it is. job->put_back is the run until it is
+ * done. Returns 0 or -1 with err.
  */
-int put_back_start(struct job *job, put_back_done_f *done, void *context, struct belay_error *err);
+int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
+                   struct belay_error *err);
 
 /* The job is about to be freed: nobody hears of the end, which comes soon. Accepts NULL. */
 void put_back_leave(struct put_back *run);

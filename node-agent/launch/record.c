@@ -209,7 +209,7 @@ static int remove_if_old(void *context, const char *job)
     struct timespec now;
     struct stat st;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (job_find(agent, job) || status_file_path(path, sizeof path, agent->rundir, job, "") < 0 ||
+    if (job_find(agent, job) || status_file_path(path, sizeof path, agent->rundir, job) < 0 ||
         stat(path, &st) < 0 || now.tv_sec < st.st_mtim.tv_sec ||
         (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) < agent->record_age_ms / 1000)
         return 0;

@@ -63,26 +63,42 @@ void reply_share(struct connection *connection, int kernel_id, int fd)
     connection_reply(connection, &reply, &fd, fd >= 0 ? 1 : 0);
 }
 
-void reply_verdict(struct connection *connection, const struct verdict *verdict, uint64_t newest_line)
+static void fill_end(Belay__Wire__RankEnd *end, const struct verdict_rank *rank)
 {
-    static const Belay__Wire__VerdictKind kinds[] = {
-        [VERDICT_NONE] = BELAY__WIRE__VERDICT_KIND__VERDICT_NONE,
-        [VERDICT_FINISHED] = BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
-        [VERDICT_LOST] = BELAY__WIRE__VERDICT_KIND__VERDICT_LOST,
-        [VERDICT_CRASH_LOOP] = BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP,
-        [VERDICT_UNPROTECTED] = BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED,
-        [VERDICT_STOPPED] = BELAY__WIRE__VERDICT_KIND__VERDICT_STOPPED,
-        [VERDICT_REFUSED] = BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED,
-    };
+    *end = (Belay__Wire__RankEnd)BELAY__WIRE__RANK_END__INIT;
+    end->rank = rank->rank;
+    end->pid = (uint32_t)rank->pid;
+    end->kind = rank->exit.kind;
+    end->status = rank->exit.status;
+    end->announced_ns = rank->exit.announced_ns;
+    end->seen_ns = rank->exit.seen_ns;
+    end->is_killed_by_us = rank->exit.is_killed_by_us;
+    end->is_over_loss = rank->exit.is_over_loss;
+}
+
+void reply_facts(struct connection *connection, const struct launch_facts *facts)
+{
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
-    Belay__Wire__Verdict body = BELAY__WIRE__VERDICT__INIT;
-    body.kind = kinds[verdict->kind];
-    body.reason = (char *)verdict->reason;
-    body.newest_line = newest_line;
-    body.lost_rank = verdict->lost_rank == VERDICT_NO_RANK ? 0 : verdict->lost_rank;
-    body.signal = verdict->signal;
-    body.exit_status = verdict->exit_status;
-    reply.body_case = BELAY__WIRE__REPLY__BODY_VERDICT;
-    reply.verdict = &body;
+    Belay__Wire__LaunchFacts message = BELAY__WIRE__LAUNCH_FACTS__INIT;
+    size_t count = facts->count ? facts->count : 1;
+    Belay__Wire__RankEnd **list = calloc(count, sizeof *list + sizeof **list);
+    Belay__Wire__RankEnd *ends = (Belay__Wire__RankEnd *)(void *)(list + count);
+    if (!list) {
+        connection_reply_error(connection, ENOMEM, "no memory to tell how the ranks have ended");
+        return;
+    }
+    for (uint32_t i = 0; i < facts->count; i++) {
+        fill_end(&ends[i], &facts->ranks[i]);
+        list[i] = &ends[i];
+    }
+    message.ranks = list;
+    message.n_ranks = facts->count;
+    message.is_stopped = facts->is_stopped;
+    message.refused = (char *)facts->refused; /* only read, as the next */
+    message.turned_away = (char *)facts->turned_away;
+    message.newest_line = facts->newest_line;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_LAUNCH_FACTS;
+    reply.launch_facts = &message;
     connection_reply(connection, &reply, NULL, 0);
+    free(list);
 }

@@ -108,7 +108,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
                     struct belay_error *err)
 {
     char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES], streams[KEEPER_NAME_BYTES];
-    char epochs[KEEPER_NAME_BYTES];
+    char epochs[KEEPER_NAME_BYTES], arbiter[KEEPER_NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
     snprintf(commits, sizeof commits, "%s/commits", name);
     struct job *job = job_from_record(agent, name, record->fd, err);
@@ -120,7 +120,8 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
         goto fail;
     }
     snprintf(epochs, sizeof epochs, "%s/epochs", name);
-    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), err);
+    snprintf(arbiter, sizeof arbiter, "%s/arbiter", name);
+    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), take_fd(all, arbiter), err);
     if (!job->membership) {
         close(fd);
         goto fail;

@@ -1,11 +1,15 @@
 /* arbiter.c - the requests of the process that launched a job: belay run, belay restart. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/util/log.h"
 #include "common/wire/status_file.h"
+#include "coord/epoch_message.h"
 #include "node-agent/job/answer.h"
 #include "node-agent/job/job.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/put_back.h"
@@ -24,6 +28,12 @@ static struct job *own_job(struct agent *agent, struct connection *connection, c
 static uint64_t line_held_of(const struct job *job)
 {
     return job ? store_newest_line(job->store) : 0;
+}
+
+static uint32_t newest_epoch_of(const struct job *job)
+{
+    uint32_t promised = membership_newest_epoch(job->membership);
+    return job->epoch_number > promised ? job->epoch_number : promised;
 }
 
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open)
@@ -55,6 +65,13 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.ranks = job->ranks;
     opened.dropped_line = dropped_line;
     opened.settings = job->config->settings;
+    opened.newest_epoch = newest_epoch_of(job);
+    const struct epoch_start *start = membership_record(job->membership);
+    Belay__Wire__EpochRecord record;
+    if (start) {
+        record = epoch_message_of_start(start, job->name);
+        opened.record = &record;
+    }
     reply.body_case = BELAY__WIRE__REPLY__BODY_JOB_OPENED;
     reply.job_opened = &opened;
     int fds[] = {job->streams.fd, job->streams.wake_fd};
@@ -66,20 +83,20 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
 }
 
 /* Its files are as they were; the arbiter waits for the answer. */
-static void open_epoch(struct job *job, pid_t launcher_pid)
+static void begin_launch(struct job *job, pid_t launcher_pid)
 {
     struct belay_error err;
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
-    Belay__Wire__EpochOpened opened = BELAY__WIRE__EPOCH_OPENED__INIT;
+    Belay__Wire__EpochEntered entered = BELAY__WIRE__EPOCH_ENTERED__INIT;
     struct epoch_launcher launcher = {.pid = launcher_pid, .arbiter_pid = connection_pid(job->arbiter)};
-    if (epoch_open(job, &launcher, job->last_reason, &err) < 0) {
+    if (epoch_begin(job, &launcher, job->last_reason, &err) < 0) {
         connection_reply_error(job->arbiter, err.code, err.text);
         return;
     }
-    opened.epoch = job->epoch->number;
-    opened.restore_line = job->epoch->restore_line;
-    reply.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_OPENED;
-    reply.epoch_opened = &opened;
+    entered.epoch = job->epoch->number;
+    entered.restore_line = job->epoch->restore_line;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_EPOCH_ENTERED;
+    reply.epoch_entered = &entered;
     connection_reply(job->arbiter, &reply, NULL, 0);
 }
 
@@ -94,29 +111,102 @@ static void on_put_back(struct job *job, void *context, const struct belay_error
     else if (err)
         connection_reply_error(job->arbiter, EUCLEAN, err->text);
     else
-        open_epoch(job, (pid_t)(intptr_t)context);
+        begin_launch(job, (pid_t)(intptr_t)context);
 }
 
-void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open)
+/* The job that may have another epoch now, or NULL with err. */
+static struct job *job_between_epochs(struct agent *agent, struct connection *connection, const char *name,
+                                      struct belay_error *err)
+{
+    struct job *job = own_job(agent, connection, name, err);
+    if (!job || (!job->epoch && !job->put_back))
+        return job;
+    belay_error_set(err, EBUSY, "job \"%s\": the last launch has not ended", job->name);
+    return NULL;
+}
+
+/* Why the last launch has ended, as its arbiter has judged. */
+static void take_reason(struct job *job, const char *reason)
+{
+    if (!reason[0])
+        return;
+    snprintf(job->last_reason, sizeof job->last_reason, "%s", reason);
+    snprintf(job->message, sizeof job->message, "%s", reason);
+    log_info("job \"%s\": %s", job->name, reason);
+}
+
+void take_inquire(struct agent *agent, struct connection *connection, const Belay__Wire__Inquire *inquire)
 {
     struct belay_error err;
-    pid_t launcher_pid = (pid_t)open->launcher_pid;
-    struct job *job = own_job(agent, connection, open->job, &err);
-    if (job && (job->epoch || job->put_back)) {
-        belay_error_set(&err, EBUSY, "job \"%s\": the last launch has not ended", job->name);
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    struct epoch_state state;
+    struct job *job = job_between_epochs(agent, connection, inquire->job, &err);
+    if (job && (inquire->epoch == 0 || inquire->epoch > EPOCH_MAX)) {
+        belay_error_set(&err, EINVAL, "job \"%s\": there is no epoch %u", job->name, inquire->epoch);
         job = NULL;
     }
-    if (!job) {
+    if (!job || epoch_promise(job, inquire->epoch, &state, &err) < 0) {
         connection_reply_error(connection, err.code, err.text);
         return;
     }
-    job->is_output_forwarded = open->forwards_output;
-    if (epoch_decide(job, &err) < 0)
+    take_reason(job, inquire->reason);
+    if (job->epoch_number > 0)
+        job_become(job, JOB_STATE_RESTARTING);
+    Belay__Wire__NodeState message = epoch_message_of_state(&state);
+    reply.body_case = BELAY__WIRE__REPLY__BODY_NODE_STATE;
+    reply.node_state = &message;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+/* The files follow the decision: they are put back to the line that the arbiter has chosen. */
+static int enter_epoch(struct job *job, const struct epoch_start *start, pid_t launcher_pid,
+                       struct belay_error *err)
+{
+    if (epoch_enter(job, start, err) < 0)
+        return -1;
+    if (job->epoch_number > 0)
+        return put_back_start(job, start->line, on_put_back, (void *)(intptr_t)launcher_pid, err);
+    begin_launch(job, launcher_pid);
+    return 0;
+}
+
+void take_epoch_start(struct agent *agent, struct connection *connection,
+                      const Belay__Wire__EpochStart *request)
+{
+    struct belay_error err;
+    const Belay__Wire__EpochRecord *record = request->start;
+    struct job *job = job_between_epochs(agent, connection, record ? record->job : "", &err);
+    struct epoch_start *start = job ? epoch_message_to_start(record) : NULL;
+    if (job && !start)
+        belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
+    if (start)
+        job->is_output_forwarded = request->forwards_output;
+    if (!start || enter_epoch(job, start, (pid_t)request->launcher_pid, &err) < 0)
         connection_reply_error(connection, err.code, err.text);
-    else if (job->epoch_number == 0)
-        open_epoch(job, launcher_pid);
-    else if (put_back_start(job, on_put_back, (void *)(intptr_t)launcher_pid, &err) < 0)
+    free(start);
+}
+
+void take_epoch_placed(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__EpochPlaced *request)
+{
+    struct belay_error err;
+    const Belay__Wire__EpochRecord *record = request->start;
+    struct job *job = own_job(agent, connection, record ? record->job : "", &err);
+    struct epoch_start *start = job ? epoch_message_to_start(record) : NULL;
+    if (job && !start)
+        belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
+    if (start &&
+        (!job->epoch || job->epoch->number != start->epoch || job->epoch->ranks != start->rank_count))
+        belay_error_set(&err, ESTALE, "job \"%s\": epoch %u has not these ranks", job->name, start->epoch);
+    else if (start && membership_place(job->membership, start, &err) == 0)
+        err.code = 0;
+    free(start);
+    if (err.code) {
         connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    epoch_placed(job->epoch);
+    answer_done(connection, 1, "");
 }
 
 void take_launch_ended(struct agent *agent, struct connection *connection,
@@ -129,7 +219,7 @@ void take_launch_ended(struct agent *agent, struct connection *connection,
     if (!job || !job->epoch)
         connection_reply_error(connection, err.code, err.text);
     else
-        epoch_launch_ended(job->epoch, ended->wait_status, connection);
+        epoch_launch_ended(job->epoch, connection);
 }
 
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end)
@@ -148,6 +238,8 @@ void take_job_close(struct agent *agent, struct connection *connection, const Be
         return;
     }
     job->exit_status = end->exit_status;
+    if (end->message[0])
+        snprintf(job->message, sizeof job->message, "%s", end->message);
     job_end(job, state, end->keep_images);
     answer_done(connection, 1, "");
 }

@@ -7,6 +7,7 @@
 #include "node-agent/job/job.h"
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/jobs.h"
+#include "node-agent/launch/own_arbiter.h"
 
 static void on_request(struct connection *connection, const Belay__Wire__Request *request, void *context);
 static void on_closed(struct connection *connection, void *context);
@@ -23,8 +24,14 @@ static void on_request(struct connection *connection, const Belay__Wire__Request
     case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
         take_job_open(agent, connection, request->job_open);
         break;
-    case BELAY__WIRE__REQUEST__BODY_EPOCH_OPEN:
-        take_epoch_open(agent, connection, request->epoch_open);
+    case BELAY__WIRE__REQUEST__BODY_INQUIRE:
+        take_inquire(agent, connection, request->inquire);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_START:
+        take_epoch_start(agent, connection, request->epoch_start);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED:
+        take_epoch_placed(agent, connection, request->epoch_placed);
         break;
     case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
         take_launch_ended(agent, connection, request->launch_ended);
@@ -75,6 +82,16 @@ static void on_closed(struct connection *connection, void *context)
     agent->settle(agent);
 }
 
+/* Without an arbiter this agent is it. */
+static int open_own_epoch(struct job *job, struct belay_error *err)
+{
+    static const struct own_arbiter_ops node = {.promise = epoch_promise, .enter = epoch_enter};
+    job->own_arbiter = own_arbiter_create(job, &node, err);
+    if (!job->own_arbiter || own_arbiter_open(job->own_arbiter, err) < 0)
+        return -1;
+    return epoch_begin(job, &(struct epoch_launcher){0}, "start", err);
+}
+
 /* The first rank of an unknown job without an arbiter opens it: LD_PRELOAD without `belay run`. */
 void take_rank_hello(struct agent *agent, struct connection *connection, const Belay__Wire__RankHello *hello)
 {
@@ -102,8 +119,7 @@ void take_rank_hello(struct agent *agent, struct connection *connection, const B
         open.argv = argv;
         open.n_argv = 1;
         job = job_open(agent, hello->job, &open, &err);
-        if (!job || epoch_decide(job, &err) < 0 ||
-            epoch_open(job, &(struct epoch_launcher){0}, "start", &err) < 0) {
+        if (!job || open_own_epoch(job, &err) < 0) {
             job_forget(job);
             connection_reply_error(connection, err.code, err.text);
             return;

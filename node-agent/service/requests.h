@@ -13,7 +13,11 @@ void take_share_get(struct agent *agent, struct connection *connection, const Be
 
 /* Of the arbiter (arbiter.c). */
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open);
-void take_epoch_open(struct agent *agent, struct connection *connection, const Belay__Wire__EpochOpen *open);
+void take_inquire(struct agent *agent, struct connection *connection, const Belay__Wire__Inquire *inquire);
+void take_epoch_start(struct agent *agent, struct connection *connection,
+                      const Belay__Wire__EpochStart *request);
+void take_epoch_placed(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__EpochPlaced *request);
 void take_launch_ended(struct agent *agent, struct connection *connection,
                        const Belay__Wire__LaunchEnded *ended);
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);

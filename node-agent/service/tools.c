@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "common/util/array.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/status_file.h"
 #include "node-agent/job/answer.h"
 #include "node-agent/job/job.h"
@@ -135,6 +136,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         if (!job_is_running(job) || job->is_abandoned)
             count += clean_one(agent, job->name);
         status_file_each(agent->rundir, clean_recorded, &names);
+        epoch_record_each(agent->rundir, clean_recorded, &names);
         count += (uint32_t)names.count + undo_clean_others(agent->rundir, is_known, agent);
     }
     answer_done(connection, count, "");
@@ -185,12 +187,19 @@ static void list_one(struct listing *listing, Belay__Wire__JobStatus *status)
     listing->statuses[listing->count++] = status;
 }
 
+/* What an agent that was killed together with its keeper has left of a job. */
+static bool remove_left(const struct agent *agent, const char *name)
+{
+    bool had_record = epoch_record_remove(agent->rundir, name) == 0;
+    return undo_clean(agent->rundir, name) || had_record;
+}
+
 /* Of a job that has ended, or is about to since its arbiter has gone. Returns whether there was anything. */
 static bool clean_one(struct agent *agent, const char *name)
 {
     struct job *job = job_find(agent, name);
     bool was_recorded = job_name_is_valid(name) && status_file_remove(agent->rundir, name) == 0;
-    bool has_left = !job && job_name_is_valid(name) && undo_clean(agent->rundir, name);
+    bool has_left = !job && job_name_is_valid(name) && remove_left(agent, name);
     if (job)
         job->owes_files = false;
     if (job && job_is_running(job))

@@ -22,7 +22,7 @@ static void test_line_loss_and_restore(void **state)
     start_ranks('r');
     assert_int_equal(checkpoint(), 1);
     assert_int_equal(checkpoint(), 2);
-    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(1, VERDICT_LOST);
     assert_non_null(strstr(events, "line 2 committed"));
     check_state(JOB_STATE_RESTARTING);
     open_epoch(2);
@@ -41,7 +41,7 @@ static void test_line_loss_and_restore(void **state)
     assert_int_equal(reply->status->nodes[0]->ranks[1]->pid, ranks[1].pid);
     done_with(reply);
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     assert_non_null(strstr(events, "RESTORED"));
     close_job(JOB_STATE_FINISHED, false);
     check_state(JOB_STATE_FINISHED);
@@ -82,7 +82,7 @@ static void test_line_waits_for_all_ranks(void **state)
     start_ranks('r');
     assert_true(join_asker(asker));
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -95,7 +95,7 @@ static void test_total_lasts_until_all_run_again(void **state)
     start_ranks('r');
     checkpoint(); /* compares pause and total */
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -119,7 +119,7 @@ static void test_finalizing_rank_ends_the_line(void **state)
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "the job is finalizing");
     check_state(JOB_STATE_RUNNING);
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     assert_null(
         strstr(events, "aborted")); /* who asked for the line has heard it; at the end it is no news */
     Belay__Wire__Reply *reply = status();
@@ -143,11 +143,11 @@ static void test_memory_limit(void **state)
     assert_string_equal(reply->status->state, "running");
     assert_int_equal(reply->status->newest_line, 1);
     done_with(reply);
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST); /* the aborted line does no harm */
+    lose_rank(0, VERDICT_LOST); /* the aborted line does no harm */
     open_epoch(1);
     start_ranks('r');
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -157,7 +157,7 @@ static void refuse_after_change(const char *words)
     open_epoch(0);
     start_ranks('r');
     checkpoint();
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     open_epoch(1);
     if (!strcmp(words, "libc"))
         plan.identity = 9;
@@ -169,7 +169,7 @@ static void refuse_after_change(const char *words)
         plan.ranks = 3;
     start_ranks('x');
     reap_ranks();
-    check_verdict(1 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, words);
+    check_verdict(1 << 8, VERDICT_REFUSED, words);
     close_job(JOB_STATE_FAILED, true);
     Belay__Wire__Reply *reply = status();
     assert_true(reply->status->held_bytes > 0); /* nothing is lost */
@@ -231,20 +231,20 @@ static void test_launch_line_is_recorded_when_it_has_worked(void **state)
     open_epoch(0);
     start_ranks('r');
     checkpoint();
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     close_job(JOB_STATE_LOST, true);
     reopen("./other", 3600000, "./fake", 3600000);
     open_epoch(1);
     plan.identity = 9;
     start_ranks('x');
     reap_ranks();
-    check_verdict(1 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "another build");
+    check_verdict(1 << 8, VERDICT_REFUSED, "another build");
     close_job(JOB_STATE_FAILED, true);
     plan.identity = 7;
     reopen("./same", 0, "./fake", 3600000); /* refused lines leave the recorded one alone */
     open_epoch(1);
     start_ranks('r');
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     close_job(JOB_STATE_LOST, true);
     reopen(NULL, 0, "./same", 3600000);
     close_job(JOB_STATE_FAILED, true);
@@ -295,13 +295,13 @@ static void test_settings_outlive_another_launch_line(void **state)
     open_epoch(0);
     start_ranks('r');
     checkpoint();
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     close_job(JOB_STATE_LOST, true);
     for (uint64_t round = 0; round < 2; round++) {
         check_settings_again("./same");
         open_epoch(1);
         start_ranks('r');
-        lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+        lose_rank(0, VERDICT_LOST);
         close_job(JOB_STATE_LOST, round == 0);
     }
 }
@@ -314,13 +314,13 @@ static void test_memory_limit_outlives_another_launch_line(void **state)
     open_epoch(0);
     start_ranks('r');
     checkpoint();
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     close_job(JOB_STATE_LOST, true);
     reopen("./same", 0, "./fake", 0);
     open_epoch(1);
     start_ranks('r');
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "--memory");
-    lose_rank(0, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(0, VERDICT_LOST);
     close_job(JOB_STATE_LOST, true);
 }
 
@@ -331,12 +331,16 @@ static void test_bad_requests(void **state)
     Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     Belay__Wire__Checkpoint wish = BELAY__WIRE__CHECKPOINT__INIT;
     Belay__Wire__StatusQuery query = BELAY__WIRE__STATUS_QUERY__INIT;
-    Belay__Wire__EpochOpen epoch = BELAY__WIRE__EPOCH_OPEN__INIT;
+    Belay__Wire__Inquire inquiry = BELAY__WIRE__INQUIRE__INIT;
+    Belay__Wire__EpochStart start = BELAY__WIRE__EPOCH_START__INIT;
+    Belay__Wire__EpochPlaced placed = BELAY__WIRE__EPOCH_PLACED__INIT;
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "no job is running");
-    wish.job = query.job = epoch.job = "nobody";
+    wish.job = query.job = inquiry.job = "nobody";
     must_fail(tool, REQUEST(CHECKPOINT), &wish, "no job \"nobody\"");
     must_fail(tool, REQUEST(STATUS), &query, "no job \"nobody\"");
-    must_fail(tool, REQUEST(EPOCH_OPEN), &epoch, "has not opened");
+    must_fail(tool, REQUEST(INQUIRE), &inquiry, "has not opened");
+    must_fail(tool, REQUEST(EPOCH_START), &start, "has not opened");
+    must_fail(tool, REQUEST(EPOCH_PLACED), &placed, "has not opened");
     open.job = "../etc";
     must_fail(arbiter, REQUEST(JOB_OPEN), &open, "settings");
     open.settings = &settings;
@@ -363,7 +367,7 @@ static void test_bad_requests(void **state)
     assert_true(read(tool, &byte, 1) <= 0);
     close(tool);
     tool = agent_connect(rundir, NULL, NULL);
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, "");
+    check_verdict(0, VERDICT_UNPROTECTED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 

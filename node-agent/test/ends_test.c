@@ -30,10 +30,10 @@ static void test_crash_loop(void **state)
     open_epoch(0);
     start_ranks('r');
     checkpoint();
-    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(1, VERDICT_LOST);
     open_epoch(1);
     start_ranks('r');
-    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_CRASH_LOOP);
+    lose_rank(1, VERDICT_CRASH_LOOP);
     close_job(JOB_STATE_FAILED, true);
     check_state(JOB_STATE_FAILED);
 }
@@ -48,7 +48,7 @@ static void test_own_exit_is_no_loss(void **state)
     fake_rank_reap(&ranks[1]);
     fake_rank_kill(&ranks[0]); /* as a launcher does then */
     fake_rank_reap(&ranks[0]);
-    check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "status 3");
+    check_verdict(3 << 8, VERDICT_FINISHED, "status 3");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -61,11 +61,11 @@ static void test_rank_executed_again(void **state)
     open_epoch(0);
     start_ranks('r');
     assert_int_equal(checkpoint(), 1);
-    lose_rank(1, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST);
+    lose_rank(1, VERDICT_LOST);
     open_epoch(1);
     start_ranks('r');
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -86,7 +86,7 @@ static void test_another_program_is_executed(void **state)
     fake_rank_reap(&ranks[1]);
     fake_rank_kill(&ranks[0]); /* as a launcher does then */
     fake_rank_reap(&ranks[0]);
-    check_verdict(3 << 8, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "executed another program");
+    check_verdict(3 << 8, VERDICT_FINISHED, "executed another program");
     close_job(JOB_STATE_FAILED, false);
 }
 
@@ -105,7 +105,7 @@ static void test_end_over_a_loss_is_a_loss(void **state)
     assert_int_equal(fake_rank_wait(&ranks[0]), 'a');
     kill(agent_pid, SIGCONT);
     reap_ranks();
-    check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 1");
+    check_verdict(KILLED_STATUS, VERDICT_LOST, "rank 1");
     close_job(JOB_STATE_LOST, false);
 }
 
@@ -114,7 +114,7 @@ static void test_nothing_protected(void **state)
     (void)state;
     open_job(0, false);
     open_epoch(0);
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_UNPROTECTED, "no MPI program");
+    check_verdict(0, VERDICT_UNPROTECTED, "no MPI program");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -135,7 +135,7 @@ static void test_arbiter_killed(void **state)
     start_ranks('r');
     assert_int_equal(checkpoint(), 2);
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -161,7 +161,7 @@ static void test_hanging_launch_is_ended(void **state)
     fake_rank_kill(&ranks[0]);
     reap_ranks(); /* the other one is killed by the agent at once, the launcher after its patience */
     assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
-    check_verdict(KILLED_STATUS, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
+    check_verdict(KILLED_STATUS, VERDICT_LOST, "rank 0");
     assert_non_null(strstr(events, "does not end by itself"));
     close_job(JOB_STATE_LOST, false);
 }
@@ -185,7 +185,7 @@ static void test_refused_launch_that_hangs_is_ended(void **state)
     must_fail(tool, REQUEST(RANK_HELLO), &second, "at the same time");
     reap_ranks();
     assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
-    check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_REFUSED, "at the same time");
+    check_verdict(how, VERDICT_REFUSED, "at the same time");
     close_job(JOB_STATE_FAILED, false);
 }
 
@@ -214,7 +214,7 @@ static void test_agent_killed(void **state)
     assert_int_equal(reply->status->restarts, 1);
     done_with(reply);
     finish_ranks();
-    check_verdict(0, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED, "");
+    check_verdict(0, VERDICT_FINISHED, "");
     close_job(JOB_STATE_FINISHED, false);
 }
 
@@ -283,8 +283,7 @@ static void test_launcher_that_hangs_in_an_abort_is_ended(void **state)
     fake_rank_abort(&ranks[1]);
     reap_ranks();
     assert_int_equal(waitpid(launcher_pid, NULL, 0), launcher_pid);
-    check_verdict(SIGTERM, BELAY__WIRE__VERDICT_KIND__VERDICT_FINISHED,
-                  "rank 1 ended the program with status 5");
+    check_verdict(SIGTERM, VERDICT_FINISHED, "rank 1 ended the program with status 5");
     close_job(JOB_STATE_FAILED, false);
 }
 
@@ -320,7 +319,7 @@ static void test_launch_that_is_lost_ends_at_once(void **state)
     fake_rank_reap(&ranks[1]);
     assert_int_equal(waitpid(launcher_pid, &how, 0), launcher_pid);
     assert_true(WIFEXITED(how));
-    check_verdict(how, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "rank 0");
+    check_verdict(how, VERDICT_LOST, "rank 0");
     close_job(JOB_STATE_LOST, false);
 }
 
@@ -360,7 +359,7 @@ static void test_remains(bool is_agent_lost)
     launcher_pid = 0;
     if (is_agent_lost)
         lose_agent();
-    check_verdict(SIGKILL, BELAY__WIRE__VERDICT_KIND__VERDICT_LOST, "launch");
+    check_verdict(SIGKILL, VERDICT_LOST, "launch");
     reap_ranks();
     close_job(JOB_STATE_LOST, false);
     assert_int_equal(access(other, F_OK), 0);

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "common/wire/client.h"
+#include "coord/epoch_message.h"
 
 static char base[64], program[PATH_MAX];
 char rundir[80], events[4096];
@@ -27,13 +28,21 @@ int arbiter = -1, tool = -1;
 pid_t agent_pid, launcher_pid;
 struct fake_rank ranks[RANKS];
 struct fake_rank_plan plan;
+uint32_t newest_epoch;
+static uint32_t up_epoch, placed_epoch; /* whose ranks are up, as the agent says, and are placed; 0: none */
+static uint64_t incarnation;            /* of the agent's node */
+static struct verdict_loss last_loss;
+static char reason[VERDICT_REASON_BYTES]; /* of the last verdict, until the agent has been told */
 
 static void on_event(const Belay__Wire__Event *event, void *context)
 {
     (void)context;
     size_t used = strlen(events);
-    snprintf(events + used, sizeof events - used, "%s%s%s\n", event->text,
-             event->stop_requested ? " STOP" : "", event->restored ? " RESTORED" : "");
+    if (event->ranks_up)
+        up_epoch = event->ranks_up->epoch;
+    else
+        snprintf(events + used, sizeof events - used, "%s%s%s\n", event->text,
+                 event->stop_requested ? " STOP" : "", event->restored ? " RESTORED" : "");
 }
 
 Belay__Wire__Reply *call(int sock, Belay__Wire__Request__BodyCase kind, void *body, struct belay_error *err)
@@ -122,6 +131,9 @@ int setup(void **state)
         (struct fake_rank_plan){.rundir = rundir, .job = "job", .ranks = RANKS, .identity = 7, .content = 1};
     events[0] = '\0';
     launcher_pid = 0;
+    newest_epoch = up_epoch = placed_epoch = 0;
+    reason[0] = '\0';
+    last_loss = (struct verdict_loss){0};
     connect_agent();
     return 0;
 }
@@ -166,19 +178,91 @@ void open_job(uint64_t memory_limit_bytes, bool is_restart)
     assert_string_equal(reply->job_opened->job, "job");
     assert_int_equal(reply->job_opened->n_argv, 4);
     assert_string_equal(reply->job_opened->cwd, "/tmp");
+    if (is_restart)
+        assert_int_equal(reply->job_opened->newest_epoch, newest_epoch);
     done_with(reply);
+}
+
+Belay__Wire__Reply *inquire(uint32_t epoch, struct belay_error *err)
+{
+    Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
+    body.job = "job";
+    body.epoch = epoch;
+    body.reason = reason;
+    Belay__Wire__Reply *reply = call(arbiter, REQUEST(INQUIRE), &body, err);
+    reason[0] = '\0';
+    return reply;
+}
+
+/* The epoch's one member, and where its ranks are; ranks 0: not known. */
+static struct epoch_start *decide(uint32_t epoch, uint64_t line, uint64_t incarnation, uint32_t rank_count)
+{
+    struct epoch_start *start = epoch_start_create(1, rank_count);
+    assert_non_null(start);
+    start->epoch = epoch;
+    start->line = line;
+    start->last_line = line;
+    start->incarnations[0] = incarnation;
+    return start;
+}
+
+Belay__Wire__Reply *start_epoch(uint32_t epoch, uint64_t line, const Belay__Wire__NodeState *state,
+                                struct belay_error *err)
+{
+    Belay__Wire__EpochStart body = BELAY__WIRE__EPOCH_START__INIT;
+    struct epoch_start *start = decide(epoch, line, state->incarnation, line ? RANKS : 0);
+    Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
+    incarnation = state->incarnation;
+    record.last_line = state->last_line;
+    body.start = &record;
+    body.launcher_pid = (uint32_t)launcher_pid;
+    Belay__Wire__Reply *reply = call(arbiter, REQUEST(EPOCH_START), &body, err);
+    free(start);
+    return reply;
 }
 
 void open_epoch(uint64_t restore_line)
 {
-    Belay__Wire__EpochOpen open = BELAY__WIRE__EPOCH_OPEN__INIT;
-    open.job = "job";
-    open.launcher_pid = (uint32_t)launcher_pid;
-    Belay__Wire__Reply *reply = must(arbiter, REQUEST(EPOCH_OPEN), &open);
-    assert_int_equal(reply->epoch_opened->restore_line, restore_line);
-    plan.epoch = reply->epoch_opened->epoch;
+    struct belay_error err = {0};
+    Belay__Wire__Reply *answer = inquire(newest_epoch + 1, &err);
+    if (!answer)
+        fail_msg("%s", err.text);
+    assert_int_equal(answer->node_state->committed_line, restore_line);
+    Belay__Wire__Reply *reply = start_epoch(newest_epoch + 1, restore_line, answer->node_state, &err);
+    if (!reply)
+        fail_msg("%s", err.text);
+    assert_int_equal(reply->epoch_entered->epoch, newest_epoch + 1);
+    assert_int_equal(reply->epoch_entered->restore_line, restore_line);
+    plan.epoch = ++newest_epoch;
     plan.expect_line = restore_line;
+    done_with(answer);
     done_with(reply);
+}
+
+void place_ranks_if_up(void)
+{
+    Belay__Wire__Ping ping = BELAY__WIRE__PING__INIT;
+    Belay__Wire__EpochPlaced body = BELAY__WIRE__EPOCH_PLACED__INIT;
+    done_with(must(arbiter, REQUEST(PING), &ping)); /* events come before the answer */
+    if (up_epoch != newest_epoch)
+        return;
+    struct epoch_start *start = decide(newest_epoch, 0, incarnation, RANKS);
+    Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
+    body.start = &record;
+    done_with(must(arbiter, REQUEST(EPOCH_PLACED), &body));
+    free(start);
+    up_epoch = 0;
+    placed_epoch = newest_epoch;
+}
+
+/* Those of a line have been placed when the epoch was opened. */
+static void place_ranks(void)
+{
+    for (int i = 0; plan.expect_line == 0 && placed_epoch != newest_epoch; i++) {
+        assert_true(i < 10000);
+        place_ranks_if_up();
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
 }
 
 void start_ranks(char word)
@@ -189,6 +273,8 @@ void start_ranks(char word)
     }
     for (uint32_t i = 0; i < RANKS; i++)
         assert_int_equal(fake_rank_wait(&ranks[i]), word);
+    if (word == 'r' && !plan.hostile_seed)
+        place_ranks();
 }
 
 void reap_ranks(void)
@@ -215,24 +301,57 @@ uint64_t checkpoint(void)
     return number;
 }
 
-void check_verdict(int wait_status, Belay__Wire__VerdictKind kind, const char *words)
+static uint32_t read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ends)
+{
+    assert_true(facts->n_ranks <= RANKS);
+    for (size_t i = 0; i < facts->n_ranks; i++) {
+        const Belay__Wire__RankEnd *end = facts->ranks[i];
+        ends[i] = (struct verdict_rank){.rank = end->rank,
+                                        .pid = (pid_t)end->pid,
+                                        .exit = {.kind = (enum control_exit)end->kind,
+                                                 .status = end->status,
+                                                 .announced_ns = end->announced_ns,
+                                                 .seen_ns = end->seen_ns,
+                                                 .is_killed_by_us = end->is_killed_by_us,
+                                                 .is_over_loss = end->is_over_loss}};
+    }
+    return (uint32_t)facts->n_ranks;
+}
+
+void check_verdict(int wait_status, enum verdict_kind kind, const char *words)
 {
     Belay__Wire__LaunchEnded ended = BELAY__WIRE__LAUNCH_ENDED__INIT;
+    struct verdict_rank ends[RANKS];
+    struct verdict verdict;
     ended.job = "job";
-    ended.wait_status = wait_status;
     Belay__Wire__Reply *reply = must(arbiter, REQUEST(LAUNCH_ENDED), &ended);
-    assert_int_equal(reply->verdict->kind, kind);
-    if (!strstr(reply->verdict->reason, words))
-        fail_msg("\"%s\" does not say \"%s\"", reply->verdict->reason, words);
+    const Belay__Wire__LaunchFacts *facts = reply->launch_facts;
+    const struct verdict_case of = {.ranks = ends,
+                                    .count = read_ends(facts, ends),
+                                    .wait_status = wait_status,
+                                    .is_stopped = facts->is_stopped,
+                                    .refused = facts->refused[0] || wait_status ? facts->refused
+                                                                                : facts->turned_away,
+                                    .newest_line = facts->newest_line,
+                                    .before = last_loss};
+    verdict_judge(&of, &verdict);
+    snprintf(reason, sizeof reason, "%s", verdict.reason);
+    last_loss = (struct verdict_loss){
+        .rank = verdict.lost_rank, .signal = verdict.signal, .newest_line = facts->newest_line};
+    assert_int_equal(verdict.kind, kind);
+    if (!strstr(verdict.reason, words))
+        fail_msg("\"%s\" does not say \"%s\"", verdict.reason, words);
     done_with(reply);
 }
 
 void close_job(enum job_state state, bool keep_images)
 {
+    last_loss = (struct verdict_loss){0}; /* as with this process of the arbiter */
     Belay__Wire__JobClose end = BELAY__WIRE__JOB_CLOSE__INIT;
     end.job = "job";
     end.job_state = (Belay__Wire__JobState)state;
     end.keep_images = keep_images;
+    end.message = reason;
     done_with(must(arbiter, REQUEST(JOB_CLOSE), &end));
 }
 
@@ -272,7 +391,7 @@ void finish_ranks(void)
     reap_ranks();
 }
 
-void lose_rank(uint32_t rank, Belay__Wire__VerdictKind kind)
+void lose_rank(uint32_t rank, enum verdict_kind kind)
 {
     fake_rank_kill(&ranks[rank]);
     fake_rank_reap(&ranks[rank]);

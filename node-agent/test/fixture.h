@@ -12,6 +12,7 @@
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/states.h"
+#include "coord/verdict.h"
 #include "node-agent/test/fake_rank.h"
 
 #define RANKS 2u
@@ -44,16 +45,25 @@ void disconnect(void);
 void wait_gone(pid_t pid);
 
 void open_job(uint64_t memory_limit_bytes, bool is_restart);
+/* The next epoch, as its arbiter opens it. */
 void open_epoch(uint64_t restore_line);
+/* If the agent has said that they are up: place them. Else nothing. */
+void place_ranks_if_up(void);
+/* The two steps of an opening: the agent's promise, and the decision. Free the replies. */
+Belay__Wire__Reply *inquire(uint32_t epoch, struct belay_error *err);
+Belay__Wire__Reply *start_epoch(uint32_t epoch, uint64_t line, const Belay__Wire__NodeState *state,
+                                struct belay_error *err);
+extern uint32_t newest_epoch; /* of the job, as the arbiter knows */
 void close_job(enum job_state state, bool keep_images);
-void check_verdict(int wait_status, Belay__Wire__VerdictKind kind, const char *words);
+/* Close the launch, and judge what the agent tells of it, as the arbiter does. */
+void check_verdict(int wait_status, enum verdict_kind kind, const char *words);
 
-/* Start all ranks; each must say this word. */
+/* Start all ranks; each must say this word. Those that run are placed, as the arbiter does. */
 void start_ranks(char word);
 void reap_ranks(void);
 void finish_ranks(void);
 /* Kill one, and hear the verdict on the launch. */
-void lose_rank(uint32_t rank, Belay__Wire__VerdictKind kind);
+void lose_rank(uint32_t rank, enum verdict_kind kind);
 
 /* A line on demand; returns its number. */
 uint64_t checkpoint(void);

@@ -31,6 +31,7 @@
 #include "common/test/fuzz.h"
 #include "common/wire/client.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/message.h"
 #include "common/wire/streams.h"
 #include "node-agent/launch/record.pb-c.h"
@@ -81,11 +82,17 @@ static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind,
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
-    Belay__Wire__EpochOpen epoch = BELAY__WIRE__EPOCH_OPEN__INIT;
+    Belay__Wire__Inquire inquiry = BELAY__WIRE__INQUIRE__INIT;
+    Belay__Wire__EpochStart start = BELAY__WIRE__EPOCH_START__INIT;
+    Belay__Wire__EpochPlaced placed = BELAY__WIRE__EPOCH_PLACED__INIT;
+    Belay__Wire__EpochRecord record = BELAY__WIRE__EPOCH_RECORD__INIT;
+    uint32_t members[2] = {0, 1}, placement[2] = {0, 0};
+    uint64_t incarnations[2] = {fuzz_edge(fuzz), 7};
     Belay__Wire__LaunchEnded ended = BELAY__WIRE__LAUNCH_ENDED__INIT;
     Belay__Wire__JobClose end = BELAY__WIRE__JOB_CLOSE__INIT;
     Belay__Wire__Stop named = BELAY__WIRE__STOP__INIT; /* all that have but a name look like this */
-    hello.job = open.job = epoch.job = ended.job = end.job = named.job = fuzz_below(fuzz, 4) ? "fuzz" : "";
+    hello.job = open.job = inquiry.job = record.job = ended.job = end.job = named.job =
+        fuzz_below(fuzz, 4) ? "fuzz" : "";
     hello.rank = (uint32_t)fuzz_below(fuzz, 2);
     hello.ranks = 2;
     hello.program = "/usr/bin/fake";
@@ -100,7 +107,15 @@ static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind,
     open.n_argv = open.n_environment = 4;
     open.cwd = "no folder of this name";
     open.restart = !fuzz_below(fuzz, 4);
-    ended.wait_status = 9;
+    inquiry.epoch = record.epoch =
+        fuzz_below(fuzz, 4) ? 1 + (uint32_t)fuzz_below(fuzz, 3) : (uint32_t)fuzz_edge(fuzz);
+    record.members = members;
+    record.incarnations = incarnations;
+    record.n_members = record.n_incarnations = 1 + fuzz_below(fuzz, 2);
+    record.placement = record.holder = placement;
+    record.n_placement = record.n_holder = fuzz_below(fuzz, 3);
+    record.line = fuzz_below(fuzz, 4) ? 0 : fuzz_edge(fuzz);
+    start.start = placed.start = fuzz_below(fuzz, 8) ? &record : NULL;
     end.final_state = "lost";
     end.keep_images = true;
     request.body_case = kind;
@@ -109,8 +124,12 @@ static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind,
         request.rank_hello = &hello;
     else if (kind == REQUEST(JOB_OPEN))
         request.job_open = &open;
-    else if (kind == REQUEST(EPOCH_OPEN))
-        request.epoch_open = &epoch;
+    else if (kind == REQUEST(INQUIRE))
+        request.inquire = &inquiry;
+    else if (kind == REQUEST(EPOCH_START))
+        request.epoch_start = &start;
+    else if (kind == REQUEST(EPOCH_PLACED))
+        request.epoch_placed = &placed;
     else if (kind == REQUEST(LAUNCH_ENDED))
         request.launch_ended = &ended;
     else if (kind == REQUEST(JOB_CLOSE))
@@ -136,14 +155,17 @@ static int connect_raw(const char *socket_name, int type)
 static void be_client(struct fuzz *fuzz)
 {
     static const Belay__Wire__Request__BodyCase sequence[] = {
-        REQUEST(JOB_OPEN),     REQUEST(EPOCH_OPEN), REQUEST(RANK_HELLO), REQUEST(CHECKPOINT), REQUEST(STATUS),
-        REQUEST(LAUNCH_ENDED), REQUEST(JOB_CLOSE),  REQUEST(LIST),       REQUEST(STOP),       REQUEST(CLEAN)};
+        REQUEST(JOB_OPEN),     REQUEST(INQUIRE),    REQUEST(EPOCH_START), REQUEST(RANK_HELLO),
+        REQUEST(EPOCH_PLACED), REQUEST(CHECKPOINT), REQUEST(STATUS),      REQUEST(LAUNCH_ENDED),
+        REQUEST(JOB_CLOSE),    REQUEST(LIST),       REQUEST(STOP),        REQUEST(CLEAN)};
+    const size_t count_of_sequence = sizeof sequence / sizeof *sequence;
     uint8_t frame[ROOM], reply[ROOM];
     int sock = connect_raw("agent.sock", SOCK_STREAM), fds[MESSAGE_MAX_FDS] = {0}; /* their standard input */
-    for (size_t i = fuzz_below(fuzz, 4); i < 10 && fuzz_below(fuzz, 6); i++) {
+    for (size_t i = fuzz_below(fuzz, 4); i < count_of_sequence && fuzz_below(fuzz, 6); i++) {
         size_t count;
         unsigned fd_count = fuzz_below(fuzz, 8) ? 0 : (unsigned)fuzz_below(fuzz, MESSAGE_MAX_FDS + 1);
-        fill_request(fuzz, fuzz_below(fuzz, 3) ? sequence[i] : sequence[fuzz_below(fuzz, 10)], frame, &count);
+        fill_request(fuzz, fuzz_below(fuzz, 3) ? sequence[i] : sequence[fuzz_below(fuzz, count_of_sequence)],
+                     frame, &count);
         if (fuzz_below(fuzz, 3))
             fuzz_damage(fuzz, frame, &count, sizeof frame);
         else if (fuzz_below(fuzz, 2) && count > MESSAGE_HEADER_BYTES + 2) { /* its length stays right */
@@ -212,7 +234,6 @@ static void end_launch(void)
         fake_rank_kill(&ranks[i]);
     reap_ranks();
     ended.job = "job";
-    ended.wait_status = KILLED_STATUS;
     done_with(must(arbiter, REQUEST(LAUNCH_ENDED), &ended));
 }
 
@@ -242,6 +263,7 @@ static void hostile_pages(void **state)
                 done_with(status());
                 expect_the_same_agent();
                 assert_true(now_ms() - asked < 10000);
+                place_ranks_if_up();
                 sleep_ms(5);
             }
             kill(asker, SIGKILL);
@@ -323,7 +345,7 @@ static void damaged_datagrams(void **state)
 
 /* ---- leftovers ---- */
 
-enum leftover { RECORD, COMMITS, IMAGE, DELTA, STREAMS, LEFTOVERS };
+enum leftover { RECORD, COMMITS, IMAGE, DELTA, STREAMS, EPOCHS, ARBITER, LEFTOVERS };
 
 static int make_memfd(const uint8_t *bytes, size_t count)
 {
@@ -399,6 +421,36 @@ static void put(struct keeper *keeper, const char *name, int fd)
     close(fd);
 }
 
+/* The records of its one epoch: the member's, which an agent may have left empty, and the arbiter's. */
+static void put_epochs(struct keeper *keeper, struct fuzz *fuzz, enum leftover damaged)
+{
+    uint32_t members[1] = {0}, placement[2] = {0, 0};
+    uint64_t incarnations[1] = {7};
+    Belay__Wire__EpochRecord record = BELAY__WIRE__EPOCH_RECORD__INIT;
+    uint8_t bytes[ROOM];
+    size_t count;
+    record.job = "job";
+    record.epoch = record.n_members = record.n_incarnations = 1;
+    record.members = members;
+    record.incarnations = incarnations;
+    record.placement = record.holder = placement;
+    record.n_placement = record.n_holder = 2;
+    uint8_t *packed = epoch_record_pack(&record, &count);
+    assert_non_null(packed);
+    memcpy(bytes, packed, count);
+    free(packed);
+    if (damaged == ARBITER)
+        fuzz_damage(fuzz, bytes, &count, sizeof bytes);
+    put(keeper, "job/arbiter", make_memfd(bytes, count));
+    count = 2 * sizeof(uint64_t);
+    int fd = descriptor_make_memory("epochs", PAGE, NULL);
+    if (damaged == EPOCHS) {
+        fuzz_damage(fuzz, bytes, &count, sizeof bytes);
+        assert_int_equal(descriptor_put(fd, fuzz_below(fuzz, PAGE - sizeof bytes / 2), bytes, count / 2), 0);
+    }
+    put(keeper, "job/epochs", fd);
+}
+
 /* All that an agent leaves of a job with two ranks and a delta that is not applied yet; one part is damaged.
  */
 static void leave(struct keeper *keeper, struct fuzz *fuzz, enum leftover damaged)
@@ -435,6 +487,7 @@ static void leave(struct keeper *keeper, struct fuzz *fuzz, enum leftover damage
     put(keeper, "job/streams",
         damaged == STREAMS ? memfd_create("streams", MFD_CLOEXEC)
                            : descriptor_make_memory("streams", STREAMS_BYTES, NULL));
+    put_epochs(keeper, fuzz, damaged);
     put(keeper, fuzz_below(fuzz, 2) ? "job/image/1/7" : "job/nothing/of/this",
         memfd_create("odd", MFD_CLOEXEC));
 }
@@ -457,12 +510,12 @@ static bool take_up(const char *belayd)
     open.settings = &settings;
     reply = call(arbiter, REQUEST(JOB_OPEN), &open, &err);
     bool is_there = reply;
+    uint32_t epoch = is_there ? reply->job_opened->newest_epoch + 1 : 0;
     done_with(reply);
-    if (is_there) {
-        Belay__Wire__EpochOpen epoch = BELAY__WIRE__EPOCH_OPEN__INIT;
-        epoch.job = "job";
-        done_with(call(arbiter, REQUEST(EPOCH_OPEN), &epoch, &err));
-    }
+    Belay__Wire__Reply *answer = is_there ? inquire(epoch, &err) : NULL;
+    if (answer)
+        done_with(start_epoch(epoch, answer->node_state->committed_line, answer->node_state, &err));
+    done_with(answer);
     return is_there;
 }
 

@@ -94,5 +94,10 @@ def is_alive(pid):
     return bool(state) and state[0] != b"Z"
 
 
+def is_stopped(pid):
+    """Does pid stand still, by SIGSTOP?"""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
 def files_under(folder):
     return sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names)

@@ -151,9 +151,30 @@ static void test_kill(void **state)
     assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
+/* Until it is let go on. */
+static void test_stop(void **state)
+{
+    int status;
+    pid_t child;
+
+    (void)state;
+    faults("park=stop");
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(fault_hit("park", 0, 1) ? 1 : 5);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop),
         cmocka_unit_test(test_nothing_asked),
         cmocka_unit_test(test_error_at_a_point),
         cmocka_unit_test(test_narrowed_to_a_rank),

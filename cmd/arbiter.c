@@ -1,0 +1,392 @@
+#include "cmd/arbiter.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fault/fault.h"
+#include "common/util/log.h"
+#include "common/wire/epoch_record.h"
+#include "common/wire/job_name.h"
+#include "common/wire/streams.h"
+#include "coord/epoch_message.h"
+#include "coord/opener.h"
+
+/* A node and its agent. */
+struct member {
+    struct caller agent;
+    Belay__Wire__Reply *state; /* its answer to the newest inquiry; NULL: none */
+};
+
+struct job_arbiter {
+    char rundir[PATH_MAX];
+    char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
+    struct member members[JOB_ARBITER_NODES];
+    struct opener *opener;
+    struct job_arbiter_launch launch;
+    char reason[VERDICT_REASON_BYTES];
+    struct verdict_loss last_loss;
+    uint32_t *placement; /* of the epoch, as far as nodes have told; NULL: nothing */
+    uint32_t world_size, placed;
+    bool has_told_of_disk;
+    struct belay_error *err; /* of the call that is made */
+};
+
+static struct epoch_start *newest_record(const struct job_arbiter *arbiter,
+                                         const Belay__Wire__JobOpened *opened);
+static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
+                                  const struct epoch_start *record, struct belay_error *err);
+static void forget_placement(struct job_arbiter *arbiter);
+static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err);
+static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up);
+static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
+                     struct belay_error *err);
+
+/* ---- what the opener asks for ---- */
+
+static int ask(void *context, uint32_t node, uint32_t epoch)
+{
+    struct job_arbiter *arbiter = context;
+    return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason, arbiter->err);
+}
+
+static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state)
+{
+    struct job_arbiter *arbiter = context;
+    struct member *member = &arbiter->members[node];
+    (void)epoch;
+    calls_free(member->state);
+    member->state = receive_node_state(&member->agent, arbiter->err);
+    if (!member->state)
+        return -1;
+    arbiter->reason[0] = '\0';
+    if (epoch_message_to_state(member->state->node_state, state) < 0)
+        return belay_error_set(arbiter->err, EPROTO,
+                               "what node %u says that it holds makes no sense; is it another version?",
+                               node);
+    return 0;
+}
+
+static bool is_placing(const struct job_arbiter *arbiter, const struct epoch_start *start)
+{
+    const struct epoch_start *recorded = opener_record(arbiter->opener);
+    return recorded && recorded->epoch == start->epoch;
+}
+
+/*
+ * One node's keeper has the record before anything follows from it, so a job on one node goes on without a
+ * disk. Of several nodes those that hear of a decision may not be those that are left.
+ */
+static int record_failed(struct job_arbiter *arbiter)
+{
+    int code = errno;
+    if (JOB_ARBITER_NODES > 1)
+        return belay_error_set(arbiter->err, code, "the record of %s's epochs cannot be written below %s: %s",
+                               arbiter->job, arbiter->rundir, strerror(code));
+    if (!arbiter->has_told_of_disk)
+        log_warning(
+            "%s: the record of its epochs is in memory only, since nothing can be written below %s: %s",
+            arbiter->job, arbiter->rundir, strerror(code));
+    arbiter->has_told_of_disk = true;
+    return 0;
+}
+
+static int record(void *context, const struct epoch_start *start)
+{
+    struct job_arbiter *arbiter = context;
+    const Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
+    bool is_opening = !is_placing(arbiter, start);
+    if (is_opening)
+        fault_hit("arbiter.epoch.answered", -1, start->epoch);
+    int rc = epoch_record_write(arbiter->rundir, &message) == 0 ? 0 : record_failed(arbiter);
+    if (is_opening && rc == 0)
+        fault_hit("arbiter.epoch.recorded", -1, start->epoch);
+    return rc;
+}
+
+static int tell(void *context, uint32_t node, const struct epoch_start *start)
+{
+    struct job_arbiter *arbiter = context;
+    Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
+    int rc = send_epoch_start(&arbiter->members[node].agent, &message, arbiter->launch.launcher_pid,
+                              arbiter->launch.forwards_output, arbiter->err);
+    fault_hit("arbiter.epoch.told", -1, start->epoch);
+    return rc;
+}
+
+static int entered(void *context, uint32_t node, const struct epoch_start *start)
+{
+    struct job_arbiter *arbiter = context;
+    Belay__Wire__Reply *reply = receive_epoch_entered(&arbiter->members[node].agent, arbiter->err);
+    if (!reply)
+        return -1;
+    bool is_right =
+        reply->epoch_entered->epoch == start->epoch && reply->epoch_entered->restore_line == start->line;
+    calls_free(reply);
+    fault_hit("arbiter.epoch.entered", -1, start->epoch);
+    return is_right ? 0
+                    : belay_error_set(arbiter->err, EPROTO,
+                                      "node %u has entered another epoch; is it another version?", node);
+}
+
+static int placed(void *context, uint32_t node, const struct epoch_start *start)
+{
+    struct job_arbiter *arbiter = context;
+    Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
+    fault_hit("arbiter.epoch.placed", -1, start->epoch);
+    Belay__Wire__Reply *reply = call_epoch_placed(&arbiter->members[node].agent, &message, arbiter->err);
+    calls_free(reply);
+    return reply ? 0 : -1;
+}
+
+static const struct opener_ops ops = {
+    .ask = ask, .hear = hear, .record = record, .tell = tell, .entered = entered, .placed = placed};
+
+/* ---- its life ---- */
+
+struct job_arbiter *job_arbiter_create(const char *rundir, struct belay_error *err)
+{
+    struct job_arbiter *arbiter = calloc(1, sizeof *arbiter);
+    if (!arbiter)
+        belay_error_set(err, ENOMEM, "out of memory");
+    else
+        snprintf(arbiter->rundir, sizeof arbiter->rundir, "%s", rundir);
+    return arbiter;
+}
+
+void job_arbiter_destroy(struct job_arbiter *arbiter)
+{
+    if (!arbiter)
+        return;
+    for (uint32_t node = 0; node < JOB_ARBITER_NODES; node++)
+        calls_free(arbiter->members[node].state);
+    opener_destroy(arbiter->opener);
+    free(arbiter->placement);
+    free(arbiter);
+}
+
+int job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
+                        const Belay__Wire__JobOpened *opened, bool is_restart, struct belay_error *err)
+{
+    struct arbiter_settings settings = {
+        .node_count = JOB_ARBITER_NODES, .scheme = SCHEME_SINGLE, .past_epoch = opened->newest_epoch};
+    snprintf(arbiter->job, sizeof arbiter->job, "%s", opened->job);
+    arbiter->members[node].agent = *agent;
+    struct epoch_start *record = newest_record(arbiter, is_restart ? opened : NULL);
+    if (is_restart && !record)
+        return belay_error_set(
+            err, ENODATA,
+            "job \"%s\": no record of its epochs is left, and which line was committed cannot "
+            "be told without",
+            arbiter->job);
+    if (!is_restart && record) { /* what its nodes had was lost with them */
+        settings.past_epoch = record->epoch > settings.past_epoch ? record->epoch : settings.past_epoch;
+        settings.past_line = record->last_line;
+        free(record);
+        record = NULL;
+    }
+    struct opener *opener = make_opener(arbiter, &settings, record, err);
+    free(record);
+    if (!opener)
+        return -1;
+    opener_destroy(arbiter->opener);
+    arbiter->opener = opener;
+    arbiter->reason[0] = '\0'; /* another agent has its own */
+    arbiter->last_loss = (struct verdict_loss){0};
+    return 0;
+}
+
+static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
+                                  const struct epoch_start *record, struct belay_error *err)
+{
+    struct opener *opener = opener_create(settings, record, &ops, arbiter);
+    if (!opener)
+        belay_error_errno(err, "cannot be the arbiter of job \"%s\"", arbiter->job);
+    return opener;
+}
+
+static bool is_newer(const struct epoch_start *one, const struct epoch_start *other)
+{
+    if (!other || one->epoch != other->epoch)
+        return !other || one->epoch > other->epoch;
+    return one->rank_count > 0 && other->rank_count == 0;
+}
+
+/* Takes both over, and gives the newer one. Accepts NULL. */
+static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start *other)
+{
+    bool is_one = one && is_newer(one, other);
+    free(is_one ? other : one);
+    return is_one ? one : other;
+}
+
+static struct epoch_start *record_on_disk(const struct job_arbiter *arbiter)
+{
+    Belay__Wire__EpochRecord *record = epoch_record_read(arbiter->rundir, arbiter->job);
+    struct epoch_start *start = record ? epoch_message_to_start(record) : NULL;
+    if (!start && errno != ENOENT)
+        log_warning("%s: the record of its epochs below %s cannot be used: %s", arbiter->job, arbiter->rundir,
+                    errno == EBADMSG ? "it is damaged" : strerror(errno));
+    epoch_record_free(record);
+    return start;
+}
+
+/* To be freed; NULL: there is none. opened NULL: only what this process has recorded itself counts. */
+static struct epoch_start *newest_record(const struct job_arbiter *arbiter,
+                                         const Belay__Wire__JobOpened *opened)
+{
+    const struct epoch_start *own = arbiter->opener ? opener_record(arbiter->opener) : NULL;
+    struct epoch_start *newest = own ? epoch_start_copy(own) : NULL;
+    if (!opened)
+        return newest;
+    newest = newer_of(newest, record_on_disk(arbiter));
+    if (opened->record && !strcmp(opened->record->job, arbiter->job))
+        newest = newer_of(newest, epoch_message_to_start(opened->record));
+    return newest;
+}
+
+/* ---- an epoch ---- */
+
+int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
+                     const struct epoch_start **start, struct belay_error *err)
+{
+    arbiter->err = err;
+    arbiter->launch = *launch;
+    forget_placement(arbiter);
+    *err = (struct belay_error){0};
+    if (opener_open(arbiter->opener) < 0) {
+        int code = errno;
+        if (err->code == 0 && code == ENODATA)
+            tell_what_lacks(arbiter, err);
+        else if (err->code == 0)
+            belay_error_set(err, code, "job \"%s\": another epoch cannot be opened: %s", arbiter->job,
+                            strerror(code));
+        return -1;
+    }
+    *start = opener_record(arbiter->opener);
+    return 0;
+}
+
+static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct epoch_start *record = opener_record(arbiter->opener);
+    if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
+        belay_error_set(
+            err, ENODATA,
+            "job \"%s\": its node has lost its records, and which line was committed cannot be told "
+            "without",
+            arbiter->job);
+    else
+        belay_error_set(err, ENODATA, "job \"%s\": line %ju, which it has gone on from before, is not here",
+                        arbiter->job, (uintmax_t)(record ? record->line : 0));
+}
+
+static void forget_placement(struct job_arbiter *arbiter)
+{
+    free(arbiter->placement);
+    arbiter->placement = NULL;
+    arbiter->world_size = arbiter->placed = 0;
+}
+
+int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,
+                           struct belay_error *err)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    arbiter->err = err;
+    if (!start || up->epoch != start->epoch)
+        return 0; /* of a launch that is over */
+    if (note_ranks(arbiter, node, up) < 0)
+        return belay_error_set(err, errno, "job \"%s\": what node %u says of its ranks makes no sense: %s",
+                               arbiter->job, node, strerror(errno));
+    if (arbiter->placed < arbiter->world_size)
+        return 0;
+    *err = (struct belay_error){0};
+    int rc = opener_place(arbiter->opener, arbiter->world_size, arbiter->placement), code = errno;
+    if (rc < 0 && err->code == 0)
+        belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job,
+                        strerror(code));
+    forget_placement(arbiter);
+    return rc;
+}
+
+/* Where they are, by the index of the node among the epoch's members. Returns 0 or -1 with errno. */
+static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up)
+{
+    uint32_t index = epoch_start_index(opener_record(arbiter->opener), node);
+    bool is_known = arbiter->placement != NULL;
+    errno = EPROTO;
+    if (index == EPOCH_NOBODY || up->world_size == 0 || up->world_size > STREAMS_MAX_RANKS ||
+        (is_known && up->world_size != arbiter->world_size))
+        return -1;
+    if (!is_known) {
+        arbiter->placement = malloc(up->world_size * sizeof *arbiter->placement);
+        if (!arbiter->placement)
+            return -1;
+        arbiter->world_size = up->world_size;
+        for (uint32_t rank = 0; rank < up->world_size; rank++)
+            arbiter->placement[rank] = EPOCH_NOBODY;
+    }
+    for (size_t i = 0; i < up->n_ranks; i++) {
+        if (up->ranks[i] >= arbiter->world_size || arbiter->placement[up->ranks[i]] != EPOCH_NOBODY) {
+            errno = EPROTO;
+            return -1;
+        }
+        arbiter->placement[up->ranks[i]] = index;
+        arbiter->placed++;
+    }
+    return 0;
+}
+
+/* ---- the verdict ---- */
+
+int job_arbiter_judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
+                      struct verdict *verdict, struct belay_error *err)
+{
+    struct verdict_rank *ranks = calloc(facts->n_ranks + 1, sizeof *ranks);
+    bool is_refused = facts->refused[0] || wait_status;
+    const struct verdict_case of = {.ranks = ranks,
+                                    .count = (uint32_t)facts->n_ranks,
+                                    .wait_status = wait_status,
+                                    .is_stopped = facts->is_stopped,
+                                    .refused = is_refused ? facts->refused : facts->turned_away,
+                                    .newest_line = facts->newest_line,
+                                    .before = arbiter->last_loss};
+    if (!ranks)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    int rc = read_ends(facts, ranks, err);
+    if (rc == 0) {
+        verdict_judge(&of, verdict);
+        arbiter->last_loss = (struct verdict_loss){
+            .rank = verdict->lost_rank, .signal = verdict->signal, .newest_line = facts->newest_line};
+        snprintf(arbiter->reason, sizeof arbiter->reason, "%s", verdict->reason);
+    }
+    free(ranks);
+    return rc;
+}
+
+const char *job_arbiter_reason(const struct job_arbiter *arbiter)
+{
+    return arbiter->reason;
+}
+
+static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
+                     struct belay_error *err)
+{
+    for (size_t i = 0; i < facts->n_ranks; i++) {
+        const Belay__Wire__RankEnd *end = facts->ranks[i];
+        if (end->kind > CONTROL_EXIT_EXECUTED)
+            return belay_error_set(
+                err, EPROTO, "rank %u has ended in an unknown way; is the agent another version?", end->rank);
+        ranks[i] = (struct verdict_rank){.rank = end->rank,
+                                         .pid = (pid_t)end->pid,
+                                         .exit = {.kind = (enum control_exit)end->kind,
+                                                  .status = end->status,
+                                                  .announced_ns = end->announced_ns,
+                                                  .seen_ns = end->seen_ns,
+                                                  .is_killed_by_us = end->is_killed_by_us,
+                                                  .is_over_loss = end->is_over_loss}};
+    }
+    return 0;
+}

@@ -1,0 +1,59 @@
+/*
+ * arbiter.h - the arbiter of one job in `belay run` and `belay restart`: opens its epochs (coord/opener.h)
+ * over the agents of its nodes, keeps the record of them on disk, and judges how a launch has ended.
+ *
+ * The record is written down before any agent hears of it (common/wire/epoch_record.h), and each agent's
+ * keeper has a copy; a restart takes up the newest of both. Nodes are numbered from 0.
+ */
+#ifndef BELAY_CMD_ARBITER_H
+#define BELAY_CMD_ARBITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/calls.h"
+#include "common/util/error.h"
+#include "coord/epoch.h"
+#include "coord/verdict.h"
+
+#define JOB_ARBITER_NODES 1u /* that a job has agents on */
+
+struct job_arbiter;
+
+/* What an epoch is opened for. */
+struct job_arbiter_launch {
+    uint32_t launcher_pid;
+    bool forwards_output; /* this process takes the ranks' output from the streams */
+};
+
+/* rundir: where the record lies; copied. NULL with err. */
+struct job_arbiter *job_arbiter_create(const char *rundir, struct belay_error *err);
+/* Accepts NULL. */
+void job_arbiter_destroy(struct job_arbiter *arbiter);
+
+/*
+ * A node's agent has opened the job for this process; it is reached by `agent`. is_restart: the job goes on,
+ * so the newest record that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1
+ * with err (ENODATA: no record is left).
+ */
+int job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
+                        const Belay__Wire__JobOpened *opened, bool is_restart, struct belay_error *err);
+
+/*
+ * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
+ * the next call. Returns 0, or -1 with err: an agent's, or ENODATA if what the nodes hold is not enough.
+ */
+int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
+                     const struct epoch_start **start, struct belay_error *err);
+
+/* A node says which ranks have come up there. Once all have, it is recorded, and told. 0 or -1 with err. */
+int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,
+                           struct belay_error *err);
+
+/* How the launch has ended, of which a node tells this. Returns 0, or -1 with err (EPROTO). */
+int job_arbiter_judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
+                      struct verdict *verdict, struct belay_error *err);
+/* Why it has ended, until the agents have been told; "": they know. */
+const char *job_arbiter_reason(const struct job_arbiter *arbiter);
+
+#endif

@@ -1,0 +1,90 @@
+#include "coord/epoch_message.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/wire/epoch_record.h"
+#include "common/wire/streams.h"
+
+#define NUMBERS 3u /* of a holding, in the message's order */
+
+_Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
+                   offsetof(struct holding, image_line) == 0 &&
+                   offsetof(struct holding, base_line) == 2 * sizeof(uint64_t),
+               "what is held is borrowed as numbers, and back");
+
+Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start, const char *job)
+{
+    Belay__Wire__EpochRecord record = BELAY__WIRE__EPOCH_RECORD__INIT;
+
+    record.job = (char *)job; /* only read */
+    record.epoch = start->epoch;
+    record.line = start->line;
+    record.last_line = start->last_line;
+    record.coordinator = start->coordinator;
+    record.members = start->members;
+    record.incarnations = start->incarnations;
+    record.n_members = record.n_incarnations = start->member_count;
+    record.placement = start->placement;
+    record.holder = start->holder;
+    record.n_placement = record.n_holder = start->rank_count;
+    return record;
+}
+
+struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *record)
+{
+    struct epoch_start *start;
+
+    if (epoch_record_check(record) < 0)
+        return NULL;
+    start = epoch_start_create((uint32_t)record->n_members, (uint32_t)record->n_placement);
+    if (!start)
+        return NULL;
+    start->epoch = record->epoch;
+    start->line = record->line;
+    start->last_line = record->last_line;
+    start->coordinator = record->coordinator;
+    memcpy(start->members, record->members, record->n_members * sizeof(*start->members));
+    memcpy(start->incarnations, record->incarnations, record->n_members * sizeof(*start->incarnations));
+    if (record->n_placement > 0) {
+        memcpy(start->placement, record->placement, record->n_placement * sizeof(*start->placement));
+        memcpy(start->holder, record->holder, record->n_placement * sizeof(*start->holder));
+    }
+    return start;
+}
+
+Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
+{
+    Belay__Wire__NodeState message = BELAY__WIRE__NODE_STATE__INIT;
+
+    message.incarnation = state->incarnation;
+    message.last_line = state->last_line;
+    message.committed_line = state->committed_line;
+    message.protected_line = state->protected_line;
+    message.protected_epoch = state->protected_epoch;
+    message.room = state->room;
+    message.held = (uint64_t *)(void *)state->held; /* only read */
+    message.n_held = (size_t)state->held_count * NUMBERS;
+    return message;
+}
+
+int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_state *state)
+{
+    if (message->incarnation == 0 || message->n_held % NUMBERS ||
+        message->n_held / NUMBERS > STREAMS_MAX_RANKS) {
+        errno = EBADMSG;
+        return -1;
+    }
+    *state = (struct epoch_state){
+        .incarnation = message->incarnation,
+        .last_line = message->last_line,
+        .committed_line = message->committed_line,
+        .protected_line = message->protected_line,
+        .protected_epoch = message->protected_epoch,
+        .room = message->room,
+        .held_count = (uint32_t)(message->n_held / NUMBERS),
+        .held = (const struct holding *)(const void *)message->held,
+    };
+    return 0;
+}

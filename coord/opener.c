@@ -1,0 +1,155 @@
+#include "coord/opener.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct opener {
+    struct arbiter *arbiter;
+    const struct opener_ops *ops;
+    void *context;
+    uint32_t node_count;
+    /* What the step that is made asks for, done when the machine has returned. */
+    bool *is_to_ask, *is_to_tell; /* by node */
+    uint32_t epoch;               /* that is asked about */
+};
+
+static int act(void *context, const struct arbiter_action *action);
+static int step(struct opener *opener, const struct arbiter_event *event);
+static int ask_all(struct opener *opener);
+static int hear_all(struct opener *opener);
+static int tell_all(struct opener *opener);
+
+struct opener *opener_create(const struct arbiter_settings *settings, const struct epoch_start *record,
+                             const struct opener_ops *ops, void *context)
+{
+    struct opener *opener = calloc(1, sizeof(*opener));
+    struct arbiter_settings of_arbiter = *settings;
+
+    if (!opener)
+        return NULL;
+    of_arbiter.collect_us = 1; /* time stands still here: nothing is decided before all have answered */
+    opener->ops = ops;
+    opener->context = context;
+    opener->node_count = settings->node_count;
+    opener->arbiter = arbiter_create(&of_arbiter, record, act, opener);
+    opener->is_to_ask = opener->arbiter ? calloc(settings->node_count, sizeof(bool)) : NULL;
+    opener->is_to_tell = opener->is_to_ask ? calloc(settings->node_count, sizeof(bool)) : NULL;
+    if (!opener->is_to_tell) {
+        opener_destroy(opener);
+        return NULL;
+    }
+    return opener;
+}
+
+void opener_destroy(struct opener *opener)
+{
+    int saved_errno = errno;
+
+    if (!opener)
+        return;
+    arbiter_destroy(opener->arbiter);
+    free(opener->is_to_ask);
+    free(opener->is_to_tell);
+    free(opener);
+    errno = saved_errno;
+}
+
+int opener_open(struct opener *opener)
+{
+    const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
+
+    if (step(opener, &begin) < 0 || ask_all(opener) < 0 || hear_all(opener) < 0)
+        return -1;
+    if (arbiter_is_inquiring(opener->arbiter)) {
+        errno = ENODATA;
+        return -1;
+    }
+    return tell_all(opener);
+}
+
+int opener_place(struct opener *opener, uint32_t rank_count, const uint32_t *placement)
+{
+    const struct epoch_start *start = opener_record(opener);
+    const struct arbiter_event placed = {.type = ARBITER_EVENT_PLACED,
+                                         .epoch = start ? start->epoch : 0,
+                                         .rank_count = rank_count,
+                                         .placement = placement};
+
+    if (step(opener, &placed) < 0)
+        return -1;
+    start = opener_record(opener);
+    for (uint32_t i = 0; start && i < start->member_count; i++)
+        if (opener->ops->placed(opener->context, start->members[i], start) < 0)
+            return -1;
+    return 0;
+}
+
+const struct epoch_start *opener_record(const struct opener *opener)
+{
+    return arbiter_record(opener->arbiter);
+}
+
+enum arbiter_want opener_wants(const struct opener *opener)
+{
+    return arbiter_wants(opener->arbiter);
+}
+
+/* The record comes before all else, so it is made within the machine's step. */
+static int act(void *context, const struct arbiter_action *action)
+{
+    struct opener *opener = context;
+
+    if (action->type == ARBITER_ACTION_RECORD)
+        return opener->ops->record(opener->context, action->start);
+    if (action->type == ARBITER_ACTION_ASK) {
+        opener->is_to_ask[action->node] = true;
+        opener->epoch = action->epoch;
+    } else if (action->type == ARBITER_ACTION_START) {
+        opener->is_to_tell[action->node] = true;
+    }
+    return 0;
+}
+
+/* What an earlier step asked for, and did not come to, is not asked for any more. */
+static int step(struct opener *opener, const struct arbiter_event *event)
+{
+    memset(opener->is_to_ask, 0, opener->node_count * sizeof(bool));
+    memset(opener->is_to_tell, 0, opener->node_count * sizeof(bool));
+    return arbiter_step(opener->arbiter, event);
+}
+
+static int ask_all(struct opener *opener)
+{
+    for (uint32_t node = 0; node < opener->node_count; node++)
+        if (opener->is_to_ask[node] && opener->ops->ask(opener->context, node, opener->epoch) < 0)
+            return -1;
+    return 0;
+}
+
+static int hear_all(struct opener *opener)
+{
+    struct arbiter_event event = {.type = ARBITER_EVENT_STATE, .epoch = opener->epoch};
+
+    for (uint32_t node = 0; node < opener->node_count; node++) {
+        event.node = node;
+        if (opener->ops->hear(opener->context, node, opener->epoch, &event.state) < 0 ||
+            step(opener, &event) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int tell_all(struct opener *opener)
+{
+    const struct epoch_start *start = opener_record(opener);
+
+    for (uint32_t node = 0; node < opener->node_count; node++)
+        if (opener->is_to_tell[node] && opener->ops->tell(opener->context, node, start) < 0)
+            return -1;
+    for (uint32_t node = 0; node < opener->node_count; node++)
+        if (opener->is_to_tell[node] && opener->ops->entered(opener->context, node, start) < 0)
+            return -1;
+    return 0;
+}

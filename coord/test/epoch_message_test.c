@@ -1,0 +1,83 @@
+/* epoch_message_test.c - decisions and answers, as messages and back. */
+#include "coord/epoch_message.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_decision_comes_as_it_went(void **state)
+{
+    (void)state;
+    struct epoch_start *start = epoch_start_create(2, 3);
+    start->epoch = 3;
+    start->line = 8;
+    start->last_line = 9;
+    start->coordinator = 1;
+    start->members[1] = 5;
+    start->incarnations[0] = UINT64_MAX;
+    start->placement[2] = start->holder[1] = 1;
+    Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
+    assert_string_equal(record.job, "job");
+    struct epoch_start *came = epoch_message_to_start(&record);
+    assert_non_null(came);
+    assert_int_equal(came->epoch, 3);
+    assert_int_equal(came->line, 8);
+    assert_int_equal(came->last_line, 9);
+    assert_int_equal(came->coordinator, 1);
+    assert_int_equal(came->rank_count, 3);
+    assert_memory_equal(came->members, start->members, 2 * sizeof(uint32_t));
+    assert_memory_equal(came->incarnations, start->incarnations, 2 * sizeof(uint64_t));
+    assert_memory_equal(came->placement, start->placement, 3 * sizeof(uint32_t));
+    assert_memory_equal(came->holder, start->holder, 3 * sizeof(uint32_t));
+    free(came);
+    record.n_placement = record.n_holder = 0; /* nobody knows where they are yet */
+    came = epoch_message_to_start(&record);
+    assert_int_equal(came->rank_count, 0);
+    free(came);
+    start->holder[0] = 2;
+    record = epoch_message_of_start(start, "job");
+    assert_null(epoch_message_to_start(&record));
+    assert_int_equal(errno, EBADMSG);
+    free(start);
+}
+
+static void an_answer_comes_as_it_went(void **state)
+{
+    (void)state;
+    const struct holding held[] = {{.image_line = 4}, {.image_line = 3, .staging_line = 4, .base_line = 3}};
+    const struct epoch_state went = {.incarnation = 77,
+                                     .last_line = 6,
+                                     .committed_line = 4,
+                                     .protected_line = 5,
+                                     .protected_epoch = 2,
+                                     .room = EPOCH_NO_LIMIT,
+                                     .held_count = 2,
+                                     .held = held};
+    struct epoch_state came;
+    Belay__Wire__NodeState message = epoch_message_of_state(&went);
+    assert_int_equal(epoch_message_to_state(&message, &came), 0);
+    assert_true(came.incarnation == 77 && came.last_line == 6 && came.committed_line == 4 &&
+                came.protected_line == 5 && came.protected_epoch == 2 && came.room == EPOCH_NO_LIMIT);
+    assert_int_equal(came.held_count, 2);
+    assert_memory_equal(came.held, held, sizeof held);
+    message.n_held = 5;
+    assert_int_equal(epoch_message_to_state(&message, &came), -1);
+    assert_int_equal(errno, EBADMSG);
+    message.n_held = 6;
+    message.incarnation = 0;
+    assert_int_equal(epoch_message_to_state(&message, &came), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_decision_comes_as_it_went),
+        cmocka_unit_test(an_answer_comes_as_it_went),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* epoch_enter.c - what comes before a launch: what this node promises and holds, and the arbiter's verdict.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/util/log.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/record.h"
+
+static bool is_here(const struct store *store, uint64_t line);
+static int settle(void *context, uint64_t line, struct belay_error *err);
+
+int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, struct belay_error *err)
+{
+    struct membership_facts facts = {.ranks = store_held_ranks(job->store),
+                                     .committed_line = store_committed_line(job->store),
+                                     .last_line = job->last_line};
+    if (store_apply_rest(job->store, err) <
+        0) /* could not be done before; without it the line is not to be had */
+        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
+                                  (unsigned long long)store_committed_line(job->store));
+    if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
+        return -1;
+    struct holding *held = calloc((size_t)facts.ranks + 1, sizeof *held);
+    if (!held)
+        return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    store_list_held(job->store, held);
+    facts.held = held;
+    int rc = membership_promise(job->membership, number, &facts, state, err);
+    free(held);
+    return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
+}
+
+int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err)
+{
+    const struct membership_settler settler = {.settle = settle, .context = job};
+    if (!is_here(job->store, start->line))
+        return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
+                               (unsigned long long)start->line);
+    if (membership_enter(job->membership, start, &settler, err) < 0)
+        return belay_error_prefix(err, "job \"%s\"", job->name);
+    return 0;
+}
+
+/* As images, or staged, which the verdict brings into the images. */
+static bool is_here(const struct store *store, uint64_t line)
+{
+    return line == store_committed_line(store) || (line > 0 && line == store_staged_line(store));
+}
+
+/* The verdict on the lines of the epoch before: one that was protected and is gone on from is committed now.
+ */
+static int settle(void *context, uint64_t line, struct belay_error *err)
+{
+    struct job *job = context;
+    uint64_t committed = store_committed_line(job->store);
+    if (store_settle(job->store, line, err) < 0)
+        return belay_error_prefix(err, "line %llu cannot be brought into its images",
+                                  (unsigned long long)line);
+    if (line <= committed)
+        return 0;
+    log_info("job \"%s\": line %llu, which had been protected, is committed by the next epoch's verdict",
+             job->name, (unsigned long long)line);
+    history_take_entry(&job->history, commits_newest(store_commits(job->store)));
+    parcels_drop_before(&job->parcels, job->agent->keeper, job->name, line);
+    return 0;
+}
