@@ -17,7 +17,7 @@
 #define ROOM 4096
 #define WORLD 8u
 
-            static uint8_t *make(struct fuzz *fuzz, size_t *bytes)
+static uint8_t *make(struct fuzz *fuzz, size_t *bytes)
 {
     static const enum peer_kind kinds[] = {PEER_CLOCKS, PEER_REPORT,  PEER_READY,
                                            PEER_PARKED, PEER_RESUMED, PEER_ABORTED};
