@@ -144,6 +144,45 @@ def test_agent_dies_when_ranks_are_placed(sandbox, programs):
     assert_same_result(job)
 
 
+# ---- a line that was protected, and not committed ----
+
+def lose_rank_after_protected(job, belay):
+    """The first line is protected and aborts: the next epoch's verdict has to commit it."""
+    job.wait_epoch(1)
+    assert belay("checkpoint", "job").returncode != 0
+    os.kill(job.pids[1][0], signal.SIGKILL)
+
+
+def assert_committed_by_verdict(job, status):
+    assert status["history"][-1]["restored_line"] == 1
+    assert {entry["line"]: entry["state"] for entry in status["lines"]}[1] == "committed"
+    assert job.wait() == 0
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("point", ARBITER_POINTS)
+def test_protected_line_when_belay_run_dies(sandbox, programs, belay, point):
+    """What the node has answered, and what is recorded, leads `belay restart` to the same line."""
+    sandbox.start_agent(BELAY_FAULT="agent.protected#1=error")
+    job = sandbox.run(ring(programs, 4), interval=None, BELAY_FAULT=f"{point}#2=kill")
+    lose_rank_after_protected(job, belay)
+    assert_killed(job)
+    wait_lost(sandbox)
+    job.variables.clear()
+    job.restart()
+    assert_committed_by_verdict(job, job.wait_epoch(3 if ARBITER_POINTS[point] else 2))
+
+
+@pytest.mark.parametrize("point", AGENT_POINTS)
+def test_protected_line_when_the_agent_dies(sandbox, programs, belay, point):
+    """Before it has settled the line, or after that: another agent does, or finds it committed."""
+    sandbox.start_agent(BELAY_FAULT=f"agent.protected#1=error,{point}#2=kill")
+    job = sandbox.run(ring(programs, 4), interval=None)
+    lose_rank_after_protected(job, belay)
+    assert_committed_by_verdict(job, job.wait_epoch(3 if AGENT_POINTS[point] else 2))
+    assert_restored(job, 1)
+
+
 # ---- the keeper ----
 
 def lose_keeper(sandbox, pid):
