@@ -14,6 +14,7 @@
 
 #define NODES 2u
 #define RANKS 2u
+#define FORMER 4u /* epoch */
 
 /* Nodes that answer, and a disk; what they were asked, as text: "ask 0/1 hear 0/1 record ...". */
 struct stage {
@@ -22,7 +23,8 @@ struct stage {
     struct holding held[RANKS];
     uint64_t incarnation; /* plus the node's number */
     uint64_t committed_line;
-    const char *fails; /* this step, with EIO */
+    uint64_t protected_line; /* in the epoch of former_epoch() */
+    const char *fails;       /* this step, with EIO */
 };
 
 static int note(struct stage *stage, const char *what, uint32_t node, uint32_t epoch)
@@ -49,7 +51,9 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
                                   .room = EPOCH_NO_LIMIT,
                                   .last_line = stage->committed_line,
                                   .committed_line = stage->committed_line,
-                                  .held_count = stage->committed_line ? RANKS : 0,
+                                  .protected_line = stage->protected_line,
+                                  .protected_epoch = stage->protected_line ? FORMER : 0,
+                                  .held_count = stage->committed_line || stage->protected_line ? RANKS : 0,
                                   .held = stage->held};
     return note(stage, "hear", node, epoch);
 }
@@ -172,7 +176,7 @@ static struct epoch_start *former_epoch(const struct stage *stage, uint64_t line
     struct epoch_start *former = epoch_start_create(NODES, RANKS);
 
     assert_non_null(former);
-    former->epoch = 4;
+    former->epoch = FORMER;
     former->line = former->last_line = line;
     for (uint32_t i = 0; i < NODES; i++) {
         former->members[i] = i;
@@ -234,6 +238,31 @@ static void ranks_of_a_line_stay_and_others_do_not(void **state)
     free(former);
 }
 
+/* What all have protected is gone on from, also by an arbiter that has only the record of that decision. */
+static void a_protected_line_is_rolled_forward_to(void **state)
+{
+    struct stage *stage = *state;
+    struct epoch_start *former = former_epoch(stage, 5), *decided;
+
+    stage->committed_line = 5;
+    stage->protected_line = 6;
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        stage->held[rank] = (struct holding){.image_line = 5, .staging_line = 6, .base_line = 5};
+    begin(stage, former, 0);
+    stage->fails = "tell"; /* nobody has heard of it */
+    assert_int_equal(opener_open(stage->opener), -1);
+    decided = epoch_start_copy(opener_record(stage->opener));
+    assert_int_equal(decided->epoch, FORMER + 1);
+    assert_int_equal(decided->line, 6);
+    stage->fails = NULL;
+    begin(stage, decided, 0);
+    assert_int_equal(opener_open(stage->opener), 0);
+    assert_int_equal(opener_record(stage->opener)->epoch, FORMER + 2);
+    assert_int_equal(opener_record(stage->opener)->line, 6);
+    free(decided);
+    free(former);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_ranks_came_up_is_recorded_before_it_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(each_step_may_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_nodes_hold_must_be_enough, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_protected_line_is_rolled_forward_to, setup, teardown),
         cmocka_unit_test_setup_teardown(numbers_go_on_from_the_newest_that_anybody_has_heard_of, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(ranks_of_a_line_stay_and_others_do_not, setup, teardown),

@@ -8,6 +8,7 @@
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/reply.h"
+#include "node-agent/line/line.h"
 
 static void end_with_facts(struct epoch *epoch);
 static void end_without_arbiter(struct epoch *epoch);
