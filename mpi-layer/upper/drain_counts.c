@@ -206,17 +206,23 @@ static bool take_in(struct incoming *in, const MPI_Status *found, int bytes)
     return true;
 }
 
+static const char no_memory[] = "there is no memory for counts of messages";
+
 /* One message that has come, if any. */
 static void listen(void)
 {
     MPI_Status found;
     int flag = 0, bytes = 0;
+    if (exchange.is_unable) {
+        line_fail(no_memory, 0);
+        return;
+    }
     if (lower_MPI_Iprobe(MPI_ANY_SOURCE, COUNT_TAG, comm_private_world(), &flag, &found) || !flag)
         return;
     lower_MPI_Get_count(&found, api_real(MPI_BYTE), &bytes);
-    struct incoming *in = exchange.is_unable ? NULL : incoming_new((size_t)bytes);
+    struct incoming *in = incoming_new((size_t)bytes);
     if (!in) {
-        line_fail("there is no memory for counts of messages", (uint64_t)bytes);
+        line_fail(no_memory, (uint64_t)bytes);
     } else if (!take_in(in, &found, bytes)) {
         incoming_free(in);
         line_fail("the MPI library cannot receive a count of messages", 0);
