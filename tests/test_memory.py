@@ -1,5 +1,6 @@
 """Memory that is set aside, locked, or only address space; and limits on it."""
 
+import fcntl
 import os
 import re
 import resource
@@ -38,17 +39,19 @@ def huge_pages():
     """As many as the programs take; whether the test may change how many there are."""
     if not os.path.exists(POOL):
         pytest.skip("this kernel has no huge pages to set aside")
-    before = read_number(POOL)
-    may_set = os.access(POOL, os.W_OK)
-    try:
-        if free_pages() < NEEDED_PAGES and may_set:
-            set_pool(before + POOL_PAGES)
-        if free_pages() < NEEDED_PAGES:
-            pytest.skip(f"{free_pages()} huge pages of 2 MiB are free, fewer than {NEEDED_PAGES}")
-        yield may_set
-    finally:
-        if may_set:
-            set_pool(before)
+    with open(POOL, encoding="ascii") as pool:
+        fcntl.flock(pool, fcntl.LOCK_EX)  # one test at a time
+        before = read_number(POOL)
+        may_set = os.access(POOL, os.W_OK)
+        try:
+            if free_pages() < NEEDED_PAGES and may_set:
+                set_pool(before + POOL_PAGES)
+            if free_pages() < NEEDED_PAGES:
+                pytest.skip(f"{free_pages()} huge pages of 2 MiB are free, fewer than {NEEDED_PAGES}")
+            yield may_set
+        finally:
+            if may_set:
+                set_pool(before)
 
 
 @pytest.fixture

@@ -12,6 +12,9 @@
  * copied as zeros. One whose page table was freed with it is told by no scan: find_lost() looks for these.
  *
  * A page on its way to another place in memory counts as swapped for a moment, and so does a mark.
+ *
+ * A huge page that was set aside (hugetlbfs) is armed as a whole or not at all: a scan that ends or begins
+ * within one stops there. So their mappings are always scanned as wholes, whatever is known of their pages.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,12 +59,13 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
                            const struct run_set *known, struct tracker_pages *found);
 static int collect_own(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                        struct tracker_pages *found);
+static int collect_huge(struct tracker *tracker, const struct mapping *mapping, struct tracker_pages *found);
 static int collect_changed(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
 static int scan(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
                 struct run_set *to);
-static int scan_written(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
-                        struct run_set *to);
+static int scan_written(struct tracker *tracker, const struct run_set *where, const struct run_set *left,
+                        struct pagemap_query query, struct run_set *to);
 static int find_lost(struct tracker *tracker, const struct run_set *known, const struct run_set *written,
                      struct run_set *lost);
 static int collect_alone(struct tracker *tracker, const struct mapping *mappings, size_t count,
@@ -154,8 +158,16 @@ static int collect_once(struct tracker *tracker, const struct mapping *mapping, 
 {
     runs_release(&found->dirty);
     runs_release(&found->present);
-    return mapping->content == MAPPING_CONTENT_OWN ? collect_own(tracker, mapping, known, found)
-                                                   : collect_changed(tracker, mapping, known, found);
+    if (mapping->content != MAPPING_CONTENT_OWN)
+        return collect_changed(tracker, mapping, known, found);
+    return mapping->is_huge ? collect_huge(tracker, mapping, found)
+                            : collect_own(tracker, mapping, known, found);
+}
+
+/* The pages of a mapping that may stay as they are. NULL: none. */
+static const struct run_set *left_in(const struct tracker *tracker, const struct mapping *mapping)
+{
+    return mapping->is_huge ? NULL : tracker->left;
 }
 
 /*
@@ -187,7 +199,8 @@ static int collect_tracked(struct tracker *tracker, const struct mapping *mappin
     if (rc == 0 && mapping->content == MAPPING_CONTENT_OWN)
         rc = huge_note(&tracker->huge, &whole);
     if (rc == 0)
-        scan_written(tracker, &whole, armed, NULL); /* may fail: it is told as a whole next time, too */
+        scan_written(tracker, &whole, left_in(tracker, mapping), armed,
+                     NULL); /* may fail: it is told as a whole next time, too */
     if (rc == 0)
         rc = scan(tracker, &whole, all, &found->dirty);
     if (rc == 0)
@@ -207,7 +220,8 @@ static int collect_own(struct tracker *tracker, const struct mapping *mapping, c
     struct run_set whole = {0}, unknown = {0}, changed = {0}, fresh = {0}, lost = {0}, kept = {0};
     int rc = -1;
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
-        runs_subtract(&whole, known, &unknown) == 0 && scan_written(tracker, known, fast, &changed) == 0 &&
+        runs_subtract(&whole, known, &unknown) == 0 &&
+        scan_written(tracker, known, tracker->left, fast, &changed) == 0 &&
         huge_note(&tracker->huge, &unknown) == 0 && scan(tracker, &unknown, exact, &fresh) == 0 &&
         runs_union(&changed, &fresh, &found->dirty) == 0 && find_lost(tracker, known, &changed, &lost) == 0 &&
         runs_subtract(known, &lost, &kept) == 0 && runs_union(&kept, &found->dirty, &found->present) == 0)
@@ -218,6 +232,22 @@ static int collect_own(struct tracker *tracker, const struct mapping *mapping, c
     runs_release(&fresh);
     runs_release(&lost);
     runs_release(&kept);
+    return rc;
+}
+
+/* Anonymous memory of huge pages that were set aside. */
+static int collect_huge(struct tracker *tracker, const struct mapping *mapping, struct tracker_pages *found)
+{
+    struct run_set whole = {0}, existing = {0};
+    int rc = -1;
+    if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) == 0 &&
+        scan(tracker, &whole, (struct pagemap_query){.any = EXISTS}, &existing) == 0 &&
+        scan(tracker, &whole, (struct pagemap_query){.arm = true, .all = PAGEMAP_WRITTEN, .any = EXISTS},
+             &found->dirty) == 0 &&
+        runs_union(&existing, &found->dirty, &found->present) == 0)
+        rc = 0;
+    runs_release(&whole);
+    runs_release(&existing);
     return rc;
 }
 
@@ -236,7 +266,7 @@ static int collect_changed(struct tracker *tracker, const struct mapping *mappin
     struct run_set whole = {0}, changed = {0}, fresh = {0}, doubtful = {0};
     int rc = -1;
     if (runs_append(&whole, mapping->region.start, mapping->region.end - mapping->region.start) < 0 ||
-        scan_written(tracker, &whole, written, &changed) < 0)
+        scan_written(tracker, &whole, left_in(tracker, mapping), written, &changed) < 0)
         goto done;
     if (mapping->content == MAPPING_CONTENT_IMAGE)
         rc = runs_copy(&changed, &found->dirty) < 0 ? -1 : runs_union(known, &changed, &found->present);
@@ -271,18 +301,17 @@ static int scan(struct tracker *tracker, const struct run_set *where, struct pag
  * The same of a query that arms, but for the pages that are left as they are. Those are asked whether they
  * are tracked, too: where they are not, a mark that they are armed means nothing.
  */
-static int scan_written(struct tracker *tracker, const struct run_set *where, struct pagemap_query query,
-                        struct run_set *to)
+static int scan_written(struct tracker *tracker, const struct run_set *where, const struct run_set *left,
+                        struct pagemap_query query, struct run_set *to)
 {
     const struct image_run *last = where->count ? &where->runs[where->count - 1] : NULL;
-    struct run_set left = {0}, unarmed = {0}, rest = {0}, more = {0}, found = {0};
+    struct run_set near = {0}, unarmed = {0}, rest = {0}, more = {0}, found = {0};
     int rc = -1;
-    if (last && tracker->left &&
-        runs_slice(tracker->left, where->runs[0].address, last->address + last->bytes, &left) < 0)
+    if (last && left && runs_slice(left, where->runs[0].address, last->address + last->bytes, &near) < 0)
         return -1;
-    if (left.count == 0)
+    if (near.count == 0)
         return scan(tracker, where, query, to);
-    if (runs_intersect(where, &left, &unarmed) == 0 && runs_subtract(where, &left, &rest) == 0 &&
+    if (runs_intersect(where, &near, &unarmed) == 0 && runs_subtract(where, &near, &rest) == 0 &&
         scan(tracker, &rest, query, to ? &found : NULL) == 0) {
         query.arm = false;
         query.is_checked = true;
@@ -290,7 +319,7 @@ static int scan_written(struct tracker *tracker, const struct run_set *where, st
     }
     if (rc == 0 && to)
         rc = runs_union(&found, &more, to);
-    runs_release(&left);
+    runs_release(&near);
     runs_release(&unarmed);
     runs_release(&rest);
     runs_release(&more);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,8 +26,12 @@
 
 #define PAGE IMAGE_PAGE_BYTES
 #define OPERATIONS 25u
+#define POOL "/proc/sys/vm/nr_hugepages" /* pages that are set aside; locked by who changes it */
+#define POOL_PAGES 64u
 
 static unsigned first_seed = 1, last_seed = 2, lines = 70;
+static FILE *pool;
+static unsigned pool_before;
 static uint64_t ahead_bytes; /* copied while the child ran */
 
 /* What a process restored from the image would read. */
@@ -274,6 +279,33 @@ static void test_every_operation(void **state)
     assert_int_equal(ahead_bytes > 0, ops->is_concurrent);
 }
 
+/* More huge pages are set aside for the operations, where this user may do that. */
+static int begin_pool(void **state)
+{
+    (void)state;
+    pool = fopen(POOL, "r+");
+    if (!pool)
+        return 0;
+    flock(fileno(pool), LOCK_EX);
+    if (fscanf(pool, "%u", &pool_before) != 1)
+        return -1;
+    rewind(pool);
+    fprintf(pool, "%u", pool_before + POOL_PAGES);
+    fflush(pool);
+    return 0;
+}
+
+static int end_pool(void **state)
+{
+    (void)state;
+    if (!pool)
+        return 0;
+    rewind(pool);
+    fprintf(pool, "%u", pool_before);
+    fclose(pool);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4) {
@@ -291,5 +323,5 @@ int main(int argc, char **argv)
         {"every operation, soft_dirty", test_every_operation, NULL, NULL, &soft},
         {"every operation, bookkeeping", test_every_operation, NULL, NULL, &book},
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, begin_pool, end_pool);
 }
