@@ -55,6 +55,9 @@ enum uffd_news {
 /* Read one; the descriptor does not block. Who waits for a move to be read goes on. */
 enum uffd_news uffd_read(int uffd, uint64_t *start, uint64_t *end);
 
+/* Whether pagemap_scan() finds a page that was written in the asynchronous mode, and arms it again: tried. */
+bool uffd_async_works(void);
+
 /* Whether the served mode works here, the kernel's own writes to protected pages included: tried. */
 bool uffd_served_works(void);
 
