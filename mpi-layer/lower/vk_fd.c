@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define FD_MAX (1ul << 24)
@@ -439,6 +439,17 @@ static bool is_lock(long nr, long command)
     return nr == SYS_fcntl && (command == F_SETLK || command == F_OFD_SETLK);
 }
 
+/* Our signals are not for the application to take. */
+static long make_signalfd(long nr, long fd, const uint64_t *set, long set_bytes, long flags)
+{
+    uint64_t wanted;
+    if (set && set_bytes == 8) {
+        wanted = *set & ~vk_own_signals();
+        set = &wanted;
+    }
+    return raw4(nr, fd, set, set_bytes, flags);
+}
+
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
@@ -488,7 +499,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return result;
     case SYS_signalfd:
     case SYS_signalfd4:
-        result = vk_signalfd(nr, a, (const uint64_t *)b, c, d);
+        result = make_signalfd(nr, a, (const uint64_t *)b, c, d);
         if (a < 0)
             vk_fd_add(result);
         else

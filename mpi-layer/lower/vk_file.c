@@ -266,6 +266,13 @@ bool vk_file_is_open(long nr)
     return nr == SYS_open || nr == SYS_openat || nr == VK_SYS_openat2 || nr == SYS_creat;
 }
 
+void vk_file_note_opened(long nr, long result)
+{
+    bool is_fd = nr == SYS_accept || nr == SYS_accept4 || vk_file_is_open(nr);
+    if (is_fd && result >= 0 && vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
+        vk_fd_add(result);
+}
+
 static long open_flags(long nr, long b, long c)
 {
     return nr == SYS_open         ? b

@@ -5,17 +5,19 @@
 #include <linux/mman.h>
 #include <stddef.h>
 
+#include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_refuse.h"
-#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_sysv.h"
 #include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 
 #define VK_MADV_COLLAPSE 25
@@ -274,7 +276,7 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigpending:
-        return vk_sigpending(~0ul, (uint64_t *)a, b);
+        return vk_mask_pending(~0ul, (uint64_t *)a, b);
     case SYS_open:
     case SYS_openat:
     case VK_SYS_openat2:

@@ -22,14 +22,13 @@
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_mask.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_sysv.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
 #include "mpi-layer/lower/vk_width.h"
-
-struct vk_wait_label vk_wait_label;
 
 #define ENDLESS_S 1000000000 /* in ns it might not fit */
 
@@ -285,7 +284,7 @@ static void prepare(struct wait *wait)
         note_start(wait);
         break;
     case SYS_rt_sigprocmask:
-        vk_sigprocmask_begins(wait);
+        vk_mask_begins(wait);
         break;
     case SYS_tgkill:
         prepare_tgkill(wait);
@@ -439,13 +438,6 @@ static int shorten(struct wait *wait, bool is_unmade)
     return 0;
 }
 
-void vk_wait_note_fd(const struct wait *wait, long result)
-{
-    bool is_fd = wait->nr == SYS_accept || wait->nr == SYS_accept4 || vk_file_is_open(wait->nr);
-    if (is_fd && result >= 0 && vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
-        vk_fd_add(result);
-}
-
 /* The call is not made again: its result. */
 static long end(struct wait *wait, long result)
 {
@@ -465,9 +457,9 @@ static long end(struct wait *wait, long result)
     }
     if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
         vk_timer_rename((void *)wait->args[B]);
-    vk_wait_note_fd(wait, result);
+    vk_file_note_opened(wait->nr, result);
     if (wait->nr == SYS_rt_sigprocmask)
-        vk_sigprocmask_ended(wait, result);
+        vk_mask_ended(wait, result);
     if (result == 0 && vk_sysv_has_undo(wait))
         vk_sysv_done(wait);
     return result;
