@@ -13,6 +13,8 @@
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/request_done.h"
+#include "mpi-layer/upper/request_look.h"
 #include "mpi-layer/upper/sync.h"
 #include "mpi-layer/upper/wait.h"
 

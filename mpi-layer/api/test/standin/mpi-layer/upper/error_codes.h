@@ -1,8 +1,8 @@
 /*
- * errors.h - a stand-in for tests.
+ * error_codes.h - a stand-in for tests.
  */
-#ifndef BELAY_API_TEST_ERRORS_H
-#define BELAY_API_TEST_ERRORS_H
+#ifndef BELAY_API_TEST_ERROR_CODES_H
+#define BELAY_API_TEST_ERROR_CODES_H
 
 #include <mpi.h>
 
