@@ -86,7 +86,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    job->membership = job->store ? membership_create(agent->keeper, name, err) : NULL;
+    job->membership = job->store ? membership_create(agent->keeper, name, config->node, err) : NULL;
     if (!job->membership || streams_create(&job->streams, agent->keeper, name, err) < 0 ||
         begin(job, err) < 0 || job_add(job, err) < 0) {
         job_forget(job);
