@@ -71,9 +71,10 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
     if (node + 1 == arbiter->node_count) /* all know it */
         arbiter->reason[0] = '\0';
     if (epoch_message_to_state(member->state->node_state, state) < 0)
-        return belay_error_set(arbiter->err, EPROTO,
-                               "what node %u says that it holds makes no sense; is it another version?",
-                               node);
+        return belay_error_set(
+            arbiter->err, EPROTO,
+            "the agent of node %u gave an invalid account of its images; is it another version of Belay?",
+            node);
     return 0;
 }
 
@@ -94,9 +95,8 @@ static int record_failed(struct job_arbiter *arbiter)
         return belay_error_set(arbiter->err, code, "the record of %s's epochs cannot be written below %s: %s",
                                arbiter->job, arbiter->rundir, strerror(code));
     if (!arbiter->has_told_of_disk)
-        log_warning(
-            "%s: the record of its epochs is in memory only, since nothing can be written below %s: %s",
-            arbiter->job, arbiter->rundir, strerror(code));
+        log_warning("%s: the record of its epochs is in memory only, since it cannot be written below %s: %s",
+                    arbiter->job, arbiter->rundir, strerror(code));
     arbiter->has_told_of_disk = true;
     return 0;
 }
@@ -155,9 +155,11 @@ static int entered(void *context, uint32_t node, const struct epoch_start *start
         reply->epoch_entered->epoch == start->epoch && reply->epoch_entered->restore_line == start->line;
     calls_free(reply);
     fault_hit("arbiter.epoch.entered", -1, start->epoch);
-    return is_right ? 0
-                    : belay_error_set(arbiter->err, EPROTO,
-                                      "node %u has entered another epoch; is it another version?", node);
+    return is_right
+               ? 0
+               : belay_error_set(
+                     arbiter->err, EPROTO,
+                     "the agent of node %u entered a wrong epoch; is it another version of Belay?", node);
 }
 
 static int placed(void *context, uint32_t node, const struct epoch_start *start)
@@ -234,8 +236,8 @@ int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, bool is_
     if (is_restart && !record)
         return belay_error_set(
             err, ENODATA,
-            "job \"%s\": no record of its epochs is left, and which line was committed cannot "
-            "be told without",
+            "job \"%s\" cannot be restarted: the record of its epochs is lost, so it is not known which "
+            "line was committed; 'belay clean' gives it up",
             arbiter->job);
     if (!is_restart && record) { /* what its nodes had was lost with them */
         settings.past_epoch = record->epoch > settings.past_epoch ? record->epoch : settings.past_epoch;
@@ -331,11 +333,11 @@ static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_erro
     if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(
             err, ENODATA,
-            "job \"%s\": its node has lost its records, and which line was committed cannot be told "
-            "without",
+            "job \"%s\" cannot go on: the agent has lost its records, so it is not known which line was "
+            "committed",
             arbiter->job);
     else
-        belay_error_set(err, ENODATA, "job \"%s\": line %ju, which it has gone on from before, is not here",
+        belay_error_set(err, ENODATA, "job \"%s\" cannot go on: the images of line %ju are lost",
                         arbiter->job, (uintmax_t)(record ? record->line : 0));
 }
 
@@ -354,7 +356,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
     if (!start || up->epoch != start->epoch)
         return 0; /* of a launch that is over */
     if (note_ranks(arbiter, node, up) < 0)
-        return belay_error_set(err, errno, "job \"%s\": what node %u says of its ranks makes no sense: %s",
+        return belay_error_set(err, errno,
+                               "job \"%s\": the agent of node %u gave an invalid list of its ranks: %s",
                                arbiter->job, node, strerror(errno));
     if (arbiter->placed < arbiter->world_size)
         return 0;
@@ -486,7 +489,8 @@ static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank 
         const Belay__Wire__RankEnd *end = facts->ranks[i];
         if (end->kind > CONTROL_EXIT_EXECUTED)
             return belay_error_set(
-                err, EPROTO, "rank %u has ended in an unknown way; is the agent another version?", end->rank);
+                err, EPROTO, "the agent reports an unknown end of rank %u; is it another version of Belay?",
+                end->rank);
         ranks[i] = (struct verdict_rank){.rank = end->rank,
                                          .pid = (pid_t)end->pid,
                                          .exit = {.kind = (enum control_exit)end->kind,

@@ -23,7 +23,7 @@ static Belay__Wire__Reply *check_kind(Belay__Wire__Reply *reply, Belay__Wire__Re
     if (!reply || reply->body_case == expected)
         return reply;
     calls_free(reply);
-    belay_error_set(err, EPROTO, "the agent gave an answer of another kind (%d); is it another version?",
+    belay_error_set(err, EPROTO, "the agent gave an unexpected answer (%d); is it another version of Belay?",
                     (int)expected);
     return NULL;
 }
@@ -54,7 +54,8 @@ static int check_opened(const Belay__Wire__JobOpen *open, const Belay__Wire__Job
 {
     bool is_named = open->job[0] ? !strcmp(open->job, opened->job) : !job_name_check(opened->job, NULL);
     if (fd_count != 2 || !is_named || !is_launch(opened))
-        return belay_error_set(err, EPROTO, "the agent's answer makes no sense; is it another version?");
+        return belay_error_set(err, EPROTO,
+                               "the agent gave an invalid answer; is it another version of Belay?");
     return descriptor_check_memory(fds[0], STREAMS_BYTES, "the memory of standard streams", err) ||
                    descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes their reader", err)
                ? -1

@@ -160,8 +160,10 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (layout_find(&s->layout, err))
         return -1;
     if (strpbrk(s->layout.preload, " :"))
-        return belay_error_set(err, EINVAL, "LD_PRELOAD takes no path with a blank or colon: %s",
-                               s->layout.preload);
+        return belay_error_set(
+            err, EINVAL,
+            "the installation is in a path with a blank or colon, which LD_PRELOAD does not take: %s",
+            s->layout.preload);
     if (access(s->layout.preload, R_OK))
         return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
@@ -237,8 +239,7 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     if (s->plan->is_restart)
         log_info("%s: restart from %s", s->name, outcome_place(opened->newest_line, text));
     if (opened->dropped_line)
-        log_warning("%s: the earlier job of this name, which could have gone on from line %" PRIu64
-                    ", is given up for this one",
+        log_warning("%s: takes the place of an earlier job of this name, whose line %" PRIu64 " is given up",
                     s->name, opened->dropped_line);
     return 0;
 }
@@ -259,7 +260,7 @@ static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *s
 {
     if (!settings)
         return belay_error_set(err, EPROTO,
-                               "the agent does not tell the job's settings; is it another version?");
+                               "the agent does not tell the job's settings; is it another version of Belay?");
     return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 

@@ -197,7 +197,7 @@ static void tell_unprotected(struct watch *watch)
     if (nodes_have_ranks(watch->nodes))
         return;
     log_warning("nothing is protected so far: no MPI program has turned up under the launcher in %d s (%s); "
-                "one that loads MPI while it runs has to be named in BELAY_LATE_MPI",
+                "a program that loads MPI with dlopen must be named in BELAY_LATE_MPI",
                 UNPROTECTED_MS / 1000, watch->launched);
 }
 

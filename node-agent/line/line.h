@@ -35,26 +35,28 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
                  struct belay_error *err);
 
 /*
- * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: those on this node, `count`
- * of the world's, by ascending number; the list is copied.
+ * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this
+ * node, by ascending world rank; the list is copied. world: the number of ranks of the job.
  */
 void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
                      uint32_t count);
-/* Instead: no line is taken of this epoch, for this reason. */
+/* Instead of line_open_epoch(): no line is taken in this epoch, for this reason. */
 void line_refuse(struct line *line, const char *reason);
 
 /* The epoch's ranks are about to be destroyed. */
 void line_close_epoch(struct line *line);
 
 /*
- * Somebody wants a line; the connection (NULL: nobody waits) gets a LineDone, maybe much later, or EREMOTE if
+ * A line is asked for; the connection (NULL: nobody waits) gets a LineDone, maybe much later, or EREMOTE if
  * the coordinator is on another node.
  */
 void line_request(struct line *line, struct connection *connection);
 /* A client is gone. */
 void line_forget_connection(struct line *line, struct connection *connection);
 
+/* A rank has published something; rank_report() is fresh. */
 void line_rank_changed(struct line *line, struct rank *rank);
+/* A rank of this node is lost: no line any more in this epoch. */
 void line_rank_lost(struct line *line, const char *reason);
 /* The program finalizes or ends: no line any more in this epoch. */
 void line_close(struct line *line);
