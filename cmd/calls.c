@@ -85,13 +85,19 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
 }
 
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 struct belay_error *err)
+                 const struct job_secret *secret, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
     body.job = borrow(job);
     body.epoch = epoch;
     body.reason = borrow(reason);
+    if (secret) {
+        body.fabric_key =
+            (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->key, .len = sizeof secret->key};
+        body.fabric_job =
+            (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->job, .len = sizeof secret->job};
+    }
     request.body_case = BELAY__WIRE__REQUEST__BODY_INQUIRE;
     request.inquire = &body;
     return agent_send(caller->sock, &request, err);
@@ -102,16 +108,11 @@ Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay
     return receive(caller, BELAY__WIRE__REPLY__BODY_NODE_STATE, err);
 }
 
-int send_epoch_start(const struct caller *caller, Belay__Wire__EpochRecord *start, uint32_t launcher_pid,
-                     bool forwards_output, struct belay_error *err)
+int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
-    Belay__Wire__EpochStart body = BELAY__WIRE__EPOCH_START__INIT;
-    body.start = start;
-    body.launcher_pid = launcher_pid;
-    body.forwards_output = forwards_output;
     request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_START;
-    request.epoch_start = &body;
+    request.epoch_start = start;
     return agent_send(caller->sock, &request, err);
 }
 

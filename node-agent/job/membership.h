@@ -47,14 +47,15 @@ struct membership_settler {
     void *context;
 };
 
-/* For a new job: makes its records. NULL with err. */
-struct membership *membership_create(struct keeper *keeper, const char *job, struct belay_error *err);
+/* For a new job: makes its records. node: the number that the arbiter has given this node. NULL with err. */
+struct membership *membership_create(struct keeper *keeper, const char *job, uint32_t node,
+                                     struct belay_error *err);
 /*
  * For a job of a former agent: fd is the member's record, arbiter_fd the copy of the arbiter's. Both are
  * taken over; -1: that record is missing and begins anew. NULL with err.
  */
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
-                                    struct belay_error *err);
+struct membership *membership_adopt(struct keeper *keeper, const char *job, uint32_t node, int fd,
+                                    int arbiter_fd, struct belay_error *err);
 /* Also drops the records at the keeper. Accepts NULL. */
 void membership_destroy(struct membership *membership);
 
@@ -64,8 +65,8 @@ uint64_t membership_protected_line(const struct membership *membership);
 /*
  * The arbiter is about to open this epoch; all ranks of the last one are gone. The promise to serve nothing
  * older is recorded, and *state is what the arbiter is to be answered, valid until the next promise. A line
- * that was protected, and of which nothing is staged any more, is protected no more. Returns 0, or -1 with
- * err (ESTALE: a newer one was promised or entered).
+ * that was protected, and of which a rank of this node has nothing staged any more, is protected no more.
+ * Returns 0, or -1 with err (ESTALE: a newer one was promised or entered).
  */
 int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
                        struct epoch_state *state, struct belay_error *err);
@@ -82,6 +83,8 @@ int membership_place(struct membership *membership, const struct epoch_start *st
 uint32_t membership_newest_epoch(const struct membership *membership);
 /* The copy of the arbiter's record, NULL: none. Valid until an epoch is entered or placed. */
 const struct epoch_start *membership_record(const struct membership *membership);
+/* How many ranks that record places on this node; 0 also if it places none at all. */
+uint32_t membership_ranks_here(const struct membership *membership);
 
 /* All ranks of the epoch are there, and placed; orders are for ops from now on. Returns 0 or -1 with err. */
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,

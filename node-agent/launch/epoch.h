@@ -23,7 +23,7 @@ struct epoch {
     uint32_t number;
     uint64_t restore_line;  /* 0: from the start */
     uint32_t ranks;         /* of the world; 0: no hello yet */
-    uint32_t here;          /* of them on this node: all, as long as a job has one node */
+    uint32_t here;          /* of them on this node (places.h) */
     struct rank **table;    /* by number; NULL: not there yet, or on another node */
     struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;

@@ -12,6 +12,7 @@
 
 #include "common/util/error.h"
 #include "node-agent/job/job.h"
+#include "node-agent/line/links.h"
 #include "node-agent/rank/rank.h"
 
 struct line;
@@ -20,6 +21,18 @@ struct line;
 struct line *line_create(struct job *job, struct belay_error *err);
 /* Requests that still wait are answered with an error. Accepts NULL. */
 void line_destroy(struct line *line);
+
+/*
+ * The job has agents on several nodes, which share this key. With the same key again, and the same
+ * incarnation, it listens where it did. Returns 0 or -1 with err.
+ */
+int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key,
+                struct belay_error *err);
+/* Where; count 0: nowhere. */
+void line_address(const struct line *line, struct fabric_address *address);
+/* An epoch of several members is entered. addresses: theirs, by index. Returns 0 or -1 with err. */
+int line_connect(struct line *line, const struct epoch_start *start, const struct fabric_address *addresses,
+                 struct belay_error *err);
 
 /*
  * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this
@@ -33,7 +46,10 @@ void line_refuse(struct line *line, const char *reason);
 /* The epoch's ranks are about to be destroyed. */
 void line_close_epoch(struct line *line);
 
-/* A line is asked for; the connection (NULL: nobody waits) gets a LineDone, maybe much later. */
+/*
+ * A line is asked for; the connection (NULL: nobody waits) gets a LineDone, maybe much later, or EREMOTE if
+ * the coordinator is on another node.
+ */
 void line_request(struct line *line, struct connection *connection);
 /* A client is gone. */
 void line_forget_connection(struct line *line, struct connection *connection);

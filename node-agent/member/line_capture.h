@@ -29,7 +29,7 @@ struct line_capture_request {
     struct memory *const *memories; /* of the ranks */
     struct shared *shared;
     bool wants_lost;             /* see line_capture_lost() */
-    uint32_t count;              /* of ranks here, at least 1 */
+    uint32_t count;              /* of ranks here, at least 1: all whose parts the line has here */
     uint32_t world;              /* ranks of the job, here and elsewhere */
     uint64_t memory_limit_bytes; /* 0: none */
 };

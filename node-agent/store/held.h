@@ -31,8 +31,9 @@ struct held {
 
 /* The parts of one line. */
 struct held_set {
-    uint64_t line; /* 0: no line */
-    uint32_t ranks;
+    uint64_t line;  /* 0: no line */
+    uint32_t ranks; /* of the world */
+    uint32_t here;  /* of them, those that have a part on this node when the set is whole; 0: all */
     uint32_t parts; /* one for each rank, and a last one for what the ranks share, which may be missing */
     struct held *items;
 };
@@ -64,8 +65,10 @@ int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_
 int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err);
 /* Drop its parts; the set is then of no line. */
 void set_drop(struct store *store, struct held_set *set, bool in_keeper);
-/* Whether it has a part of each rank. */
+/* Whether it has a part of each rank that is to be here. */
 bool set_is_whole(const struct held_set *set);
+/* How many ranks have a part in it. */
+uint32_t set_count(const struct held_set *set);
 /* Memory that its parts take, in bytes. */
 uint64_t set_bytes(const struct held_set *set);
 

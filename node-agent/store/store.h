@@ -42,10 +42,10 @@ struct store *store_create(struct keeper *keeper, const char *job, struct belay_
  * Take up what a former agent left of a job: its commit record (taken over), and the images and deltas that
  * store_adopt_item() brings. store_adopt_done() applies deltas that had not been, checks that the newest
  * committed line is whole, and drops the rest but for the staging of protected_line (0: no line is
- * protected), if that is whole. NULL, or -1, with err.
+ * protected), if that is whole: of protected_here ranks (0: of all). NULL, or -1, with err.
  */
 struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, uint64_t protected_line,
-                          struct belay_error *err);
+                          uint32_t protected_here, struct belay_error *err);
 int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
                      struct belay_error *err);
 int store_adopt_done(struct store *store, struct belay_error *err);
@@ -73,7 +73,8 @@ uint64_t store_room(const struct store *store, uint64_t limit_bytes);
 
 /* The staging of one rank. */
 struct store_item {
-    uint32_t rank, ranks;
+    uint32_t rank, ranks; /* of the world */
+    uint32_t here;        /* of them, those that have a part on this node; 0: all */
     int fd;               /* taken over, also when staging fails */
     uint64_t bytes;       /* memory that it takes */
     uint64_t base_line;   /* of a delta; 0: an image */
@@ -85,7 +86,8 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
 
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
- * committed ones; staged deltas are to be applied. Fails without any effect if a rank's part is missing.
+ * committed ones; staged deltas are to be applied. Fails without any effect if the part of a rank that is to
+ * be here is missing.
  */
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
 
