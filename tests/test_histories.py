@@ -20,6 +20,7 @@ from plans import HELD, read_left_out  # noqa: E402
 SEEDS = 100
 SEEDS_OF_A_TEST = 10
 SEEDS_OF_A_LAUNCH = 5
+SEALS = ("views.memfd", "views.seal", "views.unmap", "files.write", "files.truncate")
 
 
 def assert_same(sandbox, programs, seeds, **settings):
@@ -37,3 +38,8 @@ def assert_same(sandbox, programs, seeds, **settings):
 def test_histories_are_the_same(sandbox, programs, first):
     for at in range(first, first + SEEDS_OF_A_TEST, SEEDS_OF_A_LAUNCH):
         assert_same(sandbox, programs, range(at, at + SEEDS_OF_A_LAUNCH))
+
+
+def test_seals_after_the_line_are_gone(sandbox, programs):
+    """Seals cannot be taken from a file: it is another one after the restart."""
+    assert_same(sandbox, programs, range(1, 9), steps=60, only=SEALS)
