@@ -155,12 +155,12 @@ const struct fd_record *fd_note_before(const struct fd_record *record, const cha
     return &before.records[at_before];
 }
 
-bool fd_note_is_open(uint64_t device, uint64_t inode)
+int fd_note_find(uint64_t device, uint64_t inode)
 {
     for (size_t i = 0; i < now.count; i++)
         if (now.records[i].id.inode == inode && now.records[i].id.device == device)
-            return true;
-    return false;
+            return now.records[i].fd;
+    return -1;
 }
 
 int fd_note_next_device(int fd, uint64_t rdev)

@@ -30,8 +30,8 @@ char *fd_note_reserve(size_t bytes);
 void fd_note_commit(struct fd_record *record, size_t bytes);
 const struct fd_record *fd_note_before(const struct fd_record *record, const char **details);
 
-/* Inside, too: does any descriptor of the program stand for this? */
-bool fd_note_is_open(uint64_t device, uint64_t inode);
+/* Inside, too: a descriptor of the program that stands for this; -1: there is none. */
+int fd_note_find(uint64_t device, uint64_t inode);
 /* ... the next one behind `fd` (-1: the first) that stands for the device with this number; -1: none. */
 int fd_note_next_device(int fd, uint64_t rdev);
 
