@@ -169,8 +169,8 @@ static void test_unprotected(void **state)
     (void)state;
     assert_int_equal(run("unprotected", RUN("sh", "-c", "exit 3")), 3);
     assert_string_equal(said,
-                        "belay: nothing was protected: no MPI program turned up under the launcher (sh); one "
-                        "that loads MPI while it runs has to be named in BELAY_LATE_MPI\n");
+                        "belay: nothing was protected: no MPI program turned up under the launcher (sh); a "
+                        "program that loads MPI with dlopen must be named in BELAY_LATE_MPI\n");
     assert_string_equal(journal, "open j\nepoch 1 line 0\nended\nclose failed drop 3\n");
 }
 
@@ -182,8 +182,8 @@ static void test_words_of_mpirun_are_explained(void **state)
     assert_int_equal(chmod(path_of("mpirun"), 0700), 0);
     assert_int_equal(run("lost\nlost\nlost\nlost", RUN("--max-restarts", "1", "./mpirun", "true")), 75);
     assert_string_equal(
-        said, "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 1 from the start; what "
-              "mpirun says above about it is settled by that\n"
+        said, "belay: j: rank 2 (pid 4711) was killed by signal 9; restart 1 of 1 from the start; this "
+              "answers mpirun's message above\n"
               "belay: j: rank 3 (pid 4711) was killed by signal 9; 1 restarts are used up\n");
 }
 

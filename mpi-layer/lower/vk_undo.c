@@ -247,7 +247,7 @@ static const char *text_of(enum vk_undo_reason reason)
     case VK_UNDO_MEMORY:
         return "too little memory would be left, which the undo folder is in (--undo-dir)";
     case VK_UNDO_NOT_WRITTEN:
-        return "what it was could not be written to the undo folder, which may be full (--undo-dir)";
+        return "its old content could not be written to the undo folder, which may be full (--undo-dir)";
     case VK_UNDO_NO_PATH:
         return "its path cannot be told, or is longer than 4095 bytes";
     case VK_UNDO_FOREIGN:

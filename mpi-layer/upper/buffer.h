@@ -1,8 +1,8 @@
 /*
  * buffer.h - buffered sends and the buffer that the application attaches for them.
  *
- * Messages are held in memory of our own, which a line saves; of the attached buffer only its size is used,
- * as a limit on what they take together.
+ * Messages are held in the arena, which a line saves. Only the size of the attached buffer is used, as a
+ * limit on their total size.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_BUFFER_H
 #define BELAY_MPI_LAYER_UPPER_BUFFER_H

@@ -1,5 +1,5 @@
 /*
- * comm.h - what the MPI layer keeps of each communicator.
+ * comm.h - the MPI layer's record of each communicator.
  *
  * The id is the same on all members and never used twice: a 64-bit hash of the parent's id, the number of
  * the creating call on the parent, and the world rank of the new communicator's rank 0 (which tells apart
@@ -16,9 +16,9 @@
 
 struct peer {              /* per rank of the communicator (of the remote group, if there are two) */
     uint64_t sent;         /* messages initiated to it */
-    uint64_t told;         /* of those, how many it was told of at the last line */
-    uint64_t received;     /* messages taken from the library */
-    uint64_t expected;     /* what it said to have sent, at the last line */
+    uint64_t told;         /* of those, how many the peer was told of at the last line */
+    uint64_t received;     /* messages of the peer taken from the library */
+    uint64_t expected;     /* how many the peer said to have sent, at the last line */
     uint32_t pending_sync; /* synchronous sends to it that are counted (sync.h) */
 };
 

@@ -10,8 +10,8 @@
 #include "mpi-layer/upper/half.h"
 
 /*
- * Bracket every change of the report or the clocks: the agent takes nothing in between for good. What begin
- * returns is for end. The processor does not reorder stores (x86 TSO).
+ * Bracket every change of the report or the clocks: the agent does not use values that it reads in between.
+ * Pass the result of begin to end. The processor does not reorder stores (x86 TSO).
  */
 static inline uint32_t line_publish_begin(struct control *control)
 {
@@ -63,7 +63,7 @@ void line_publish_waiting(const int *world_ranks, uint32_t count);
 bool line_stop_if_ordered(void);
 
 /*
- * This rank cannot do its part in the line in progress, for this reason, about so many bytes (0: none). The
+ * This rank fails in the line in progress, for this reason; bytes: the memory that was missing, 0: none. The
  * agent hears of it, and the line aborts when all ranks have stopped. The first reason counts. Returns false.
  */
 bool line_fail(const char *reason, uint64_t bytes);

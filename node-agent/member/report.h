@@ -17,10 +17,13 @@ int report_raise(const struct rank_report *report, struct targets *clocks);
 /* Whether any of a rank's clocks is above the target that its control page holds for it. */
 bool report_is_above_target(const struct rank_report *report);
 
-/* Whether its page holds less than these targets: for a communicator that is younger than the order, say. */
+/*
+ * Whether the rank's page lacks one of these targets, for example of a communicator that was made after the
+ * targets were written.
+ */
 bool report_lacks_target(const struct rank_report *report, const struct targets *targets);
 
-/* What the host is told of a rank of the world; peers are borrowed from the report. */
+/* The report for the host on a world rank; peers are borrowed from the rank's report. */
 struct peer_report report_make(uint32_t rank, const struct rank_report *report);
 
 /* Whether two reports say the same; peers are compared by value. */

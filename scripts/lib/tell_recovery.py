@@ -33,6 +33,16 @@ class DemoFailure(Exception):
     """One line that says what went wrong."""
 
 
+def describe(failure):
+    """The failure of a command in words, not with all its arguments."""
+    if not isinstance(failure, (subprocess.TimeoutExpired, subprocess.CalledProcessError)):
+        return failure
+    command = os.path.basename(failure.cmd[0])
+    if isinstance(failure, subprocess.TimeoutExpired):
+        return f"{command} did not end within {failure.timeout:.0f} s; is this machine busy with other work?"
+    return f"{command} ended with status {failure.returncode}"
+
+
 class Demo:
     def __init__(self, prefix, folder):
         self.belay = prefix / "bin" / "belay"
@@ -232,10 +242,10 @@ def main():
     demo = Demo(prefix, folder)
     try:
         tell(demo)
-        say("\nThe run with the fall and the run without it have the same result.")
+        say("\nThe run with the lost rank and the undisturbed run have the same result.")
         return 0
     except (DemoFailure, OSError, subprocess.SubprocessError) as failure:
-        say(f"\ndemo: FAILED: {failure}")
+        say(f"\ndemo: FAILED: {describe(failure)}")
         return 1
     finally:
         demo.clean()
