@@ -141,10 +141,10 @@ static void schedule_tick(struct world *world)
         return;
     arbiter->tick_us = wake_us;
     queue_push(&world->queue,
-               (struct event){.time_us = world->now_us + world_delay_us(world, ARBITER, wake_us),
-                              .kind = EVENT_ARBITER_TICK,
-                              .incarnation = arbiter->incarnation,
-                              .number = wake_us});
+               &(struct event){.time_us = world->now_us + world_delay_us(world, ARBITER, wake_us),
+                               .kind = EVENT_ARBITER_TICK,
+                               .incarnation = arbiter->incarnation,
+                               .number = wake_us});
 }
 
 /* A process that dies on the way does nothing any more; what it has done stays. */
