@@ -8,6 +8,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/fault.h"
 #include "tests/sim/link.h"
+#include "tests/sim/wire.h"
 
 #define REPEAT_US 3000u
 #define COLLECT_US 10000u
@@ -205,13 +206,9 @@ static void keep(struct epoch_start **kept, const struct epoch_start *start)
 static void send_start(struct world *world, uint32_t node, const struct epoch_start *start)
 {
     struct message message = {.type = MESSAGE_START, .from = ARBITER, .to = node, .epoch = start->epoch};
-    struct sent_start *sent = &message.opened;
 
-    sent->start = *start;
-    memcpy(sent->members, start->members, start->member_count * sizeof(*start->members));
-    memcpy(sent->incarnations, start->incarnations, start->member_count * sizeof(*start->incarnations));
-    memcpy(sent->placement, start->placement, start->rank_count * sizeof(*start->placement));
-    memcpy(sent->holder, start->holder, start->rank_count * sizeof(*start->holder));
+    if (!wire_send_start(start, &message.opened))
+        violate(world, "epoch %u is told, and its members do not accept it", start->epoch);
     link_send(world, &message);
 }
 

@@ -12,6 +12,7 @@
 #include "tests/sim/link.h"
 #include "tests/sim/process.h"
 #include "tests/sim/watch_host.h"
+#include "tests/sim/wire.h"
 
 static void step(struct world *world, uint32_t node, struct member_event event);
 static void schedule_tick(struct world *world, uint32_t node);
@@ -438,8 +439,8 @@ static void answer(struct world *world, uint32_t node, uint32_t epoch, const str
 {
     struct message message = {.type = MESSAGE_STATE, .from = node, .to = ARBITER, .epoch = epoch};
 
-    message.answer.state = *state;
-    memcpy(message.answer.held, state->held, state->held_count * sizeof(*state->held));
+    if (!wire_send_state(state, &message.answer))
+        violate(world, "node %u answers, and the arbiter does not accept it", node);
     link_send(world, &message);
 }
 
