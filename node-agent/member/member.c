@@ -13,6 +13,7 @@
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch);
+static void forget_ranks(struct line_member *member);
 static void begin_lines(struct line_member *member);
 static int make_memories(struct line_member *member, struct belay_error *err);
 static struct shared *make_shared(const struct job *job, struct belay_error *err);
@@ -178,15 +179,20 @@ void line_member_close_epoch(struct line_member *member)
     memories_retire(member);
     shared_unref(member->shared);
     member->shared = NULL;
-    redundancy_destroy(member->redundancy);
-    member->redundancy = NULL;
-    free(member->ranks);
-    member->ranks = NULL;
-    watch_destroy(member->watch);
-    member->watch = NULL;
-    member->count = 0;
+    forget_ranks(member);
     member->takes_lines = false;
     member->epoch = 0;
+}
+
+static void forget_ranks(struct line_member *member)
+{
+    redundancy_destroy(member->redundancy);
+    watch_destroy(member->watch);
+    free(member->ranks);
+    member->redundancy = NULL;
+    member->watch = NULL;
+    member->ranks = NULL;
+    member->count = 0;
 }
 
 void line_member_rank_changed(struct line_member *member, struct rank *rank)

@@ -23,6 +23,7 @@ static void do_capture(struct line_member *member);
 static int take_parcels(struct line_member *member, struct belay_error *err);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void complain(struct line_member *member, const char *text, bool *is_told);
+static void give_up_copies(struct line_member *member);
 static void do_abort(struct line_member *member);
 
 const struct membership_ops member_ops = {
@@ -222,16 +223,22 @@ static void complain(struct line_member *member, const char *text, bool *is_told
     say_notice(member, text);
 }
 
+/* Those of the line in progress. */
+static void give_up_copies(struct line_member *member)
+{
+    line_ahead_cancel(member->ahead);
+    line_capture_cancel(member->capture);
+    member->ahead = NULL;
+    member->capture = NULL;
+}
+
 static void do_abort(struct line_member *member)
 {
     const char *reason = member->arrived->reason;
     struct commit_entry record = {.line = member->line};
     timer_stop(member->patience);
     watch_end(member->watch);
-    line_ahead_cancel(member->ahead);
-    member->ahead = NULL;
-    line_capture_cancel(member->capture);
-    member->capture = NULL;
+    give_up_copies(member);
     snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
     times_end(&member->times, &record);
     store_abort(member->job->store, &record,
