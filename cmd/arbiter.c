@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/job_name.h"
+#include "common/wire/placement.h"
 #include "common/wire/streams.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
@@ -23,7 +25,11 @@ struct member {
 struct job_arbiter {
     char rundir[PATH_MAX];
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
-    struct member members[JOB_ARBITER_NODES];
+    struct member members[PLACEMENT_NODES_MAX];
+    uint32_t node_count;
+    struct job_secret secret;    /* of several nodes */
+    struct epoch_start *offered; /* newest record that agents have told of; NULL: none */
+    uint32_t offered_epoch;      /* newest that they have heard of */
     struct opener *opener;
     struct job_arbiter_launch launch;
     char reason[VERDICT_REASON_BYTES];
@@ -34,8 +40,8 @@ struct job_arbiter {
     struct belay_error *err; /* of the call that is made */
 };
 
-static struct epoch_start *newest_record(const struct job_arbiter *arbiter,
-                                         const Belay__Wire__JobOpened *opened);
+static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start *other);
+static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_restart);
 static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
                                   const struct epoch_start *record, struct belay_error *err);
 static void forget_placement(struct job_arbiter *arbiter);
@@ -49,7 +55,8 @@ static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank 
 static int ask(void *context, uint32_t node, uint32_t epoch)
 {
     struct job_arbiter *arbiter = context;
-    return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason, arbiter->err);
+    return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
+                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->err);
 }
 
 static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state)
@@ -61,11 +68,13 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
     member->state = receive_node_state(&member->agent, arbiter->err);
     if (!member->state)
         return -1;
-    arbiter->reason[0] = '\0';
+    if (node + 1 == arbiter->node_count) /* all know it */
+        arbiter->reason[0] = '\0';
     if (epoch_message_to_state(member->state->node_state, state) < 0)
-        return belay_error_set(arbiter->err, EPROTO,
-                               "what node %u says that it holds makes no sense; is it another version?",
-                               node);
+        return belay_error_set(
+            arbiter->err, EPROTO,
+            "the agent of node %u gave an invalid account of its images; is it another version of Belay?",
+            node);
     return 0;
 }
 
@@ -82,13 +91,12 @@ static bool is_placing(const struct job_arbiter *arbiter, const struct epoch_sta
 static int record_failed(struct job_arbiter *arbiter)
 {
     int code = errno;
-    if (JOB_ARBITER_NODES > 1)
+    if (arbiter->node_count > 1)
         return belay_error_set(arbiter->err, code, "the record of %s's epochs cannot be written below %s: %s",
                                arbiter->job, arbiter->rundir, strerror(code));
     if (!arbiter->has_told_of_disk)
-        log_warning(
-            "%s: the record of its epochs is in memory only, since nothing can be written below %s: %s",
-            arbiter->job, arbiter->rundir, strerror(code));
+        log_warning("%s: the record of its epochs is in memory only, since it cannot be written below %s: %s",
+                    arbiter->job, arbiter->rundir, strerror(code));
     arbiter->has_told_of_disk = true;
     return 0;
 }
@@ -106,12 +114,33 @@ static int record(void *context, const struct epoch_start *start)
     return rc;
 }
 
+/* Where each member listens. */
+static int list_addresses(const struct job_arbiter *arbiter, const struct epoch_start *start,
+                          Belay__Wire__EpochStart *message)
+{
+    if (start->member_count == 1)
+        return 0;
+    message->addresses = calloc(start->member_count, sizeof *message->addresses);
+    if (!message->addresses)
+        return belay_error_set(arbiter->err, ENOMEM, "out of memory");
+    for (; message->n_addresses < start->member_count; message->n_addresses++)
+        message->addresses[message->n_addresses] =
+            arbiter->members[start->members[message->n_addresses]].state->node_state->address;
+    return 0;
+}
+
 static int tell(void *context, uint32_t node, const struct epoch_start *start)
 {
     struct job_arbiter *arbiter = context;
-    Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
-    int rc = send_epoch_start(&arbiter->members[node].agent, &message, arbiter->launch.launcher_pid,
-                              arbiter->launch.forwards_output, arbiter->err);
+    Belay__Wire__EpochStart message = BELAY__WIRE__EPOCH_START__INIT;
+    Belay__Wire__EpochRecord record = epoch_message_of_start(start, arbiter->job);
+    message.start = &record;
+    message.launcher_pid = arbiter->launch.launcher_pid;
+    message.forwards_output = arbiter->launch.forwards_output;
+    if (list_addresses(arbiter, start, &message) < 0)
+        return -1;
+    int rc = send_epoch_start(&arbiter->members[node].agent, &message, arbiter->err);
+    free(message.addresses);
     fault_hit("arbiter.epoch.told", -1, start->epoch);
     return rc;
 }
@@ -126,9 +155,11 @@ static int entered(void *context, uint32_t node, const struct epoch_start *start
         reply->epoch_entered->epoch == start->epoch && reply->epoch_entered->restore_line == start->line;
     calls_free(reply);
     fault_hit("arbiter.epoch.entered", -1, start->epoch);
-    return is_right ? 0
-                    : belay_error_set(arbiter->err, EPROTO,
-                                      "node %u has entered another epoch; is it another version?", node);
+    return is_right
+               ? 0
+               : belay_error_set(
+                     arbiter->err, EPROTO,
+                     "the agent of node %u entered a wrong epoch; is it another version of Belay?", node);
 }
 
 static int placed(void *context, uint32_t node, const struct epoch_start *start)
@@ -160,26 +191,53 @@ void job_arbiter_destroy(struct job_arbiter *arbiter)
 {
     if (!arbiter)
         return;
-    for (uint32_t node = 0; node < JOB_ARBITER_NODES; node++)
+    for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++)
         calls_free(arbiter->members[node].state);
+    free(arbiter->offered);
+    explicit_bzero(&arbiter->secret, sizeof arbiter->secret);
     opener_destroy(arbiter->opener);
     free(arbiter->placement);
     free(arbiter);
 }
 
-int job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
-                        const Belay__Wire__JobOpened *opened, bool is_restart, struct belay_error *err)
+void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
+                         const Belay__Wire__JobOpened *opened)
 {
-    struct arbiter_settings settings = {
-        .node_count = JOB_ARBITER_NODES, .scheme = SCHEME_SINGLE, .past_epoch = opened->newest_epoch};
     snprintf(arbiter->job, sizeof arbiter->job, "%s", opened->job);
     arbiter->members[node].agent = *agent;
-    struct epoch_start *record = newest_record(arbiter, is_restart ? opened : NULL);
+    arbiter->last_loss = (struct verdict_loss){0};
+    arbiter->reason[0] = '\0'; /* another agent has its own */
+    if (opened->newest_epoch > arbiter->offered_epoch)
+        arbiter->offered_epoch = opened->newest_epoch;
+    if (opened->record && !strcmp(opened->record->job, arbiter->job))
+        arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
+}
+
+/* Once for this process: the agents that are left go on with it. */
+static int draw_secret(struct job_arbiter *arbiter, uint32_t node_count, struct belay_error *err)
+{
+    struct job_secret *secret = &arbiter->secret;
+    if (node_count == 1 || arbiter->node_count > 1)
+        return 0;
+    return getrandom(secret, sizeof *secret, 0) == sizeof *secret
+               ? 0
+               : belay_error_errno(err, "no random numbers");
+}
+
+int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, bool is_restart,
+                      struct belay_error *err)
+{
+    struct arbiter_settings settings = {
+        .node_count = node_count, .scheme = SCHEME_SINGLE, .past_epoch = arbiter->offered_epoch};
+    if (draw_secret(arbiter, node_count, err) < 0)
+        return -1;
+    arbiter->node_count = node_count;
+    struct epoch_start *record = newest_record(arbiter, is_restart);
     if (is_restart && !record)
         return belay_error_set(
             err, ENODATA,
-            "job \"%s\": no record of its epochs is left, and which line was committed cannot "
-            "be told without",
+            "job \"%s\" cannot be restarted: the record of its epochs is lost, so it is not known which "
+            "line was committed; 'belay clean' gives it up",
             arbiter->job);
     if (!is_restart && record) { /* what its nodes had was lost with them */
         settings.past_epoch = record->epoch > settings.past_epoch ? record->epoch : settings.past_epoch;
@@ -193,8 +251,6 @@ int job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct
         return -1;
     opener_destroy(arbiter->opener);
     arbiter->opener = opener;
-    arbiter->reason[0] = '\0'; /* another agent has its own */
-    arbiter->last_loss = (struct verdict_loss){0};
     return 0;
 }
 
@@ -233,17 +289,19 @@ static struct epoch_start *record_on_disk(const struct job_arbiter *arbiter)
     return start;
 }
 
-/* To be freed; NULL: there is none. opened NULL: only what this process has recorded itself counts. */
-static struct epoch_start *newest_record(const struct job_arbiter *arbiter,
-                                         const Belay__Wire__JobOpened *opened)
+/*
+ * To be freed; NULL: there is none. Not of a restart: only what this process has recorded itself counts. What
+ * agents have offered is used up.
+ */
+static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_restart)
 {
     const struct epoch_start *own = arbiter->opener ? opener_record(arbiter->opener) : NULL;
-    struct epoch_start *newest = own ? epoch_start_copy(own) : NULL;
-    if (!opened)
-        return newest;
-    newest = newer_of(newest, record_on_disk(arbiter));
-    if (opened->record && !strcmp(opened->record->job, arbiter->job))
-        newest = newer_of(newest, epoch_message_to_start(opened->record));
+    struct epoch_start *newest = own ? epoch_start_copy(own) : NULL, *offered = arbiter->offered;
+    arbiter->offered = NULL;
+    arbiter->offered_epoch = 0;
+    if (is_restart)
+        return newer_of(newer_of(newest, record_on_disk(arbiter)), offered);
+    free(offered);
     return newest;
 }
 
@@ -275,11 +333,11 @@ static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_erro
     if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(
             err, ENODATA,
-            "job \"%s\": its node has lost its records, and which line was committed cannot be told "
-            "without",
+            "job \"%s\" cannot go on: the agent has lost its records, so it is not known which line was "
+            "committed",
             arbiter->job);
     else
-        belay_error_set(err, ENODATA, "job \"%s\": line %ju, which it has gone on from before, is not here",
+        belay_error_set(err, ENODATA, "job \"%s\" cannot go on: the images of line %ju are lost",
                         arbiter->job, (uintmax_t)(record ? record->line : 0));
 }
 
@@ -298,7 +356,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
     if (!start || up->epoch != start->epoch)
         return 0; /* of a launch that is over */
     if (note_ranks(arbiter, node, up) < 0)
-        return belay_error_set(err, errno, "job \"%s\": what node %u says of its ranks makes no sense: %s",
+        return belay_error_set(err, errno,
+                               "job \"%s\": the agent of node %u gave an invalid list of its ranks: %s",
                                arbiter->job, node, strerror(errno));
     if (arbiter->placed < arbiter->world_size)
         return 0;
@@ -339,10 +398,50 @@ static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__W
     return 0;
 }
 
+int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struct belay_error *err)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    *words = NULL;
+    if (arbiter->node_count == 1)
+        return 0;
+    *words = placement_words(start->members, start->member_count, start->placement, start->rank_count);
+    return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
+}
+
+uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    return start->members[start->rank_count > 0 ? start->placement[0] : 0];
+}
+
 /* ---- the verdict ---- */
 
-int job_arbiter_judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
-                      struct verdict *verdict, struct belay_error *err)
+/* What all nodes say together; the ranks are borrowed, their list is to be freed. Returns 0 or -1 with err.
+ */
+static int join_facts(const struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts,
+                      Belay__Wire__LaunchFacts *all, struct belay_error *err)
+{
+    size_t count = 0;
+    *all = (Belay__Wire__LaunchFacts)BELAY__WIRE__LAUNCH_FACTS__INIT;
+    for (uint32_t node = 0; node < arbiter->node_count; node++)
+        count += facts[node]->launch_facts->n_ranks;
+    all->ranks = calloc(count + 1, sizeof(Belay__Wire__RankEnd *));
+    if (!all->ranks)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    for (uint32_t node = 0; node < arbiter->node_count; node++) {
+        const Belay__Wire__LaunchFacts *of = facts[node]->launch_facts;
+        for (size_t i = 0; i < of->n_ranks; i++)
+            all->ranks[all->n_ranks++] = of->ranks[i];
+        all->is_stopped |= of->is_stopped;
+        all->refused = all->refused[0] ? all->refused : of->refused;
+        all->turned_away = all->turned_away[0] ? all->turned_away : of->turned_away;
+        all->newest_line = of->newest_line > all->newest_line ? of->newest_line : all->newest_line;
+    }
+    return 0;
+}
+
+static int judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
+                 struct verdict *verdict, struct belay_error *err)
 {
     struct verdict_rank *ranks = calloc(facts->n_ranks + 1, sizeof *ranks);
     bool is_refused = facts->refused[0] || wait_status;
@@ -366,6 +465,18 @@ int job_arbiter_judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFact
     return rc;
 }
 
+int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
+                      struct verdict *verdict, uint64_t *newest_line, struct belay_error *err)
+{
+    Belay__Wire__LaunchFacts all;
+    if (join_facts(arbiter, facts, &all, err) < 0)
+        return -1;
+    int rc = judge(arbiter, &all, wait_status, verdict, err);
+    *newest_line = all.newest_line;
+    free(all.ranks);
+    return rc;
+}
+
 const char *job_arbiter_reason(const struct job_arbiter *arbiter)
 {
     return arbiter->reason;
@@ -378,7 +489,8 @@ static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank 
         const Belay__Wire__RankEnd *end = facts->ranks[i];
         if (end->kind > CONTROL_EXIT_EXECUTED)
             return belay_error_set(
-                err, EPROTO, "rank %u has ended in an unknown way; is the agent another version?", end->rank);
+                err, EPROTO, "the agent reports an unknown end of rank %u; is it another version of Belay?",
+                end->rank);
         ranks[i] = (struct verdict_rank){.rank = end->rank,
                                          .pid = (pid_t)end->pid,
                                          .exit = {.kind = (enum control_exit)end->kind,

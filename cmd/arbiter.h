@@ -16,8 +16,6 @@
 #include "coord/epoch.h"
 #include "coord/verdict.h"
 
-#define JOB_ARBITER_NODES 1u /* that a job has agents on */
-
 struct job_arbiter;
 
 /* What an epoch is opened for. */
@@ -31,13 +29,16 @@ struct job_arbiter *job_arbiter_create(const char *rundir, struct belay_error *e
 /* Accepts NULL. */
 void job_arbiter_destroy(struct job_arbiter *arbiter);
 
+/* A node's agent has opened the job for this process; it is reached by `agent`. */
+void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
+                         const Belay__Wire__JobOpened *opened);
 /*
- * A node's agent has opened the job for this process; it is reached by `agent`. is_restart: the job goes on,
- * so the newest record that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1
- * with err (ENODATA: no record is left).
+ * The agents of all nodes, of so many, have been taken up. is_restart: the job goes on, so the newest record
+ * that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA:
+ * no record is left).
  */
-int job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
-                        const Belay__Wire__JobOpened *opened, bool is_restart, struct belay_error *err);
+int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, bool is_restart,
+                      struct belay_error *err);
 
 /*
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
@@ -50,9 +51,20 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
 int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,
                            struct belay_error *err);
 
-/* How the launch has ended, of which a node tells this. Returns 0, or -1 with err (EPROTO). */
-int job_arbiter_judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
-                      struct verdict *verdict, struct belay_error *err);
+/*
+ * Where the ranks of the newest epoch run, for the launch (common/wire/placement.h). *words, to be freed, is
+ * NULL for one node. Returns 0 or -1 with err.
+ */
+int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struct belay_error *err);
+/* The node that rank 0 of it runs on. */
+uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter);
+
+/*
+ * How the launch has ended, of which each node tells this, by node. *newest_line: that the nodes hold.
+ * Returns 0, or -1 with err (EPROTO).
+ */
+int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
+                      struct verdict *verdict, uint64_t *newest_line, struct belay_error *err);
 /* Why it has ended, until the agents have been told; "": they know. */
 const char *job_arbiter_reason(const struct job_arbiter *arbiter);
 

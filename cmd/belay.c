@@ -27,9 +27,13 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-static int finish_output(void)
+/* Output that could not be written is a failure of a command that has else succeeded. */
+static int finish_output(int code)
 {
-    return fflush(stdout) || ferror(stdout) ? EXIT_INTERNAL : EXIT_OK;
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    log_error("standard output cannot be written");
+    return code == EXIT_OK ? EXIT_INTERNAL : code;
 }
 
 static int print_overview(void)
@@ -39,14 +43,14 @@ static int print_overview(void)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-12s %s\n", commands[i]->name, commands[i]->summary);
     puts("\n'belay help COMMAND' explains one, 'belay help settings' lists the environment variables.");
-    return finish_output();
+    return finish_output(EXIT_OK);
 }
 
 static int print_settings(void)
 {
     puts("Settings, looked up as option of a command, then in the environment:\n");
     conf_print(stdout);
-    return finish_output();
+    return finish_output(EXIT_OK);
 }
 
 static int print_command_help(const struct command *command)
@@ -54,7 +58,7 @@ static int print_command_help(const struct command *command)
     char name[64];
     snprintf(name, sizeof name, "belay %s", command->name);
     argp_help(command->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, name);
-    return finish_output();
+    return finish_output(EXIT_OK);
 }
 
 static int unknown_command(const char *name)
@@ -108,12 +112,12 @@ int main(int argc, char **argv)
         return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(word, "--version")) {
         puts(PACKAGE_STRING);
-        return finish_output();
+        return finish_output(EXIT_OK);
     }
     const struct command *command = find_command(word);
     if (!command)
         return unknown_command(word);
     if (wants_help(argc - 1, argv + 1))
         return print_command_help(command);
-    return command->run(argc - 1, argv + 1);
+    return finish_output(command->run(argc - 1, argv + 1));
 }

@@ -23,7 +23,7 @@ static Belay__Wire__Reply *check_kind(Belay__Wire__Reply *reply, Belay__Wire__Re
     if (!reply || reply->body_case == expected)
         return reply;
     calls_free(reply);
-    belay_error_set(err, EPROTO, "the agent gave an answer of another kind (%d); is it another version?",
+    belay_error_set(err, EPROTO, "the agent gave an unexpected answer (%d); is it another version of Belay?",
                     (int)expected);
     return NULL;
 }
@@ -54,7 +54,8 @@ static int check_opened(const Belay__Wire__JobOpen *open, const Belay__Wire__Job
 {
     bool is_named = open->job[0] ? !strcmp(open->job, opened->job) : !job_name_check(opened->job, NULL);
     if (fd_count != 2 || !is_named || !is_launch(opened))
-        return belay_error_set(err, EPROTO, "the agent's answer makes no sense; is it another version?");
+        return belay_error_set(err, EPROTO,
+                               "the agent gave an invalid answer; is it another version of Belay?");
     return descriptor_check_memory(fds[0], STREAMS_BYTES, "the memory of standard streams", err) ||
                    descriptor_check_kind(fds[1], DESCRIPTOR_EVENT, "what wakes their reader", err)
                ? -1
@@ -84,13 +85,19 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
 }
 
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 struct belay_error *err)
+                 const struct job_secret *secret, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
     body.job = borrow(job);
     body.epoch = epoch;
     body.reason = borrow(reason);
+    if (secret) {
+        body.fabric_key =
+            (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->key, .len = sizeof secret->key};
+        body.fabric_job =
+            (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->job, .len = sizeof secret->job};
+    }
     request.body_case = BELAY__WIRE__REQUEST__BODY_INQUIRE;
     request.inquire = &body;
     return agent_send(caller->sock, &request, err);
@@ -101,16 +108,11 @@ Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay
     return receive(caller, BELAY__WIRE__REPLY__BODY_NODE_STATE, err);
 }
 
-int send_epoch_start(const struct caller *caller, Belay__Wire__EpochRecord *start, uint32_t launcher_pid,
-                     bool forwards_output, struct belay_error *err)
+int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
-    Belay__Wire__EpochStart body = BELAY__WIRE__EPOCH_START__INIT;
-    body.start = start;
-    body.launcher_pid = launcher_pid;
-    body.forwards_output = forwards_output;
     request.body_case = BELAY__WIRE__REQUEST__BODY_EPOCH_START;
-    request.epoch_start = &body;
+    request.epoch_start = start;
     return agent_send(caller->sock, &request, err);
 }
 

@@ -21,15 +21,21 @@ struct caller {
     void *context;
 };
 
+/* What the agents of a job's nodes know one another by; nobody else may. */
+struct job_secret {
+    uint8_t key[32];
+    uint8_t job[16]; /* tells jobs apart */
+};
+
 /* fds: the job's streams and the eventfd that wakes their reader; the caller closes them. */
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
 /* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
+/* secret: of the agents of several nodes; NULL: there is one. */
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 struct belay_error *err);
+                 const struct job_secret *secret, struct belay_error *err);
 Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err);
-int send_epoch_start(const struct caller *caller, Belay__Wire__EpochRecord *start, uint32_t launcher_pid,
-                     bool forwards_output, struct belay_error *err);
+int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err);
 Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);
 Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err);

@@ -1,8 +1,10 @@
 /* belay checkpoint - take a line now. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/members.h"
 #include "cmd/options.h"
 #include "cmd/render.h"
 #include "cmd/tool.h"
@@ -36,6 +38,19 @@ static int report(const Belay__Wire__LineDone *done, bool is_json)
     return fflush(stdout) ? EXIT_INTERNAL : EXIT_OK;
 }
 
+/* The coordinator is on another node of the job. */
+static Belay__Wire__Reply *ask_others(const struct tool *tool, const char *job, struct belay_error *err)
+{
+    struct tool node;
+    Belay__Wire__Reply *reply = NULL;
+    for (uint32_t i = 1; !reply && err->code == EREMOTE && members_open(&node, tool, i); i++) {
+        if (node.agent.sock >= 0)
+            reply = call_checkpoint(&node.agent, job, err);
+        tool_close(&node);
+    }
+    return reply;
+}
+
 static int take_line(const struct tool *tool, const struct tool_options *options)
 {
     struct belay_error err = {0};
@@ -43,6 +58,8 @@ static int take_line(const struct tool *tool, const struct tool_options *options
     if (code != EXIT_OK)
         return code;
     Belay__Wire__Reply *reply = call_checkpoint(&tool->agent, options->job, &err);
+    if (!reply && err.code == EREMOTE)
+        reply = ask_others(tool, options->job, &err);
     if (reply) {
         code = report(reply->line_done, options->is_json);
         calls_free(reply);

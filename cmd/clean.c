@@ -11,6 +11,7 @@
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/members.h"
 #include "cmd/options.h"
 #include "cmd/records.h"
 #include "cmd/tool.h"
@@ -187,6 +188,19 @@ static int clean_jobs(struct tool *tool, const char *job, unsigned *count, struc
     return rc;
 }
 
+/* What local nodes hold of the same jobs; one of them may know nothing of it. */
+static void clean_other_nodes(const struct tool *tool, const char *job)
+{
+    struct tool node;
+    struct belay_error err = {0};
+    unsigned count;
+    for (uint32_t i = 1; members_open(&node, tool, i); i++) {
+        if (clean_jobs(&node, job, &count, &err) && err.code != ENOENT)
+            log_warning("node %u: %s", i, err.text);
+        tool_close(&node);
+    }
+}
+
 static int clean(int argc, char **argv)
 {
     struct tool_options options;
@@ -198,6 +212,7 @@ static int clean(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
+    clean_other_nodes(&tool, options.job);
     if (clean_jobs(&tool, options.job, &count, &err)) {
         log_error("%s", err.text);
         code = tool_exit_code(&err);

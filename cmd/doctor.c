@@ -52,17 +52,17 @@ static const struct {
     const char *thing, *text;
 } policies[] = {
     {"files", "as they were at the line, up to --undo-limit of old contents per rank; beyond: a warning"},
-    {"node-local files", "the same on the same node; they are not brought along to another one"},
-    {"shared mappings of files", "as a whole as they were at the line"},
+    {"node-local files", "the same on the same node; they are not copied to another node"},
+    {"shared mappings of files", "the whole file as it was at the line"},
     {"POSIX shared memory, memfds", "as they were at the line, and shared by the ranks again"},
     {"System V shared memory", "as it was at the line, and shared by the ranks again; ids stay"},
     {"System V semaphores, messages", "as they were at the line; ids stay"},
     {"standard streams", "output is neither lost nor repeated, input goes on; see belay-run(1)"},
-    {"pipes within a rank", "made again with what they held"},
-    {"pipes, eventfds between ranks", "made again with what they held"},
+    {"pipes within a rank", "made again, with their content"},
+    {"pipes, eventfds between ranks", "made again, with their content"},
     {"pipes to others, sockets", "closed: their use gives EBADF, their numbers stay taken; named once"},
     {"children", "not started again: waiting for one gives ECHILD"},
-    {"devices, terminals", "opened again, in the state that they are in"},
+    {"devices, terminals", "opened again, in their present state"},
     {"locks on files", "taken again"},
 };
 
@@ -122,7 +122,7 @@ static int print_text(const struct finding findings[CHECK_COUNT], bool is_comple
     }
     puts("After a restart:");
     for (size_t i = 0; i < POLICY_COUNT; i++)
-        printf("         %-24s %s\n", policies[i].thing, policies[i].text);
+        printf("         %-30s %s\n", policies[i].thing, policies[i].text);
     puts(is_complete ? "Nothing that Belay needs is missing." : "Something that Belay needs is missing.");
     return fflush(stdout);
 }

@@ -1,5 +1,5 @@
 /*
- * exit_codes.h - the exit codes that are Belay's own. belay.1 and README.md document the same table.
+ * exit_codes.h - the exit codes that are Belay's own. man/belay.1 and cmd/README.md have the same table.
  *
  * `belay run` and `belay restart` otherwise exit with the program's status (128 + signal if a signal ended
  * the launcher). Where sysexits.h has a fitting meaning its number is used; programs rarely exit with these.

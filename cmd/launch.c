@@ -23,6 +23,18 @@ static bool read_whole(int fd, void *buffer, size_t bytes)
     return got == (ssize_t)bytes;
 }
 
+/* The same of what may come in pieces. */
+static bool read_all(int fd, char *buffer, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = read(fd, buffer + done, bytes - done);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            return false;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
 static void close_if_open(int *fd)
 {
     if (*fd >= 0)
@@ -54,14 +66,21 @@ static bool is_in_path(const char *program)
     return is_there;
 }
 
+/* What the child waits for; as many bytes of words follow. */
+struct order {
+    uint32_t epoch;
+    uint32_t placement_bytes; /* 0: there are none */
+};
+
 /* The child: redirect, build the line with the epoch, execute. Only returns on failure, with errno. */
-static void execute(const struct launch_spec *spec, uint32_t epoch)
+static void execute(const struct launch_spec *spec, uint32_t epoch, const char *placement)
 {
     struct launch_variables variables = {
         .preload = spec->preload,
         .name = spec->name,
         .rundir = spec->rundir,
         .epoch = epoch,
+        .placement = placement,
     };
     char **argv = launch_line_build(spec->argv, spec->environment, &variables);
     char **environment = launch_environment_build(spec->argv, spec->environment, &variables);
@@ -81,12 +100,16 @@ static void execute(const struct launch_spec *spec, uint32_t epoch)
 
 static void run_child(const struct launch_spec *spec, int go_fd, int fail_fd)
 {
-    uint32_t epoch;
+    struct order order;
+    char *placement = NULL;
     if (spec->is_own_group)
         setpgid(0, 0);
-    if (!read_whole(go_fd, &epoch, sizeof epoch)) /* belay has given up, or is gone */
+    if (!read_whole(go_fd, &order, sizeof order)) /* belay has given up, or is gone */
         _exit(EXIT_FAILURE);
-    execute(spec, epoch);
+    if (order.placement_bytes > 0 && (!(placement = calloc(1, (size_t)order.placement_bytes + 1)) ||
+                                      !read_all(go_fd, placement, order.placement_bytes)))
+        _exit(EXIT_FAILURE);
+    execute(spec, order.epoch, placement);
     int code = errno;
     ssize_t ignored = write(fail_fd, &code, sizeof code);
     (void)ignored;
@@ -125,10 +148,14 @@ fail:
     return -1;
 }
 
-int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err)
+int launch_go(struct launch *launch, uint32_t epoch, const char *placement, struct belay_error *err)
 {
     int code = 0;
-    ssize_t ignored = write(launch->go_fd, &epoch, sizeof epoch); /* fails if the child was killed by now */
+    const struct order order = {.epoch = epoch,
+                                .placement_bytes = placement ? (uint32_t)strlen(placement) : 0};
+    ssize_t ignored = write(launch->go_fd, &order, sizeof order); /* fails if the child was killed by now */
+    if (placement)
+        ignored = write(launch->go_fd, placement, order.placement_bytes);
     (void)ignored;
     close_if_open(&launch->go_fd);
     bool has_failed = read_whole(launch->fail_fd, &code, sizeof code);

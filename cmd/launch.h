@@ -43,10 +43,10 @@ struct launch {
 int launch_fork(struct launch *launch, const struct launch_spec *spec, struct belay_error *err);
 
 /*
- * Let it execute and wait until it has, or was killed before. Returns 0, or -1 with err (code: what execvp
- * said) after the child was reaped.
+ * Let it execute, with these words for BELAY_PLACEMENT (NULL: none), and wait until it has, or was killed
+ * before. Returns 0, or -1 with err (code: what execvp said) after the child was reaped.
  */
-int launch_go(struct launch *launch, uint32_t epoch, struct belay_error *err);
+int launch_go(struct launch *launch, uint32_t epoch, const char *placement, struct belay_error *err);
 
 /* End a child that is not to go on, and reap it. */
 void launch_cancel(struct launch *launch);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/string_list.h"
+#include "common/wire/placement.h"
 
 static const char *const mpiruns[] = {"mpirun", "mpiexec", "orterun", "prun"};
 
@@ -229,7 +230,8 @@ static int add_variables(struct string_list *list, bool with_x, const struct lau
         string_list_addf(list, "LD_PRELOAD=%s%s%s", variables->preload, has_own ? ":" : "",
                          has_own ? own : "") ||
         add_variable(list, with_x, "BELAY_NAME", variables->name) ||
-        add_variable(list, with_x, "BELAY_RUNDIR", variables->rundir))
+        add_variable(list, with_x, "BELAY_RUNDIR", variables->rundir) ||
+        (variables->placement && add_variable(list, with_x, PLACEMENT_VARIABLE, variables->placement)))
         return -1;
     return (with_x && string_list_add(list, "-x")) ||
                    string_list_addf(list, "BELAY_EPOCH=%u", variables->epoch)
@@ -302,7 +304,8 @@ char **launch_line_build(char *const argv[], char *const environment[],
 /* Is this NAME=VALUE one that add_variables() sets? */
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {"LD_PRELOAD=", "BELAY_NAME=", "BELAY_RUNDIR=", "BELAY_EPOCH="};
+    static const char *const names[] = {
+        "LD_PRELOAD=", "BELAY_NAME=", "BELAY_RUNDIR=", "BELAY_EPOCH=", PLACEMENT_VARIABLE "="};
     for (size_t i = 0; i < COUNT(names); i++)
         if (!strncmp(entry, names[i], strlen(names[i])))
             return true;

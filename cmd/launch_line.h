@@ -15,10 +15,11 @@
 #include <stdint.h>
 
 struct launch_variables {
-    const char *preload; /* libbelay.so; goes before any LD_PRELOAD of the user */
-    const char *name;    /* BELAY_NAME */
-    const char *rundir;  /* BELAY_RUNDIR */
-    uint32_t epoch;      /* BELAY_EPOCH */
+    const char *preload;   /* libbelay.so; goes before any LD_PRELOAD of the user */
+    const char *name;      /* BELAY_NAME */
+    const char *rundir;    /* BELAY_RUNDIR */
+    uint32_t epoch;        /* BELAY_EPOCH */
+    const char *placement; /* BELAY_PLACEMENT; NULL: all ranks have this run directory's agent */
 };
 
 /* Does this program take "-x NAME=VALUE"? */

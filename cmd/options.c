@@ -1,10 +1,23 @@
 #include "cmd/options.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/util/log.h"
 #include "common/wire/job_name.h"
+
+/* The option row whose letter is this, here or in a child. NULL: none. */
+static const struct argp_option *find_short_option(const struct argp *argp, char letter)
+{
+    const struct argp_option *found = NULL;
+    for (const struct argp_option *row = argp->options; row && row->name; row++)
+        if (row->key == letter)
+            return row;
+    for (const struct argp_child *child = argp->children; child && child->argp && !found; child++)
+        found = find_short_option(child->argp, letter);
+    return found;
+}
 
 /* The option row whose long name is `word` up to an '=', here or in a child. NULL: none. */
 static const struct argp_option *find_long_option(const struct argp *argp, const char *word)
@@ -23,9 +36,12 @@ static const char *what_is_wrong(const struct argp *argp, const char *word)
 {
     if (word[0] != '-')
         return "was not expected";
-    const struct argp_option *row = !strncmp(word, "--", 2) ? find_long_option(argp, word + 2) : NULL;
+    bool is_long = word[1] == '-', is_letter = !is_long && strlen(word) == 2;
+    const struct argp_option *row = is_long     ? find_long_option(argp, word + 2)
+                                    : is_letter ? find_short_option(argp, word[1])
+                                                : NULL;
     if (!row)
-        return "is not an option, or its value is missing";
+        return is_letter ? "is not an option" : "is not an option, or its value is missing";
     return row->arg ? "needs a value" : "takes no value";
 }
 

@@ -42,7 +42,7 @@ struct outcome outcome_of_signal(int number)
  */
 static const char *words_of_launcher(const struct outcome_case *of)
 {
-    return launch_line_is_mpirun(of->argv[0]) ? "; what mpirun says above about it is settled by that" : "";
+    return launch_line_is_mpirun(of->argv[0]) ? "; this answers mpirun's message above" : "";
 }
 
 /* The job was lost for `reason`: go on, or give up. */
@@ -77,9 +77,10 @@ struct outcome outcome_of_verdict(const struct outcome_case *of, const struct ve
     case VERDICT_UNPROTECTED:
         if (of->restarts && status) /* the same launch line has worked before */
             return judge_loss(of, "the launch ended before the program began");
-        log_warning("nothing was protected: no MPI program turned up under the launcher (%s); one that loads "
-                    "MPI while it runs has to be named in BELAY_LATE_MPI",
-                    of->launched);
+        log_warning(
+            "nothing was protected: no MPI program turned up under the launcher (%s); a program that loads "
+            "MPI with dlopen must be named in BELAY_LATE_MPI",
+            of->launched);
         return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, has_line, status);
     case VERDICT_FINISHED:
         return ended(status ? JOB_STATE_FAILED : JOB_STATE_FINISHED, status && has_line, status);
@@ -97,6 +98,6 @@ struct outcome outcome_of_verdict(const struct outcome_case *of, const struct ve
     case VERDICT_NONE:
         break;
     }
-    log_error("%s: its end cannot be judged", of->name);
+    log_error("%s: the agent did not tell how the launch ended", of->name);
     return ended(JOB_STATE_FAILED, true, EXIT_INTERNAL);
 }

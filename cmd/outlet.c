@@ -37,7 +37,7 @@ struct outlet {
     struct reader *readers; /* STREAMS_PER_RANK for each slot */
     struct outlet_input input;
     pthread_t thread;
-    bool is_started, is_closed[STREAMS_PER_RANK]; /* nobody reads any more: the rest is dropped */
+    bool is_started, is_closed[STREAMS_PER_RANK]; /* it cannot be written any more: the rest is dropped */
     bool has_held;                                /* some line's beginning waits */
     bool is_cut;                                  /* atomic: outlet_set_cut() */
     bool is_ending;                               /* the thread is to leave when all is out */
@@ -156,6 +156,14 @@ static bool has_slots(struct outlet *outlet)
     return outlet->slots;
 }
 
+/* Others may have made our output non-blocking. Returns true. */
+static bool wait_until_writable(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLOUT};
+    poll(&wait, 1, -1);
+    return true;
+}
+
 /* Write what a ring holds from `from` on; it may wrap. Returns what write(2) returns. */
 static ssize_t write_ring(const char *ring, uint64_t from, uint64_t count, int fd)
 {
@@ -165,8 +173,17 @@ static ssize_t write_ring(const char *ring, uint64_t from, uint64_t count, int f
     ssize_t put;
     do
         put = writev(fd, parts, 2);
-    while (put < 0 && errno == EINTR);
+    while (put < 0 && (errno == EINTR || (errno == EAGAIN && wait_until_writable(fd))));
     return put;
+}
+
+/* What ranks write from now on is dropped. A reader that has gone away, as in `belay run ... | head`, is no
+ * news. */
+static void give_up_stream(struct outlet *outlet, int which)
+{
+    outlet->is_closed[which] = true;
+    if (errno != EPIPE)
+        log_error("standard %s cannot be written: %m; the rest of it is dropped", which ? "error" : "output");
 }
 
 static int64_t now_ms(void)
@@ -205,7 +222,7 @@ static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, ui
 static void skip_damage(struct outlet *outlet, uint32_t rank, int which, uint64_t end)
 {
     if (!outlet->is_damaged)
-        log_error("rank %u says that it has written what cannot be: some of its output is lost", rank);
+        log_error("rank %u reports an impossible position in its output: some of its output is lost", rank);
     outlet->is_damaged = true;
     reader_at(outlet, rank, which)->taken = end;
     __atomic_store_n(&stream_at(outlet, rank, which)->taken, end, __ATOMIC_RELEASE);
@@ -229,7 +246,7 @@ static bool forward_stream(struct outlet *outlet, uint32_t rank, int which)
         ssize_t put = outlet->is_closed[which] ? (ssize_t)(end - taken)
                                                : write_ring(ring, taken, end - taken, STDOUT_FILENO + which);
         if (put < 0)
-            outlet->is_closed[which] = true;
+            give_up_stream(outlet, which);
         else
             __atomic_store_n(&stream->taken, reader->taken = taken += (uint64_t)put, __ATOMIC_RELEASE);
     }

@@ -91,6 +91,8 @@ static json_t *render_node_json(const Belay__Wire__NodeStatus *node)
     json_t *object = json_object(), *ranks = json_array();
     put_text(object, "node", node->node);
     put_number(object, "agent_pid", node->agent_pid);
+    put_number(object, "number", node->number);
+    json_object_set_new(object, "is_coordinator", json_boolean(node->is_coordinator));
     json_object_set_new(object, "ranks", ranks);
     for (size_t i = 0; i < node->n_ranks; i++)
         json_array_append_new(ranks, render_rank_json(node->ranks[i]));

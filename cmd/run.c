@@ -1,6 +1,7 @@
 /* belay run - launch a job and bring it back when it is lost. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
@@ -10,14 +11,19 @@
 #include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "common/wire/job_name.h"
+#include "common/wire/placement.h"
 #include "common/wire/settings.h"
 
 struct run_options {
     struct launch_options launch;
     const char *name;
+    const char *nodes; /* NULL: not given */
+    bool is_local;
     char **command; /* NULL: none given */
     bool is_detached;
 };
+
+enum { KEY_NODES = OPTION_KEY + CONF_END, KEY_LOCAL }; /* beyond those of the options of a launch */
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -31,6 +37,12 @@ static error_t parser(int key, char *arg, struct argp_state *state)
         return 0;
     case 'd':
         options->is_detached = true;
+        return 0;
+    case KEY_NODES:
+        options->nodes = arg;
+        return 0;
+    case KEY_LOCAL:
+        options->is_local = true;
         return 0;
     case ARGP_KEY_ARG: /* the launch line begins; what follows is not ours */
         options->command = state->argv + state->next - 1;
@@ -47,6 +59,10 @@ static struct argp_option rows[] = {
      "Go on in the background once the launch runs, after printing the job's name; its output goes to "
      "JOB.out "
      "and JOB.err here",
+     0},
+    {"nodes", KEY_NODES, "N", 0, "Run it on N nodes, its ranks in blocks", 0},
+    {"local", KEY_LOCAL, NULL, 0,
+     "These nodes are N agents on this machine, each with a run directory, a keeper and memory of its own",
      0},
     {0},
 };
@@ -70,6 +86,24 @@ __attribute__((constructor)) static void fill_rows(void)
     rows[0] = option_of_setting(CONF_NAME);
 }
 
+static int read_nodes(const struct run_options *options, struct job_plan *plan, struct belay_error *err)
+{
+    char *end;
+    if (!options->nodes)
+        return options->is_local ? belay_error_set(err, EINVAL, "--local is for --nodes N") : 0;
+    unsigned long count = strtoul(options->nodes, &end, 10);
+    if (*end || count < 1 || count > PLACEMENT_NODES_MAX)
+        return belay_error_set(err, EINVAL, "--nodes %s: a job has 1 to %u nodes", options->nodes,
+                               PLACEMENT_NODES_MAX);
+    if (!options->is_local && count > 1)
+        return belay_error_set(err, EINVAL,
+                               "--nodes %lu: agents of other hosts cannot be started; with --local these are "
+                               "agents on this machine",
+                               count);
+    plan->nodes = (uint32_t)count;
+    return 0;
+}
+
 /* Turn texts into values. Returns 0, or -1 with err. */
 static int make_plan(const struct run_options *options, struct job_plan *plan, struct belay_error *err)
 {
@@ -82,6 +116,8 @@ static int make_plan(const struct run_options *options, struct job_plan *plan, s
     if (!plan->argv)
         return belay_error_set(err, EINVAL,
                                "run: what is to be run? (belay run [options] -- mpirun ... PROGRAM)");
+    if (read_nodes(options, plan, err))
+        return -1;
     return settings_read(&plan->settings, options->launch.texts, true, err);
 }
 

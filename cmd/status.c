@@ -3,6 +3,7 @@
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/members.h"
 #include "cmd/options.h"
 #include "cmd/render.h"
 #include "cmd/tool.h"
@@ -40,6 +41,7 @@ static int status(int argc, char **argv)
     Belay__Wire__JobStatus *job = tool_find_job(&tool, options.job, &err);
     int code;
     if (job) {
+        members_add_status(&tool, job);
         code = report(job, options.is_json);
     } else {
         log_error("%s", err.text);

@@ -21,12 +21,13 @@
 #include "cmd/launch.h"
 #include "cmd/launch_line.h"
 #include "cmd/layout.h"
+#include "cmd/nodes.h"
 #include "cmd/outcome.h"
-#include "cmd/outlet.h"
 #include "cmd/string_list.h"
 #include "cmd/watch.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/settings.h"
 
@@ -46,18 +47,16 @@ struct supervisor {
     struct job_arbiter *arbiter; /* of the job's epochs */
     struct detach detach;
     struct launch launch;
-    struct outlet *outlet; /* of the ranks' output */
-    struct inlet *inlet;   /* of this launch; NULL: the launcher has our standard input itself */
-    struct watch watch;    /* its sock is the connection to the agent */
+    struct nodes nodes;  /* whose agents have the job */
+    struct inlet *inlet; /* of this launch; NULL: the launcher has our standard input itself */
+    struct watch watch;
 };
-
-#define NODE 0u /* this one: its agent is the only one */
 
 /* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
 static const struct timeval answer_time = {.tv_sec = 60};
 
 static int prepare(struct supervisor *s, struct belay_error *err);
-static int connect_agent(struct supervisor *s, struct belay_error *err);
+static int connect_agent(struct supervisor *s, struct node *node, struct belay_error *err);
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err);
 static int run_epoch(struct supervisor *s, struct belay_error *err);
 static struct outcome judge(struct supervisor *s);
@@ -85,8 +84,9 @@ static bool go_on_with_another_agent(struct supervisor *s)
     struct belay_error err;
     if (s->epoch == 0 || s->restarts > s->settings.max_restarts)
         return false;
-    s->watch.is_agent_lost = true; /* the restart that it was about to begin is begun again */
-    return reopen(s, &err) == 0;
+    if (s->nodes.count == 1)           /* of several it is not known which one */
+        s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
+    return s->nodes.count == 1 && reopen(s, &err) == 0;
 }
 
 /* Launch, watch and judge until the job is over. */
@@ -110,18 +110,15 @@ static int supervise_job(struct supervisor *s)
             return outcome.exit_code;
         }
         s->restarts++;
-        if (s->watch.is_agent_lost && reopen(s, &err))
+        if (nodes_have_lost_agent(&s->nodes) && reopen(s, &err))
             return fail(s, &err, EXIT_NO_AGENT);
     }
 }
 
 int supervise(const struct job_plan *plan)
 {
-    struct supervisor s = {.plan = plan,
-                           .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
-                           .detach = DETACH_NONE,
-                           .watch.sock = -1,
-                           .signals.fd = -1};
+    struct supervisor s = {
+        .plan = plan, .settings = BELAY__WIRE__JOB_SETTINGS__INIT, .detach = DETACH_NONE, .signals.fd = -1};
     struct belay_error err = {0};
     int code = EXIT_OK;
     if (plan->is_detached) {
@@ -133,7 +130,7 @@ int supervise(const struct job_plan *plan)
     }
     if (plan->argv && executables_check(plan->argv, &err))
         code = fail(&s, &err, EXIT_REFUSED);
-    else if (prepare(&s, &err) || connect_agent(&s, &err))
+    else if (prepare(&s, &err) || connect_agent(&s, &s.nodes.of[0], &err))
         code = fail(&s, &err, EXIT_NO_AGENT);
     else if (signals_open(&s.signals, &err))
         code = fail(&s, &err, EXIT_INTERNAL);
@@ -163,8 +160,10 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (layout_find(&s->layout, err))
         return -1;
     if (strpbrk(s->layout.preload, " :"))
-        return belay_error_set(err, EINVAL, "LD_PRELOAD takes no path with a blank or colon: %s",
-                               s->layout.preload);
+        return belay_error_set(
+            err, EINVAL,
+            "the installation is in a path with a blank or colon, which LD_PRELOAD does not take: %s",
+            s->layout.preload);
     if (access(s->layout.preload, R_OK))
         return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
@@ -172,30 +171,31 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     s->watch.is_own_group = !has_terminal();
     if (!realpath(given, s->rundir))
         return belay_error_errno(err, "cannot use the run directory %s", given);
+    s->watch.nodes = &s->nodes;
     s->arbiter = job_arbiter_create(s->rundir, err);
-    return s->arbiter ? 0 : -1;
+    return s->arbiter ? nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) : -1;
 }
 
 /* A new connection. The agent that this may start must not inherit our signal mask. */
-static int connect_agent(struct supervisor *s, struct belay_error *err)
+static int connect_agent(struct supervisor *s, struct node *node, struct belay_error *err)
 {
     sigset_t blocked;
     sigset_t *original = s->signals.fd >= 0 ? &s->signals.original : NULL;
     sigprocmask(SIG_SETMASK, original, &blocked);
-    s->watch.sock = agent_connect(s->rundir, s->layout.agent, err);
+    node->sock = agent_connect(node->rundir, s->layout.agent, err);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     errno = saved;
-    if (s->watch.sock < 0)
+    if (node->sock < 0)
         return -1;
-    setsockopt(s->watch.sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
+    setsockopt(node->sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
     return 0;
 }
 
-/* Where the agent's replies and events of this job go. */
-static struct caller caller(struct supervisor *s)
+/* Where an agent's replies and events of this job go. */
+static struct caller caller(struct supervisor *s, const struct node *node)
 {
-    return (struct caller){.sock = s->watch.sock, .on_event = watch_take_event, .context = &s->watch};
+    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = &s->watch};
 }
 
 /* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
@@ -239,19 +239,18 @@ static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opene
     if (s->plan->is_restart)
         log_info("%s: restart from %s", s->name, outcome_place(opened->newest_line, text));
     if (opened->dropped_line)
-        log_warning("%s: the earlier job of this name, which could have gone on from line %" PRIu64
-                    ", is given up for this one",
+        log_warning("%s: takes the place of an earlier job of this name, whose line %" PRIu64 " is given up",
                     s->name, opened->dropped_line);
     return 0;
 }
 
 /* The streams that the agent holds for the job, those of a new agent in the place of a lost one's. */
-static int take_streams(struct supervisor *s, const int fds[2], struct belay_error *err)
+static int take_streams(struct node *node, const int fds[2], struct belay_error *err)
 {
-    if (s->outlet)
-        return outlet_change(s->outlet, fds[0], fds[1], err);
-    s->outlet = outlet_create(fds[0], fds[1], err);
-    return s->outlet ? 0 : -1;
+    if (node->outlet)
+        return outlet_change(node->outlet, fds[0], fds[1], err);
+    node->outlet = outlet_create(fds[0], fds[1], err);
+    return node->outlet ? 0 : -1;
 }
 
 /* Those of a restart that were not given are the recorded ones, also for an agent that has lost the record.
@@ -261,15 +260,16 @@ static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *s
 {
     if (!settings)
         return belay_error_set(err, EPROTO,
-                               "the agent does not tell the job's settings; is it another version?");
+                               "the agent does not tell the job's settings; is it another version of Belay?");
     return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
-/* Become the job's arbiter; is_restart: it goes on from a committed line. */
-static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
+/* The first node's agent names the job, and knows of how many nodes it is. */
+static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
-    struct caller agent = caller(s);
+    struct node *node = &s->nodes.of[number];
+    struct caller agent = caller(s, node);
     char cwd[PATH_MAX];
     int fds[2];
     if (!getcwd(cwd, sizeof cwd))
@@ -277,24 +277,58 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
     fill_request(s, &open, cwd);
     open.restart = is_restart;
     open.leave_files = is_restart && s->plan->leaves_files;
+    open.node = number;
+    open.node_count = s->nodes.count;
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
-    s->line = reply->job_opened->newest_line;
-    int rc = take_settings(s, reply->job_opened->settings, err);
+    const Belay__Wire__JobOpened *opened = reply->job_opened;
+    s->line = opened->newest_line > s->line ? opened->newest_line : s->line;
+    int rc = take_settings(s, opened->settings, err);
     if (rc == 0)
-        rc = take_streams(s, fds, err);
+        rc = take_streams(node, fds, err);
     if (rc == 0)
-        rc = job_arbiter_take_up(s->arbiter, NODE, &agent, reply->job_opened, is_restart, err);
+        job_arbiter_take_up(s->arbiter, number, &agent, opened);
     if (rc == 0 && !s->name)
-        rc = take_opened(s, reply->job_opened, err);
+        rc = take_opened(s, opened, err);
+    if (rc == 0 && opened->node_count > s->nodes.count)
+        rc = nodes_set_count(&s->nodes, s->rundir, opened->node_count, err);
     calls_free(reply);
     return rc;
 }
 
+/* Become the job's arbiter; is_restart: it goes on from a committed line. */
+static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
+{
+    s->line = 0;
+    if (open_on_node(s, 0, is_restart, err) < 0)
+        return -1;
+    for (uint32_t i = 1; i < s->nodes.count; i++)
+        if (connect_agent(s, &s->nodes.of[i], err) < 0 || open_on_node(s, i, is_restart, err) < 0)
+            return belay_error_prefix(err, "node %" PRIu32, i);
+    return job_arbiter_begin(s->arbiter, s->nodes.count, is_restart, err);
+}
+
 /* ---- one launch ---- */
 
-/* The epoch is open, and the agent knows the launcher, which may go. Returns an exit code. */
+/* The launcher goes. Returns an exit code. */
+static int let_go(struct supervisor *s, struct belay_error *err)
+{
+    char *placement;
+    if (job_arbiter_placement(s->arbiter, &placement, err) < 0) {
+        launch_cancel(&s->launch);
+        return EXIT_INTERNAL;
+    }
+    int rc = launch_go(&s->launch, s->epoch, placement, err);
+    free(placement);
+    if (rc == 0)
+        return EXIT_OK;
+    int code = err->code;
+    belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
+    return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+/* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
     const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
@@ -306,15 +340,14 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     }
     s->epoch = start->epoch;
     bool is_restored = start->line > 0;
-    if (launch_go(&s->launch, s->epoch, err)) {
-        int code = err->code;
-        belay_error_set(err, code, "cannot run %s: %s", s->argv[0], strerror(code));
-        return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-    }
+    int code = let_go(s, err);
+    if (code != EXIT_OK)
+        return code;
     detach_report_success(&s->detach, s->name);
-    if (outlet_start(s->outlet, launch_line_leaves_output(s->argv), err) ||
-        (s->inlet && inlet_start(s->inlet, outlet_streams(s->outlet), outlet_input(s->outlet), s->epoch,
-                                 is_restored, err))) {
+    const struct node *first = &s->nodes.of[job_arbiter_first_node(s->arbiter)]; /* has standard input */
+    if (nodes_start_output(&s->nodes, launch_line_leaves_output(s->argv), err) ||
+        (s->inlet && inlet_start(s->inlet, outlet_streams(first->outlet), outlet_input(first->outlet),
+                                 s->epoch, is_restored, err))) {
         launch_cancel(&s->launch);
         return EXIT_INTERNAL;
     }
@@ -344,11 +377,11 @@ static const char *launched(const struct supervisor *s)
 }
 
 /* Without it the program runs, and no line is taken. */
-static void on_ranks_up(const Belay__Wire__RanksUp *up, void *context)
+static void on_ranks_up(uint32_t node, const Belay__Wire__RanksUp *up, void *context)
 {
     struct supervisor *s = context;
     struct belay_error err = {0};
-    if (job_arbiter_take_ranks(s->arbiter, NODE, up, &err))
+    if (job_arbiter_take_ranks(s->arbiter, node, up, &err))
         log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
 }
 
@@ -359,7 +392,6 @@ static void watch(struct supervisor *s)
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
     s->watch.guard = &s->launch.guard;
-    s->watch.outlet = s->outlet;
     s->watch.launched = launched(s);
     watch_launch(&s->watch);
     launch_reaped(&s->launch);
@@ -392,22 +424,39 @@ static int run_epoch(struct supervisor *s, struct belay_error *err)
 
 /* ---- what its end means ---- */
 
-/* Hear how the ranks have ended, and judge. Returns 0, or -1: the agent is lost. */
+/* How the ranks of each node have ended, by node, to be freed; NULL where the agent is lost. */
+static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
+{
+    struct belay_error err = {0};
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        struct caller agent = caller(s, node);
+        if (node->is_lost)
+            continue;
+        facts[i] = call_launch_ended(&agent, s->name, &err);
+        if (facts[i])
+            continue;
+        log_error("%s", err.text);
+        node->is_lost = true;
+    }
+}
+
+/* Hear how the ranks have ended, and judge. Returns 0, or -1: an agent is lost. */
 static int hear_verdict(struct supervisor *s, struct outcome_case *of, struct verdict *verdict)
 {
     struct belay_error err = {0};
-    struct caller agent = caller(s);
-    Belay__Wire__Reply *reply = s->watch.is_agent_lost ? NULL : call_launch_ended(&agent, s->name, &err);
-    int rc =
-        reply ? job_arbiter_judge(s->arbiter, reply->launch_facts, s->watch.wait_status, verdict, &err) : -1;
-    if (rc == 0)
-        of->newest_line = reply->launch_facts->newest_line;
-    calls_free(reply);
-    if (rc == 0 || s->watch.is_agent_lost)
-        return rc;
-    log_error("%s", err.text);
-    s->watch.is_agent_lost = true;
-    return -1;
+    Belay__Wire__Reply *facts[PLACEMENT_NODES_MAX] = {0};
+    hear_ends(s, facts);
+    int rc = nodes_have_lost_agent(&s->nodes) ? -1 : 0;
+    if (rc == 0 &&
+        job_arbiter_judge(s->arbiter, facts, s->watch.wait_status, verdict, &of->newest_line, &err)) {
+        log_error("%s", err.text);
+        s->nodes.of[0].is_lost = true; /* what it says is of another version */
+        rc = -1;
+    }
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        calls_free(facts[i]);
+    return rc;
 }
 
 /* Signals that came meanwhile count. */
@@ -431,42 +480,76 @@ static struct outcome judge(struct supervisor *s)
 
 /* ---- after a launch ---- */
 
-/* A new agent in the place of a lost one. It goes on from the newest line that it can adopt. */
+/* A new agent in the place of a lost one. */
+static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    struct node *node = &s->nodes.of[number];
+    close(node->sock);
+    node->sock = -1;
+    if (connect_agent(s, node, err) || open_on_node(s, number, true, err))
+        return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
+    return 0;
+}
+
+/* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
+static int reopen_nodes(struct supervisor *s, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        if (s->nodes.of[i].is_lost && reopen_node(s, i, err) < 0)
+            return -1;
+    return job_arbiter_begin(s->arbiter, s->nodes.count, true, err);
+}
+
+/* It goes on from the newest line that the new agent can adopt. */
+static int reopen_only(struct supervisor *s, struct belay_error *err)
+{
+    close(s->nodes.of[0].sock);
+    s->nodes.of[0].sock = -1;
+    return connect_agent(s, &s->nodes.of[0], err) || (open_job(s, true, err) && open_job(s, false, err)) ? -1
+                                                                                                         : 0;
+}
+
 static int reopen(struct supervisor *s, struct belay_error *err)
 {
-    close(s->watch.sock);
-    if (connect_agent(s, err) || (open_job(s, true, err) && open_job(s, false, err)))
+    if (s->nodes.count > 1 ? reopen_nodes(s, err) : reopen_only(s, err))
         return -1;
-    s->watch.is_agent_lost = false;
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        s->nodes.of[i].is_lost = false;
     log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
              s->settings.max_restarts, s->line ? "the newest line that is left" : "the start");
     return 0;
 }
 
-static void close_job(struct supervisor *s, const struct outcome *outcome)
+/* Returns whether its agent has closed the job. */
+static bool close_on_node(struct supervisor *s, const struct node *node, const struct outcome *outcome)
 {
     struct belay_error err = {0};
-    struct caller agent = caller(s);
-    if (s->outlet)
-        outlet_finish(s->outlet, s->watch.end_signal != 0);
-    if (s->watch.is_agent_lost)
-        return;
+    struct caller agent = caller(s, node);
+    if (node->is_lost || node->sock < 0)
+        return false;
     Belay__Wire__Reply *reply = call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images,
                                                outcome->exit_code, job_arbiter_reason(s->arbiter), &err);
     if (!reply)
         log_error("%s: %s", s->name, err.text);
-    else if (outcome->keep_images)
+    calls_free(reply);
+    return reply;
+}
+
+static void close_job(struct supervisor *s, const struct outcome *outcome)
+{
+    bool is_closed = false;
+    nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
+    if (is_closed && outcome->keep_images)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);
-    calls_free(reply);
 }
 
 static void release(struct supervisor *s)
 {
     job_arbiter_destroy(s->arbiter);
-    outlet_destroy(s->outlet);
-    if (s->watch.sock >= 0)
-        close(s->watch.sock);
+    nodes_release(&s->nodes);
     if (s->signals.fd >= 0)
         signals_close(&s->signals);
     string_list_free(s->argv);

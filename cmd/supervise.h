@@ -14,6 +14,7 @@
 struct job_plan {
     const char *name;                  /* NULL: the agent picks one */
     char *const *argv;                 /* the launch line; NULL (restart only): the recorded one */
+    uint32_t nodes;                    /* local ones, to run it on; 0: as the job has, or this one */
     Belay__Wire__JobSettings settings; /* of a restart: those that are to change */
     bool is_restart;                   /* of an ended job, from its newest line */
     bool leaves_files;                 /* ... although files cannot be put back */

@@ -191,14 +191,21 @@ static Belay__Wire__JobStatus *find_only_job(const struct tool *tool, struct bel
     return status;
 }
 
+Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job)
+{
+    struct belay_error err;
+    Belay__Wire__JobStatus *status = tool->agent.sock >= 0 ? ask_agent(tool, job, &err) : NULL;
+    return status ? status : record_read(tool->rundir, job, &err);
+}
+
 Belay__Wire__JobStatus *tool_find_job(const struct tool *tool, const char *job, struct belay_error *err)
 {
     Belay__Wire__JobStatus *status = NULL;
     if (tool->agent.sock >= 0)
         status = ask_agent(tool, job, err);
-    if (status)
-        return status;
-    return job && *job ? record_read(tool->rundir, job, err) : find_only_job(tool, err);
+    if (!status)
+        status = job && *job ? record_read(tool->rundir, job, err) : find_only_job(tool, err);
+    return status;
 }
 
 void job_status_free(Belay__Wire__JobStatus *status)

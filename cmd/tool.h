@@ -43,6 +43,8 @@ void tool_close(struct tool *tool);
  * only one there is. The caller frees it with job_status_free(). NULL with err (ENOENT: no such job).
  */
 Belay__Wire__JobStatus *tool_find_job(const struct tool *tool, const char *job, struct belay_error *err);
+/* What its agent alone says of a job, else its record; NULL: nothing. */
+Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job);
 void job_status_free(Belay__Wire__JobStatus *status);
 
 /* All jobs. Returns 0, or -1 with err. jobs_release() is due on success. */

@@ -1,6 +1,7 @@
 #include "cmd/watch.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
@@ -11,6 +12,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/message.h"
+#include "common/wire/placement.h"
 #include "common/wire/states.h"
 
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
@@ -110,8 +112,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
         log_write(level, "%s", event->text);
-    if (watch->outlet && (event->lost || event->restored))
-        outlet_set_cut(watch->outlet, event->lost);
+    if (event->lost || event->restored)
+        nodes_cut_output(watch->nodes, event->lost);
     watch->is_ending |= event->lost;
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
@@ -119,30 +121,32 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     }
 }
 
-static void lose_agent(struct watch *watch)
+static void lose_agent(struct watch *watch, uint32_t number)
 {
-    log_error("the agent has gone; the launch is ended");
-    watch->is_agent_lost = true;
-    if (watch->outlet)
-        outlet_set_cut(watch->outlet, true);
+    if (watch->nodes->count == 1)
+        log_error("the agent has gone; the launch is ended");
+    else
+        log_error("the agent of node %" PRIu32 " has gone; the launch is ended", number);
+    watch->nodes->of[number].is_lost = true;
+    nodes_cut_output(watch->nodes, true);
     ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 
-/* The agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
-static void read_agent(struct watch *watch)
+/* An agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
+static void read_agent(struct watch *watch, uint32_t number)
 {
     struct belay_error err;
     uint8_t *bytes = NULL;
-    ssize_t length = message_receive(watch->sock, &bytes, NULL, NULL, &err);
+    ssize_t length = message_receive(watch->nodes->of[number].sock, &bytes, NULL, NULL, &err);
     Belay__Wire__Reply *reply = length > 0 ? belay__wire__reply__unpack(NULL, (size_t)length, bytes) : NULL;
     free(bytes);
     bool is_event = reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT;
     if (is_event)
         watch_take_event(reply->event, watch);
     else
-        lose_agent(watch);
+        lose_agent(watch, number);
     if (is_event && reply->event->ranks_up)
-        watch->on_ranks_up(reply->event->ranks_up, watch->context);
+        watch->on_ranks_up(number, reply->event->ranks_up, watch->context);
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);
 }
@@ -190,10 +194,10 @@ static void tell_unprotected(struct watch *watch)
     if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
         return;
     watch->tell_at_ms = 0;
-    if (watch->outlet && outlet_has_ranks(watch->outlet))
+    if (nodes_have_ranks(watch->nodes))
         return;
     log_warning("nothing is protected so far: no MPI program has turned up under the launcher in %d s (%s); "
-                "one that loads MPI while it runs has to be named in BELAY_LATE_MPI",
+                "a program that loads MPI with dlopen must be named in BELAY_LATE_MPI",
                 UNPROTECTED_MS / 1000, watch->launched);
 }
 
@@ -227,15 +231,17 @@ void watch_launch(struct watch *watch)
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
-        struct pollfd fds[] = {
-            {.fd = watch->signal_fd, .events = POLLIN},
-            {.fd = watch->is_agent_lost ? -1 : watch->sock, .events = POLLIN},
-        };
-        poll(fds, COUNT(fds), poll_timeout(watch));
+        struct pollfd fds[1 + PLACEMENT_NODES_MAX] = {{.fd = watch->signal_fd, .events = POLLIN}};
+        const struct node *nodes = watch->nodes->of;
+        uint32_t count = watch->nodes->count;
+        for (uint32_t i = 0; i < count; i++)
+            fds[1 + i] = (struct pollfd){.fd = nodes[i].is_lost ? -1 : nodes[i].sock, .events = POLLIN};
+        poll(fds, 1 + count, poll_timeout(watch));
         if (fds[0].revents)
             watch_take_signals(watch);
-        if (fds[1].revents)
-            read_agent(watch);
+        for (uint32_t i = 0; i < count; i++)
+            if (fds[1 + i].revents)
+                read_agent(watch, i);
         enforce_deadline(watch);
         tell_unprotected(watch);
     }

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "cmd/guard.h"
-#include "cmd/outlet.h"
+#include "cmd/nodes.h"
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 
@@ -28,21 +28,19 @@ void signals_close(struct signals *signals);
 
 struct watch {
     /* Set by the caller. */
-    int sock; /* to the agent; -1: none */
     int signal_fd;
     pid_t pid;                 /* the launcher; 0: none */
     bool is_own_group;         /* it has a process group of its own */
     const struct guard *guard; /* over it */
-    struct outlet *outlet;     /* of the ranks' output; it knows whether a rank has come */
+    struct nodes *nodes;       /* whose agents are listened to */
     const char *launched;      /* what the launcher was told to run, for messages */
     /* All ranks of a node are up; may call the agent. */
-    void (*on_ranks_up)(const Belay__Wire__RanksUp *up, void *context);
+    void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     void *context;
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
-    bool is_agent_lost;
     /* Private. */
     long long kill_at_ms;  /* when patience ends; 0: not to be ended */
     long long ask_at_ms;   /* when to ask it to end; 0: no more, or not at all */
@@ -61,7 +59,7 @@ void watch_take_signals(struct watch *watch);
 /*
  * Return when the launcher has ended (wait_status is set). What should end it is forwarded: a first
  * signal as it is (SIGINT from a terminal has reached it already), a second one as SIGKILL; a stop
- * request as SIGTERM. An agent that is lost ends the launch as well.
+ * request as SIGTERM. An agent that is lost (nodes.h) ends the launch as well.
  */
 void watch_launch(struct watch *watch);
 

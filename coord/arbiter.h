@@ -31,25 +31,24 @@
 struct arbiter;
 
 struct arbiter_settings {
-    uint32_t node_count; /* that may become members, spares included; at least 1 */
-    uint32_t rank_count; /* of the job, 0: not known before they come up */
+    uint32_t node_count; /* nodes that may become members, spares included; at least 1 */
+    uint32_t rank_count; /* ranks of the job; 0: not known before they come up */
     enum scheme scheme;
-    uint64_t lease_us;   /* 0: a member needs none, because it cannot outlive the arbiter's knowledge of it */
+    uint64_t lease_us;   /* length of a lease; 0: members need none, because the arbiter sees their end */
     uint64_t collect_us; /* how long an inquiry waits for nodes that are not obliged to answer */
     uint64_t repeat_us;  /* how often a question is put again */
-    uint64_t salt;       /* any number: spreads over the nodes what may be on any of them */
-    uint32_t
-        past_epoch;     /* newest that anybody has heard of, where the record tells of none so new; 0: none */
-    uint64_t past_line; /* largest number of a line in a life of the job that has been given up; 0: none */
+    uint64_t salt;       /* any number: spreads coordinators and ranks of several jobs over the nodes */
+    uint32_t past_epoch; /* newest epoch that any node has heard of, if newer than the record's; 0: none */
+    uint64_t past_line;  /* largest number of a line in a life of the job that has been given up; 0: none */
 };
 
 /* What an inquiry waits for. */
 enum arbiter_want {
     ARBITER_WANT_NOTHING = 0,
-    ARBITER_WANT_ANSWERS,  /* or the end of leases */
-    ARBITER_WANT_SURVIVOR, /* no member of the last epoch is there with its memory: it cannot be told what was
-                              committed */
-    ARBITER_WANT_DATA,     /* nobody who answers holds a rank's part of the line */
+    ARBITER_WANT_ANSWERS,  /* answers, or the end of leases */
+    ARBITER_WANT_SURVIVOR, /* no member of the last epoch has answered with its memory: nobody knows which
+                              line was committed */
+    ARBITER_WANT_DATA,     /* no node that has answered holds a rank's part of the line */
     ARBITER_WANT_ROOM,     /* the nodes that answer cannot take all ranks */
 };
 
@@ -60,8 +59,8 @@ enum arbiter_event_type {
     ARBITER_EVENT_STATE,     /* node, epoch, state: an answer */
     ARBITER_EVENT_RENEW,     /* node, epoch, incarnation, asked_us: a member asks for its lease */
     ARBITER_EVENT_TROUBLE,   /* node, epoch, incarnation: a member cannot go on */
-    ARBITER_EVENT_LINK_LOST, /* node, epoch: the link that it had in this epoch is gone, or an answer of it */
-    ARBITER_EVENT_PLACED,    /* epoch, rank_count, placement: where ranks are that came up by themselves */
+    ARBITER_EVENT_LINK_LOST, /* node, epoch: the node's link of this epoch is gone, or its answer */
+    ARBITER_EVENT_PLACED,    /* epoch, rank_count, placement: where the ranks of a first launch came up */
 };
 
 struct arbiter_event {
@@ -78,10 +77,10 @@ struct arbiter_event {
 
 enum arbiter_action_type {
     ARBITER_ACTION_NONE = 0,
-    ARBITER_ACTION_ASK,    /* to node: who asks opens `epoch` */
+    ARBITER_ACTION_ASK,    /* to node: this arbiter is about to open `epoch` */
     ARBITER_ACTION_GRANT,  /* to node: epoch, asked_us */
-    ARBITER_ACTION_RECORD, /* start: durable when the callback returns 0 */
-    ARBITER_ACTION_START,  /* to node: start */
+    ARBITER_ACTION_RECORD, /* start: to be durable when the callback returns 0 */
+    ARBITER_ACTION_START,  /* to node: start, the epoch that is open now */
 };
 
 struct arbiter_action {
@@ -94,20 +93,24 @@ struct arbiter_action {
 
 /*
  * Called for each action, in order, from within arbiter_step(), which it must not call. Returns 0; only for
- * RECORD it may return -1 with errno: nobody hears of the decision then, and it is taken again later.
+ * RECORD it may return -1 with errno: then no node hears of the decision, and the arbiter decides again
+ * later.
  */
 typedef int (*arbiter_action_f)(void *context, const struct arbiter_action *action);
 
-/* record: what a predecessor has recorded last, NULL: nothing. Both are copied. NULL: ENOMEM or EINVAL. */
+/*
+ * record: the newest record of an earlier arbiter of the job; NULL: there is none. Both are copied. Returns
+ * NULL with errno ENOMEM or EINVAL.
+ */
 struct arbiter *arbiter_create(const struct arbiter_settings *settings, const struct epoch_start *record,
                                arbiter_action_f emit, void *context);
 /* Accepts NULL. */
 void arbiter_destroy(struct arbiter *arbiter);
 
 /*
- * Take one event. What does not fit (another epoch or incarnation, an answer that nobody waits for) is
- * ignored. Returns 0, or -1 with ENOMEM, EINVAL (a number out of range), or RECORD's errno; what was asked
- * then is asked again.
+ * Take one event. An event that does not fit (another epoch or incarnation, an answer that is not awaited) is
+ * ignored. Returns 0, or -1 with ENOMEM, EINVAL (a number out of range), or RECORD's errno; the arbiter then
+ * asks its questions again.
  */
 int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event);
 
@@ -115,9 +118,11 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event);
 uint64_t arbiter_wake_us(const struct arbiter *arbiter);
 /* The newest epoch, NULL: none yet. Valid until the next step. */
 const struct epoch_start *arbiter_record(const struct arbiter *arbiter);
+/* Whether an inquiry is under way. */
 bool arbiter_is_inquiring(const struct arbiter *arbiter);
+/* What the inquiry waits for. */
 enum arbiter_want arbiter_wants(const struct arbiter *arbiter);
-/* Whether it has heard all nodes, and what it wants can come only with another life of one of them. */
+/* Whether all nodes have answered, and only a node that comes back can bring what is missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);
 
 #endif

@@ -11,15 +11,14 @@
  *   at target, nobody inside--> STOP --all agents STOPPED--> DRAIN --all agents PARKED--> CAPTURE --all
  * agents CAPTURED--> PROTECT --all agents PROTECTED--> COMMIT --all agents COMMITTED--> IDLE
  *
- * An ABORT (asked by an agent, or a lost rank, agent or deadline) leads from any phase up to PROTECT
- * to IDLE; an aborted line's number is not used again. From COMMIT on a line does not abort: COMMIT is
- * recorded by every agent, or, if members are lost, the next epoch decides (COORD_EVENT_EPOCH).
+ * An ABORT (asked for by an agent, or caused by the loss of a rank or an agent) leads from any phase up to
+ * PROTECT to IDLE. The number of an aborted line is not used again. From COMMIT on a line does not abort:
+ * every agent records COMMIT, or, if members are lost, the next epoch decides (COORD_EVENT_EPOCH).
  *
- * Convergence follows DESIGN: a rank holds at a collective beyond the target only while it is below
- * target on none of its communicators. From every WAITING rank that is below target the wait-for
- * edges are followed; a HELD rank found at their end is released by raising that target (a wait for
- * anybody, or for several peers, follows all of them). The rule was checked against 20,000 random
- * legal programs; the simulation repeats that with this code.
+ * Convergence (docs/line.md, "The rank's side"): a rank holds at a collective beyond the target only while
+ * it is below target on none of its communicators. The wait-for edges of every WAITING rank below target are
+ * followed; a HELD rank at their end is released by raising the target of its collective. A wait for any
+ * rank, or for several peers, follows all of them. tests/sim checks this rule with random legal programs.
  */
 #ifndef BELAY_COORD_COORD_H
 #define BELAY_COORD_COORD_H
@@ -52,7 +51,7 @@ enum coord_rank_state {
     COORD_RANK_WAITING, /* for peers; peer_count 0: for anybody */
 };
 
-/* What an agent says of one of its ranks, judged against the targets of targets_version. */
+/* What an agent reports of one of its ranks, judged against the targets of targets_version. */
 struct coord_report {
     uint32_t rank;
     enum coord_rank_state state;
@@ -66,8 +65,8 @@ struct coord_report {
 enum coord_event_type {
     COORD_EVENT_NONE = 0,
     COORD_EVENT_EPOCH,     /* epoch, agent_count, rank_count, committed_line, last_line: a new epoch begins */
-    COORD_EVENT_REQUEST,   /* token: somebody wants a line (0: the strobe's timer) */
-    COORD_EVENT_PREPARED,  /* agent, line: what can be copied while its ranks run is */
+    COORD_EVENT_REQUEST,   /* token: a client asks for a line; 0: the interval has passed */
+    COORD_EVENT_PREPARED,  /* agent, line: it has copied ahead what can be copied while its ranks run */
     COORD_EVENT_CLOCKS,    /* agent, line, clocks: largest clocks among its ranks; may be sent again */
     COORD_EVENT_REPORT,    /* agent, line, report */
     COORD_EVENT_STOPPED,   /* agent, line: all its ranks have the order to stop */

@@ -1,8 +1,8 @@
 /*
  * epoch.h - what an arbiter and the members of an epoch tell one another, and what the arbiter records.
  *
- * Plain data: no clock, no socket. Nodes are numbered by whoever runs the machines, 0 .. node_count-1; a
- * member is a node of an epoch, and has an index in the epoch's list of members. The rules are those of
+ * Plain data: no clock, no socket. The arbiter's program numbers the nodes, 0 .. node_count-1. A member is a
+ * node of an epoch, and has an index in the epoch's list of members. The rules are those of
  * docs/line.md, "Epochs and the lease".
  */
 #ifndef BELAY_COORD_EPOCH_H
@@ -14,25 +14,25 @@
 #define EPOCH_NOBODY UINT32_MAX   /* no node, no member */
 #define EPOCH_NO_LIMIT UINT32_MAX /* of the ranks that a node has room for */
 
-/* Which of a committed line's copies are made. */
+/* The redundancy scheme: which copies of a committed line are made. */
 enum scheme {
     SCHEME_SINGLE = 0, /* none: a node's loss is not survived */
     SCHEME_PARTNER,    /* the next member in the epoch's list holds a copy of each image */
 };
 
-/* What one node holds of one rank. Lines; 0: none. */
+/* What one node holds of one rank: numbers of lines; 0: none. */
 struct holding {
     uint64_t image_line;   /* of the committed image */
-    uint64_t staging_line; /* of what is staged: it is applied to the image, or dropped, by a verdict */
-    uint64_t base_line;    /* of the image that what is staged has to be applied to; 0: it is a whole image */
+    uint64_t staging_line; /* of the staging: a verdict applies it to the image, or drops it */
+    uint64_t base_line;    /* of the image that the staging changes; 0: the staging is a whole image */
 };
 
 /* A node's answer to an inquiry: its keeper's records. */
 struct epoch_state {
     uint64_t incarnation; /* of its memory: random, drawn anew when the memory was lost */
-    uint64_t last_line;   /* largest number that it has seen used */
+    uint64_t last_line;   /* largest line number that the node has seen used */
     uint64_t committed_line;
-    uint64_t protected_line; /* with protected_epoch: what it has protected and no capture has written over */
+    uint64_t protected_line; /* protected in protected_epoch, and not overwritten by a capture */
     uint32_t protected_epoch;
     uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
     uint32_t held_count;        /* ranks of held */
@@ -42,8 +42,8 @@ struct epoch_state {
 /* An epoch as it was opened: the arbiter's record, and what each member is told. */
 struct epoch_start {
     uint32_t epoch;         /* 1 is the first */
-    uint64_t line;          /* that ranks go on from, 0: from the start */
-    uint64_t last_line;     /* largest number that may have been used before */
+    uint64_t line;          /* the line that ranks continue from, 0: from the start */
+    uint64_t last_line;     /* largest line number that may have been used before */
     uint32_t member_count;  /* at least 1 */
     uint32_t rank_count;    /* 0: not known yet, ranks come up where the launcher puts them */
     uint32_t coordinator;   /* index of a member */
@@ -53,19 +53,19 @@ struct epoch_start {
     uint32_t *holder;       /* by rank: index of the member that has its image at the line */
 };
 
-/* Zeroed, with its arrays, in one piece: free() releases it. NULL with ENOMEM. */
+/* Zeroed, its arrays in the same allocation: free() releases all. NULL with ENOMEM. */
 struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count);
 /* The same, with the content of another. */
 struct epoch_start *epoch_start_copy(const struct epoch_start *start);
-/* Whether all its indices are of members: what came over a link, or from a disk, may be damaged. */
+/* Whether all its indices are of members: a message or a file may be damaged. */
 bool epoch_start_is_valid(const struct epoch_start *start);
-/* The index of a node among the members, EPOCH_NOBODY if it is none. */
+/* The index of a node among the members, EPOCH_NOBODY if it is no member. */
 uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node);
 
 /* The index of the member that keeps copies for member `index` of `count`, EPOCH_NOBODY: none does. */
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count);
 
-/* Whether a node that holds this has the rank at `line`, or needs only to apply what it has. */
+/* Whether a node that holds this has the rank's image of `line`, or needs only to apply its staging. */
 bool holding_has(const struct holding *holding, uint64_t line);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * epoch_message.h - epoch.h's data as messages of common/wire/belay.proto, and back. What comes is checked;
- * what goes is borrowed.
+ * epoch_message.h - the data of epoch.h as messages of common/wire/belay.proto, and back. Messages that come
+ * in are checked; messages that go out borrow their content.
  */
 #ifndef BELAY_COORD_EPOCH_MESSAGE_H
 #define BELAY_COORD_EPOCH_MESSAGE_H

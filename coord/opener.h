@@ -1,11 +1,11 @@
 /*
- * opener.h - opens the epochs of one job: runs its arbiter's machine (arbiter.h), and has what it decides
- * recorded and told, in the order that docs/line.md gives. Whoever is the arbiter of a job uses it: `belay
- * run` for the nodes that it has agents on, or an agent whose ranks came without one.
+ * opener.h - opens the epochs of one job: runs the arbiter's machine (arbiter.h), and records and tells its
+ * decisions in the order that docs/line.md gives. `belay run` uses it for the nodes on which its job has
+ * agents; an agent uses it for a job whose ranks came without `belay run`.
  *
- * How messages travel and where the record lies is the caller's, in callbacks. The questions to all nodes are
- * sent before the first answer is waited for, and so are the decisions. For nodes that need no lease
- * (arbiter_settings.lease_us is 0) and all answer; repeat_us and collect_us are not used.
+ * The caller's callbacks carry the messages and keep the record. The questions to all nodes are sent before
+ * the opener waits for the first answer, and so are the decisions. The opener serves nodes that need no lease
+ * (arbiter_settings.lease_us is 0) and that all answer; it does not use repeat_us and collect_us.
  */
 #ifndef BELAY_COORD_OPENER_H
 #define BELAY_COORD_OPENER_H
@@ -22,12 +22,12 @@ struct opener_ops {
     int (*ask)(void *context, uint32_t node, uint32_t epoch);
     /* Wait for the answer to ask(); *state and what it borrows stay valid until the next hear(). */
     int (*hear)(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state);
-    /* Durable when 0 is returned; nobody has been told. */
+    /* The record is durable when 0 is returned. No node has been told yet. */
     int (*record)(void *context, const struct epoch_start *start);
     int (*tell)(void *context, uint32_t node, const struct epoch_start *start);
     /* Wait until a node that has been told has entered the epoch. */
     int (*entered)(void *context, uint32_t node, const struct epoch_start *start);
-    /* A node is to know where the ranks of its epoch have come up. */
+    /* Tell a node where the ranks of its epoch have come up. */
     int (*placed)(void *context, uint32_t node, const struct epoch_start *start);
 };
 
@@ -46,12 +46,15 @@ void opener_destroy(struct opener *opener);
  */
 int opener_open(struct opener *opener);
 
-/* Where the ranks are that came up by themselves, by rank the index of a member. Returns 0 or -1 with errno.
+/*
+ * Record and tell where the ranks of a first launch have come up; placement: by rank, the index of a member.
+ * Returns 0 or -1 with errno.
  */
 int opener_place(struct opener *opener, uint32_t rank_count, const uint32_t *placement);
 
 /* The newest epoch, NULL: none. Valid until the next opener_open() or opener_place(). */
 const struct epoch_start *opener_record(const struct opener *opener);
+/* What the last opener_open() lacked. */
 enum arbiter_want opener_wants(const struct opener *opener);
 
 #endif

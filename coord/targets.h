@@ -1,7 +1,7 @@
 /*
  * targets.h - the clock table of one line: for each communicator the largest clock seen, its target.
  *
- * Targets only rise within a line. Raising is noted, not announced: the owner turns any number of raises
+ * Targets only rise within a line. A raised target is noted; targets_announce() turns any number of raises
  * into one new version. One owner, no locks.
  */
 #ifndef BELAY_COORD_TARGETS_H

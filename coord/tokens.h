@@ -1,5 +1,5 @@
 /*
- * tokens.h - a set of requesters that wait for the same line. A token asked for twice is answered once.
+ * tokens.h - a set of requesters that wait for the same line. A token that is added twice is answered once.
  */
 #ifndef BELAY_COORD_TOKENS_H
 #define BELAY_COORD_TOKENS_H

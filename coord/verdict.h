@@ -1,12 +1,13 @@
 /*
  * verdict.h - how an epoch ended, judged from how its processes did. Pure: no clock, no process is asked.
  *
- * A rank announces its exit in its control page; one that is gone without was killed. The first rank
- * that was killed is the lost one; those that the launcher or the agent killed afterwards are its
- * consequence. A program that aborts, or exits with a status other than 0, before that has ended by
- * itself, whatever happens to its other ranks then. What a rank executes in its place ends as it likes. Peers
- * may learn of a loss earlier than the agent, and end over it: they are asked to wait until the agent has
- * looked (enum control_answer).
+ * A rank announces its exit in its control page; a rank that is gone without an announcement was killed. The
+ * first rank that was killed is the lost one. Ranks that the launcher or the agent killed afterwards are a
+ * consequence of this loss. If a rank aborts, or exits with a status other than 0, before any rank was
+ * killed, the program has ended by itself, whatever happens to its other ranks then. The end of a program
+ * that a rank has executed in its place says nothing about the job. Other ranks may notice a loss earlier
+ * than the agent and end because of it: they are asked to wait until the agent has looked (enum
+ * control_answer).
  */
 #ifndef BELAY_COORD_VERDICT_H
 #define BELAY_COORD_VERDICT_H
@@ -37,7 +38,7 @@ struct rank_exit {
     int status;
     uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
     bool is_killed_by_us;
-    bool is_over_loss; /* it was announced when another rank had been lost */
+    bool is_over_loss; /* it was announced after another rank had been lost */
 };
 
 struct verdict_rank {
@@ -71,6 +72,7 @@ struct verdict {
     int exit_status;    /* that a rank ended the program with, 0: none did */
 };
 
+/* Judge the end of a launch. *verdict is written as a whole; nothing can fail. */
 void verdict_judge(const struct verdict_case *of, struct verdict *verdict);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * waitfor.h - what the ranks of a line report, and who waits for whom (DESIGN 4.3).
+ * waitfor.h - the ranks' reports in a line, and which rank waits for which (docs/line.md, "The rank's side").
  *
- * A rank is settled when its newest report is for the newest targets, is not below them and not inside
- * a collective; the line is converged when all are. A rank is demanded when it is WAITING below target,
- * or when a demanded rank waits for it. A demanded rank that is HELD while below target on nothing has
- * to be released. Demand is kept per version of the targets and may outlive its cause: releasing more
- * than necessary costs time, never correctness.
+ * A rank is settled when its newest report is for the newest targets, and says that the rank is below none of
+ * them and not inside a collective. The line has converged when all ranks are settled. A rank is demanded
+ * when it is WAITING below target, or when a demanded rank waits for it. A demanded rank that is HELD while
+ * below target on nothing has to be released. A demand is kept for one version of the targets and may outlive
+ * its cause: a release that was not necessary costs time, never correctness.
  *
  * Cost: a report costs the length of its own peer list; a whole version costs at most the sum of all
  * lists; a wait for anybody costs one pass over the ranks per version.
  *
- * A rank that is INSIDE, or that waits for a non-blocking collective, needs no edge: who has not come yet
- * is below target, hence demanded on its own account.
+ * A rank that is INSIDE, or that waits for a non-blocking collective, needs no edge: a rank that has not
+ * entered this collective yet is below target, and is itself demanded if it waits.
  */
 #ifndef BELAY_COORD_WAITFOR_H
 #define BELAY_COORD_WAITFOR_H
@@ -28,7 +28,7 @@ struct waitfor {
     uint32_t rank_count;
     uint32_t version;           /* of the targets that count; reports for others are ignored */
     uint32_t unsettled;         /* ranks not settled in this version */
-    uint32_t everybody_version; /* in this version somebody demanded waits for anybody */
+    uint32_t everybody_version; /* the newest version in which a demanded rank waits for any rank */
     uint32_t *pending;          /* work list: demanded ranks to look at; each at most once per report */
     uint32_t pending_count;
     struct coord_clock *released; /* found since the last waitfor_clear_released() */

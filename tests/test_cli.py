@@ -71,6 +71,13 @@ def test_closed_output(sandbox, belay):
     assert belay("list", "--json").returncode == 0
 
 
+def test_output_that_cannot_be_written(sandbox, belay):
+    """One line says so, of a command's own output and of the program's."""
+    full = f"exec {shlex.quote(sandbox.command)} help run > /dev/full"
+    done = subprocess.run(["sh", "-c", full], env=sandbox.environment, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (70, "belay: standard output cannot be written\n")
+
+
 def test_launcher_that_is_not_there(belay):
     done = belay("run", "--", "no-such-launcher")
     assert done.returncode == 127 and "no-such-launcher" in only_line(done)
@@ -81,7 +88,7 @@ def test_unprotected_command_and_what_is_known_of_it(sandbox, belay):
     done = belay("run", "--name", "shell", "--", "/bin/sh", "-c", "echo out; exit 3")
     assert (done.returncode, done.stdout) == (3, "out\n")
     assert only_line(done).startswith("belay: nothing was protected: no MPI program turned up under the launcher "
-                                      "(/bin/sh); one that loads MPI while it runs has to be named in BELAY_LATE_MPI")
+                                      "(/bin/sh); a program that loads MPI with dlopen must be named in BELAY_LATE_MPI")
     status = sandbox.status("shell")
     assert KEYS <= set(status) and status["state"] == "failed" and status["exit_status"] == 3
     assert [job["job"] for job in json.loads(belay("list", "--json").stdout)["jobs"]] == ["shell"]

@@ -145,7 +145,7 @@ def test_a_new_job_of_a_kept_ones_name(sandbox, programs):
     again = sandbox.run(ring(programs, 1), interval=None)
     assert again.wait() == 0
     assert again.status()["history"][0]["restored_line"] == 0
-    told = re.search(r"belay: job: the earlier job .* from line (\d+)", again.read("err").decode())
+    told = re.search(r"belay: job: takes the place of an earlier job .* line (\d+)", again.read("err").decode())
     assert int(told[1]) >= line
 
 

@@ -306,7 +306,7 @@ def test_record_that_cannot_be_written(sandbox, programs):
     job = sandbox.run(ring(programs), seconds=1)
     assert job.wait() == 0
     assert_same_result(job)
-    assert any("what became of job" in line for line in lines_of_belay(job.errors)), job.errors
+    assert any("the final status of job" in line for line in lines_of_belay(job.errors)), job.errors
     os.unlink(in_the_way)
 
 

@@ -35,7 +35,7 @@ def test_restart_of_a_restart_of_a_restart(sandbox, programs):
         job.wait_committed(status["history"][-1]["restored_line"] + 1)
     job.wait()
     assert_recovered(job)
-    assert job.errors.count("what mpirun says above about it is settled by that") == 3
+    assert job.errors.count("this answers mpirun's message above") == 3
 
 
 def test_each_line_is_restored_not_the_first(sandbox, programs):

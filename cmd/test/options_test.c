@@ -68,7 +68,7 @@ static void test_refused(void **state)
     expect_refused(&with_job, (char *[]){"status", "--wrong", NULL}, false, "'--wrong' is not an option");
     expect_refused(&with_job, (char *[]){"status", "--json=yes", NULL}, false, "'--json=yes' takes no value");
     expect_refused(&with_job, (char *[]){"status", "--name", NULL}, false, "'--name' needs a value");
-    expect_refused(&with_job, (char *[]){"status", "-q", NULL}, false, "'-q'");
+    expect_refused(&with_job, (char *[]){"status", "-q", NULL}, false, "'-q' is not an option (");
     expect_refused(&with_job, (char *[]){"status", "a", "b", NULL}, false, "'b' was not expected");
     expect_refused(&without_job, (char *[]){"list", "a", NULL}, false, "'a' was not expected");
     expect_refused(&with_job, (char *[]){"stop", NULL}, true, "which job?");

@@ -30,8 +30,8 @@ static const struct conf_setting settings[CONF_END] = {
             .min = 10,
             .max = YEAR_MS,
             .zero_hint = "leave --interval out for lines on demand only",
-            .help = "Take a recovery line every T: 500ms, 10s, 5m, 2h, a Slurm time, or auto: as often as is "
-                    "worth what a line costs (default: on demand only)",
+            .help = "Take a recovery line every T: 500ms, 10s, 5m, 2h, a Slurm time, or auto: the interval "
+                    "that wastes the least time (default: on demand only)",
         },
     [CONF_MTBF] =
         {
@@ -53,7 +53,8 @@ static const struct conf_setting settings[CONF_END] = {
             .min = 1,
             .max = 99,
             .fallback = "99",
-            .help = "Part of the time that --interval auto leaves the program undisturbed at least",
+            .help =
+                "Least percentage of the time in which the program runs undisturbed, with --interval auto",
         },
     [CONF_MAX_RESTARTS] =
         {
@@ -96,8 +97,8 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_SIZE,
             .min = 4096,
             .max = INT64_MAX,
-            .help = "How much of overwritten and removed files each rank keeps, to put them back as they "
-                    "were at the last line; files beyond it are not protected (default: 1G)",
+            .help = "How much of overwritten and removed files each rank keeps, so that a restart can put "
+                    "them back; a file beyond the limit is not protected (default: 1G)",
         },
     [CONF_UNDO_TOTAL] =
         {
@@ -107,8 +108,8 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_SIZE,
             .min = 4096,
             .max = INT64_MAX,
-            .help = "How much of that all ranks on a node keep together (default: no limit but that a part "
-                    "of the file system stays free)",
+            .help = "How much of overwritten and removed files all ranks on a node keep together (default: "
+                    "no limit, but a part of the file system stays free)",
         },
     [CONF_UNDO_DIR] =
         {
@@ -116,8 +117,8 @@ static const struct conf_setting settings[CONF_END] = {
             .variable = "BELAY_UNDO_DIR",
             .argument = "DIR",
             .unit = CONF_UNIT_FOLDER,
-            .help = "Directory where they are kept (default: in the run directory); on the files' own file "
-                    "system, removed and replaced files are kept without copying",
+            .help = "Directory for overwritten and removed files (default: in the run directory); on the "
+                    "file system of the program's files it saves copying",
         },
     [CONF_TRACKER] =
         {

@@ -1,5 +1,5 @@
 /*
- * image.h - the memory of one rank at one line, version 4: whole images and deltas.
+ * image.h - the format of the memory of one rank at one line, version 5: whole images and deltas.
  *
  * Both are one memfd (or file): a header, page data, and one block of tables. All integers are little
  * endian and natively aligned; file offsets are bytes from the start, offsets of tables from the start of
@@ -8,18 +8,19 @@
  *   whole image:  header | tables | ... | page data, each page at image_offset() of its address (sparse)
  *   delta:        header | page data, packed | tables
  *
- * A delta (base_line > 0) is what changed since the committed line base_line. Applied to that line's image it
- * gives the image of its own line: runs are written, drops removed, and present becomes the image's runs.
+ * A delta (base_line > 0) holds what changed since the committed line base_line. Applied to the image of that
+ * line, it gives the image of its own line: the runs are written, the drops are removed, and present becomes
+ * the runs of the image.
  *
  * regions: the address space of the upper half, ascending by start, not overlapping.
- * runs:    pages whose content is here, ascending by address, each inside one region. In a whole image
- *          what is in no run reads as zeros (anonymous) or as the file has it (IMAGE_REGION_FILE).
- * drops:   of a delta: pages that the base may have and the new image has not.
- * present: of a delta: the runs of the image that it makes, data_offset included.
+ * runs:    the pages with content here, ascending by address, each inside one region. In a whole image a
+ *          page in no run reads as zeros (anonymous), or is the file's page (IMAGE_REGION_FILE).
+ * drops:   in a delta: pages that the base may have and the new image does not have.
+ * present: in a delta: the runs of the image that results, data_offset included.
  * strings: NUL-terminated paths; offset 0 is the empty string.
  *
- * A reader checks everything with image_load() before it uses a byte of it; writers go through
- * struct image_writer. Neither keeps state outside its own struct.
+ * A reader checks everything with image_load() before it uses any of it; a writer uses struct image_writer.
+ * Neither keeps state outside its own struct.
  */
 #ifndef BELAY_COMMON_IMAGE_IMAGE_H
 #define BELAY_COMMON_IMAGE_IMAGE_H
@@ -34,13 +35,13 @@
 #define IMAGE_VERSION 5u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
-#define IMAGE_DATA_BASE (4ull << 30) /* of page data in a whole image; its tables end before */
+#define IMAGE_DATA_BASE (4ull << 30) /* offset of the page data in a whole image; the tables end before */
 
 enum image_region_kind {
     IMAGE_REGION_NONE = 0,
     IMAGE_REGION_ANON = 1,        /* private anonymous */
     IMAGE_REGION_FILE = 2,        /* private mapping of the file at `path`: clean pages come from it */
-    IMAGE_REGION_SHARED = 3,      /* shared, of what has no name; see shared.h for the content */
+    IMAGE_REGION_SHARED = 3,      /* shared, an object without a name; see shared.h for the content */
     IMAGE_REGION_SHARED_FILE = 4, /* shared mapping of the file at `path`: no content in the image */
     IMAGE_REGION_SEGMENT = 5,     /* shared, an attached segment of System V; as SHARED */
     IMAGE_REGION_BEHIND = 6,      /* private, behind the end of a file without a name: cannot be read */
@@ -55,7 +56,7 @@ struct image_region {
     uint64_t file_offset;   /* bytes */
     uint64_t file_bytes;    /* size of the file when captured */
     int64_t file_mtime_ns;  /* its modification time; both are compared at restart */
-    uint64_t device, inode; /* of what is mapped shared, as /proc/PID/maps has them; else 0 */
+    uint64_t device, inode; /* of a shared mapping, as in /proc/PID/maps; else 0 */
 };
 
 struct image_header {
@@ -89,13 +90,16 @@ struct image_view {
     char *tables; /* the block */
 };
 
-/* Where a whole image holds the page at an address of the upper half. */
+/* The file offset, in a whole image, of the page at an address of the upper half. */
 uint64_t image_offset(uint64_t address);
 
 /* An empty memfd of sealed size that can take a whole image, or -1 with err. The caller owns it. */
 int image_make_memfd(struct belay_error *err);
 
-/* Can it be one, whatever is in it? Processes map images: nobody may cut one. Returns 0, or -1 with err. */
+/*
+ * Check that fd may be an image's memfd: its size is sealed, since processes map images. The content is not
+ * checked. Returns 0, or -1 with err.
+ */
 int image_check_memfd(int fd, struct belay_error *err);
 
 /* Put pages into a whole image. Returns 0 or -1 with err. */
@@ -113,7 +117,7 @@ void image_unload(struct image_view *view);
 /* The string at an offset of a view; "" if out of range. */
 const char *image_string(const struct image_view *view, uint32_t offset);
 
-/* Collects regions and strings, then writes header and tables. The page data are the caller's to place. */
+/* Collects regions and strings, then writes header and tables. The caller writes the page data. */
 struct image_writer;
 
 /* The pages of an image. Runs have their data_offset; drops and present are of a delta, else NULL. */
@@ -132,7 +136,7 @@ int image_writer_add_region(struct image_writer *writer, const struct image_regi
 /* Set the executable's path. Returns 0 or -1 (ENOMEM). */
 int image_writer_set_program(struct image_writer *writer, const char *path);
 
-/* Bytes that the tables will take, once all regions are there. */
+/* The size of the tables in bytes, once all regions have been added. */
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages);
 
 /*

@@ -6,10 +6,10 @@
  * at its start, before the application runs, and keeps the application out of them. Everything else is the
  * application's, wherever it chooses to map, and is saved.
  *
- * What has no address of its own is placed in [UPPER_BASE, UPPER_END), a range that no x86-64 address layout
- * of Linux uses: the mmap area begins below the stack (0x7fff…) or, under `ulimit -s unlimited`, at a sixth
- * of the address space (0x1555…), both growing down, or in the legacy layout at a third (0x2aaa…), growing
- * up; executables lie at 0x5555…, AddressSanitizer's shadow ends at 0x1000…. So a program that the
+ * Memory without an address of its own is placed in [UPPER_BASE, UPPER_END), a range that no x86-64 address
+ * layout of Linux uses: the mmap area begins below the stack (0x7fff…) or, under `ulimit -s unlimited`, at a
+ * sixth of the address space (0x1555…), both growing down, or in the legacy layout at a third (0x2aaa…),
+ * growing up; executables lie at 0x5555…, AddressSanitizer's shadow ends at 0x1000…. So a program that the
  * application executes never lies in it, and system calls made there are the upper half's.
  */
 #ifndef BELAY_COMMON_IMAGE_LAYOUT_H
@@ -44,7 +44,7 @@ static inline bool layout_is_upper(const struct layout *layout, uint64_t start, 
     return end <= LAYOUT_END && !layout_is_lower(layout, start, end);
 }
 
-/* From here on there is nothing of the application any more. */
+/* The end of the application's addresses. */
 static inline uint64_t layout_upper_end(const struct layout *layout)
 {
     uint64_t end = LAYOUT_END;

@@ -1,5 +1,5 @@
 /*
- * runs.h - sets of pages as ascending, disjoint runs; what capture and images calculate with.
+ * runs.h - sets of pages as ascending, disjoint runs.
  *
  * A zeroed struct is the empty set. Results replace what `to` held before, which may not be an operand.
  * Functions that return int give 0, or -1 with ENOMEM (EINVAL: out of order) and leave `to` as it was.
@@ -18,7 +18,7 @@ struct image_run {
 };
 
 struct run_set {
-    struct image_run *runs; /* data_offset is not the set's business */
+    struct image_run *runs; /* the set does not use data_offset */
     size_t count, room;
 };
 
@@ -34,10 +34,10 @@ int runs_push(struct run_set *set, const struct image_run *run);
 /* The same for all runs of another set. */
 int runs_append_all(struct run_set *set, const struct run_set *more);
 
-/* For those who are told of pages one range after the other: adds a range to the set that `context` is. */
+/* Adds the range [start, end) to the struct run_set `context`; for use as a callback. */
 int runs_append_range(void *context, uint64_t start, uint64_t end);
 
-/* `from` takes the place of what is in the set, and is empty then. */
+/* Replaces the content of `to` by that of `from`, which is empty then. */
 void runs_move(struct run_set *from, struct run_set *to);
 
 int runs_copy(const struct run_set *from, struct run_set *to);
@@ -48,12 +48,12 @@ int runs_subtract(const struct run_set *a, const struct run_set *b, struct run_s
 /* The part of `from` that lies in [start, end). */
 int runs_slice(const struct run_set *from, uint64_t start, uint64_t end, struct run_set *to);
 
-/* Nothing stays of what lies at or behind an address. */
+/* Remove all pages at or behind an address. */
 void runs_cut(struct run_set *set, uint64_t end);
 
 uint64_t runs_bytes(const struct run_set *set);
 
-/* Where the first so many bytes of a set end, an address; 0: in an empty set. More than all: the set's end.
+/* The address at which the first `bytes` bytes of a set end; if there are fewer, the set's end; 0: empty set.
  */
 uint64_t runs_address(const struct run_set *set, uint64_t bytes);
 

@@ -1,16 +1,16 @@
 /*
- * shared.h - the image of what the ranks of a node share: its contents, once, whoever has it mapped.
+ * shared.h - the image of the objects that the ranks of a node share: each content once.
  *
- * It is an image like that of a rank (image.h), whose address space is made up: at SHARED_TABLE_ADDRESS lies
- * a struct shared_table, and from SHARED_CONTENTS_ADDRESS on the contents of each thing, in a region of its
- * own whose path is the thing's name. What is in no run of a region is zeros. Its rank is the number of
- * ranks.
+ * The format is that of a rank's image (image.h) with an artificial address space. A struct shared_table is
+ * at SHARED_TABLE_ADDRESS. From SHARED_CONTENTS_ADDRESS on follow the contents of the objects, each in a
+ * region of its own, whose path is the object's name. Pages in no run of a region are zeros. The image's rank
+ * is the number of ranks.
  *
  * contents of
  *   NAMELESS, NAMED, SEGMENT:  the bytes of the file or segment
  *   SEMS:                      uint16_t values[]
  *   MESSAGES:                  struct shared_message, each followed by its text, padded to 8 bytes
- *   PIPE:                      what is in it, in pieces: struct pipe_piece (common/util/pipe_content.h)
+ *   PIPE:                      the bytes in the pipe, in pieces: struct pipe_piece (pipe_content.h)
  *   EVENT:                     its uint64_t count
  */
 #ifndef BELAY_COMMON_IMAGE_SHARED_H
@@ -48,15 +48,15 @@ struct shared_record {
     uint32_t flags;          /* enum shared_flag */
     uint32_t mode, uid, gid; /* permissions and owner */
     uint32_t seals;          /* F_SEAL_* */
-    uint64_t device, inode;  /* at the line: regions and descriptors of ranks name it by them */
+    uint64_t device, inode;  /* at the line; regions and descriptors of ranks name the object by them */
     uint64_t address;        /* of its contents in this image */
     uint64_t bytes;          /* of its contents */
     int32_t id, kernel_id;   /* System V: as the program knows it; as the kernel did at the line */
     int32_t key;             /* System V */
     uint32_t reserved;       /* 0 */
     uint64_t limit_bytes;    /* MESSAGES: msg_qbytes; PIPE: its capacity */
-    uint64_t room_bytes;     /* of the image's address space, from `address` on, that are its own */
-    uint64_t file_device;    /* as fstat(2) tells it of descriptors, where that is another one; else 0 */
+    uint64_t room_bytes;     /* reserved for it in the image's address space, from `address` on */
+    uint64_t file_device;    /* the device that fstat(2) gives, if it differs from `device`; else 0 */
     uint64_t birth_ns;       /* of a file, as of struct file_id */
 };
 

@@ -1,6 +1,6 @@
 /*
- * escape.h - texts of others (names, paths, words of command lines, what ranks say) in a message: nothing
- * that a terminal obeys.
+ * escape.h - makes foreign texts (names, paths, words of command lines, texts of ranks) safe in a message: no
+ * byte that a terminal obeys.
  *
  * Control characters, bytes that are not UTF-8 and characters that turn the direction of text become \xNN.
  * escape_text() is for a name within a message. escape_line() and escape_print() are for a whole message, in
@@ -17,8 +17,8 @@
 #define ESCAPE_PATH_BYTES 320 /* room that shows most paths in full and leaves some for the message */
 
 /*
- * Copy `text` to `out` as one line. Returns its length. What does not fit into `room` bytes, NUL included,
- * is left out, by whole units. room > 0.
+ * Copy `text` to `out` as one line. Returns its length. The line is cut, by whole units, to `room` bytes, NUL
+ * included. room > 0.
  */
 size_t escape_line(char *out, size_t room, const char *text);
 

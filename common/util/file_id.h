@@ -1,6 +1,6 @@
 /*
- * file_id.h - which file it is, whatever its name: so that a file is not taken for another one that has come
- * to its path.
+ * file_id.h - the identity of a file, independent of its name: so that another file at the same path is not
+ * taken for it.
  *
  * Device and inode tell apart the files that exist at a time; a file that is made later may get the inode
  * number of one that was removed. So the time of birth belongs to the identity where the file system knows it
@@ -25,8 +25,7 @@ struct file_id {
     uint32_t mode;     /* type and permissions */
 };
 
-/* What statx(2) has to be asked for. Times of change are left out: asking for them makes later writes slow.
- */
+/* The mask for statx(2). Times of change are left out: asking for them makes later writes slow. */
 #define FILE_ID_MASK                                                                                         \
     (STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_UID | STATX_GID | STATX_INO | STATX_SIZE | STATX_BLOCKS | \
      STATX_BTIME)
@@ -43,7 +42,7 @@ static inline struct file_id file_id_from(const struct statx *st)
     };
 }
 
-/* Owner and permissions of the same file may be others meanwhile. */
+/* Owner and permissions of the same file may have changed meanwhile. */
 static inline bool file_id_is_same(const struct file_id *one, const struct file_id *other)
 {
     if (one->inode != other->inode || one->device != other->device || !one->inode ||
@@ -77,7 +76,7 @@ int file_id_open_folder(const char *path, size_t length);
 typedef bool file_id_is_it_f(const void *context, int fd);
 int file_id_find(int folder, const char *name, uint64_t inode, file_id_is_it_f *is_it, const void *context);
 
-/* Open what an O_PATH descriptor stands for. -1 with errno. */
+/* Open the file of an O_PATH descriptor. -1 with errno. */
 int file_id_reopen(int fd, int flags);
 /* ... also if the user, who owns it, may not: it was opened before that right was taken away. */
 int file_id_reopen_own(int fd, int flags);

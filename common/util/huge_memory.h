@@ -9,8 +9,9 @@
 #define HUGE_MEMORY_BYTES (2ull << 20) /* of one on x86-64 */
 
 /*
- * Whether a mapping of such memory gets them on advice (MADV_HUGEPAGE) now. Found out by effect: the kernel
- * may forbid it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), or have none left. Takes some 100 us.
+ * Whether a mapping of a memfd now gets huge pages on advice (MADV_HUGEPAGE). Found out by trying: the kernel
+ * may forbid it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), or have no huge page left. Takes about
+ * 100 us.
  */
 bool huge_memory_is_given(void);
 

@@ -9,8 +9,8 @@
 #define MEMORY_ROOM_CGROUP_BYTES 256
 
 struct memory_room {
-    uint64_t bytes;                        /* UINT64_MAX: nothing is known */
-    char cgroup[MEMORY_ROOM_CGROUP_BYTES]; /* whose limit that is; "": the whole machine's */
+    uint64_t bytes;                        /* UINT64_MAX: not known */
+    char cgroup[MEMORY_ROOM_CGROUP_BYTES]; /* the cgroup that sets the limit; "": the machine's memory does */
 };
 
 /*

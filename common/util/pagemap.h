@@ -30,7 +30,7 @@ struct pagemap_query {
 
 /* Takes ascending ranges; returns 0, or -1 with errno to stop. */
 typedef int (*pagemap_found_f)(void *context, uint64_t start, uint64_t end);
-/* The same with those of the categories that were asked for and all pages of the range have. */
+/* The same, with those of the requested categories that all pages of the range have. */
 typedef int (*pagemap_told_f)(void *context, uint64_t start, uint64_t end, uint32_t categories);
 
 /*
@@ -38,12 +38,9 @@ typedef int (*pagemap_told_f)(void *context, uint64_t start, uint64_t end, uint3
  * kernel has no PAGEMAP_SCAN).
  */
 int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f found, void *context);
-/* Also which of these categories the pages have: pages of several kinds are told apart by one scan. */
+/* Also tells which of `categories` the pages have: one scan distinguishes several kinds of pages. */
 int pagemap_scan_told(int pagemap, const struct pagemap_query *query, uint32_t categories,
                       pagemap_told_f told, void *context);
-
-/* Whether a page written by this process is found, and armed again: tried, not looked up. */
-bool pagemap_scan_works(void);
 
 /* One word per page, from any kernel (Documentation/admin-guide/mm/pagemap.rst). */
 #define PAGEMAP_ENTRY_PRESENT (1ull << 63)
@@ -59,7 +56,7 @@ ssize_t pagemap_entries(int pagemap, uint64_t start, uint64_t *entries, size_t c
 /* Take the marks from all pages of the process whose /proc/PID/clear_refs this is. Returns 0 or -1. */
 int soft_dirty_clear(int clear_refs);
 
-/* Whether pages get marks when they are written: tried, since the order to clear them succeeds anywhere. */
+/* Whether written pages get marks; found out by trying, since clearing marks succeeds on every kernel. */
 bool soft_dirty_works(void);
 
 #endif

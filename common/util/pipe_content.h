@@ -1,9 +1,9 @@
 /*
- * pipe_content.h - what a pipe holds, read without taking it out, and put into another pipe.
+ * pipe_content.h - the content of a pipe, read without taking it out, and put into another pipe.
  *
- * It is kept in pieces: a pipe that is written with O_DIRECT holds packets (pipe(2)), and each read gets one
- * of them. Nothing tells how long each is but reads: what plain bytes a pipe holds in front of a packet are
- * taken for a part of it.
+ * The content is kept in pieces: a pipe that is written with O_DIRECT holds packets (pipe(2)), and each read
+ * gets one packet. Only reads tell the length of a packet: plain bytes in front of a packet are taken for a
+ * part of the packet.
  */
 #ifndef BELAY_COMMON_UTIL_PIPE_CONTENT_H
 #define BELAY_COMMON_UTIL_PIPE_CONTENT_H

@@ -1,14 +1,13 @@
 /*
- * private_memory.h - the memory of a process that holds images stays in it.
+ * private_memory.h - protects the memory of a process that holds images from other processes.
  */
 #ifndef BELAY_COMMON_UTIL_PRIVATE_MEMORY_H
 #define BELAY_COMMON_UTIL_PRIVATE_MEMORY_H
 
 /*
- * From now on this process leaves no core file, whatever fails in it and whatever the machine does with core
- * files, and nobody but root may attach to it or take its descriptors: not even another process of its user,
- * such as a rank. It cannot read its own /proc/self/mem and pagemap any more, unless it is root's. With
- * BELAY_DUMPABLE=1 in the environment nothing is done, for a debugger's sake.
+ * From now on this process leaves no core file, and only root may attach to it or take its descriptors: not
+ * even another process of its user, such as a rank. The process can no longer read its own /proc/self/mem and
+ * pagemap, unless it is root's. BELAY_DUMPABLE=1 in the environment prevents all of this, for debugging.
  */
 void private_memory_begin(void);
 

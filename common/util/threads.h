@@ -1,18 +1,18 @@
 /*
- * threads.h - work in like parts that several threads share, and that ends before the call returns.
+ * threads.h - work in equal parts that several threads share, and that ends before the call returns.
  */
 #ifndef BELAY_COMMON_UTIL_THREADS_H
 #define BELAY_COMMON_UTIL_THREADS_H
 
 #define THREADS_MAX 16u
 
-/* Do a part. Several run at the same time, each another one. */
+/* Does one part. Several calls run at the same time, each for another part. */
 typedef void (*threads_f)(void *context, unsigned part);
 
 /*
- * Have all parts done by so many threads, this one among them, each taking the next part that nobody has
- * taken. Where a thread cannot be started, the others do its parts. At most THREADS_MAX threads, and no more
- * than parts.
+ * Do all parts with `threads` threads, the calling one among them; each takes the next part that is not taken
+ * yet. If a thread cannot be started, the others do its parts. At most THREADS_MAX threads run, and no more
+ * than there are parts.
  */
 void threads_share(unsigned threads, unsigned parts, threads_f run, void *context);
 

@@ -2,8 +2,8 @@
  * uffd.h - write protection by userfaultfd(2), with the definitions that older headers lack
  * (Documentation/admin-guide/mm/userfaultfd.rst).
  *
- * A process makes the descriptor for its own memory; whoever has it, in whatever process, says how it is to
- * be used, registers ranges and protects them. With its last copy all of that ends.
+ * A process makes the descriptor for its own memory. Any process that has the descriptor chooses the mode,
+ * registers ranges and protects them. When the last copy is closed, registration and protection end.
  */
 #ifndef BELAY_COMMON_UTIL_UFFD_H
 #define BELAY_COMMON_UTIL_UFFD_H
@@ -19,12 +19,12 @@ enum uffd_mode {
 };
 
 /*
- * A userfaultfd of the calling process, not begun; -1 with errno. For writes of the kernel as well, where
- * this user may have that.
+ * A userfaultfd of the calling process, without a mode yet; -1 with errno. It also catches writes of the
+ * kernel, if this user is allowed to.
  */
 int uffd_make(void);
 
-/* Say, once, how it is used. Returns 0 or -1 with errno (EINVAL: the kernel has no such mode). */
+/* Set the mode, once. Returns 0 or -1 with errno (EINVAL: the kernel has no such mode). */
 int uffd_begin(int uffd, enum uffd_mode mode);
 
 /*
@@ -37,25 +37,31 @@ int uffd_register(int uffd, enum uffd_mode mode, uint64_t start, uint64_t end);
 int uffd_unregister(int uffd, uint64_t start, uint64_t end);
 
 /*
- * Protect pages, or lift their protection and wake who waits for that. Returns 0 or -1 with errno: EAGAIN
- * while the process moves memory; ENOENT not (all) registered, or, before Linux 6.3, of several mappings.
+ * Protect pages, or lift their protection and wake the threads that wait for it. Returns 0 or -1 with errno:
+ * EAGAIN while the process moves memory; ENOENT not (all) registered, or, before Linux 6.3, of several
+ * mappings.
  */
 int uffd_protect(int uffd, uint64_t start, uint64_t end, bool is_protected);
 
-/* Let those who wait for pages of the range try again. */
+/* Let threads that wait for pages of the range try again. */
 void uffd_wake(int uffd, uint64_t start, uint64_t end);
 
 /* What was read from the descriptor in the served mode. */
 enum uffd_news {
     UFFD_NEWS_NONE = 0, /* nothing (more) to read */
-    UFFD_NEWS_WRITE,    /* somebody waits at the page `start` */
-    UFFD_NEWS_MOVED,    /* what is in [start, end) now came from elsewhere, protected as it was there */
+    UFFD_NEWS_WRITE,    /* a writer waits at the page `start` */
+    UFFD_NEWS_MOVED,    /* the pages in [start, end) were moved there, with their protection */
 };
 
-/* Read one; the descriptor does not block. Who waits for a move to be read goes on. */
+/* Read one event; the descriptor does not block. A thread that waits for its move to be read goes on. */
 enum uffd_news uffd_read(int uffd, uint64_t *start, uint64_t *end);
 
-/* Whether the served mode works here, the kernel's own writes to protected pages included: tried. */
+/* Whether pagemap_scan() finds a page that was written in the asynchronous mode, and arms it again; found out
+ * by trying. */
+bool uffd_async_works(void);
+
+/* Whether the served mode works here, also for the kernel's writes to protected pages; found out by trying.
+ */
 bool uffd_served_works(void);
 
 #endif

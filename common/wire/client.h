@@ -11,11 +11,10 @@
 #include "common/wire/belay.pb-c.h"
 
 /*
- * Connect to rundir/agent.sock, once rundir.h and peer.h have nothing against it. If nobody listens and
- * belayd is not NULL, start that program
- * ("belayd --rundir DIR"; it returns once it listens, and only one of several starters wins) and connect
- * again. Returns a close-on-exec descriptor (the caller closes it), or -1 with err: ENOENT or
- * ECONNREFUSED if there is no agent and none was to be started.
+ * Connect to rundir/agent.sock, after the checks of rundir.h and peer.h. If no process listens and belayd is
+ * not NULL, start that program ("belayd --rundir DIR"; it returns once an agent listens; of several that are
+ * started at once, one stays) and connect again. Returns a close-on-exec descriptor (the caller closes it),
+ * or -1 with err: ENOENT or ECONNREFUSED if there is no agent and none was to be started.
  */
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err);
 

@@ -1,11 +1,11 @@
 /*
  * control.h - the control page: memory that a rank and the agent of its node share.
  *
- * One per rank, a sparse memfd whose size is sealed, which the agent creates and hands over with the Welcome
- * message. The rank may write anything to it, at any time: the agent reads a field once and judges it before
- * it uses it; what it has itself written there it does not read again. Beside it the rank gets an eventfd: it
- * writes 1 there whenever it has published something the agent may be waiting for. The agent never waits in
- * the rank's memory; the rank waits on `command_seq` (a futex).
+ * Each rank has one: a sparse memfd of sealed size, which the agent creates and hands over with the Welcome
+ * message. The rank may write anything to the page, at any time. So the agent reads a field once and checks
+ * the value before it uses it, and never reads its own fields back. The rank also gets an eventfd: it writes
+ * 1 there whenever it has published something that the agent may wait for. The agent never waits in the
+ * rank's memory; the rank waits on `command_seq` (a futex).
  *
  * Direction of every field: A>R is written by the agent only, R>A by the rank only.
  *
@@ -50,11 +50,11 @@ enum control_command {
 
 enum control_state {
     CONTROL_STATE_NONE = 0,  /* rank has not called MPI_Init yet (no line can be taken) */
-    CONTROL_STATE_RUNNING,   /* computing, or in a call that needs nobody */
+    CONTROL_STATE_RUNNING,   /* computing, or in a call that needs no other rank */
     CONTROL_STATE_INSIDE,    /* in a collective: (comm, seq) */
     CONTROL_STATE_HELD,      /* holds at the entry of a collective: (comm, seq it would enter) */
     CONTROL_STATE_WAITING,   /* waits for peers (world ranks; peer_count 0: for anybody) */
-    CONTROL_STATE_DRAINING,  /* stopped, receiving what is on the wire */
+    CONTROL_STATE_DRAINING,  /* stopped, receives the messages in transit */
     CONTROL_STATE_PARKED,    /* at a known context: its memory may be captured */
     CONTROL_STATE_FINALIZED, /* all ranks have entered MPI_Finalize: no line any more */
 };
@@ -64,7 +64,7 @@ enum control_exit {
     CONTROL_EXIT_STATUS,   /* the program called exit(status) or returned from main */
     CONTROL_EXIT_ABORT,    /* the program called MPI_Abort(status) */
     CONTROL_EXIT_REFUSED,  /* Belay refused to go on (message in the launcher's standard error) */
-    CONTROL_EXIT_EXECUTED, /* it executes another program: a rank only if that says hello, before MPI_Init */
+    CONTROL_EXIT_EXECUTED, /* it executes another program, which is a rank only if it says hello */
 };
 #define CONTROL_REFUSED_STATUS 97 /* with which a rank ends that Belay refuses to let go on */
 
@@ -78,11 +78,11 @@ enum control_answer {
     CONTROL_ANSWER_LOST, /* another rank was lost before: the launch is over, and the program is not */
 };
 
-/* Writes to memory that no page table shows, as bits: docs/capture.md. */
+/* Kinds of writes to memory that no page table shows, as bits: docs/capture.md. */
 enum control_unseen {
-    CONTROL_UNSEEN_DIRECT = 1,     /* by reads of files opened with O_DIRECT, while they last */
+    CONTROL_UNSEEN_DIRECT = 1,     /* reads of files opened with O_DIRECT, while these calls last */
     CONTROL_UNSEEN_OTHERS = 2,     /* the rank writes to other processes (process_vm_writev) */
-    CONTROL_UNSEEN_REGISTERED = 4, /* by a transport, to memory registered with it, at any time */
+    CONTROL_UNSEEN_REGISTERED = 4, /* a transport writes, at any time, to memory registered with it */
 };
 
 /* One live communicator. */
@@ -95,7 +95,7 @@ struct control_clock {
 
 /* Where mremap() has put memory of the process: the last of them. R>A, read while the rank is parked */
 struct control_moves {
-    uint32_t count; /* ever; the ranges are a ring */
+    uint32_t count; /* of all moves so far; the ranges are a ring of the last ones */
     struct {
         uint64_t start, end;
     } ranges[CONTROL_MAX_MOVES];
@@ -126,7 +126,7 @@ struct control {
     uint32_t exit_answer;                          /* A>R, R>A: enum control_answer */
     uint64_t committed_line;                       /* the newest; 0: none yet in this epoch */
     uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
-    uint64_t leave_line; /* a rank has failed in this line: nobody waits for what it cannot do any more */
+    uint64_t leave_line; /* a rank has failed in this line: leave the drain without waiting for sends */
 
     /* The rank's report. R>A */
     uint32_t version __attribute__((aligned(64))); /* odd while being changed */

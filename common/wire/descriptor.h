@@ -1,9 +1,8 @@
 /*
- * descriptor.h - descriptors that go from process to process: memory that both sides map, and what else
- * comes.
+ * descriptor.h - descriptors that are passed between processes: memory that both sides map, and other kinds.
  *
- * Memory that the other side could make shorter would end an access to it in SIGBUS. So its size is sealed by
- * whoever makes it, and whoever gets it looks.
+ * If the other side made the memory shorter, an access to it would end in SIGBUS. So the process that makes
+ * the memory seals its size, and the process that gets it checks the seal.
  */
 #ifndef BELAY_COMMON_WIRE_DESCRIPTOR_H
 #define BELAY_COMMON_WIRE_DESCRIPTOR_H
@@ -16,7 +15,7 @@
 #define DESCRIPTOR_EVENT "[eventfd]"
 #define DESCRIPTOR_UFFD "[userfaultfd]"
 
-/* A memfd of this size, sparse, which nobody can change the size of. The caller owns it. -1 with err. */
+/* A sparse memfd of this size, which is sealed. The caller owns it. -1 with err. */
 int descriptor_make_memory(const char *name, uint64_t bytes, struct belay_error *err);
 
 /* Is it such memory, of this size? `what` names it for the message. Returns 0, or -1 with err (EPROTO). */

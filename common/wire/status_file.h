@@ -1,6 +1,6 @@
 /*
- * status_file.h - what became of a job, as the agent leaves it for tools: RUNDIR/jobs/NAME.status holds one
- * JobStatus. The files are their own user's, but what is in them is checked.
+ * status_file.h - the final status of a job, which the agent leaves for tools: RUNDIR/jobs/NAME.status holds
+ * one JobStatus. The files are their own user's, but what is in them is checked.
  */
 #ifndef BELAY_COMMON_WIRE_STATUS_FILE_H
 #define BELAY_COMMON_WIRE_STATUS_FILE_H

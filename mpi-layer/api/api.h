@@ -1,5 +1,5 @@
 /*
- * api.h - what generated and hand-written wrappers share.
+ * api.h - helpers that generated and hand-written wrappers share.
  *
  * "Our" handles are what the application holds: pointers to objects whose first word is the real handle.
  * "Real" handles belong to the lower half's library; they are plain pointers here, so that the two cannot

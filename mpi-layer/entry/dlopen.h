@@ -1,6 +1,6 @@
 /*
- * dlopen.h - sees it when a program that is no rank loads MPI while it runs, and says so: nothing of it is
- * saved, and its user would learn that from a loss only.
+ * dlopen.h - notices when a program that is no rank loads MPI while it runs, and says so: the program is not
+ * protected, and its user would otherwise learn this only from a loss.
  */
 #ifndef BELAY_MPI_LAYER_ENTRY_DLOPEN_H
 #define BELAY_MPI_LAYER_ENTRY_DLOPEN_H

@@ -18,6 +18,7 @@
 #include "common/image/image.h"
 #include "common/wire/client.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/settings.h"
 #include "common/wire/streams.h"
@@ -184,6 +185,20 @@ static int map_control(struct rank *rank, int fd, struct belay_error *err)
     return 0;
 }
 
+/* The run directory of the agent that has this rank. */
+static int find_rundir(const struct rank *rank, char *path, size_t path_bytes, struct belay_error *err)
+{
+    const char *words = getenv(PLACEMENT_VARIABLE);
+    char above[PATH_MAX];
+    uint32_t node;
+    if (!words)
+        return rundir_resolve(path, path_bytes, true, err);
+    if (rundir_resolve(above, sizeof above, false, err) ||
+        placement_find(words, rank->rank, rank->ranks, &node, err))
+        return -1;
+    return placement_rundir(path, path_bytes, above, node, err);
+}
+
 static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd,
                       struct belay_error *err)
 {
@@ -193,7 +208,7 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
     request.rank_hello = (Belay__Wire__RankHello *)(uintptr_t)hello;
-    if (rundir_resolve(rundir, sizeof rundir, true, err))
+    if (find_rundir(rank, rundir, sizeof rundir, err))
         return -1;
     int sock = agent_connect(rundir, belayd, err);
     if (sock < 0)

@@ -1,9 +1,10 @@
 /*
  * ack.h - synchronous sends whose message a drain has taken.
  *
- * For the library such a send is complete, for the program it is not: nobody has received the message. So
- * its request is held until the receiver's application has taken the message from the drained ones; the
- * receiver then sends the request's number back, on a communicator of ours that is drained like any other.
+ * Such a send is complete for the library, but not for the program: the application of the receiver has not
+ * received the message. So the request is held until that application has taken the message from the drained
+ * ones. The receiver then sends the request's number back, on a communicator of Belay's that is drained like
+ * any other.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_ACK_H
 #define BELAY_MPI_LAYER_UPPER_ACK_H

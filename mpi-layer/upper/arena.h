@@ -15,9 +15,9 @@ void *arena_alloc(size_t bytes);
 void arena_free(void *block);
 
 /*
- * Some address space is held back, which costs no memory: a drain gives it up while it lasts, so that its own
- * records, and those of the library below, find room in a process that has come to its limit (RLIMIT_AS).
- * Taking it back may fail, which nobody notices before the next time.
+ * Ballast: 8 MiB of address space that are held back, without memory behind them. A drain gives the ballast
+ * up while it lasts, so that its records, and those of the library, find room in a process that has come to
+ * its limit (RLIMIT_AS). Taking the ballast back may fail silently; the next drain then lacks it.
  */
 void arena_take_ballast(void);
 void arena_drop_ballast(void);

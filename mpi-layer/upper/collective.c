@@ -4,6 +4,7 @@
 #include "mpi-layer/upper/collective_gate.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/stand.h"
 
 static inline void publish_entry(struct control *control, struct comm *c)
 {
@@ -29,7 +30,7 @@ static void pass_gate(struct control *control, struct comm *c)
             break;
         take_back(control, c);
         GATE->notify();
-        has_begun |= line_stand_begin();
+        has_begun |= stand_begin();
         if (line_stop_if_ordered())
             control = half_control();
         else
@@ -37,7 +38,7 @@ static void pass_gate(struct control *control, struct comm *c)
         publish_entry(control, c);
     }
     if (has_begun)
-        line_stand_end();
+        stand_end();
     GATE->notify();
 }
 

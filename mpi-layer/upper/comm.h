@@ -1,5 +1,5 @@
 /*
- * comm.h - what the MPI layer keeps of each communicator.
+ * comm.h - the MPI layer's record of each communicator.
  *
  * The id is the same on all members and never used twice: a 64-bit hash of the parent's id, the number of
  * the creating call on the parent, and the world rank of the new communicator's rank 0 (which tells apart
@@ -99,7 +99,10 @@ static inline void comm_complete(MPI_Comm comm, void *real)
 /* World ranks of a real group's members, from the arena; NULL: out of memory. The group is freed. */
 int *comm_members(void *group, int size);
 
-/* Take a record out and release the application's handle (requests that are done may keep it longer). */
+/*
+ * Take a record out and release the application's handle (requests that are done may keep it longer). It has
+ * no drained messages.
+ */
 void comm_unregister(struct comm *c);
 
 /*

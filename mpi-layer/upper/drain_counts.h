@@ -1,8 +1,8 @@
 /*
  * drain_counts.h - the first step of a drain: ranks tell one another what they have sent, and agree on it.
  *
- * One exchange at a time. What is not agreed on has not been told: counts are told again at the next line,
- * and a synchronous send is what the library says of it.
+ * One exchange at a time. Without an agreement the exchange is void: counts are told again at the next line,
+ * and the state of a synchronous send is the one that the library gives.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_DRAIN_COUNTS_H
 #define BELAY_MPI_LAYER_UPPER_DRAIN_COUNTS_H
@@ -26,7 +26,7 @@ struct told {
 int counts_begin(uint64_t line, bool can_tell);
 
 /*
- * One look. True: the exchange is over; *is_agreed tells whether all have been told everything. is_leaving:
+ * Look once. True: the exchange is over; *is_agreed tells whether all have been told everything. is_leaving:
  * do not wait for others to take what this rank tells.
  */
 bool counts_look(bool is_leaving, bool *is_agreed);

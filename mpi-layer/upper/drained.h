@@ -23,11 +23,11 @@ struct message {
     struct comm *comm;
     int source, tag; /* source: rank in the communicator */
     uint64_t bytes;
-    int error;    /* MPI code with which the library has received it: the receive that gets it fails so */
+    int error;    /* MPI code of the library's receive: the application's receive returns it */
     uint64_t ack; /* of a synchronous send: the sender's request, which waits for this receive; else 0 ... */
     uint64_t ack_serial; /* ... and that request's serial */
     char *data;          /* behind this struct, or of its own once the memory was there for it */
-    void *real;          /* the library has it still, matched: there was no memory for the data; else NULL */
+    void *real; /* the matched message in the library, if there was no memory for its data; else NULL */
 };
 
 /* A message outside of all queues. NULL: out of memory. To be given to drained_free(). */

@@ -5,8 +5,8 @@
 struct info; /* keys and values; arena_free() it */
 
 /*
- * What a real info object holds now, in place of `old` (may be NULL), which is freed. NULL: out of memory,
- * and `old` stays.
+ * The present contents of a real info object; `old` (may be NULL) is freed. NULL: out of memory, and `old`
+ * stays.
  */
 struct info *info_note(void *real, struct info *old);
 

@@ -1,7 +1,7 @@
 /*
  * sync.h - pending synchronous sends: how many messages with the same communicator, peer and tag have been
- * sent after each of them. A drain tells the receiver, who knows by it whether the message is among the
- * drained ones.
+ * sent after each of them. A drain tells these numbers to the receiver, which finds out by them whether the
+ * message is among the drained ones.
  *
  * Messages with equal keys are counted together, from the first pending synchronous send on: what a later
  * send costs does not depend on how many are pending.

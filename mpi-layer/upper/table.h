@@ -1,7 +1,7 @@
 /*
- * table.h - hash tables whose entries are part of what they find. They grow while there is memory; without it
- * chains become longer, and nothing fails. In saved memory; no libc, so that callbacks of the library may
- * look.
+ * table.h - hash tables whose entries are members of the objects that they find. They grow while there is
+ * memory; without it chains become longer, and nothing fails. In saved memory; no libc, so that callbacks of
+ * the library may look.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_TABLE_H
 #define BELAY_MPI_LAYER_UPPER_TABLE_H
@@ -48,7 +48,7 @@ void table_clear(struct table *table);
 struct table_entry *table_first(const struct table *table, uint64_t hash);
 struct table_entry *table_next(const struct table_entry *entry);
 
-/* What an entry is the member `member` of. */
+/* The object of type `type` whose member `member` is this entry. */
 #define TABLE_OWNER(entry, type, member) ((type *)(void *)((char *)(entry)-offsetof(type, member)))
 
 #endif

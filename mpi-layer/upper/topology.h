@@ -1,6 +1,6 @@
 /*
- * topology.h - process topologies. What the library made of a call (its order of ranks, the neighbours of
- * this one) is read back, so that a restart makes the same again, whatever it would choose this time.
+ * topology.h - process topologies. The library's result of a call (its order of ranks, the neighbours of this
+ * rank) is read back, so that a restart makes the same topology, even if the library would choose another.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_TOPOLOGY_H
 #define BELAY_MPI_LAYER_UPPER_TOPOLOGY_H

@@ -19,12 +19,10 @@ struct buffer {
 void buffer_init(struct buffer *buffer);
 void buffer_release(struct buffer *buffer);
 
-/*
- * Have room for `bytes`; what is in it stays. Returns 0, or -1 with err (ENOMEM).
- */
+/* Make the buffer at least `bytes` large; its contents stay. Returns 0, or -1 with err (ENOMEM). */
 int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err);
 
-/* Give back what is far beyond `bytes`, the last need. */
+/* Give back memory far beyond `bytes`, the size of the last delta. */
 void buffer_trim(struct buffer *buffer, uint64_t bytes);
 
 #endif

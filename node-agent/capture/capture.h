@@ -3,8 +3,9 @@
  * newest committed line (a delta).
  *
  * Two steps, both while the rank stands still, each in a pool thread: capture_plan() finds out what has
- * to be copied (so that the need for memory is known before any is taken), capture_copy() copies it. What
- * the tracker told stays pending in the rank's memory until a line commits, whatever becomes of this one.
+ * to be copied (so that the need for memory is known before any is taken), capture_copy() copies it. The
+ * pages that the tracker has told stay pending in struct memory until a line commits: if this line aborts,
+ * the next one copies them.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_CAPTURE_H
 #define BELAY_NODE_AGENT_CAPTURE_CAPTURE_H
@@ -22,7 +23,7 @@
 
 struct capture;
 
-/* What the capture is of. */
+/* The rank that is captured. */
 struct capture_subject {
     struct memory *memory;             /* of the rank; a reference is taken */
     const char *program;               /* path of the executable; copied */
@@ -48,24 +49,29 @@ int capture_plan(struct capture *capture, struct belay_error *err);
 const struct maps *capture_maps(const struct capture *capture);
 /* ... whether it is a delta, not a whole image. */
 bool capture_is_delta(const struct capture *capture);
-/* In bytes: what capture_copy() and capture_finish() make; of it the page data; the committed image then. */
+/* ... the size in bytes of the image or delta that capture_copy() and capture_finish() make. */
 uint64_t capture_bytes(const struct capture *capture);
+/* ... how many of these bytes are page data. */
 uint64_t capture_data_bytes(const struct capture *capture);
+/* ... the size in bytes of the rank's image once the line has committed. */
 uint64_t capture_image_bytes(const struct capture *capture);
-/* What was copied by this capture, in bytes. */
+/* The bytes that this capture has copied so far. */
 uint64_t capture_copied_bytes(const struct capture *capture);
-/* Of capture_bytes(), what memory already held for staging will take. */
+/* How many of capture_bytes() fit into memory that is already held for staging. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 
 /*
- * The pages, by so many threads (crew.h); after that the process may go on. Returns 0 or -1 with err (ENOMEM:
- * no memory for it).
+ * Copy the pages with `threads` threads (crew.h). Afterwards the process may go on. Returns 0, or -1 with err
+ * (ENOMEM: no memory for the copies).
  */
 int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err);
-/* What else the image or delta holds. Returns 0 or -1 with err. */
+/* Write the header and the tables of the image or delta. Returns 0 or -1 with err. */
 int capture_finish(struct capture *capture, struct belay_error *err);
 
-/* The finished image or delta, which the caller owns from now on; base_line 0: an image. */
+/*
+ * The memfd of the finished image or delta, which the caller owns from now on. *base_line: the line of the
+ * image that a delta changes; 0: this is a whole image.
+ */
 int capture_take(struct capture *capture, uint64_t *base_line);
 
 /* The line was committed: the next capture is measured against it. From the loop. */

@@ -14,20 +14,22 @@
 
 #define CREW_MAX THREADS_MAX
 
-/* Copies some pages; returns 0 or -1 with err. Several run at the same time, each with other pages. */
+/* Copies some pages. Returns 0 or -1 with err. Several calls run at the same time, each with other pages. */
 typedef int (*crew_f)(void *context, const struct run_set *pages, struct belay_error *err);
 
 /*
- * Have the pages copied by so many threads, this one among them, each a part of about the same size. Where a
- * thread cannot be started, this one does its part. Returns 0, or -1 with the err of one that failed.
+ * Copy the pages with `threads` threads, the calling one among them; the parts have about the same size. If a
+ * thread cannot be started, the calling thread copies its part. Returns 0, or -1 with the err of a part that
+ * failed.
  */
 int crew_copy(const struct run_set *pages, unsigned threads, crew_f copy, void *context,
               struct belay_error *err);
 
 /*
- * How many threads may copy bytes of a process that stands still: one for each processor that its threads may
- * use, divided by the processes at work there, and no more than it has threads. main_sets: what the main
- * thread of each process that stands still may use, its own among them.
+ * How many threads may copy `bytes` of process `pid`, which stands still: one for each processor that the
+ * threads of the process may use, divided by the number of processes that are copied there, and no more than
+ * the process has threads. main_sets: for each of the `count` processes that stand still (`pid` included),
+ * the processors that its main thread may use.
  */
 unsigned crew_size(pid_t pid, uint64_t bytes, const cpu_set_t *main_sets, uint32_t count);
 

@@ -13,7 +13,10 @@ typedef bool (*entries_is_written_f)(const struct mapping *mapping, uint64_t ent
 /* Open the page map of a process: a descriptor, or -1 with err. */
 int entries_open(pid_t pid, struct belay_error *err);
 
-/* As collect() of a tracker; nothing is armed. is_written NULL: all of them. Returns 0 or -1 with err. */
+/*
+ * As collect() of a tracker, but nothing is tracked anew. is_written NULL: all pages with content count as
+ * written. Returns 0 or -1 with err.
+ */
 int entries_collect(int pagemap, const struct mapping *mapping, const struct run_set *known,
                     entries_is_written_f is_written, struct tracker_pages *pages, struct belay_error *err);
 

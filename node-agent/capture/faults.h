@@ -17,15 +17,16 @@ struct faults {
 int faults_read(pid_t pid, struct faults *faults);
 
 /*
- * What it has written from `then` to `now`, in bytes, at most: a page for each fault, and what it has got in
- * larger pieces (huge pages). What the kernel or other processes wrote is not in it.
+ * An upper bound, in bytes, of what the process has written from `then` to `now`: a page for each fault, and
+ * the growth of its resident memory (huge pages). Writes of the kernel and of other processes are not
+ * counted.
  */
 uint64_t faults_bytes(const struct faults *then, const struct faults *now);
 
 /*
- * What it will write in the next `ns`, in bytes, at the rate at which it takes faults now: two samples of 5
- * ms tell also how fast that rate falls, as it does when the pages that it writes to are few. 0 if it is
- * gone.
+ * A forecast, in bytes, of what the process will write in the next `ns` nanoseconds. Two samples of 5 ms each
+ * give the present rate of faults and how fast the rate falls: it falls when the process writes to few pages
+ * again and again. Blocks for 10 ms. Returns 0 if the process is gone.
  */
 uint64_t faults_forecast(pid_t pid, uint64_t ns);
 

@@ -1,5 +1,5 @@
 /*
- * maps.h - the mappings of a process's upper half, from /proc/PID/maps, and what each is to an image.
+ * maps.h - the mappings of a process's upper half, from /proc/PID/maps, and what an image holds of each.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_MAPS_H
 #define BELAY_NODE_AGENT_CAPTURE_MAPS_H
@@ -34,7 +34,7 @@ struct maps {
     size_t count, room;
 };
 
-/* What has to be known of a process to tell its mappings apart. */
+/* The facts that tell a process's kinds of mappings apart. */
 struct maps_source {
     const struct layout *layout;
     uint64_t image_inode; /* of the image that it was restored from, 0: none */

@@ -16,25 +16,25 @@
 #include "common/image/runs.h"
 #include "node-agent/capture/tracker.h"
 
-/* How far what the tracker tells can be relied on: others may write to the memory unseen. */
+/* How far the tracker can be relied on: devices or other processes may write to the memory unseen. */
 enum memory_trust {
     MEMORY_TRUST_ALL = 0,
-    MEMORY_TRUST_PAUSES,  /* no such write is under way while the process stands still at a line */
-    MEMORY_TRUST_NOTHING, /* everything has to be copied at each line */
+    MEMORY_TRUST_PAUSES,  /* unseen writes occur, but not while the process stands still at a line */
+    MEMORY_TRUST_NOTHING, /* unseen writes occur at any time: each line copies everything */
 };
 
 struct memory;
 
 /*
- * For a process that begins anew (image -1) or was restored from this image (borrowed) of base_line. uffd is
- * the process's userfaultfd, taken over; -1: it has none. layout: where its lower half is, which is left out.
- * NULL with err.
+ * The memory of a process that begins anew (image -1), or that was restored from the image (borrowed) of
+ * base_line. uffd: the process's userfaultfd, taken over; -1: it has none. layout: the place of its lower
+ * half, which is left out. Returns NULL with err.
  */
 struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
                              int image, uint64_t base_line, struct belay_error *err);
 /*
- * The same rank had `former` in an epoch that is over, and no delta of it is in use any more: take over its
- * staging area, since new memory is dear, and which of its pages are hot. From the loop.
+ * Take over the staging area and the hot pages of `former`, the memory of the same rank in an epoch that is
+ * over: a new staging area would cost time. No delta of `former` may be in use. From the loop.
  */
 void memory_inherit(struct memory *memory, struct memory *former);
 struct memory *memory_ref(struct memory *memory);
@@ -44,13 +44,13 @@ void memory_unref(struct memory *memory);
 /* The line was committed; `present` are its image's pages, taken over. From the loop. */
 void memory_commit(struct memory *memory, uint64_t line, struct run_set *present);
 
-/* From now on it is trusted no more than this. Returns true if that is news. From the loop. */
+/* From now on the memory is trusted no more than this. Returns true if that is a change. From the loop. */
 bool memory_distrust(struct memory *memory, enum memory_trust trust);
 
 /*
- * Whether a pause at this line will find little to copy besides hot pages: no more than little_bytes were
- * written since the last line, and there is memory for all of it. Then copying ahead gains nothing. A guess:
- * from the process's page faults, of which a tracked page takes one when it is written first.
+ * Whether copying ahead gains nothing at this line: besides hot pages, no more than little_bytes were written
+ * since the last line, and there is memory for all of them. This is an estimate from the page faults of the
+ * process: a tracked page takes one fault at its first write.
  */
 bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes);
 

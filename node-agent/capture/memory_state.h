@@ -1,5 +1,5 @@
 /*
- * memory_state.h - what a memory consists of, for the files of this room that capture.
+ * memory_state.h - the parts of a struct memory, for the files of this folder.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_MEMORY_STATE_H
 #define BELAY_NODE_AGENT_CAPTURE_MEMORY_STATE_H
@@ -27,27 +27,31 @@ struct memory {
     struct run_set pending; /* pages told by the tracker since base_line */
     const struct tracker_ops *ops;
     struct tracker *tracker;
-    uint32_t moves_seen; /* of the process's, when it was captured last */
-    uint64_t line;       /* that is staged, and that pages are told of; 0: none */
-    struct stage *stage; /* what is staged of it */
+    uint32_t moves_seen; /* mremap() calls of the process, when it was captured last */
+    uint64_t line;       /* the line that is being taken or staged; 0: none */
+    struct stage *stage; /* its copies */
     struct hot *hot;
     struct faults faults; /* of the process, when it was captured last */
     int trust;            /* enum memory_trust; atomic, it only falls */
-    bool is_lost;         /* the tracker has failed: what it told is not all */
+    bool is_lost;         /* the tracker has failed: it has not told all written pages */
     pthread_mutex_t lock;
     unsigned references;
 };
 
-/* Before a capture: if tracking was lost, everything counts as changed from now on. Locked. */
+/*
+ * Before a capture: if tracking was lost, all pages count as written from now on. The caller holds the lock.
+ */
 int memory_find_again(struct memory *memory, struct belay_error *err);
 
 /*
- * Before the tracker is asked: large runs of hot pages are left alone by it, but for an eighth at each line,
- * which tells whether they have cooled. Locked.
+ * Before the tracker is asked: tell it which large runs of hot pages to leave alone (hot_leave()). The caller
+ * holds the lock.
  */
 void memory_leave_hot(struct memory *memory, bool is_running);
 
-/* A capture for this line begins. What was copied ahead of another one is not used. Locked. */
+/*
+ * A capture for this line begins; copies made ahead of another line are not used. The caller holds the lock.
+ */
 void memory_begin_line(struct memory *memory, uint64_t line);
 
 /* Whether the next capture may save changes only. */

@@ -8,8 +8,9 @@
 #include "common/wire/control.h"
 
 /*
- * Add to `dirty` those of the present pages that have come where they are since *seen moves; without a record
- * of all of them, every page. *seen is then the number of moves now. Returns 0 or -1 with ENOMEM.
+ * Add to `dirty` the present pages that mremap() has moved to their addresses since the first *seen moves. If
+ * the process has not kept a record of all these moves, add every present page. *seen becomes the number of
+ * moves now. Returns 0, or -1 with ENOMEM.
  */
 int moves_add(const struct control_moves *moves, uint32_t *seen, const struct run_set *present,
               struct run_set *dirty);

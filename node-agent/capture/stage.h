@@ -1,10 +1,10 @@
 /*
- * stage.h - what is staged of a rank: which pages have which place in it, and which of them are up to date
- * there.
+ * stage.h - the staging of a rank: the place of each page in it, and which pages are up to date there.
  *
- * Staged is a delta, in a buffer that stays warm from line to line, or without a base a whole image. Pages
- * are copied ahead while the process runs; those that are written again afterwards are told by the tracker
- * and copied anew to the same place. The caller holds the memory's lock. 0, or -1 with errno (and err).
+ * A stage holds a delta, in a buffer that stays mapped from line to line, or a whole image if there is no
+ * base. Pages are copied ahead while the process runs. The tracker tells which of them are written again
+ * afterwards; these are copied anew to the same place. The caller holds the memory's lock. Functions return
+ * 0, or -1 with errno (and err, where they have one).
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_STAGE_H
 #define BELAY_NODE_AGENT_CAPTURE_STAGE_H
@@ -19,7 +19,7 @@
 
 struct stage;
 
-/* Where pages come from, and what is made of them. */
+/* The process that pages are copied from, and the kind of copy. */
 struct stage_source {
     pid_t pid;
     const struct maps *maps;
@@ -31,7 +31,7 @@ struct stage *stage_create(void);
 /* Accepts NULL. */
 void stage_destroy(struct stage *stage);
 
-/* Forget what is staged; its memory stays. */
+/* Nothing is staged any more; the memory stays reserved. */
 void stage_forget(struct stage *stage);
 
 /* These were written: their copies are out of date. NULL: all are. */
@@ -40,24 +40,24 @@ int stage_outdate(struct stage *stage, const struct run_set *written);
 /* Give a place to those pages that have none. */
 int stage_place(struct stage *stage, const struct run_set *pages);
 
-/* Have memory for what has a place, and more_bytes behind it. */
+/* Reserve memory for all pages that have a place, and for more_bytes behind them. */
 int stage_reserve(struct stage *stage, bool is_delta, uint64_t more_bytes, struct belay_error *err);
 
 /*
- * Copy those pages to their places that are not up to date there, by so many threads. *copied_bytes grows by
- * what was copied; what cannot be read is an error (ESRCH: the process is gone).
+ * Copy, with `threads` threads, those of the pages that are not up to date in their places. *copied_bytes
+ * grows by the bytes copied. A page that cannot be read is an error (ESRCH: the process is gone).
  */
 int stage_copy(struct stage *stage, const struct stage_source *source, const struct run_set *pages,
                unsigned threads, uint64_t *copied_bytes, struct belay_error *err);
 
-/* The whole image holds these pages: give back what else was copied to it. */
+/* The whole image is to hold these pages only: give back all others that were copied to it. */
 int stage_trim(struct stage *stage, const struct run_set *present, struct belay_error *err);
 
-/* Where pages have their places in a delta: data_offset. Borrowed until the next call. */
+/* The pages with their places in the delta (data_offset of each run). Borrowed until the next call. */
 const struct run_set *stage_places(const struct stage *stage);
 /* Pages that are up to date in their places. Borrowed until the next call. */
 const struct run_set *stage_current(const struct stage *stage);
-/* The places taken in a delta, in bytes, its header's page included: its tables begin there. */
+/* The size in bytes of the delta's header page and page data: the delta's tables begin there. */
 uint64_t stage_bytes(const struct stage *stage);
 /* The memory that is held for staging a delta, or by a whole image, in bytes. */
 uint64_t stage_held_bytes(const struct stage *stage, bool is_delta);
@@ -66,7 +66,7 @@ int stage_fd(const struct stage *stage, bool is_delta);
 /* The whole image, which the caller owns from now on; nothing is staged then. */
 int stage_take_image(struct stage *stage);
 
-/* So many bytes are all that the delta takes, its tables included. */
+/* The delta takes this many bytes, its tables included. */
 void stage_note_delta(struct stage *stage, uint64_t bytes);
 /* A line has committed: nothing is staged, and memory far beyond the last delta's is given back. */
 void stage_commit(struct stage *stage);

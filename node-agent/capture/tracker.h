@@ -1,9 +1,9 @@
 /*
- * tracker.h - which pages of a rank have to be captured at a line: one interface, several ways.
+ * tracker.h - tells which pages of a rank have to be captured at a line: one interface, several methods.
  *
- * A tracker looks at one process, for as long as it lives. collect() is called for each mapping; it tells the
- * pages that may have changed since they were told last, and begins to track them anew, or leaves that to
- * rearm(). `full` tracks nothing and always tells every page that has content.
+ * A tracker belongs to one process and lives as long as the process. collect() is called for each mapping: it
+ * tells the pages that may have been written since they were told last, and begins to track them anew, or
+ * leaves this to rearm(). The tracker `full` tracks nothing and always tells every page that has content.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_TRACKER_H
 #define BELAY_NODE_AGENT_CAPTURE_TRACKER_H
@@ -19,21 +19,21 @@
 
 struct tracker;
 
-/* What is known of a mapping's pages; sets are appended to, so mappings come in ascending order. */
+/* The pages that a tracker tells. The sets are appended to, so mappings come in ascending order. */
 struct tracker_pages {
     struct run_set dirty;   /* to be copied; all of them have content now */
     struct run_set present; /* all that the image has to hold */
 };
 
-/* A mapping as a whole, of which nothing better is known. Returns 0, or -1 with errno. */
+/* Tell all pages of a mapping, since nothing better is known. Returns 0, or -1 with errno. */
 int tracker_pages_add(struct tracker_pages *pages, const struct mapping *mapping);
 
 struct tracker_ops {
     const char *name;
-    bool is_incremental; /* it needs a base, and tells what changed since */
-    bool misses_moves;   /* pages that mremap() has moved are not told: they have to be added */
+    bool is_incremental; /* it tells the pages written since a base, which it needs */
+    bool misses_moves;   /* it does not tell pages that mremap() has moved: moves.h adds them */
     bool is_concurrent;  /* it may be asked while the process runs: no write is lost */
-    /* Whether this kernel offers it to this user: tried, not looked up. */
+    /* Whether this kernel offers it to this user; found out by trying it. */
     bool (*works)(void);
     /* A tracker of a process; uffd is the process's userfaultfd (taken over; -1: it has none). NULL with err.
      */
@@ -48,20 +48,20 @@ struct tracker_ops {
     int (*collect)(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
                    struct tracker_pages *pages, struct belay_error *err);
     /*
-     * Of these pages (borrowed until the next call), collect() tells those that were written, but does not
-     * begin to track them anew: until it does, they are told each time, and writing to them costs nothing.
-     * NULL: it cannot.
+     * Leave these pages alone (borrowed until the next call): collect() tells those of them that were
+     * written, but does not begin to track them anew. Until it does, it tells them each time, and writes to
+     * them cost nothing. NULL: the tracker cannot do this.
      */
     void (*leave)(struct tracker *tracker, const struct run_set *pages);
     /*
-     * The same as collect() for each of some mappings of anonymous memory (MAPPING_CONTENT_OWN) with no gaps
-     * between them, for less where they are many and small. NULL: it has to be told of each.
+     * collect() for `count` adjacent mappings of anonymous memory (MAPPING_CONTENT_OWN) at once, which is
+     * cheaper if they are many and small. NULL: collect() has to be called for each.
      */
     int (*collect_many)(struct tracker *tracker, const struct mapping *mappings, size_t count,
                         const struct run_set *known, struct tracker_pages *pages, struct belay_error *err);
     /*
-     * After the last mapping: track all of them anew. NULL: collect() has done so. Returns 0 or -1 with err;
-     * then, and without it, the same pages are told again.
+     * After the last mapping: track all mappings anew. NULL: collect() has done so. Returns 0, or -1 with
+     * err. If it fails, or is not called, the same pages are told again.
      */
     int (*rearm)(struct tracker *tracker, struct belay_error *err);
     /* After a line, while the process runs: put right what tracking did to its memory. NULL: nothing. */
@@ -76,10 +76,12 @@ extern const struct tracker_ops tracker_soft_dirty;
 /* For create() of those that need it: begin to use the process's userfaultfd. Returns 0, or -1 with err. */
 int tracker_begin_uffd(pid_t pid, int uffd, enum uffd_mode mode, struct belay_error *err);
 
-/* Try which trackers work, once: by and by the agent may not read its own /proc/self/pagemap any more. */
+/* Find out, once, which trackers work: later the agent may not read its own /proc/self/pagemap any more. */
 void tracker_try_all(void);
 
-/* The tracker of a name; NULL or "" or "auto": the best that works here. NULL with err: unknown, or not here.
+/*
+ * The tracker of this name; NULL, "" or "auto": the best one that works here. Returns NULL with err if the
+ * name is unknown, or if the tracker does not work here.
  */
 const struct tracker_ops *tracker_choose(const char *name, struct belay_error *err);
 

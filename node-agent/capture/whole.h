@@ -1,5 +1,5 @@
 /*
- * whole.h - copies pages of a process into a whole image, where the address gives each its place.
+ * whole.h - copies pages of a process into a whole image, in which the address of a page gives its place.
  */
 #ifndef BELAY_NODE_AGENT_CAPTURE_WHOLE_H
 #define BELAY_NODE_AGENT_CAPTURE_WHOLE_H
@@ -14,7 +14,7 @@
 int whole_copy(pid_t pid, const struct maps *maps, const struct run_set *pages, int image,
                struct belay_error *err);
 
-/* Take pages out of an image. Returns 0 or -1 with err. */
+/* Remove pages from an image. Returns 0 or -1 with err. */
 int whole_drop(const struct run_set *pages, int image, struct belay_error *err);
 
 #endif

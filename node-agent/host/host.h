@@ -1,9 +1,9 @@
 /*
- * host.h - the host of a job's coordinator: what drives its recovery lines over all members of an epoch.
+ * host.h - the host of a job's coordinator: drives the job's recovery lines over all members of an epoch.
  *
- * Speaks with the members only through their links, in the messages of common/wire/peer_message.h, also with
- * the member on its own node. The protocol is coord/coord.h and docs/line.md. All functions are called from
- * the agent's loop, none from within a link's callback.
+ * The host speaks with the members only through their links, in the messages of common/wire/peer_message.h,
+ * also with the member on its own node. The protocol is coord/coord.h and docs/line.md. All functions are
+ * called from the agent's loop, none from within a link's callback.
  */
 #ifndef BELAY_NODE_AGENT_HOST_HOST_H
 #define BELAY_NODE_AGENT_HOST_HOST_H
@@ -26,7 +26,7 @@ struct line_host_epoch {
     uint32_t number;
     uint32_t node;           /* this one */
     uint32_t ranks;          /* of the world */
-    uint64_t committed_line; /* that they go on from, 0: none */
+    uint64_t committed_line; /* that ranks continue from, 0: none */
     uint64_t last_line;      /* largest number that may have been used */
     const struct line_host_peer *peers;
     uint32_t peer_count; /* at least 1 */
@@ -44,15 +44,15 @@ void line_host_destroy(struct line_host *host);
 int line_host_open_epoch(struct line_host *host, const struct line_host_epoch *epoch,
                          struct belay_error *err);
 
-/* No line is taken of the epoch that begins: requests are refused with this reason until it is closed. */
+/* No line is taken in the epoch that begins: requests are refused with this reason until it is closed. */
 void line_host_refuse(struct line_host *host, const char *reason);
 
 /* The epoch is over, if one was open; committed_line is the newest now. The links are gone. */
 void line_host_close_epoch(struct line_host *host, uint64_t committed_line);
 
-/* Somebody wants a line; the connection gets a LineDone, maybe much later. */
+/* A client asks for a line; its connection gets a LineDone, maybe much later. */
 void line_host_request(struct line_host *host, struct connection *connection);
-/* A client is gone. */
+/* A client's connection is closed. */
 void line_host_forget_connection(struct line_host *host, struct connection *connection);
 
 #endif

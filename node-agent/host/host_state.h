@@ -1,5 +1,5 @@
 /*
- * host_state.h - what the files of this room share: the state of a job's coordinator and its epoch.
+ * host_state.h - shared by the files of this folder: the state of a job's coordinator and its epoch.
  */
 #ifndef BELAY_NODE_AGENT_HOST_HOST_STATE_H
 #define BELAY_NODE_AGENT_HOST_HOST_STATE_H
@@ -24,7 +24,7 @@ struct line_host {
     uint64_t committed_line, last_line; /* as the epoch was opened */
     struct host_members members;
     bool is_serving;                 /* all members are ready: the coordinator knows of the epoch */
-    bool is_closed;                  /* the program ends: what becomes of a line is no news */
+    bool is_closed;                  /* the program ends: an aborted line is not told to the user */
     char trouble[HOST_REASON_BYTES]; /* a loss before it was serving; "": none */
     char refusal[HOST_REASON_BYTES]; /* why no line is taken of this launch; "": lines are */
     struct requests requests;
@@ -37,7 +37,7 @@ struct line_host {
 void host_step(struct line_host *host, struct coord_event event);
 /* All members are ready. */
 void host_serve(struct line_host *host);
-/* A member cannot be heard any more, or says what it must not; or one of its ranks is lost. */
+/* A member's link is lost, or a message of it is invalid, or one of its ranks is lost. */
 void host_lose(struct line_host *host, struct host_member *member, const char *reason);
 
 /* words.c: one message of a member. */
@@ -47,10 +47,11 @@ void host_take(struct host_member *member, const uint8_t *bytes, size_t count);
 void host_note_state(struct line_host *host, uint64_t line, enum line_state state);
 /* Every member has recorded the line in progress: it is committed, and settles. */
 void host_note_committed(struct line_host *host);
-/* It has aborted. */
+/* The line in progress has aborted. */
 void host_note_aborted(struct line_host *host, const char *reason);
 /*
- * A committed line's measurements are final: write them down and tell those who wait. Without one: nothing.
+ * The times of the committed line are final: write them into the history and answer the clients that wait.
+ * Does nothing if no line is settling.
  */
 void host_settle(struct line_host *host);
 

@@ -1,7 +1,7 @@
 /*
  * measure.h - what one line took, from its beginning until the ranks of all members run again.
  *
- * Members tell durations of their own; moments are the host's.
+ * Members tell durations; moments are taken from the host's clock only.
  */
 #ifndef BELAY_NODE_AGENT_HOST_MEASURE_H
 #define BELAY_NODE_AGENT_HOST_MEASURE_H
@@ -19,7 +19,7 @@ struct host_measure {
     uint64_t begin_ns, strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
     struct host_measure_part *parts;                    /* of the members; NULL: there was no memory for it */
     uint32_t count;                                     /* of members */
-    uint32_t recorded, resumed;                         /* how many have said so */
+    uint32_t recorded, resumed;                         /* how many members have said so */
 };
 
 /* A line begins; what was measured before is forgotten. */
@@ -32,7 +32,7 @@ uint64_t measure_age_ms(const struct host_measure *measure);
 
 /* A member's measures so far. Unknown members are ignored. */
 void measure_take(struct host_measure *measure, uint32_t member, const struct peer_measures *of);
-/* A member has recorded the line; its ranks all run again. Each true once, when it was the last one. */
+/* A member has recorded the line; all its ranks run again. Each returns true once, for the last member. */
 bool measure_note_recorded(struct host_measure *measure, uint32_t member);
 bool measure_note_resumed(struct host_measure *measure, uint32_t member);
 bool measure_is_complete(const struct host_measure *measure);
@@ -41,8 +41,8 @@ bool measure_is_complete(const struct host_measure *measure);
 uint64_t measure_image_bytes(const struct host_measure *measure);
 
 /*
- * Everything known goes into the history: of times the longest, of sizes the sum. The total lasts until the
- * last rank runs again or until the end, whichever is later.
+ * Write everything known into the history entry: the longest of the members' times, the sum of their sizes.
+ * The total time ends when the last rank runs again or when the line ends, whichever is later.
  */
 void measure_fill(const struct host_measure *measure, struct history_line *entry);
 

@@ -26,7 +26,7 @@ struct host_member {
 struct host_members {
     struct host_member *of;
     uint32_t count;
-    uint32_t ready;   /* how many are */
+    uint32_t ready;   /* how many members are ready */
     uint32_t *owners; /* by world rank: index of the member that has it, UINT32_MAX: none yet */
     uint32_t ranks;   /* of the world */
 };
@@ -34,14 +34,15 @@ struct host_members {
 /* Returns 0 or -1 with ENOMEM; then there are none, and the caller still has the links. */
 struct line_host_epoch;
 int members_create(struct host_members *members, struct line_host *host, const struct line_host_epoch *epoch);
-/* Their links end. */
+/* Destroys their links. */
 void members_release(struct host_members *members);
 
 /* Send each a message. */
 void members_send(const struct host_members *members, const struct peer_message *message);
 
 /*
- * A member has these ranks (ascending). Returns 0, or -1: another has one of them, or it has said so before.
+ * A member says that it has these ranks (ascending). Returns 0, or -1 if another member has one of them, or
+ * if this member has said so before.
  */
 int members_take_ranks(struct host_members *members, struct host_member *member, const uint32_t *ranks,
                        uint32_t count);

@@ -24,8 +24,8 @@ void pace_begin(struct pace *pace, struct job *job);
 void pace_end(struct pace *pace);
 
 /*
- * A line has committed, `age_ms` after it was asked for. The time of the next one follows from it, and the
- * choice of the interval.
+ * A line has committed, `age_ms` after it was asked for. Its cost decides the time of the next line, and the
+ * interval if that is chosen by Belay.
  */
 void pace_learn(struct pace *pace, struct job *job, const struct history_line *entry, uint64_t age_ms);
 

@@ -10,8 +10,8 @@
 
 struct request {
     struct request *next;
-    uint64_t token; /* by which the coordinator knows it; never 0 */
-    uint64_t line;  /* that has committed for it, and is being measured; 0: none yet */
+    uint64_t token; /* names the request to the coordinator; never 0 */
+    uint64_t line;  /* the line that has committed for it, whose times are not final yet; 0: none */
     struct connection *connection;
 };
 
@@ -37,7 +37,7 @@ void requests_answer(struct requests *requests, struct job *job, uint64_t token,
 /* Answer all that were marked with a line, which has committed. */
 void requests_answer_marked(struct requests *requests, struct job *job, uint64_t line);
 
-/* Answer all that are left: they get no line. */
+/* Answer all remaining requests with this line: committed (reason NULL) or not. */
 void requests_answer_all(struct requests *requests, struct job *job, uint64_t line, const char *reason);
 
 #endif

@@ -22,8 +22,8 @@ struct agent {
     struct keeper *keeper;
     struct job *jobs; /* uthash by name: running, or ended with images */
     unsigned connection_count;
-    uint64_t record_age_ms; /* that records of ended jobs may reach */
-    bool leaves_jobs;       /* what is held is left to the next agent */
+    uint64_t record_age_ms; /* records of ended jobs that are older are removed */
+    bool leaves_jobs;       /* the agent ends and leaves its jobs with the keeper, for the next agent */
     /* Called when the agent may have become idle: it decides later whether to leave. */
     void (*settle)(struct agent *agent);
 };

@@ -1,5 +1,5 @@
 /*
- * answer.h - what clients are told of a job and of a line, put together.
+ * answer.h - the answers to clients about a job and a line.
  */
 #ifndef BELAY_NODE_AGENT_JOB_ANSWER_H
 #define BELAY_NODE_AGENT_JOB_ANSWER_H

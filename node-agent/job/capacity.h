@@ -1,6 +1,6 @@
 /*
- * capacity.h - will the agent's limits do for another job, or for so many ranks? Asked before anything
- * begins: later a line would be aborted, or the ranks that come last be turned away.
+ * capacity.h - do the agent's limits suffice for another job, or for this many ranks? Asked before a launch
+ * begins: otherwise a line would be aborted later, or the ranks that come last would be turned away.
  */
 #ifndef BELAY_NODE_AGENT_JOB_CAPACITY_H
 #define BELAY_NODE_AGENT_JOB_CAPACITY_H
@@ -17,8 +17,8 @@
 #define CAPACITY_RANK_FDS 12u
 
 /*
- * Is there room for this job with so many ranks, beside all others? The job may be in the table or not; 0
- * ranks: not known yet. Returns 0, or -1 with an err for the user (EMFILE, ENOMEM).
+ * Is there room for this job with this many ranks, beside all others? The job may be in the table or not.
+ * ranks 0: not known yet. Returns 0, or -1 with an err for the user (EMFILE, ENOMEM).
  */
 int capacity_check(const struct agent *agent, const struct job *job, uint32_t ranks, struct belay_error *err);
 

@@ -15,11 +15,11 @@ struct epoch_copy {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
     int fd;                    /* of the record, -1: none */
-    struct epoch_start *start; /* what it says; NULL: nothing */
+    struct epoch_start *start; /* the record's content; NULL: none */
 };
 
 void epoch_copy_init(struct epoch_copy *copy, struct keeper *keeper, const char *job);
-/* What a former agent left; fd is taken over, -1: nothing. A damaged one is as good as none, and logged. */
+/* Take over the copy that a former agent left; fd -1: none. A damaged copy is logged and ignored. */
 void epoch_copy_adopt(struct epoch_copy *copy, int fd);
 /* Have the keeper hold this one, which is copied. Returns 0 or -1 with err; then the former one stays. */
 int epoch_copy_keep(struct epoch_copy *copy, const struct epoch_start *start, struct belay_error *err);

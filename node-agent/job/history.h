@@ -42,7 +42,7 @@ void history_release(struct history *history);
 struct history_line *history_add_line(struct history *history, uint64_t line);
 struct history_epoch *history_add_epoch(struct history *history, uint32_t epoch);
 
-/* What the commit record tells of a line; also of one that the history does not know. */
+/* Take over an entry of the commit record; adds the line if the history does not have it. */
 void history_take_entry(struct history *history, const struct commit_entry *entry);
 
 /* The entry of a line, NULL: none or forgotten. */

@@ -54,7 +54,7 @@ struct job *job_only_running(struct agent *agent, struct belay_error *err)
         if (!job_is_running(job))
             continue;
         if (found) {
-            belay_error_set(err, EINVAL, "several jobs are running: name one (belay list)");
+            belay_error_set(err, EINVAL, "several jobs are running: name one ('belay list' shows them)");
             return NULL;
         }
         found = job;

@@ -51,8 +51,8 @@ struct job {
     bool has_arbiter;             /* it was opened by one */
     bool is_stopping;             /* belay stop */
     bool is_abandoned;            /* the arbiter went without closing the job */
-    bool is_awaited;              /* taken up, while the process lives that launched it and will go on */
-    bool is_unwanted;             /* cleaned while its launch was being ended: nothing is kept */
+    bool is_awaited;              /* taken up from a killed agent; its arbiter lives and will continue it */
+    bool is_unwanted;             /* `belay clean` came while its launch was ending: nothing is kept */
     uint32_t epoch_number;        /* of the newest epoch */
     uint32_t ranks;               /* 0: not known yet */
     struct epoch *epoch;          /* NULL: between epochs */
@@ -76,8 +76,8 @@ struct job {
     struct undo_folder undo;   /* files as they were at its lines */
     struct put_back *put_back; /* is at work; NULL: it is not */
     bool owes_files;           /* they have to be put back before anything else, or given up by the user */
-    bool leaves_files;         /* this restart goes on where that fails */
-    uint64_t files_left;       /* as they are, by its restarts */
+    bool leaves_files;         /* this restart continues although files cannot be put back */
+    uint64_t files_left;       /* files that its restarts have left as they were found */
     int record_fd;             /* its record in the keeper, -1: none */
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */
@@ -86,9 +86,9 @@ struct job {
 struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
 
-/* May a job's state become another one? The table is in node-agent/README.md. */
+/* Whether the table of states in node-agent/README.md has this transition. */
 bool job_may_become(enum job_state from, enum job_state to);
-/* That transition of the job. Another one than the table has is a bug of the agent. */
+/* Change the job's state. A transition that is not in the table is a bug of the agent. */
 void job_become(struct job *job, enum job_state state);
 
 /* The only running job, or NULL with err. */

@@ -18,7 +18,6 @@
 #define RECORDS_MAGIC 0x7365636f70656c62u
 #define RECORDS_VERSION 2u
 #define RECORDS_BYTES 4096u
-#define NODE 0u
 
 /* Of the two copies the whole one with the larger sequence counts. */
 struct records {
@@ -45,6 +44,7 @@ struct errands {
 struct membership {
     struct keeper *keeper;
     char name[KEEPER_NAME_BYTES];
+    uint32_t node; /* this one's number */
     int fd;
     struct records *page; /* two of them */
     struct records now;
@@ -62,13 +62,14 @@ struct membership {
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
 
-static struct membership *make(struct keeper *keeper, const char *job, int fd, struct belay_error *err);
+static struct membership *make(struct keeper *keeper, const char *job, uint32_t node, int fd,
+                               struct belay_error *err);
 static int draw_incarnation(struct membership *membership, struct belay_error *err);
 static void write_records(struct membership *membership);
 static void read_records(struct membership *membership);
 static bool is_whole(const struct records *records);
 static uint64_t checksum(const struct records *records);
-static bool is_staged(const struct membership_facts *facts, uint64_t line);
+static bool is_staged(const struct membership *membership, const struct membership_facts *facts);
 static int make_member(struct membership *membership, const struct membership_facts *facts);
 static int hold(struct membership *membership, const struct membership_facts *facts);
 static int act_as_member(void *context, const struct member_action *action);
@@ -79,22 +80,23 @@ static void run(struct membership *membership, const struct errand *errand, cons
 static void step(struct membership *membership, const struct member_event *event,
                  const struct coord_action *order);
 
-struct membership *membership_create(struct keeper *keeper, const char *job, struct belay_error *err)
+struct membership *membership_create(struct keeper *keeper, const char *job, uint32_t node,
+                                     struct belay_error *err)
 {
     int fd = descriptor_make_memory("belay-epochs", RECORDS_BYTES, err);
-    return fd < 0 ? NULL : make(keeper, job, fd, err);
+    return fd < 0 ? NULL : make(keeper, job, node, fd, err);
 }
 
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
-                                    struct belay_error *err)
+struct membership *membership_adopt(struct keeper *keeper, const char *job, uint32_t node, int fd,
+                                    int arbiter_fd, struct belay_error *err)
 {
     struct membership *membership = NULL;
     if (fd < 0)
-        membership = membership_create(keeper, job, err);
+        membership = membership_create(keeper, job, node, err);
     else if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0)
         close(fd);
     else
-        membership = make(keeper, job, fd, err);
+        membership = make(keeper, job, node, fd, err);
     if (membership)
         epoch_copy_adopt(&membership->copy, arbiter_fd);
     else if (arbiter_fd >= 0)
@@ -103,7 +105,8 @@ struct membership *membership_adopt(struct keeper *keeper, const char *job, int 
 }
 
 /* Takes fd over. */
-static struct membership *make(struct keeper *keeper, const char *job, int fd, struct belay_error *err)
+static struct membership *make(struct keeper *keeper, const char *job, uint32_t node, int fd,
+                               struct belay_error *err)
 {
     struct membership *membership = calloc(1, sizeof *membership);
     if (!membership) {
@@ -113,6 +116,7 @@ static struct membership *make(struct keeper *keeper, const char *job, int fd, s
     }
     membership->fd = fd;
     membership->keeper = keeper;
+    membership->node = node;
     snprintf(membership->name, sizeof membership->name, "%s/epochs", job);
     epoch_copy_init(&membership->copy, keeper, job);
     void *page = mmap(NULL, RECORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -231,6 +235,15 @@ const struct epoch_start *membership_record(const struct membership *membership)
     return membership->copy.start;
 }
 
+uint32_t membership_ranks_here(const struct membership *membership)
+{
+    const struct epoch_start *start = membership->copy.start;
+    uint32_t index = start ? epoch_start_index(start, membership->node) : EPOCH_NOBODY, count = 0;
+    for (uint32_t rank = 0; start && rank < start->rank_count; rank++)
+        count += start->placement[rank] == index;
+    return count;
+}
+
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,
                            void *context, struct belay_error *err)
 {
@@ -318,22 +331,33 @@ static uint64_t checksum(const struct records *records)
     return fnv1a(FNV1A_START, records, offsetof(struct records, checksum));
 }
 
-/* The store drops what is staged of a line as a whole. */
-static bool is_staged(const struct membership_facts *facts, uint64_t line)
+/*
+ * Whether what is protected is staged: of each rank that this node had in the epoch in which it was
+ * protected. A node without ranks has protected nothing but its word, and keeps that. Where the ranks were
+ * then is not known any more once another epoch was told: all that is staged is of that line.
+ */
+static bool is_staged(const struct membership *membership, const struct membership_facts *facts)
 {
-    for (uint32_t rank = 0; rank < facts->ranks; rank++)
-        if (facts->held[rank].staging_line == line)
-            return true;
-    return false;
+    const struct member_record *record = &membership->now.member;
+    const struct epoch_start *start = membership->copy.start;
+    bool is_known = start && start->epoch == record->protected_epoch, is_any = false, is_all = true;
+    uint32_t index = is_known ? epoch_start_index(start, membership->node) : EPOCH_NOBODY;
+    uint32_t ranks = is_known ? start->rank_count : facts->ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        bool is_here = rank < facts->ranks && facts->held[rank].staging_line == record->protected_line;
+        is_any |= is_here;
+        is_all &= is_here || !is_known || start->placement[rank] != index;
+    }
+    return is_known ? is_all : is_any;
 }
 
 /* Each epoch has a member of its own: all that it knows of former ones is recorded. */
 static int make_member(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct member_settings settings = {.node = NODE, .scheme = SCHEME_SINGLE};
+    const struct member_settings settings = {.node = membership->node, .scheme = SCHEME_SINGLE};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
-    if (!is_staged(facts, record->protected_line))
+    if (!is_staged(membership, facts))
         record->protected_line = 0; /* nobody could go on from it */
     if (facts->last_line > record->last_line)
         record->last_line = facts->last_line;

@@ -29,7 +29,7 @@ struct membership_ops {
     int (*commit)(void *context, uint64_t line);
 };
 
-/* What the machine does not know of the job. */
+/* Facts about the job that the machine does not know. */
 struct membership_facts {
     uint32_t ranks;             /* of held */
     const struct holding *held; /* what is here of each rank; borrowed for the call */
@@ -38,35 +38,35 @@ struct membership_facts {
 };
 
 /*
- * Who carries out an epoch's verdict on what the former one has left. The epoch goes on from `line`, 0: from
- * the start. What is staged of it is to be in its images, and all else that is staged to be gone, when
- * settle() returns 0; -1 with err: the epoch cannot begin.
+ * Carries out the verdict of an epoch on the staging of the former one. The epoch continues from `line`, 0:
+ * from the start. When settle() returns 0, the staging of `line` is applied to the images, and all other
+ * staging is dropped; -1 with err: the epoch cannot begin.
  */
 struct membership_settler {
     int (*settle)(void *context, uint64_t line, struct belay_error *err);
     void *context;
 };
 
-/* The records of a new job. NULL with err. */
-struct membership *membership_create(struct keeper *keeper, const char *job, struct belay_error *err);
+/* For a new job: makes its records. node: the number that the arbiter has given this node. NULL with err. */
+struct membership *membership_create(struct keeper *keeper, const char *job, uint32_t node,
+                                     struct belay_error *err);
 /*
- * Those that a former agent left: the member's, and the copy of the arbiter's. Both descriptors are taken
- * over; -1: it left none, which begins anew. NULL with err.
+ * For a job of a former agent: fd is the member's record, arbiter_fd the copy of the arbiter's. Both are
+ * taken over; -1: that record is missing and begins anew. NULL with err.
  */
-struct membership *membership_adopt(struct keeper *keeper, const char *job, int fd, int arbiter_fd,
-                                    struct belay_error *err);
-/* The keeper does not hold the records any more. Accepts NULL. */
+struct membership *membership_adopt(struct keeper *keeper, const char *job, uint32_t node, int fd,
+                                    int arbiter_fd, struct belay_error *err);
+/* Also drops the records at the keeper. Accepts NULL. */
 void membership_destroy(struct membership *membership);
 
-/* The line whose staging may not be dropped, until a capture writes over it or an epoch settles it; 0: none.
- */
+/* The protected line, whose staging stays until a capture overwrites it or an epoch settles it; 0: none. */
 uint64_t membership_protected_line(const struct membership *membership);
 
 /*
  * The arbiter is about to open this epoch; all ranks of the last one are gone. The promise to serve nothing
  * older is recorded, and *state is what the arbiter is to be answered, valid until the next promise. A line
- * that was protected, and of which nothing is staged any more, is protected no more. Returns 0, or -1 with
- * err (ESTALE: a newer one was promised or entered).
+ * that was protected, and of which a rank of this node has nothing staged any more, is protected no more.
+ * Returns 0, or -1 with err (ESTALE: a newer one was promised or entered).
  */
 int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
                        struct epoch_state *state, struct belay_error *err);
@@ -83,6 +83,8 @@ int membership_place(struct membership *membership, const struct epoch_start *st
 uint32_t membership_newest_epoch(const struct membership *membership);
 /* The copy of the arbiter's record, NULL: none. Valid until an epoch is entered or placed. */
 const struct epoch_start *membership_record(const struct membership *membership);
+/* How many ranks that record places on this node; 0 also if it places none at all. */
+uint32_t membership_ranks_here(const struct membership *membership);
 
 /* All ranks of the epoch are there, and placed; orders are for ops from now on. Returns 0 or -1 with err. */
 int membership_begin_lines(struct membership *membership, uint32_t ranks, const struct membership_ops *ops,

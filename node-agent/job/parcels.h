@@ -24,8 +24,8 @@ struct parcels {
 };
 
 /*
- * The rank stands at a line: take its parcel, if it has one. Returns 0, or -1 with err: it has one that
- * cannot be had, and without it the line is worth nothing.
+ * The rank stands still at a line: take its parcel, if it has one. Returns 0, or -1 with err: the rank has a
+ * parcel that cannot be taken, and the line must abort.
  */
 int parcels_take(struct parcels *parcels, struct keeper *keeper, const char *job, const struct rank *rank,
                  uint64_t line, struct belay_error *err);

@@ -17,6 +17,7 @@
 #include "node-agent/launch/match.h"
 #include "node-agent/launch/newcomer.h"
 #include "node-agent/launch/own_arbiter.h"
+#include "node-agent/launch/places.h"
 #include "node-agent/launch/record.h"
 #include "node-agent/launch/reply.h"
 #include "node-agent/line/line.h"
@@ -35,6 +36,8 @@
 #define LOOKS_UNTIL_KILLED 25
 #define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
 
+static int make_table(struct epoch *epoch, uint32_t ranks, struct belay_error *err);
+static int begin_without_ranks(struct epoch *epoch, const struct epoch_start *start, struct belay_error *err);
 static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err);
 static void unpin_images(struct epoch *epoch);
 static void note_remains(struct epoch *epoch, const struct rank *rank);
@@ -97,6 +100,8 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
     record_save_again(job);
     log_info("job \"%s\": epoch %u begins from line %llu (%s)", job->name, epoch->number,
              (unsigned long long)epoch->restore_line, reason);
+    if (start->rank_count > 0 && places_count(start, job->config->node, start->rank_count) == 0)
+        epoch_placed(epoch);
     return 0;
 }
 
@@ -149,7 +154,8 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         return;
     }
     bool is_first = !epoch->table;
-    if ((is_first && capacity_check(job->agent, job, hello->ranks, &err) < 0) ||
+    uint32_t here = places_count(membership_record(job->membership), job->config->node, hello->ranks);
+    if ((is_first && capacity_check(job->agent, job, here, &err) < 0) ||
         match_check(job, epoch->restore_line, hello, &err) < 0) {
         refuse(epoch, err.text);
         connection_reply_error(connection, err.code, err.text);
@@ -267,6 +273,34 @@ bool epoch_is_launcher_gone(const struct epoch *epoch)
     return epoch->has_launch_ended || launcher_is_gone(&epoch->launcher);
 }
 
+static int make_table(struct epoch *epoch, uint32_t ranks, struct belay_error *err)
+{
+    struct job *job = epoch->job;
+    epoch->table = calloc(ranks, sizeof *epoch->table);
+    epoch->pins = calloc(ranks, sizeof *epoch->pins);
+    if (!epoch->table || !epoch->pins) {
+        free(epoch->table);
+        free(epoch->pins);
+        epoch->table = NULL;
+        epoch->pins = NULL;
+        return belay_error_set(err, ENOMEM, "no memory for %u ranks", ranks);
+    }
+    epoch->ranks = job->ranks = ranks;
+    epoch->here = places_count(membership_record(job->membership), job->config->node, ranks);
+    return streams_set_ranks(&job->streams, ranks, err);
+}
+
+/* The node is a member all the same: it has its word in each line. */
+static int begin_without_ranks(struct epoch *epoch, const struct epoch_start *start, struct belay_error *err)
+{
+    if (make_table(epoch, start->rank_count, err) < 0)
+        return -1;
+    epoch->is_ready = true;
+    job_become(epoch->job, JOB_STATE_RUNNING);
+    job_launch_worked(epoch->job);
+    return 0;
+}
+
 /* A process that says hello again takes its own place. */
 static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
 {
@@ -283,19 +317,9 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
                    struct belay_error *err)
 {
     if (!epoch->table) {
-        epoch->table = calloc(hello->ranks, sizeof *epoch->table);
-        epoch->pins = calloc(hello->ranks, sizeof *epoch->pins);
-        if (!epoch->table || !epoch->pins) {
-            free(epoch->table);
-            free(epoch->pins);
-            epoch->table = NULL;
-            epoch->pins = NULL;
-            return belay_error_set(err, ENOMEM, "no memory for %u ranks", hello->ranks);
-        }
-        epoch->ranks = epoch->here = epoch->job->ranks = hello->ranks;
-        newcomer_bind(epoch, hello);
-        if (streams_set_ranks(&epoch->job->streams, hello->ranks, err) < 0)
+        if (make_table(epoch, hello->ranks, err) < 0)
             return -1;
+        newcomer_bind(epoch, hello);
     }
     int pidfd = connection_open_peer(connection);
     if (pidfd < 0)
@@ -410,8 +434,10 @@ static void become_ready(struct epoch *epoch)
     if (epoch->restore_line) {
         char text[64];
         Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
-        snprintf(text, sizeof text, "all ranks run again from line %llu",
-                 (unsigned long long)epoch->restore_line);
+        int used = snprintf(text, sizeof text, "all ranks run again from line %llu",
+                            (unsigned long long)epoch->restore_line);
+        if (job->config->node_count > 1)
+            snprintf(text + used, sizeof text - (size_t)used, " on node %u", job->config->node);
         event.text = text;
         event.restored = true;
         event.restore_ms = restore_ns / 1e6;
@@ -472,6 +498,11 @@ static void tell_ranks_up(struct epoch *epoch)
 
 void epoch_placed(struct epoch *epoch)
 {
+    const struct epoch_start *start = membership_record(epoch->job->membership);
+    struct belay_error err;
+    bool is_empty = places_count(start, epoch->job->config->node, start->rank_count) == 0;
+    if (is_empty && !epoch->table && begin_without_ranks(epoch, start, &err) < 0)
+        refuse_lines(epoch, err.text);
     if (epoch->has_lines || !epoch->is_ready || epoch->has_loss)
         return;
     epoch->has_lines = true;

@@ -23,25 +23,25 @@ struct epoch {
     uint32_t number;
     uint64_t restore_line;  /* 0: from the start */
     uint32_t ranks;         /* of the world; 0: no hello yet */
-    uint32_t here;          /* of them on this node: all, as long as there is no other */
+    uint32_t here;          /* of them on this node (places.h) */
     struct rank **table;    /* by number; NULL: not there yet, or on another node */
     struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
-    bool has_lines;             /* and the arbiter knows where they are: lines may be taken */
+    bool has_lines;             /* is_ready, and the arbiter knows the placement: lines may be taken */
     bool is_killed;             /* the agent has killed the ranks */
-    bool has_loss;              /* a rank is gone without a word */
+    bool has_loss;              /* a rank is gone without having announced its exit */
     bool has_abort;             /* a rank has called MPI_Abort */
     enum control_answer answer; /* to ranks that have announced an end of all */
     char refused[VERDICT_REASON_BYTES];
     struct launcher launcher;
     char launch[64];                        /* of the ranks; "": it has no name */
     char turned_away[VERDICT_REASON_BYTES]; /* why another program was not let in; "": none came */
-    bool has_second;                        /* of another program the user has been told */
+    bool has_second;                        /* the user has been told of another program */
     bool has_launch_ended;
     struct connection *facts_to; /* the arbiter, while it waits to hear how the ranks ended */
     struct timer *patience;      /* for a launcher that does not end after a loss, and the like */
-    struct timer *nudge;         /* for one that sleeps after a loss */
+    struct timer *nudge;         /* for a launcher that sleeps after a loss */
     unsigned kills;              /* how often patience has run out */
     struct remains remains;      /* what its processes may leave behind */
 };

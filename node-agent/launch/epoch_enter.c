@@ -6,6 +6,7 @@
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
+#include "node-agent/launch/places.h"
 #include "node-agent/launch/record.h"
 
 static bool is_here(const struct store *store, uint64_t line);
@@ -35,7 +36,8 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
 int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err)
 {
     const struct membership_settler settler = {.settle = settle, .context = job};
-    if (!is_here(job->store, start->line))
+    uint32_t here = places_count(start, job->config->node, start->rank_count);
+    if (here > 0 && !is_here(job->store, start->line))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
                                (unsigned long long)start->line);
     if (membership_enter(job->membership, start, &settler, err) < 0)
@@ -55,6 +57,10 @@ static int settle(void *context, uint64_t line, struct belay_error *err)
 {
     struct job *job = context;
     uint64_t committed = store_committed_line(job->store);
+    if (!is_here(job->store, line)) { /* no rank that goes on from it is here */
+        store_drop_staging(job->store);
+        return 0;
+    }
     if (store_settle(job->store, line, err) < 0)
         return belay_error_prefix(err, "line %llu cannot be brought into its images",
                                   (unsigned long long)line);

@@ -86,7 +86,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
         return NULL;
     }
     job->store = store_create(agent->keeper, name, err);
-    job->membership = job->store ? membership_create(agent->keeper, name, err) : NULL;
+    job->membership = job->store ? membership_create(agent->keeper, name, config->node, err) : NULL;
     if (!job->membership || streams_create(&job->streams, agent->keeper, name, err) < 0 ||
         begin(job, err) < 0 || job_add(job, err) < 0) {
         job_forget(job);
@@ -134,6 +134,15 @@ void job_launch_worked(struct job *job)
     record_save_again(job);
 }
 
+/* Several nodes may have been given one folder for all. */
+static int find_undo_folder(struct job *job, struct belay_error *err)
+{
+    const Belay__Wire__JobOpen *config = job->config;
+    char name[JOB_NAME_BYTES + 16];
+    snprintf(name, sizeof name, config->node ? "%s:%u" : "%s", job->name, config->node);
+    return undo_folder_of(job->agent->rundir, config->settings->undo_dir, name, &job->undo, err);
+}
+
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                     struct belay_error *err)
 {
@@ -150,8 +159,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
     job->config = copy_config(config);
     job->retention = timer_new(agent->loop, on_retention_over, job);
-    if (job->config &&
-        undo_folder_of(agent->rundir, job->config->settings->undo_dir, name, &job->undo, err) < 0) {
+    if (job->config && find_undo_folder(job, err) < 0) {
         job_forget(job);
         return NULL;
     }

@@ -1,8 +1,8 @@
 /*
  * launcher.h - the launcher of an epoch, from outside: whether it is gone, and what makes it go.
  *
- * It may be a script that has started mpirun, and each rank may have a shell around it: all these wait for
- * one another.
+ * The launcher may be a script that has started mpirun, and each rank may have a shell around it: these
+ * processes wait for one another.
  */
 #ifndef BELAY_NODE_AGENT_LAUNCH_LAUNCHER_H
 #define BELAY_NODE_AGENT_LAUNCH_LAUNCHER_H
@@ -18,19 +18,19 @@ struct launcher {
     struct {
         pid_t pid;
         int pidfd;
-    } waiting[LAUNCHER_WAITING_MAX]; /* processes between a rank and it, and it itself */
+    } waiting[LAUNCHER_WAITING_MAX]; /* the processes between a rank and the launcher, and the launcher */
     unsigned waiting_count;
-    bool has_asked_inner, has_asked; /* to end: those between, it itself */
+    bool has_asked_inner, has_asked; /* to end: the processes between; the launcher */
 };
 
 /*
- * It may be ended by us, so it must be what the arbiter says: a child of its own. The number may be another
- * process's by now, or of another pid namespace; then, as with pid 0, it is not known.
+ * The agent may end the launcher, so pid must be a child of the arbiter. If it is not (the number may be
+ * another process's by now, or of another pid namespace), the launcher is not known, as with pid 0.
  */
 void launcher_open(struct launcher *launcher, pid_t pid, pid_t arbiter);
 void launcher_close(struct launcher *launcher);
 
-/* Also true if it is not known. */
+/* Also true if the launcher is not known. */
 bool launcher_is_gone(const struct launcher *launcher);
 
 /*
@@ -43,7 +43,8 @@ void launcher_ask(struct launcher *launcher);
 /* Kill those between, or, when they are gone, the launcher. */
 void launcher_kill(const struct launcher *launcher);
 
-/* Whether a process that waits for ranks still runs; a script goes on after its mpirun, and is none. */
+/* Whether a process that waits for ranks still runs. A script that goes on after its mpirun does not count.
+ */
 bool launcher_is_waiting(const struct launcher *launcher);
 
 /* Note the processes between it and a rank that runs. Those that find no place are left out. */

@@ -15,15 +15,15 @@ int match_check(const struct job *job, uint64_t line, const Belay__Wire__RankHel
     if (line == 0)
         return 0;
     if (store_ranks(job->store) != hello->ranks)
-        return belay_error_set(err, EPERM,
-                               "job \"%s\": line %llu was taken with %u ranks, this launch has %u; "
-                               "use the same number or 'belay clean %s'",
-                               job->name, (unsigned long long)line, store_ranks(job->store), hello->ranks,
-                               job->name);
+        return belay_error_set(
+            err, EPERM,
+            "line %llu was taken with %u ranks, this launch has %u: 'belay restart %s -- mpirun -n "
+            "%u ...' with the same number goes on, 'belay clean %s' gives the job up",
+            (unsigned long long)line, store_ranks(job->store), hello->ranks, job->name,
+            store_ranks(job->store), job->name);
     int fd = store_image(job->store, hello->rank);
     if (fd < 0)
-        return belay_error_set(err, EIO, "job \"%s\": the image of rank %u is not there", job->name,
-                               hello->rank);
+        return belay_error_set(err, EIO, "the image of rank %u is missing", hello->rank);
     if (image_load(fd, &view, err) < 0)
         return -1;
     int rc = check_image(job, &view, line, hello, err);
@@ -38,23 +38,26 @@ static int check_image(const struct job *job, const struct image_view *view, uin
     const char *program = image_string(view, header->program);
     bool is_same = !memcmp(header->identity, hello->identity.data, sizeof header->identity);
     if (header->line != line || header->rank != hello->rank || header->ranks != hello->ranks)
-        return belay_error_set(err, EIO, "job \"%s\": the image of rank %u is not of line %llu", job->name,
-                               hello->rank, (unsigned long long)line);
+        return belay_error_set(err, EIO, "the image of rank %u is not of line %llu", hello->rank,
+                               (unsigned long long)line);
     if (!is_same && strcmp(program, hello->program))
-        return belay_error_set(err, EPERM,
-                               "job \"%s\": line %llu was taken of %.100s, this is %.160s; use the "
-                               "same program or 'belay clean %s'",
-                               job->name, (unsigned long long)line, program, hello->program, job->name);
+        return belay_error_set(
+            err, EPERM,
+            "line %llu was taken of %.100s, this is %.160s: restart the same program, or give the "
+            "job up ('belay clean %s')",
+            (unsigned long long)line, program, hello->program, job->name);
     if (!is_same)
-        return belay_error_set(err, EPERM,
-                               "job \"%s\": line %llu was taken of another build of the program or "
-                               "its libc than this: %.160s; use the same or 'belay clean %s'",
-                               job->name, (unsigned long long)line,
-                               hello->identity_text[0] ? hello->identity_text : hello->program, job->name);
+        return belay_error_set(
+            err, EPERM,
+            "line %llu was taken of another build of the program or its libc than this: %.160s; "
+            "restart with the same, or give the job up ('belay clean %s')",
+            (unsigned long long)line, hello->identity_text[0] ? hello->identity_text : hello->program,
+            job->name);
     if (header->layout_version != hello->layout_version)
-        return belay_error_set(err, EPERM,
-                               "job \"%s\": line %llu was taken by another version of Belay; use "
-                               "that one or 'belay clean %s'",
-                               job->name, (unsigned long long)line, job->name);
+        return belay_error_set(
+            err, EPERM,
+            "line %llu was taken by another version of Belay: restart with that version, or give "
+            "the job up ('belay clean %s')",
+            (unsigned long long)line, job->name);
     return 0;
 }

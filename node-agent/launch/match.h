@@ -1,5 +1,5 @@
 /*
- * restore.h - may a rank continue from the committed image that is held for it?
+ * match.h - may a rank continue from the committed image that is held for it?
  */
 #ifndef BELAY_NODE_AGENT_LAUNCH_MATCH_H
 #define BELAY_NODE_AGENT_LAUNCH_MATCH_H
@@ -12,8 +12,8 @@
 
 /*
  * Compare a Hello with the committed images of the job: number of ranks, program and libc, layout. line 0:
- * nothing is restored, nothing compared. Returns 0, or -1 with an err for the user: EPERM (does not
- * fit), EIO (an image is damaged).
+ * nothing is restored or compared. Returns 0, or -1 with an err for the user: EPERM (the program does not
+ * fit the image), EIO (an image is damaged).
  */
 int match_check(const struct job *job, uint64_t line, const Belay__Wire__RankHello *hello,
                 struct belay_error *err);

@@ -8,6 +8,8 @@
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/streams.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/launch/places.h"
 #include "node-agent/rank/rank.h"
 
 /* It has not ended as programs do. */
@@ -61,8 +63,12 @@ int newcomer_check(const struct epoch *epoch, pid_t pid, const Belay__Wire__Rank
                    struct belay_error *err)
 {
     const char *job = epoch->job->name;
+    const struct epoch_start *start = membership_record(epoch->job->membership);
     if (hello->ranks == 0 || hello->ranks > STREAMS_MAX_RANKS || hello->rank >= hello->ranks)
         return belay_error_set(err, EINVAL, "rank %u of %u is out of range", hello->rank, hello->ranks);
+    if (!places_has(start, epoch->job->config->node, hello->rank, hello->ranks))
+        return belay_error_set(err, EINVAL, "job \"%s\": rank %u of %u has no place on node %u", job,
+                               hello->rank, hello->ranks, epoch->job->config->node);
     if (hello->identity.len != 32)
         return belay_error_set(err, EINVAL, "a rank's identity has 32 bytes");
     if (epoch->has_launch_ended || epoch->is_killed)

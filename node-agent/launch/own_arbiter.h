@@ -13,7 +13,7 @@
 #include "coord/opener.h"
 #include "node-agent/job/job.h"
 
-/* What it asks of this node; each returns 0 or -1 with err (epoch.h). */
+/* What the arbiter asks of this node; each returns 0 or -1 with err (epoch.h). */
 struct own_arbiter_ops {
     int (*promise)(struct job *job, uint32_t epoch, struct epoch_state *state, struct belay_error *err);
     int (*enter)(struct job *job, const struct epoch_start *start, struct belay_error *err);

@@ -12,13 +12,13 @@
 struct job;
 struct put_back;
 
-/* It is done; err: NULL, or which file could not be put back and why. The job may be freed. */
+/* Putting back has ended; err: NULL, or the file that could not be put back and why. The job may be freed. */
 typedef void put_back_done_f(struct job *job, void *context, const struct belay_error *err);
 
 /*
- * Begin, to this line, which the job's arbiter has chosen and whose images are here. The arbiter hears of
- * files that are left as they are, and from time to time how far it is. job->put_back is the run until it is
- * done. Returns 0 or -1 with err.
+ * Begin to put the files back to this line, which the job's arbiter has chosen and whose images are here. The
+ * arbiter hears which files are left as they are, and from time to time how far the work is. job->put_back is
+ * the run until it is done. Returns 0 or -1 with err.
  */
 int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
                    struct belay_error *err);

@@ -196,8 +196,8 @@ void record_write_status(struct job *job)
     char text[512];
     if (write_status(job) == 0)
         return;
-    snprintf(text, sizeof text, "what became of job \"%s\" cannot be written below %.200s: %s", job->name,
-             job->agent->rundir, strerror(errno));
+    snprintf(text, sizeof text, "the final status of job \"%s\" cannot be written below %.200s: %s",
+             job->name, job->agent->rundir, strerror(errno));
     log_warning("%s", text);
     job_tell_text(job, text);
 }

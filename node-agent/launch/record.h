@@ -16,11 +16,11 @@
 #define RECORD_MAX_BYTES (16 << 20)
 
 /*
- * Have the job's record held by the keeper: without one, the job cannot outlive the agent. If this fails, an
- * older one stays. Returns 0, or -1 with err.
+ * Have the keeper hold the job's record: without a record, the job cannot outlive the agent. If this fails,
+ * an older record stays. Returns 0, or -1 with err.
  */
 int record_save(struct job *job, struct belay_error *err);
-/* The same, of a job that has one; a failure is logged, and told to the arbiter. */
+/* The same for a job that has a record; a failure is logged, and told to the arbiter. */
 void record_save_again(struct job *job);
 void record_drop(struct job *job);
 
@@ -33,7 +33,7 @@ int record_adopt(struct agent *agent, struct belay_error *err);
 /* Write the status file of an ended job. A failure is logged, and told to the arbiter. */
 void record_write_status(struct job *job);
 
-/* Remove the status files that are older than the agent wants them; those of jobs that it holds stay. */
+/* Remove status files older than BELAY_RECORD_AGE; those of jobs that the agent holds stay. */
 void record_remove_old(struct agent *agent);
 
 #endif

@@ -13,7 +13,8 @@
 
 void reply_welcome(struct connection *connection, const struct job *job, uint32_t epoch,
                    uint64_t restore_line, const int *fds, unsigned fd_count);
-/* To a rank that is restored: fd (duplicated), or kernel_id; both -1: it is not there, an error. */
+/* To a rank that is restored: fd (duplicated), or kernel_id. Both -1: the shared object is missing, an error.
+ */
 void reply_share(struct connection *connection, int kernel_id, int fd);
 /* What the verdict on a launch is to be based on; all is borrowed. */
 struct launch_facts {

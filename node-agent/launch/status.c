@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "node-agent/job/answer.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
 
 #define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
@@ -36,6 +37,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->exit_status = job->exit_status;
     status->job_state = (Belay__Wire__JobState)job->state;
     status->files_left = job->files_left;
+    status->node_count = job->config->node_count;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);
@@ -106,7 +108,13 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     return 0;
 }
 
-/* The processes that live, on the one node there is. */
+static bool is_coordinator(const struct job *job)
+{
+    const struct epoch_start *start = membership_record(job->membership);
+    return start && start->members[start->coordinator] == job->config->node;
+}
+
+/* The processes that live here. */
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
 {
     const struct epoch *epoch = job->epoch;
@@ -122,6 +130,8 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
     status->nodes[status->n_nodes++] = node;
     node->node = strdup(job->agent->node);
     node->agent_pid = (uint32_t)getpid();
+    node->number = job->config->node;
+    node->is_coordinator = is_coordinator(job);
     node->ranks = calloc(epoch->ranks + 1, sizeof *node->ranks);
     if (!node->node || !node->ranks)
         return -1;

@@ -1,5 +1,5 @@
 /*
- * status.h - what is to be told of a job, as a message.
+ * status.h - the status of a job as a message.
  */
 #ifndef BELAY_NODE_AGENT_LAUNCH_STATUS_H
 #define BELAY_NODE_AGENT_LAUNCH_STATUS_H

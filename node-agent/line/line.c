@@ -1,19 +1,23 @@
 #include "node-agent/line/line.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "node-agent/host/host.h"
 #include "node-agent/link/loopback.h"
 #include "node-agent/member/member.h"
 
-#define NODE 0u /* the number of this one: there is no other */
-
 struct line {
     struct job *job;
     struct line_host *host;
     struct line_member *member;
-    struct link *link; /* the host's end, to the member; NULL: no epoch is open */
+    struct links *links;  /* to other nodes; NULL: the job has none */
+    uint64_t incarnation; /* that they were made with */
+    uint8_t key_of[FABRIC_JOB_BYTES];
+    bool is_open;          /* an epoch is */
+    struct link *loopback; /* the host's end, to the member; NULL: the host is elsewhere */
 };
 
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
@@ -42,6 +46,7 @@ void line_destroy(struct line *line)
     line_close_epoch(line);
     line_member_destroy(line->member);
     line_host_destroy(line->host);
+    links_destroy(line->links);
     free(line);
 }
 
@@ -55,43 +60,108 @@ void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct r
     line_host_refuse(line->host, err.text);
 }
 
+/* The ends of the links to all members, by index; both of the one to our own member. */
+struct ends {
+    struct line_host_peer *peers; /* the coordinator's; NULL: it is elsewhere */
+    struct link *host;            /* our member's, to the host */
+    struct link *loopback;        /* NULL: the host is on another node */
+};
+
+static int make_peers(struct line *line, const struct epoch_start *start, uint32_t own, struct ends *ends)
+{
+    struct link *both[2];
+    ends->peers = calloc(start->member_count, sizeof *ends->peers);
+    if (!ends->peers || loopback_create(line->job->agent->loop, both) < 0)
+        return -1;
+    for (uint32_t i = 0; i < start->member_count; i++)
+        ends->peers[i] = (struct line_host_peer){.node = start->members[i],
+                                                 .link = i == own ? both[0] : links_take(line->links, i)};
+    ends->loopback = both[0];
+    ends->host = both[1];
+    return 0;
+}
+
+static int make_ends(struct line *line, const struct epoch_start *start, uint32_t own, struct ends *ends,
+                     struct belay_error *err)
+{
+    int rc = 0;
+    if (own == start->coordinator)
+        rc = make_peers(line, start, own, ends);
+    else
+        ends->host = links_take(line->links, start->coordinator);
+    return rc == 0 && ends->host ? 0 : belay_error_set(err, ENOMEM, "no memory for the links of an epoch");
+}
+
+static int open_host(struct line *line, const struct epoch_start *start, uint32_t node, uint32_t world,
+                     const struct ends *ends, struct belay_error *err)
+{
+    const struct line_host_epoch of_host = {.number = start->epoch,
+                                            .node = node,
+                                            .ranks = world,
+                                            .committed_line = start->line,
+                                            .last_line = line->job->last_line,
+                                            .peers = ends->peers,
+                                            .peer_count = start->member_count};
+    return line_host_open_epoch(line->host, &of_host, err);
+}
+
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
                      uint32_t count, struct belay_error *err)
 {
-    struct link *ends[2];
-    uint32_t *placement = calloc(world + 1, sizeof *placement); /* all are with the only member */
-    if (!placement || loopback_create(line->job->agent->loop, ends) < 0) {
-        free(placement);
-        return belay_error_set(err, ENOMEM, "out of memory");
-    }
-    const struct line_host_peer peers[] = {{.node = NODE, .link = ends[0]}};
-    const struct line_host_epoch of_host = {.number = epoch,
-                                            .node = NODE,
-                                            .ranks = world,
-                                            .committed_line = store_committed_line(line->job->store),
-                                            .last_line = line->job->last_line,
-                                            .peers = peers,
-                                            .peer_count = 1};
+    const struct epoch_start *start = membership_record(line->job->membership);
+    uint32_t node = line->job->config->node;
+    struct ends ends = {0};
+    if (!start || start->epoch != epoch || start->rank_count != world)
+        return belay_error_set(err, EINVAL, "its arbiter has not placed its ranks");
+    int rc = make_ends(line, start, epoch_start_index(start, node), &ends, err);
+    if (rc == 0 && ends.peers)
+        rc = open_host(line, start, node, world, &ends, err);
     const struct line_member_epoch of_member = {.number = epoch,
-                                                .node = NODE,
-                                                .host_node = NODE,
+                                                .node = node,
+                                                .host_node = start->members[start->coordinator],
                                                 .world = world,
-                                                .member_count = 1,
-                                                .placement = placement,
-                                                .link = ends[1],
+                                                .member_count = start->member_count,
+                                                .placement = start->placement,
+                                                .link = ends.host,
                                                 .ranks = ranks,
                                                 .count = count};
-    int rc = line_host_open_epoch(line->host, &of_host, err);
+    free(ends.peers);
     if (rc < 0) {
-        link_destroy(ends[1]);
-    } else {
-        line->link = ends[0];
-        rc = line_member_open_epoch(line->member, &of_member, err);
+        link_destroy(ends.host);
+        return -1;
     }
-    free(placement);
+    line->loopback = ends.loopback;
+    line->is_open = true;
+    rc = line_member_open_epoch(line->member, &of_member, err);
     if (rc < 0)
         line_close_epoch(line);
     return rc;
+}
+
+int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, struct belay_error *err)
+{
+    if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
+        return 0;
+    links_destroy(line->links);
+    line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, err);
+    line->incarnation = incarnation;
+    memcpy(line->key_of, key->job, sizeof line->key_of);
+    return line->links ? 0 : -1;
+}
+
+void line_address(const struct line *line, struct fabric_address *address)
+{
+    *address = (struct fabric_address){.count = 0};
+    if (line->links)
+        links_address(line->links, address);
+}
+
+int line_connect(struct line *line, const struct epoch_start *start, const struct fabric_address *addresses,
+                 struct belay_error *err)
+{
+    if (!line->links)
+        return belay_error_set(err, EINVAL, "its arbiter has given no key for several nodes");
+    return links_connect(line->links, start, addresses, err);
 }
 
 void line_refuse(struct line *line, const char *reason)
@@ -102,18 +172,29 @@ void line_refuse(struct line *line, const char *reason)
 /* What both have said is heard before they part, so that a line's end is known on both sides. */
 void line_close_epoch(struct line *line)
 {
-    if (line->link) {
+    if (line->is_open) {
         line_member_rank_lost(line->member, "the epoch has ended");
-        loopback_flush(line->link);
+        if (line->loopback)
+            loopback_flush(line->loopback);
         line_member_close_epoch(line->member);
     }
-    line->link = NULL;
+    line->is_open = false;
+    line->loopback = NULL;
     if (line->host)
         line_host_close_epoch(line->host, store_committed_line(line->job->store));
 }
 
+/* Between two epochs nobody knows where the next coordinator is: the request waits here. */
 void line_request(struct line *line, struct connection *connection)
 {
+    const struct epoch_start *start = membership_record(line->job->membership);
+    uint32_t host = start ? start->members[start->coordinator] : line->job->config->node;
+    if (line->job->epoch && host != line->job->config->node) {
+        char text[64];
+        snprintf(text, sizeof text, "the coordinator of the lines is on node %u", host);
+        connection_reply_error(connection, EREMOTE, text);
+        return;
+    }
     line_host_request(line->host, connection);
 }
 

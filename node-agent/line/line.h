@@ -12,6 +12,7 @@
 
 #include "common/util/error.h"
 #include "node-agent/job/job.h"
+#include "node-agent/line/links.h"
 #include "node-agent/rank/rank.h"
 
 struct line;
@@ -22,23 +23,40 @@ struct line *line_create(struct job *job, struct belay_error *err);
 void line_destroy(struct line *line);
 
 /*
- * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: those on this node, `count`
- * of the world's, by ascending number; the list is copied.
+ * The job has agents on several nodes, which share this key. With the same key again, and the same
+ * incarnation, it listens where it did. Returns 0 or -1 with err.
+ */
+int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key,
+                struct belay_error *err);
+/* Where; count 0: nowhere. */
+void line_address(const struct line *line, struct fabric_address *address);
+/* An epoch of several members is entered. addresses: theirs, by index. Returns 0 or -1 with err. */
+int line_connect(struct line *line, const struct epoch_start *start, const struct fabric_address *addresses,
+                 struct belay_error *err);
+
+/*
+ * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this
+ * node, by ascending world rank; the list is copied. world: the number of ranks of the job.
  */
 void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
                      uint32_t count);
-/* Instead: no line is taken of this epoch, for this reason. */
+/* Instead of line_open_epoch(): no line is taken in this epoch, for this reason. */
 void line_refuse(struct line *line, const char *reason);
 
 /* The epoch's ranks are about to be destroyed. */
 void line_close_epoch(struct line *line);
 
-/* Somebody wants a line; the connection (NULL: nobody waits) gets a LineDone, maybe much later. */
+/*
+ * A line is asked for; the connection (NULL: nobody waits) gets a LineDone, maybe much later, or EREMOTE if
+ * the coordinator is on another node.
+ */
 void line_request(struct line *line, struct connection *connection);
 /* A client is gone. */
 void line_forget_connection(struct line *line, struct connection *connection);
 
+/* A rank has published something; rank_report() is fresh. */
 void line_rank_changed(struct line *line, struct rank *rank);
+/* A rank of this node is lost: no line any more in this epoch. */
 void line_rank_lost(struct line *line, const char *reason);
 /* The program finalizes or ends: no line any more in this epoch. */
 void line_close(struct line *line);

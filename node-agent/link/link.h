@@ -3,9 +3,9 @@
  * epoch.
  *
  * Messages come whole, once, in the order in which the other end sent them, or the link is lost. A link that
- * is lost stays so; the next epoch has other links. Who is at the other end was checked before there was a
- * link, but what its messages say was not. All functions are called from the agent's loop, and so are the
- * callbacks, never from within a function of this header.
+ * is lost stays so; the next epoch has other links. The identity of the other end was checked before the
+ * link was made; the content of its messages was not. All functions are called from the agent's loop, and so
+ * are the callbacks, never from within a function of this header.
  */
 #ifndef BELAY_NODE_AGENT_LINK_LINK_H
 #define BELAY_NODE_AGENT_LINK_LINK_H
@@ -17,11 +17,11 @@
 struct link_ops {
     /* One message. The bytes are the link's, and valid during the call only. */
     void (*received)(void *context, const uint8_t *bytes, size_t count);
-    /* The other end is gone, or not to be heard any more. Called once; nothing is received afterwards. */
+    /* The link is lost. Called once; nothing is received afterwards. */
     void (*lost)(void *context, const char *reason);
 };
 
-/* How a kind of link does it; for those who implement one. */
+/* The functions of one kind of link. */
 struct link;
 struct link_class {
     /* ops have been set. */
@@ -43,9 +43,9 @@ struct link {
 void link_open(struct link *link, const struct link_ops *ops, void *context);
 
 /*
- * Send one message; bytes (of malloc) are taken over. Does not block. That it could not be sent is told by
- * lost(), later. NULL as bytes (a message that could not be put together) loses the link as well: the other
- * end would miss it.
+ * Send one message; bytes (of malloc) are taken over. Does not block. If the message cannot be sent, lost()
+ * is called later. bytes NULL (a message for which there was no memory) loses the link, too: the other end
+ * would miss the message.
  */
 void link_send(struct link *link, uint8_t *bytes, size_t count);
 

@@ -1,5 +1,5 @@
 /*
- * loopback.h - a link within this process: the loop hands on in its next round what either end has sent.
+ * loopback.h - a link within this process: the event loop delivers messages of either end in its next round.
  */
 #ifndef BELAY_NODE_AGENT_LINK_LOOPBACK_H
 #define BELAY_NODE_AGENT_LINK_LOOPBACK_H
@@ -12,8 +12,8 @@
 int loopback_create(uv_loop_t *loop, struct link *ends[2]);
 
 /*
- * Hand on here and now all that is on its way, and what is sent in answer: before the ends are destroyed.
- * Does nothing within a callback of the link. `end` is either.
+ * Deliver all messages in transit now, and the messages sent in answer; for use before the ends are
+ * destroyed. Does nothing within a callback of the link. `end` is either end.
  */
 void loopback_flush(struct link *end);
 

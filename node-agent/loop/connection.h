@@ -23,15 +23,14 @@ struct connection_ops {
 };
 
 /*
- * Serve a connected socket (taken over, also when it fails). Peers of other users than our own and root
- * are refused; one that has connected, or begun a request, and then sends no whole one within the patience is
- * dropped, and so is one that sends nonsense. NULL with errno.
+ * Serve a connected socket (taken over, also on failure). Peers of users other than the agent's own and root
+ * are refused. A peer that has connected, or has begun a request, and sends no complete request within
+ * patience_ms is dropped, and so is a peer that sends invalid data. NULL with errno.
  */
 struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patience_ms,
                                      const struct connection_ops *ops, void *context);
 
-/* Answer the request in hand. fds are duplicated. A peer that is gone is no error, nor one that does not
- * read. */
+/* Answer the present request. fds are duplicated. A peer that is gone, or that does not read, is no error. */
 void connection_reply(struct connection *connection, const Belay__Wire__Reply *reply, const int *fds,
                       unsigned fd_count);
 /* Answer it with an error. */

@@ -1,6 +1,6 @@
 /*
- * pool.h - work in like parts, such as one for each rank, done by the threads of libuv's pool: as many at a
- * time as that has.
+ * pool.h - work in equal parts, such as one for each rank, done by the threads of libuv's pool, as many parts
+ * at a time as the pool has threads.
  *
  * Whoever starts such work owns the context until done() is called, or pool_join() returns: no thread touches
  * it after that. All functions but pool_is_cancelled() are called from the loop, and so are all callbacks but
@@ -18,10 +18,9 @@ struct pool_work;
 struct pool_ops {
     /* Do a part; in a thread. */
     void (*run)(void *context, uint32_t part);
-    /* It is done, and others may not be; not called when the work was cancelled. NULL: nobody wants to know.
-     */
+    /* This part is done, others may not be; not called when the work was cancelled. May be NULL. */
     void (*part_done)(void *context, uint32_t part);
-    /* No part is being done any more, nor will be. Called once, unless pool_join() was. */
+    /* No part runs any more, and none will. Called once, unless pool_join() was called. */
     void (*done)(void *context, bool is_cancelled);
 };
 

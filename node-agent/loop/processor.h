@@ -1,5 +1,5 @@
 /*
- * processor.h - how the agent's threads get processors, all of which ranks take.
+ * processor.h - gets processor time for the agent's threads, although the ranks use all processors.
  */
 #ifndef BELAY_NODE_AGENT_LOOP_PROCESSOR_H
 #define BELAY_NODE_AGENT_LOOP_PROCESSOR_H
@@ -7,21 +7,22 @@
 #include <sys/types.h>
 
 /*
- * For this thread, not for those that it starts: whoever asks for a short slice of time need not wait for the
- * end of a rank's (Linux 6.12: sched_setattr(2), sched_runtime of SCHED_OTHER; no privilege is needed), and
- * goes on when it wakes another thread. Older kernels ignore it.
+ * Ask for a short time slice for the calling thread, not for threads that it starts. Such a thread need not
+ * wait for the end of a rank's slice, and goes on when it wakes another thread (Linux 6.12: sched_setattr(2),
+ * sched_runtime of SCHED_OTHER; no privilege is needed). Older kernels ignore it.
  */
 void processor_shorten_slices(void);
 
 /*
- * Let this process, and what it starts, run where any of its ancestors of the same user may: a launcher binds
- * its ranks, and a rank may be who starts the agent.
+ * Let this process, and the processes that it starts, run on every processor that any of its ancestors of the
+ * same user may use. A launcher binds its ranks, and a rank may have started the agent.
  */
 void processor_take_all(void);
 
 /*
- * Move this thread to the processor that a process, which stands still now, has run on last: it is idle, and
- * near the memory. It need not stay there. Where that is not possible, nothing happens.
+ * Move this thread to the processor on which process `pid`, which stands still, has run last: this processor
+ * is idle, and its caches and memory are near. The kernel may move the thread away again. A failure is
+ * ignored.
  */
 void processor_follow(pid_t pid);
 

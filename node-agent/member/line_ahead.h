@@ -1,6 +1,6 @@
 /*
- * line_ahead.h - the part of a line before its ranks stop: copies what was written, while they run and write
- * on, in rounds until little is left or it does not get less.
+ * line_ahead.h - the part of a line before its ranks stop: copies written pages while the ranks run on, in
+ * rounds, until few are left or their number no longer falls.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_LINE_AHEAD_H
 #define BELAY_NODE_AGENT_MEMBER_LINE_AHEAD_H
@@ -17,13 +17,13 @@ struct line_ahead_request {
     uint64_t line;
     struct memory *const *memories; /* references are taken */
     uint32_t count;
-    uint64_t room_bytes; /* that all deltas together may take */
+    uint64_t room_bytes; /* memory that all deltas together may take */
 };
 
-/* Called once, from the loop: so many bytes were copied. */
+/* Called once, from the loop, with the number of bytes copied. */
 typedef void (*line_ahead_done_f)(uint64_t copied_bytes, void *context);
 
-/* Begin. NULL: there is nothing that could be copied ahead (or no memory to do it). */
+/* Begin. NULL: nothing can be copied ahead, or there is no memory for the work. */
 struct line_ahead *line_ahead_start(const struct line_ahead_request *request, line_ahead_done_f done,
                                     void *context);
 

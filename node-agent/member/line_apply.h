@@ -11,7 +11,7 @@
 struct line_apply;
 
 struct line_apply_ops {
-    /* All are applied (reason NULL), or it failed. Called once, from the loop. */
+    /* All deltas are applied (reason NULL), or applying failed. Called once, from the loop. */
     void (*done)(const char *reason, void *context);
 };
 
@@ -20,8 +20,8 @@ struct line_apply *line_apply_start(uv_loop_t *loop, struct store *store, const 
                                     void *context);
 
 /*
- * Wait for the end, without done(), and try again what has failed: the images are those of the committed line
- * then. Accepts NULL.
+ * Wait for the end, without calling done(), and try failed parts again: afterwards the images are those of
+ * the committed line. Accepts NULL.
  */
 void line_apply_finish(struct line_apply *apply, struct store *store);
 

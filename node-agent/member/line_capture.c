@@ -445,6 +445,7 @@ static void stage(struct part *part)
     whole->captured_bytes += capture_copied_bytes(part->capture);
     struct store_item item = {.rank = part->number,
                               .ranks = whole->request.world,
+                              .here = whole->request.count,
                               .bytes = capture_bytes(part->capture),
                               .image_bytes = capture_image_bytes(part->capture)};
     item.fd = capture_take(part->capture, &item.base_line);
@@ -456,6 +457,7 @@ static void stage_shared(struct line_capture *whole)
     struct shared_part *part = &whole->shared;
     struct store_item item = {.rank = whole->request.world,
                               .ranks = whole->request.world,
+                              .here = whole->request.count,
                               .bytes = shared_bytes(part->capture),
                               .image_bytes = shared_image_bytes(part->capture)};
     whole->captured_bytes += shared_data_bytes(part->capture);

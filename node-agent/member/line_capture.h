@@ -1,7 +1,7 @@
 /*
  * line_capture.h - the capture step of a line: all ranks of this node at once, in the thread pool. Each rank
- * is told to run as soon as its memory is copied. Those whose delta needs no new memory are copied at once,
- * the others when all needs are known and there is room.
+ * is told to run as soon as its memory is copied. A rank whose delta needs no new memory is copied at once,
+ * the others when the need of all is known and there is room.
  *
  * If a rank may share something with others, all ranks stand still until what they share has been copied,
  * too: any of them could change it.
@@ -29,13 +29,13 @@ struct line_capture_request {
     struct memory *const *memories; /* of the ranks */
     struct shared *shared;
     bool wants_lost;             /* see line_capture_lost() */
-    uint32_t count;              /* of ranks here, at least 1 */
+    uint32_t count;              /* of ranks here, at least 1: all whose parts the line has here */
     uint32_t world;              /* ranks of the job, here and elsewhere */
     uint64_t memory_limit_bytes; /* 0: none */
 };
 
 struct line_capture_ops {
-    /* All are staged (reason NULL; captured_bytes were copied in the pause), or it failed. Called once. */
+    /* All ranks are staged (reason NULL; captured_bytes: copied in the pause), or it failed. Called once. */
     void (*done)(uint64_t captured_bytes, const char *reason, void *context);
 };
 
@@ -45,21 +45,21 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
                                         struct belay_error *err);
 
 /*
- * What a restart will find as it is then, or what keeps lines from being taken, a line for a person; "":
- * nothing. Of a capture that is done.
+ * A message for the user: shared objects that lines do not save, or a reason why no line can be taken; "":
+ * none. For a capture that is done.
  */
 const char *line_capture_complaint(const struct line_capture *capture);
 
-/* What a restart will not bring back, the same, known from the beginning. */
+/* A message for the user: descriptors that a restart will not restore; known from the beginning. */
 const char *line_capture_lost(const struct line_capture *capture);
 
-/* Page data that were staged; of a capture that is done. */
+/* The bytes of page data that were staged; for a capture that is done. */
 uint64_t line_capture_dirty_bytes(const struct line_capture *capture);
 
 /* The line that was captured has committed: the next captures are measured against it. Frees. */
 void line_capture_commit(struct line_capture *capture);
 
-/* No ops any more; what is in progress is thrown away. Accepts NULL. Frees, now or later. */
+/* No ops are called any more; work in progress is dropped. Accepts NULL. Frees, now or later. */
 void line_capture_cancel(struct line_capture *capture);
 
 #endif

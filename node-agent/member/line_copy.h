@@ -15,8 +15,8 @@ struct line_copy;
 typedef void (*line_copy_done_f)(void *context);
 
 /*
- * Begin, one rank after the other, as long as memory and limit_bytes (0: none) hold them. NULL: there is
- * nothing to copy.
+ * Begin to copy, one rank after the other, as long as there is memory, within limit_bytes (0: no limit).
+ * NULL: there is nothing to copy.
  */
 struct line_copy *line_copy_start(uv_loop_t *loop, struct store *store, uint64_t limit_bytes,
                                   line_copy_done_f done, void *context);

@@ -1,5 +1,5 @@
 /*
- * member_state.h - what the files of this room share: the state of this node's part in a job's lines.
+ * member_state.h - shared by the files of this folder: the state of this node's part in a job's lines.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_MEMBER_STATE_H
 #define BELAY_NODE_AGENT_MEMBER_MEMBER_STATE_H

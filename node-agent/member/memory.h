@@ -11,15 +11,15 @@
 struct line_member;
 
 /*
- * For ranks that have been started, or restored from the job's committed line. With the job's tracker;
- * where that cannot follow a rank, everything is captured at each line. NULL with err: a rank has gone
- * (ESRCH, ENOENT), or something lacks.
+ * The memories of ranks that have been started, or restored from the job's committed line. They use the job's
+ * tracker; if it cannot track a rank, each line captures all of this rank. NULL with err: a rank is gone
+ * (ESRCH, ENOENT), or a resource is missing.
  */
 struct memory **memories_create(struct line_member *member, struct belay_error *err);
 
 /*
- * Look how the ranks say that their memory is written to unseen. Before pages are copied ahead, and again
- * when all stand still. The user is told once of each way (unseen_told; enum control_unseen).
+ * Read which writes to their memory the ranks say to be invisible to trackers. Called before pages are copied
+ * ahead, and again when all ranks stand still. The user is told once of each kind (enum control_unseen).
  */
 void memories_look(struct line_member *member);
 

@@ -18,7 +18,7 @@ struct line_times {
     uint64_t drain_ns;                                    /* the slowest rank's */
     uint64_t dirty_bytes, captured_bytes;                 /* staged; copied, which may be more than once */
     uint64_t image_bytes;                                 /* of the images, once the line is committed */
-    uint64_t *stopped_ns; /* by rank of this node: when it stood still; NULL: not parked yet */
+    uint64_t *stopped_ns; /* by rank of this node: when it stopped; NULL: not parked yet */
 };
 
 /* A line begins; what was measured before is forgotten. */

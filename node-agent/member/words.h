@@ -1,5 +1,5 @@
 /*
- * words.h - what this member says to the host. After the epoch nothing is said.
+ * words.h - the messages of this member to the host. After the end of the epoch none is sent.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_WORDS_H
 #define BELAY_NODE_AGENT_MEMBER_WORDS_H
@@ -10,16 +10,16 @@
 
 struct line_member;
 
-/* A word of no line in particular; reason may be NULL. */
+/* A message that concerns no line; reason may be NULL. */
 void say(struct line_member *member, enum peer_kind kind, const char *reason);
-/* The same of some line. */
+/* A message about a line. */
 void say_of_line(struct line_member *member, enum peer_kind kind, uint64_t line, const char *reason);
 /* The same with measures. */
 void say_measured(struct line_member *member, enum peer_kind kind, uint64_t line, const char *reason,
                   const struct peer_measures *measures);
 /* The line in progress cannot go on. */
 void say_aborted(struct line_member *member, const char *reason);
-/* The user is to know. */
+/* A text for the user. */
 void say_notice(struct line_member *member, const char *text);
 /* A message with content of its own: sender and epoch are filled in. */
 void say_message(struct line_member *member, struct peer_message message);

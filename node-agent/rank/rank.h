@@ -49,7 +49,7 @@ struct rank *rank_ref(struct rank *rank);
 /* Accepts NULL. */
 void rank_unref(struct rank *rank);
 
-/* What it said of itself in its Hello. Returns 0 or -1 with ENOMEM. */
+/* Note what the rank said of itself in its Hello. Returns 0 or -1 with ENOMEM. */
 int rank_set_program(struct rank *rank, const char *program, const uint8_t identity[32],
                      uint64_t layout_version);
 const char *rank_program(const struct rank *rank);
@@ -63,20 +63,19 @@ void rank_close_control_fd(struct rank *rank);
 int rank_event_fd(const struct rank *rank); /* borrowed */
 /* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
 int rank_take_uffd(const struct rank *rank);
-/* Tell it that a line has committed. */
+/* Tell the rank that a line has committed. */
 void rank_tell_committed(struct rank *rank, uint64_t line);
-/* The same of its parcel (parcels.h); -1 with ENOENT: it has none. */
+/* A descriptor of the rank's parcel (parcels.h), which the caller owns; -1 with ENOENT: it has none. */
 int rank_take_parcel(const struct rank *rank);
 
 /*
- * The page, which the rank may write to at any moment: what is in it is what it says, and may be another
- * thing at the next look. So a field is read once, by RANK_FIELD(), and the value is judged before it is
- * used.
+ * The control page. The rank may write to it at any moment, so that a field may change between two reads.
+ * Read a field once, by RANK_FIELD(), and check the value before it is used.
  */
 const struct control *rank_control(const struct rank *rank);
 #define RANK_FIELD(rank, field) __atomic_load_n(&rank_control(rank)->field, __ATOMIC_ACQUIRE)
 
-/* The end that it has announced, NONE: not yet. Would that end the other ranks, too? */
+/* The exit that the rank has announced, NONE: none yet; and whether it would end the other ranks, too. */
 enum control_exit rank_exit_kind(const struct rank *rank);
 bool rank_ends_all(const struct rank *rank);
 
@@ -87,7 +86,7 @@ bool rank_ends_all(const struct rank *rank);
 bool rank_read(struct rank *rank);
 const struct rank_report *rank_report(const struct rank *rank);
 
-/* Is it dead or dying, without having announced it, and not killed by us? */
+/* Whether the rank is dead or dying without having announced its exit, and was not killed by the agent. */
 bool rank_is_lost(const struct rank *rank);
 
 /* Answer the end that it has announced, unless it has an answer (enum control_answer). */
@@ -100,11 +99,11 @@ void rank_order(struct rank *rank, enum control_command command, uint64_t line);
 /* Every rank has its order to stop for this line: messages may be taken from the library. */
 void rank_order_drain(struct rank *rank, uint64_t line);
 
-/* A rank cannot do its part in this line: nobody waits for what it cannot do. */
+/* A rank has failed in this line: the ranks leave the drain without waiting for sends. */
 void rank_order_leave(struct rank *rank, uint64_t line);
 
 /*
- * Why this rank cannot do its part in a line, as a line of text. False: it has not said so.
+ * The reason why this rank has failed in a line, as one line of text. False: it has not failed.
  */
 bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES]);
 
@@ -119,12 +118,12 @@ void order_fence(void);
 
 /* SIGKILL; its end is then not counted as a loss. */
 void rank_kill(struct rank *rank);
-/* The same with its children and all others of the process group that it leads, as launchers do. */
+/* Kill the rank and all processes of the process group that it leads, as launchers do. */
 void rank_kill_group(struct rank *rank);
 
 /*
- * Is its process there at this moment? What has been read of the process id before is then of this rank, and
- * not of another process that has got its number.
+ * Whether its process exists at this moment. If so, what was read by its process id before is the rank's, not
+ * another process's that has got the same number.
  */
 bool rank_is_alive(const struct rank *rank);
 

@@ -1,5 +1,6 @@
 /*
- * redundancy.h - the redundancy of an epoch's images: who holds what of each rank, and what loss is survived.
+ * redundancy.h - the redundancy of an epoch's images: which members hold each rank's image, and which loss is
+ * survived.
  *
  * Answers are given per rank, not per node: after a loss ranks are protected anew one after the other.
  * Members are indices of the epoch's list of members. All functions are called from the agent's loop.
@@ -12,7 +13,7 @@
 
 #include "common/util/error.h"
 
-/* Who protects, and of whom; all is copied. */
+/* The members and the ranks that are protected; all is copied. */
 struct redundancy_epoch {
     uint32_t member_count;
     uint32_t ranks;            /* of the world */
@@ -20,7 +21,7 @@ struct redundancy_epoch {
 };
 
 struct redundancy_ops {
-    /* What is staged of the rank is where the scheme wants it. May be called from within protect(). */
+    /* The copies of the rank's staging that the scheme wants are there. May be called within protect(). */
     void (*held)(void *context, uint64_t line, uint32_t rank);
 };
 
@@ -44,7 +45,7 @@ struct redundancy {
     uint32_t *placement;
 };
 
-/* For those who implement a scheme. Returns 0 or -1 with ENOMEM. */
+/* For the implementation of a scheme. Returns 0 or -1 with ENOMEM. */
 int redundancy_init(struct redundancy *redundancy, const struct redundancy_class *class,
                     const struct redundancy_epoch *epoch, const struct redundancy_ops *ops, void *context);
 
@@ -55,13 +56,13 @@ void redundancy_destroy(struct redundancy *redundancy);
  * others. */
 uint64_t redundancy_need(const struct redundancy *redundancy, uint64_t own_bytes);
 
-/* What is staged of a rank of this node is to be protected; held() is called then, or the line aborts. */
+/* Protect the staging of a rank of this node. held() is called when it is protected; else the line aborts. */
 void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank);
 
 /* The members that hold the rank's image, into members[member_count]. Returns how many. */
 uint32_t redundancy_holders(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);
 
-/* Whether the rank's image is left, or can be made again, without these members (is_lost by member). */
+/* Whether the rank's image exists or can be rebuilt without the members with is_lost[member]. */
 bool redundancy_can_restore(const struct redundancy *redundancy, uint32_t rank, const bool *is_lost);
 
 /* Make the image of a rank of this node again from what others hold. Returns 0, or -1 with err (ENODATA:

@@ -121,12 +121,14 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     }
     snprintf(epochs, sizeof epochs, "%s/epochs", name);
     snprintf(arbiter, sizeof arbiter, "%s/arbiter", name);
-    job->membership = membership_adopt(agent->keeper, name, take_fd(all, epochs), take_fd(all, arbiter), err);
+    job->membership = membership_adopt(agent->keeper, name, job->config->node, take_fd(all, epochs),
+                                       take_fd(all, arbiter), err);
     if (!job->membership) {
         close(fd);
         goto fail;
     }
-    job->store = store_adopt(agent->keeper, name, fd, membership_protected_line(job->membership), err);
+    job->store = store_adopt(agent->keeper, name, fd, membership_protected_line(job->membership),
+                             membership_ranks_here(job->membership), err);
     if (!job->store || take_images(job, all, err) < 0)
         goto fail;
     bool has_line = store_newest_line(job->store) > 0;

@@ -14,6 +14,7 @@
 #include "node-agent/launch/jobs.h"
 #include "node-agent/launch/put_back.h"
 #include "node-agent/launch/record.h"
+#include "node-agent/line/line.h"
 #include "node-agent/loop/inherited.h"
 #include "node-agent/service/requests.h"
 
@@ -66,6 +67,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.dropped_line = dropped_line;
     opened.settings = job->config->settings;
     opened.newest_epoch = newest_epoch_of(job);
+    opened.node_count = job->config->node_count;
     const struct epoch_start *start = membership_record(job->membership);
     Belay__Wire__EpochRecord record;
     if (start) {
@@ -135,6 +137,22 @@ static void take_reason(struct job *job, const char *reason)
     log_info("job \"%s\": %s", job->name, reason);
 }
 
+/* One node speaks with nobody. */
+static int listen_to_others(struct job *job, const Belay__Wire__Inquire *inquire, uint64_t incarnation,
+                            struct belay_error *err)
+{
+    struct links_key key;
+    if (inquire->fabric_key.len == 0)
+        return 0;
+    if (inquire->fabric_key.len != sizeof key.key || inquire->fabric_job.len != sizeof key.job)
+        return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives a key of another size", job->name);
+    memcpy(key.key, inquire->fabric_key.data, sizeof key.key);
+    memcpy(key.job, inquire->fabric_job.data, sizeof key.job);
+    int rc = line_listen(job->line, incarnation, &key, err);
+    explicit_bzero(&key, sizeof key);
+    return rc;
+}
+
 void take_inquire(struct agent *agent, struct connection *connection, const Belay__Wire__Inquire *inquire)
 {
     struct belay_error err;
@@ -145,7 +163,8 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
         belay_error_set(&err, EINVAL, "job \"%s\": there is no epoch %u", job->name, inquire->epoch);
         job = NULL;
     }
-    if (!job || epoch_promise(job, inquire->epoch, &state, &err) < 0) {
+    if (!job || epoch_promise(job, inquire->epoch, &state, &err) < 0 ||
+        listen_to_others(job, inquire, state.incarnation, &err) < 0) {
         connection_reply_error(connection, err.code, err.text);
         return;
     }
@@ -153,16 +172,43 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     if (job->epoch_number > 0)
         job_become(job, JOB_STATE_RESTARTING);
     Belay__Wire__NodeState message = epoch_message_of_state(&state);
+    struct fabric_address address;
+    line_address(job->line, &address);
+    message.address = (ProtobufCBinaryData){.data = address.bytes, .len = address.count};
     reply.body_case = BELAY__WIRE__REPLY__BODY_NODE_STATE;
     reply.node_state = &message;
     connection_reply(connection, &reply, NULL, 0);
 }
 
-/* The files follow the decision: they are put back to the line that the arbiter has chosen. */
-static int enter_epoch(struct job *job, const struct epoch_start *start, pid_t launcher_pid,
-                       struct belay_error *err)
+/* Each of several members says where it listens. */
+static int connect_members(struct job *job, const struct epoch_start *start,
+                           const Belay__Wire__EpochStart *request, struct belay_error *err)
 {
-    if (epoch_enter(job, start, err) < 0)
+    if (start->member_count == 1)
+        return 0;
+    struct fabric_address *addresses = calloc(start->member_count, sizeof *addresses);
+    if (!addresses)
+        return belay_error_set(err, ENOMEM, "no memory for the members of an epoch");
+    belay_error_set(err, EINVAL, "job \"%s\": not all members of epoch %u can be found", job->name,
+                    start->epoch);
+    bool is_whole = request->n_addresses == start->member_count;
+    for (uint32_t i = 0; is_whole && i < start->member_count; i++) {
+        const ProtobufCBinaryData *address = &request->addresses[i];
+        is_whole = address->len > 0 && address->len <= sizeof addresses[i].bytes;
+        addresses[i].count = is_whole ? address->len : 0;
+        memcpy(addresses[i].bytes, address->data, addresses[i].count);
+    }
+    int rc = is_whole ? line_connect(job->line, start, addresses, err) : -1;
+    free(addresses);
+    return rc;
+}
+
+/* The files follow the decision: they are put back to the line that the arbiter has chosen. */
+static int enter_epoch(struct job *job, const struct epoch_start *start,
+                       const Belay__Wire__EpochStart *request, struct belay_error *err)
+{
+    pid_t launcher_pid = (pid_t)request->launcher_pid;
+    if (epoch_enter(job, start, err) < 0 || connect_members(job, start, request, err) < 0)
         return -1;
     if (job->epoch_number > 0)
         return put_back_start(job, start->line, on_put_back, (void *)(intptr_t)launcher_pid, err);
@@ -181,7 +227,7 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
         belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
     if (start)
         job->is_output_forwarded = request->forwards_output;
-    if (!start || enter_epoch(job, start, (pid_t)request->launcher_pid, &err) < 0)
+    if (!start || enter_epoch(job, start, request, &err) < 0)
         connection_reply_error(connection, err.code, err.text);
     free(start);
 }
@@ -195,8 +241,8 @@ void take_epoch_placed(struct agent *agent, struct connection *connection,
     struct epoch_start *start = job ? epoch_message_to_start(record) : NULL;
     if (job && !start)
         belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
-    if (start &&
-        (!job->epoch || job->epoch->number != start->epoch || job->epoch->ranks != start->rank_count))
+    if (start && (!job->epoch || job->epoch->number != start->epoch ||
+                  (job->epoch->ranks > 0 && job->epoch->ranks != start->rank_count)))
         belay_error_set(&err, ESTALE, "job \"%s\": epoch %u has not these ranks", job->name, start->epoch);
     else if (start && membership_place(job->membership, start, &err) == 0)
         err.code = 0;

@@ -9,8 +9,8 @@
 #include "node-agent/shared/object.h"
 
 /*
- * Compare everything with what an image (-1: with none) has in the pages `base`, with several threads if that
- * pays. present: the pages that have contents; dirty: those of them that the image lacks or has otherwise.
+ * Compare all objects with the pages `base` of an image (-1: with none), with several threads if that is
+ * faster. present: the pages that have contents; dirty: those of them that the image lacks or has otherwise.
  * Objects are in the order of their addresses. Returns 0 or -1 with err.
  */
 int compare_objects(const struct objects *objects, int image, const struct run_set *base,

@@ -1,8 +1,8 @@
 /*
- * content.h - read what a shared thing holds, from wherever it can be had: a descriptor, our own memory, or
+ * content.h - reads the content of a shared object: from a descriptor, from the agent's own memory, or from
  * the mappings that ranks have of it.
  *
- * Offsets and lengths are of the thing. Reading is safe from several threads at once.
+ * Offsets and lengths are those of the object, in bytes. Several threads may read at once.
  */
 #ifndef BELAY_NODE_AGENT_SHARED_CONTENT_H
 #define BELAY_NODE_AGENT_SHARED_CONTENT_H
@@ -38,7 +38,7 @@ int content_add_piece(struct content *content, const struct content_piece *piece
 /* All pieces are there. Where the thing is read through them, `bytes` becomes the end of the last. */
 void content_settle(struct content *content);
 
-/* Where it may have something, in pages; the rest reads as zeros. Returns 0 or -1 with ENOMEM. */
+/* The pages that may have content; all others read as zeros. Returns 0 or -1 with ENOMEM. */
 int content_extents(const struct content *content, struct run_set *to);
 
 /*

@@ -9,14 +9,15 @@
 #include "node-agent/shared/object.h"
 
 /*
- * Find all things and open their contents. What else cannot be read is left out;
- * `complaint` (of complaint_bytes) then names the first, else it is "". Returns 0, or -1 with err: EACCES: a
- * file cannot be read, so that no restart could bring it back; the complaint names it.
+ * Find all shared objects and open their contents. Objects of System V, pipes and eventfds that cannot be
+ * read are left out; `complaint` (of complaint_bytes) then names the first, else it is "". Returns 0, or -1
+ * with err (EACCES: a file cannot be read, so that no restart could restore it; the complaint names it).
  */
 int shared_find(const struct shared_rank *ranks, uint32_t count, struct objects *objects, char *complaint,
                 size_t complaint_bytes, struct belay_error *err);
 
-/* Is this file system in memory? Then what is mapped of it is kept with the images, else by vk_undo.h. */
+/* Whether the file system is in memory. If so, mapped files of it are kept with the images, else by
+ * vk_undo.h. */
 bool shared_is_in_memory(const char *path);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * renew.h - before ranks are restarted: what they shared at the line is made again, from its image.
  *
- * Nobody of the former launch runs any more. Files without a name become new memfds, which the ranks are
- * given to map; so are pipes and eventfds. Files in memory that have a name, and System V objects, are put
- * back to what they held.
+ * No process of the former launch runs any more. Files without a name become new memfds, which the ranks get
+ * to map. Pipes and eventfds are made again, too. Files in memory that have a name, and System V objects, are
+ * put back to what they held.
  */
 #ifndef BELAY_NODE_AGENT_SHARED_RENEW_H
 #define BELAY_NODE_AGENT_SHARED_RENEW_H
@@ -27,7 +27,7 @@ struct renewal;
 struct renewal *renewal_create(int image, const struct renewal *former,
                                const struct undo_replaced_list *replaced, struct belay_error *err);
 
-/* The ranks have what they need: nothing is kept from going away with them. The ids stay known. */
+/* The ranks have all objects: close the agent's descriptors of them. The ids stay known. */
 void renewal_let_go(struct renewal *renewal);
 /* Accepts NULL. */
 void renewal_destroy(struct renewal *renewal);

@@ -3,8 +3,8 @@
  *
  * A line's capture of it has the same steps as that of a rank (capture/capture.h), while all ranks stand
  * still: shared_plan() finds the things and compares their contents with the newest committed image,
- * shared_copy() copies what differs. The comparison takes the place of a tracker: whoever has written to a
- * shared page, by whatever page table or descriptor, the page differs.
+ * shared_copy() copies what differs. The comparison takes the place of a tracker: a page that any process has
+ * written to, by a mapping or by a descriptor, differs.
  */
 #ifndef BELAY_NODE_AGENT_SHARED_SHARED_H
 #define BELAY_NODE_AGENT_SHARED_SHARED_H
@@ -17,7 +17,7 @@
 #include "node-agent/shared/find.h"
 #include "node-agent/shared/object.h"
 
-/* From line to line: where things have their places. One per epoch; one capture at a time works with it. */
+/* The places of the objects, kept from line to line. One per epoch; one capture at a time works with it. */
 struct shared;
 
 /*
@@ -55,7 +55,7 @@ uint64_t shared_bytes(const struct shared_capture *capture);
 uint64_t shared_data_bytes(const struct shared_capture *capture);
 uint64_t shared_image_bytes(const struct shared_capture *capture);
 uint64_t shared_reserved_bytes(const struct shared_capture *capture);
-/* What a restart will find as it is then, one line for a person; "": nothing. */
+/* A message for the user about objects that lines do not save; "": none. */
 const char *shared_complaint(const struct shared_capture *capture);
 
 /* The finished image or delta, which the caller owns from now on; base_line 0: an image. */

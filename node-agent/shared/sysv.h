@@ -1,8 +1,8 @@
 /*
  * sysv.h - segments, semaphores and message queues of System V: noted at a line, put back or made again.
  *
- * They outlive the processes that use them. So a restart finds most of them where they were, under the same
- * id, and gives them the contents of the line; what was removed since is made again and has another id then.
+ * These objects outlive the processes that use them. So a restart finds most of them under the same id, and
+ * gives them the contents of the line. An object that was removed since is made again, with another id.
  */
 #ifndef BELAY_NODE_AGENT_SHARED_SYSV_H
 #define BELAY_NODE_AGENT_SHARED_SYSV_H

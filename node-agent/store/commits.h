@@ -30,7 +30,8 @@ struct commit_entry {
     char reason[COMMITS_REASON_BYTES];
     uint64_t dirty_bytes;
     uint8_t has_shared; /* there is an image of what the ranks share */
-    uint8_t reserved[7];
+    uint8_t reserved[3];
+    uint32_t here; /* of the ranks, those with a part on this node; 0: all */
 };
 
 struct commits;

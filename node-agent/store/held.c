@@ -81,10 +81,15 @@ void set_drop(struct store *store, struct held_set *set, bool in_keeper)
 
 bool set_is_whole(const struct held_set *set)
 {
+    return set->ranks > 0 && set_count(set) == (set->here ? set->here : set->ranks);
+}
+
+uint32_t set_count(const struct held_set *set)
+{
+    uint32_t count = 0;
     for (uint32_t i = 0; i < set->ranks; i++)
-        if (set->items[i].fd < 0)
-            return false;
-    return set->ranks > 0;
+        count += set->items[i].fd >= 0;
+    return count;
 }
 
 uint64_t set_bytes(const struct held_set *set)

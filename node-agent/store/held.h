@@ -1,8 +1,8 @@
 /*
- * held.h - what the files of this room share: a store's images, deltas and staging, and how they are kept.
+ * held.h - the data that the files of this folder share: a store's images, deltas and staging.
  *
- * A part is held under JOB/image/LINE/RANK or JOB/delta/LINE/RANK at the keeper. Sets begin and end as a
- * whole; a part that is not there has fd -1.
+ * A part is held under JOB/image/LINE/RANK or JOB/delta/LINE/RANK at the keeper. A set is
+ * made and dropped as a whole; a part that is missing has fd -1.
  */
 #ifndef BELAY_NODE_AGENT_STORE_HELD_H
 #define BELAY_NODE_AGENT_STORE_HELD_H
@@ -19,21 +19,22 @@
 /* An image or delta of one rank. */
 struct held {
     int fd;                     /* -1: not there (yet) */
-    uint64_t bytes;             /* that it takes */
-    uint64_t kept_line;         /* in its name at the keeper */
+    uint64_t bytes;             /* memory that it takes */
+    uint64_t kept_line;         /* the line in its name at the keeper */
     uint64_t base_line;         /* of a delta; 0: an image */
-    uint64_t image_bytes;       /* of a staged one: what the image will take */
-    uint64_t number;            /* no other part of this store has it; 0: not there */
-    uint32_t pins[PIN_REASONS]; /* how many of each (pin.h) */
+    uint64_t image_bytes;       /* of a staged part: memory that the image will take */
+    uint64_t number;            /* unique in this store; 0: the part is missing */
+    uint32_t pins[PIN_REASONS]; /* number of pins, by reason (pin.h) */
     bool is_changing;           /* a delta is being applied in place: it cannot be pinned */
     int copy;                   /* of a pinned image, for the next delta; -1: none */
 };
 
-/* Those of one line. */
+/* The parts of one line. */
 struct held_set {
-    uint64_t line; /* 0: no line */
-    uint32_t ranks;
-    uint32_t parts; /* of which the last, behind the ranks', is of what they share; it may be missing */
+    uint64_t line;  /* 0: no line */
+    uint32_t ranks; /* of the world */
+    uint32_t here;  /* of them, those that have a part on this node when the set is whole; 0: all */
+    uint32_t parts; /* one for each rank, and a last one for what the ranks share, which may be missing */
     struct held *items;
 };
 
@@ -41,7 +42,7 @@ struct store {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
     struct commits *commits;
-    uint64_t parts_made;     /* that have had a number */
+    uint64_t parts_made;     /* how many numbers have been given */
     struct held_set images;  /* committed */
     struct held_set deltas;  /* committed and not applied yet */
     struct held_set staging; /* of the line in progress, or of a protected one that was not committed */
@@ -60,13 +61,15 @@ void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_ke
 
 /* An empty set of a line. Returns 0 or -1 with err (ENOMEM). */
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);
-/* Have so many parts at least, of which the new ones are not there. Returns 0 or -1 with err (ENOMEM). */
+/* Give the set at least `parts` parts; the new ones are missing. Returns 0 or -1 with err (ENOMEM). */
 int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err);
-/* Drop its parts, and let it be of no line. */
+/* Drop its parts; the set is then of no line. */
 void set_drop(struct store *store, struct held_set *set, bool in_keeper);
-/* Whether it has a part of each rank. */
+/* Whether it has a part of each rank that is to be here. */
 bool set_is_whole(const struct held_set *set);
-/* That its parts take. */
+/* How many ranks have a part in it. */
+uint32_t set_count(const struct held_set *set);
+/* Memory that its parts take, in bytes. */
 uint64_t set_bytes(const struct held_set *set);
 
 #endif

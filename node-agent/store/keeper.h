@@ -7,8 +7,8 @@
  *     RETAIN MS      -> OK      how long things are held when no agent is connected
  *     LIST           -> ITEM NAME (+fd) ..., END
  *     anything else  -> ERROR
- *     a descriptor that did not arrive, since the keeper may not have more -> FULL
- * The functions here block; the keeper answers at once, and after 5 s it is taken for dead.
+ *     (a descriptor did not arrive: the keeper has reached its limit of descriptors) -> FULL
+ * The functions here block. The keeper answers at once; after 5 s without an answer it counts as dead.
  */
 #ifndef BELAY_NODE_AGENT_STORE_KEEPER_H
 #define BELAY_NODE_AGENT_STORE_KEEPER_H
@@ -38,14 +38,15 @@ void keeper_close(struct keeper *keeper);
 void keeper_detach(struct keeper *keeper);
 
 /*
- * Have a descriptor held. The caller keeps its own, and must keep it open until keeper_drop(): if the
- * keeper was killed, a new one is started and given everything again. Returns 0 or -1 with err.
+ * Have the keeper hold a descriptor. The caller keeps its own, and must keep it open until keeper_drop(): if
+ * the keeper was killed, another one is started and given everything again. Returns 0 or -1 with err.
  */
 int keeper_put(struct keeper *keeper, const char *name, int fd, struct belay_error *err);
 
 /* Returns 0 (also if the name was unknown), or -1 with err. */
 int keeper_drop(struct keeper *keeper, const char *name, struct belay_error *err);
 
+/* How long the keeper holds things when no agent is connected. Returns 0 or -1 with err. */
 int keeper_retain(struct keeper *keeper, uint64_t retain_ms, struct belay_error *err);
 
 /* Call each() with every name and a new descriptor, which each() then owns. Returns 0 or -1 with err. */
@@ -55,7 +56,7 @@ int keeper_list(struct keeper *keeper, void (*each)(void *context, const char *n
 /* One datagram, fd -1: without a descriptor. Returns 0 or -1 with errno. */
 int keeper_send(int sock, const char *text, int fd);
 
-#define KEEPER_FD_LOST (-2) /* one came, and this process may not have another (ulimit -n) */
+#define KEEPER_FD_LOST (-2) /* a descriptor came, and this process may open no more (ulimit -n) */
 
 /* One datagram into text[KEEPER_MESSAGE_BYTES], *fd -1: none came. Returns its length, 0: end, or -1. */
 ssize_t keeper_receive(int sock, char *text, int *fd);

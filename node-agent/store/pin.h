@@ -1,9 +1,9 @@
 /*
- * pin.h - who needs a committed image to stay as it is: a pinned image is never changed in place, its
- * successor is made from a copy.
+ * pin.h - pins on committed images: a pinned image is never changed in place; its successor is made from a
+ * copy.
  *
- * A pin is of the image that a rank has when it is taken, not of the rank: when a line's image has taken its
- * place, the pinned one lives on with its descriptor until it is unpinned. All functions are called from the
+ * A pin belongs to an image, not to a rank: when the image of a newer line has taken its place, the pinned
+ * image stays with its descriptor until it is unpinned. All functions are called from the
  * agent's loop only; the descriptor may be read by other threads.
  */
 #ifndef BELAY_NODE_AGENT_STORE_PIN_H
@@ -30,7 +30,7 @@ struct store_pin {
     enum pin_reason reason; /* NONE: nothing is pinned */
     int fd;                 /* of the image, the pin's own; -1 if MAPPED: the process has one */
     uint32_t part;          /* a rank, or the number of ranks for what they share */
-    uint64_t image;         /* which one: no other image of this store has that number */
+    uint64_t image;         /* the image's number, unique in this store */
 };
 
 /*
@@ -40,7 +40,7 @@ struct store_pin {
 int store_image_pin(struct store *store, uint32_t part, enum pin_reason reason, struct store_pin *pin,
                     struct belay_error *err);
 
-/* Whoever it was for needs the image no more. The pin is none afterwards. */
+/* Give the pin up. It is a zeroed pin afterwards. */
 void store_image_unpin(struct store *store, struct store_pin *pin);
 
 /* How many pins the committed image of a rank has; 0 also if there is no image. */

@@ -65,7 +65,7 @@ int store_check_room(const struct store *store, const struct store_need *need, u
 
 int store_check_start(const struct store *store, uint64_t limit_bytes, struct belay_error *err)
 {
-    return room_check_start(store->images.ranks, set_bytes(&store->images), limit_bytes, err);
+    return room_check_start(set_count(&store->images), set_bytes(&store->images), limit_bytes, err);
 }
 
 uint64_t store_room(const struct store *store, uint64_t limit_bytes)
@@ -87,6 +87,7 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
         set_drop(store, &store->staging, true);
         if (set_begin(&store->staging, line, item->ranks, err) < 0)
             goto fail;
+        store->staging.here = item->here;
     }
     if (item->rank >= store->staging.parts || store->staging.items[item->rank].fd >= 0) {
         belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", item->rank);
@@ -114,6 +115,7 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
         return -1;
     entry->is_committed = 1;
     entry->ranks = store->staging.ranks;
+    entry->here = set_count(&store->staging);
     entry->has_shared = store->staging.items[store->staging.ranks].fd >= 0;
     entry->image_bytes = 0;
     for (uint32_t i = 0; i < store->staging.parts; i++)
@@ -254,7 +256,8 @@ void store_list_held(const struct store *store, struct holding *held)
 {
     for (uint32_t i = 0; i < store_held_ranks(store); i++) {
         const struct held *staged = i < store->staging.ranks ? &store->staging.items[i] : NULL;
-        held[i] = (struct holding){.image_line = store->images.line};
+        bool has_image = i < store->images.ranks && store->images.items[i].fd >= 0;
+        held[i] = (struct holding){.image_line = has_image ? store->images.line : 0};
         if (!staged || staged->fd < 0)
             continue;
         held[i].staging_line = store->staging.line;
@@ -328,6 +331,7 @@ static void take_staging(struct store *store, struct held_set images, struct hel
         free(images.items);
     }
     store->images.line = from->line;
+    store->images.here = from->here;
     for (uint32_t i = 0; i < from->parts; i++) {
         struct held *to = from->items[i].base_line ? &store->deltas.items[i] : &store->images.items[i];
         held_drop(store, to, i, true); /* also where this line has nothing: nothing is shared any more */

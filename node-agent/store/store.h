@@ -1,20 +1,20 @@
 /*
- * store.h - the images of one job on this node: the committed line's, and what is staged of the line in
- * progress: whole images, or deltas to the committed ones.
+ * store.h - the images of one job on this node: those of the committed line, and the staging of the line in
+ * progress (whole images, or deltas to the committed images).
  *
- * What the ranks share has an image as well, if there is anything (common/image/shared.h). It counts as one
- * rank more, whose number is the number of ranks.
+ * Memory that ranks share has an image of its own (common/image/shared.h). It counts as one more rank, whose
+ * number is the number of ranks.
  *
  * Everything is a memfd, held by the keeper as well: an image under JOB/image/LINE/RANK, a delta under
- * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed all at once, by one entry in
- * the commit record (JOB/commits); whatever else the keeper holds for the job afterwards is dropped. Deltas
- * are applied after the commit; until then the image is still the former line's, and the delta is kept. An
- * image that somebody needs as it is, such as the process that was restored from it, is pinned (pin.h): its
- * successor is a copy.
+ * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed at once, by one entry in the
+ * commit record (JOB/commits); images and deltas of other lines are dropped then. Deltas are applied after
+ * the commit; until then the image is still that of the former line, and the delta is kept. An image that
+ * must not change, such as one that a restored process has mapped, is pinned (pin.h): its successor is a
+ * copy.
  *
- * Staging of a line that was protected outlives its abort, and the agent: it stays until the next capture
- * writes over it, or until the next epoch's verdict commits or drops it (docs/line.md, "The agent's side").
- * That the line was protected stands in the member's record (job/membership.h), not here.
+ * The staging of a protected line outlives the line's abort, and the agent: it stays until the next capture
+ * overwrites it, or until the next epoch's verdict commits or drops it (docs/line.md, "The agent's side").
+ * The member's record (job/membership.h) says whether the line was protected.
  *
  * All functions are called from the agent's loop only.
  */
@@ -42,91 +42,96 @@ struct store *store_create(struct keeper *keeper, const char *job, struct belay_
  * Take up what a former agent left of a job: its commit record (taken over), and the images and deltas that
  * store_adopt_item() brings. store_adopt_done() applies deltas that had not been, checks that the newest
  * committed line is whole, and drops the rest but for the staging of protected_line (0: no line is
- * protected), if that is whole. NULL, or -1, with err.
+ * protected), if that is whole: of protected_here ranks (0: of all). NULL, or -1, with err.
  */
 struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, uint64_t protected_line,
-                          struct belay_error *err);
+                          uint32_t protected_here, struct belay_error *err);
 int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
                      struct belay_error *err);
 int store_adopt_done(struct store *store, struct belay_error *err);
 
-/* With drop: everything is given up in the keeper as well. Accepts NULL. */
+/* drop: have the keeper drop everything as well. Accepts NULL. */
 void store_destroy(struct store *store, bool drop);
 
-/* Add what applying a delta of this rank will take, if its image then takes image_bytes. */
+/* Add the memory that applying a delta of this rank will take, if its image then takes image_bytes. */
 void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_bytes,
                       struct store_need *need);
 
-/* How many bytes this rank's image may have after a delta without any new memory; 0: that takes some. */
+/* The size in bytes that this rank's image may reach by a delta without new memory; 0: new memory is needed.
+ */
 uint64_t store_image_room(const struct store *store, uint32_t rank);
 
 /* Is there room for a line? See room_check_line(). */
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err);
 
-/* The same before ranks run, from the committed line's images or anew. See room_check_start(). */
+/* Is there room before ranks run, from the committed line's images or anew? See room_check_start(). */
 int store_check_start(const struct store *store, uint64_t limit_bytes, struct belay_error *err);
 
-/* What may be taken while ranks run. See room_left(). */
+/* How many bytes may be taken while ranks run. See room_left(). */
 uint64_t store_room(const struct store *store, uint64_t limit_bytes);
 
-/* What is staged of a rank. */
+/* The staging of one rank. */
 struct store_item {
-    uint32_t rank, ranks;
+    uint32_t rank, ranks; /* of the world */
+    uint32_t here;        /* of them, those that have a part on this node; 0: all */
     int fd;               /* taken over, also when staging fails */
-    uint64_t bytes;       /* that it takes */
+    uint64_t bytes;       /* memory that it takes */
     uint64_t base_line;   /* of a delta; 0: an image */
-    uint64_t image_bytes; /* that the image will take once the line is committed */
+    uint64_t image_bytes; /* memory that the image will take once the line is committed */
 };
 
-/* Stage a rank's part of a line in progress, or that of what they share. Returns 0 or -1 with err. */
+/* Stage a rank's part of the line in progress, or the part that ranks share. Returns 0 or -1 with err. */
 int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err);
 
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
- * committed ones; staged deltas are to be applied. Fails without any effect if a rank's part is missing.
+ * committed ones; staged deltas are to be applied. Fails without any effect if the part of a rank that is to
+ * be here is missing.
  */
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err);
 
 /*
- * Whether a rank's image is pinned and a copy of it, which the next delta can be applied to, should be made
- * now: none is there, and memory and limit_bytes (0: none) hold one. Then it is pinned for that, too.
+ * Whether a copy of a rank's pinned image should be made now, to which the next delta can be applied: there
+ * is none yet, and memory and limit_bytes (0: no limit) allow it. If so, the image is pinned for copying,
+ * too.
  */
 bool store_copy_begin(struct store *store, uint32_t rank, uint64_t limit_bytes, struct store_pin *pin);
-/* It was made by apply_copy(), -1: it could not be. Takes it over; the pin is none afterwards. */
+/* The copy made by apply_copy(), taken over; -1: it could not be made. Gives the pin up. */
 void store_copy_end(struct store *store, struct store_pin *pin, int copy);
 
 /* Whether deltas of the committed line have not been applied yet. */
 bool store_has_deltas(const struct store *store);
 
 /*
- * What there is to be applied of a rank: from now on its image cannot be pinned if it is not. Returns false
- * if nothing is. The descriptors stay the store's.
+ * Fill in the delta of a rank that is to be applied. From now on its image cannot be pinned, unless it is
+ * already. Returns false if the rank has no such delta. The descriptors stay the store's.
  */
 bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply);
-/* It was applied. Takes over apply->made. Returns 0 or -1 with err. */
+/* The delta was applied. Takes over apply->made. Returns 0 or -1 with err. */
 int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err);
-/* Apply what is left, here and now. Returns 0 or -1 with err. */
+/* Apply all remaining deltas now; blocks. Returns 0 or -1 with err. */
 int store_apply_rest(struct store *store, struct belay_error *err);
 
-/* Record the line as aborted. What is staged of it is dropped, unless the line is protected. */
+/* Record the line as aborted. Its staging is dropped, unless the line is protected. */
 void store_abort(struct store *store, struct commit_entry *entry, bool is_protected);
 
-/* The line that something is staged of, 0: none. */
+/* The line that is staged, 0: none. */
 uint64_t store_staged_line(const struct store *store);
 
-/* A capture is about to write over what is staged: it is given up. No record may say that it is protected. */
+/* Drop the staging, which a capture is about to overwrite. No record may say any more that it is protected.
+ */
 void store_drop_staging(struct store *store);
 
 /*
- * An epoch's verdict: `line` (0: none) is the one to go on from. If it is staged, it is committed and applied
- * to the images; all else that is staged is dropped. Returns 0, or -1 with err: nothing is dropped then.
+ * Carry out an epoch's verdict: the job continues from `line` (0: none). If it is staged, it is committed and
+ * applied to the images; all other staging is dropped. Returns 0, or -1 with err: nothing is dropped then.
  */
 int store_settle(struct store *store, uint64_t line, struct belay_error *err);
 
-/* The ranks of what is held: of the committed line, or, without one, of the staged line; 0: nothing is. */
+/* The number of ranks of the committed line, or, without one, of the staged line; 0: there is neither. */
 uint32_t store_held_ranks(const struct store *store);
-/* What is held of each of those ranks, into held[store_held_ranks()]. */
+/* Which lines are held of each of these ranks, into held[store_held_ranks()]. */
 void store_list_held(const struct store *store, struct holding *held);
 /* The newest line that a verdict may choose: the staged one, or the committed one; 0: none. */
 uint64_t store_newest_line(const struct store *store);
@@ -136,14 +141,14 @@ void store_drop_images(struct store *store);
 
 uint64_t store_committed_line(const struct store *store); /* 0: none */
 uint32_t store_ranks(const struct store *store);          /* of the committed line */
-uint32_t store_parts(const struct store *store);          /* one more; 0 without a line */
+uint32_t store_parts(const struct store *store);          /* store_ranks() + 1; 0 without a line */
 uint64_t store_held_bytes(const struct store *store);     /* committed and staged */
 const struct commits *store_commits(const struct store *store);
 
 /* The committed image of a rank (borrowed; deltas have been applied), or -1 with ENOENT. */
 int store_image(const struct store *store, uint32_t rank);
 
-/* The same of what the ranks share; -1: the line has none. */
+/* The committed image of the memory that ranks share (borrowed); -1: the line has none. */
 int store_shared_image(const struct store *store);
 
 #endif

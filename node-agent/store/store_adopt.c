@@ -19,7 +19,7 @@ static int complete_staging(struct store *store, struct belay_error *err);
 static int check_adopted(const struct store *store, uint32_t rank, struct belay_error *err);
 
 struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd, uint64_t protected_line,
-                          struct belay_error *err)
+                          uint32_t protected_here, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
     struct store *store = store_new(keeper, job, err);
@@ -39,8 +39,12 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
         store_destroy(store, false);
         return NULL;
     }
-    if (protected_line > store->images.line)
-        store->staging.line = protected_line; /* how many ranks it has, its parts tell */
+    if (newest)
+        store->images.here = newest->here;
+    if (protected_line > store->images.line) {
+        store->staging.line = protected_line; /* how many ranks the world has, its parts tell */
+        store->staging.here = protected_here;
+    }
     return store;
 }
 
@@ -83,8 +87,14 @@ int store_adopt_done(struct store *store, struct belay_error *err)
             store->images.items[i].pins[PIN_MAPPED]++; /* who knows who has it mapped */
     }
     int rc = store_apply_rest(store, err);
+    for (uint32_t i = 0; rc == 0 && i < store->images.ranks; i++)
+        if (store->images.items[i].kept_line != store->images.line) /* of a rank that is not here any more */
+            held_drop(store, &store->images.items[i], i, true);
+    if (rc == 0 && store->images.line && !set_is_whole(&store->images))
+        rc = belay_error_set(err, ENODATA, "the images of line %llu of job \"%s\" are not complete",
+                             (unsigned long long)store->images.line, store->job);
     for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
-        if (i < store->images.ranks || newest->has_shared)
+        if (store->images.items[i].fd >= 0 || (i == store->images.ranks && newest->has_shared))
             rc = check_adopted(store, i, err);
     return rc == 0 ? complete_staging(store, err) : -1;
 }
@@ -140,12 +150,15 @@ static int keep_adopted(struct store *store, struct held *held, const struct hel
     return 0;
 }
 
-/* Of how many ranks the staged line is, by the header of rank 0's part; 0: that is not there. */
+/* Of how many ranks the staged line is, by the header of the first part; 0: there is none. */
 static uint32_t count_staged_ranks(const struct held_set *set)
 {
     struct image_header header = {.ranks = 0};
-    if (set->parts == 0 || set->items[0].fd < 0 ||
-        pread(set->items[0].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+    uint32_t first = 0;
+    while (first < set->parts && set->items[first].fd < 0)
+        first++;
+    if (first == set->parts ||
+        pread(set->items[first].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
         return 0;
     return header.ranks <= STREAMS_MAX_RANKS ? header.ranks : 0;
 }
@@ -171,7 +184,7 @@ static int complete_staging(struct store *store, struct belay_error *err)
     set->ranks = count_staged_ranks(set);
     if (set_extend(set, set->ranks + 1, err) < 0)
         return -1;
-    if (set->parts != set->ranks + 1 || !is_of_use(store, set)) {
+    if (set->ranks == 0 || set->parts != set->ranks + 1 || !is_of_use(store, set)) {
         log_warning("job \"%s\": line %llu was protected, but is not all here", store->job,
                     (unsigned long long)set->line);
         set_drop(store, set, true);

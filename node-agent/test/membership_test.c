@@ -40,7 +40,7 @@ static int setup(void **state)
     assert_int_equal(mkdir(rundir, 0700), 0);
     keeper = keeper_open(rundir, program, NULL);
     assert_non_null(keeper);
-    membership = membership_create(keeper, "job", &err);
+    membership = membership_create(keeper, "job", 0, &err);
     said[0] = '\0';
     is_disk_full = false;
     return membership ? 0 : -1;
@@ -78,7 +78,7 @@ static void adopt(void)
     struct belay_error err = {0};
     look_at_records();
     membership_destroy(membership);
-    membership = membership_adopt(keeper, "job", records, copy, &err);
+    membership = membership_adopt(keeper, "job", 0, records, copy, &err);
     if (!membership)
         fail_msg("%s", err.text);
 }
@@ -441,7 +441,7 @@ static void test_records_of_another_size_are_refused(void **state)
     (void)state;
     struct belay_error err = {0};
     int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
-    assert_null(membership_adopt(keeper, "other", fd, -1, &err));
+    assert_null(membership_adopt(keeper, "other", 0, fd, -1, &err));
     assert_true(err.code != 0);
 }
 

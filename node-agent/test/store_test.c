@@ -246,7 +246,7 @@ static struct store *adopt_protected(uint64_t protected_line, uint64_t lines_exp
     assert_int_equal(keeper_list(keeper, collect, &held, NULL), 0);
     for (unsigned i = 0; i < held.count; i++)
         if (!strcmp(held.names[i], "job/commits"))
-            store = store_adopt(keeper, "job", held.fds[i], protected_line, NULL);
+            store = store_adopt(keeper, "job", held.fds[i], protected_line, 0, NULL);
     assert_non_null(store);
     for (unsigned i = 0; i < held.count; i++) {
         bool is_delta = sscanf(held.names[i], "job/delta/%llu/%u", &line, &rank) == 2;
@@ -270,6 +270,37 @@ static struct holding held_of(const struct store *store, uint32_t rank)
     assert_int_equal(store_held_ranks(store), 2);
     store_list_held(store, held);
     return held[rank];
+}
+
+/* Of two ranks of the world one is on this node: its part is all that a line has here. */
+static void test_a_node_has_some_of_the_ranks(void **state)
+{
+    (void)state;
+    struct store *store = store_create(keeper, "job", NULL);
+    for (uint64_t line = 1; line <= 2; line++) {
+        struct commit_entry entry = {.line = line};
+        struct store_item item = {.rank = 1,
+                                  .ranks = 2,
+                                  .here = 1,
+                                  .fd = line == 1 ? make_image(1, 1) : make_delta(2, 1, 1),
+                                  .bytes = line == 1 ? BYTES : PAGE,
+                                  .base_line = line - 1,
+                                  .image_bytes = BYTES};
+        assert_int_equal(store_stage(store, line, &item, NULL), 0);
+        assert_int_equal(store_commit(store, &entry, NULL), 0);
+        assert_int_equal(entry.ranks, 2);
+        assert_int_equal(entry.here, 1);
+    }
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    assert_int_equal(store_image(store, 0), -1);
+    assert_int_equal(held_of(store, 0).image_line, 0);
+    assert_int_equal(held_of(store, 1).image_line, 2);
+    store_destroy(store, false);
+    store = adopt(1 << 2);
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    assert_int_equal(store_committed_line(store), 2);
+    assert_int_equal(line_of(store_image(store, 1)), 2);
+    store_destroy(store, true);
 }
 
 /* A protected line outlives its abort; the next epoch's verdict commits it. */
@@ -628,6 +659,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_commit_and_abort),
         EACH(test_room),
+        EACH(test_a_node_has_some_of_the_ranks),
         EACH(test_a_protected_line_is_rolled_forward_to),
         EACH(test_a_protected_line_is_given_up),
         EACH(test_what_is_not_whole_is_not_settled),

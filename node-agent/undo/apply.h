@@ -1,9 +1,10 @@
 /*
- * apply.h - inside of undo/: one run of putting files back, and what its steps share.
+ * apply.h - inside of undo/: one run of putting files back, and the data that its steps share.
  *
- * A step ends in one of three ways. What others have changed meanwhile is left as it is, and the job goes on:
- * a program that had not been interrupted would have met it as well. What fails (no room, an I/O error, a
- * folder that is not where it was) may succeed later, so the run ends there.
+ * A step ends in one of three ways (enum outcome). DONE: the change is undone. LEFT: others have changed the
+ * file meanwhile; it is left as it is, and the job goes on, since an uninterrupted program would have met the
+ * same file. FAILED: no room, an I/O error, or a folder that is not where it was; this may succeed later, so
+ * the run ends there.
  */
 #ifndef BELAY_NODE_AGENT_UNDO_APPLY_H
 #define BELAY_NODE_AGENT_UNDO_APPLY_H
@@ -17,7 +18,7 @@
 
 enum outcome { OUTCOME_FAILED = -1, OUTCOME_DONE = 0, OUTCOME_LEFT };
 
-/* Where a name is: its folder, which is the one that was noted. */
+/* The place of a name: its folder, which is the one that was noted. */
 struct place {
     char path[UNDO_PATH_BYTES];
     struct file_id id; /* of the folder */

@@ -19,7 +19,7 @@ void folder_empty_line(int folder, uint64_t line, const char *but);
 /* Names of open files that had none (UNDO_HELD). */
 void folder_remove_held(int folder);
 
-/* Is it a file or folder that only we can have written? */
+/* Whether it is a file or folder that only the agent's user can have written. */
 bool folder_is_own(int fd, mode_t type);
 
 #endif

@@ -2,8 +2,8 @@
  * plan.h - the logs of a job, read and checked: what is to be done, in which order, and what is known of each
  * file. Pure but for reading.
  *
- * A log is believed only if it is ours, and nothing in it before it has been checked: lengths are bounded,
- * paths are absolute texts. Data stay in the log until they are needed.
+ * A log is used only if it belongs to the agent's user, and each entry only after a check: lengths are
+ * bounded, paths are absolute. Data stay in the log until they are needed.
  */
 #ifndef BELAY_NODE_AGENT_UNDO_PLAN_H
 #define BELAY_NODE_AGENT_UNDO_PLAN_H
@@ -30,7 +30,7 @@ struct plan_step {
     const struct plan_log *log;
 };
 
-/* What the logs tell of a file besides. */
+/* Further facts from the logs about a file. */
 enum plan_mark {
     PLAN_MADE = 1,        /* since the line: nothing of it is wanted back */
     PLAN_UNPROTECTED = 2, /* it could not be kept, and is left as it is */

@@ -15,8 +15,8 @@
 
 struct progress {
     uint64_t magic;
-    uint64_t line, steps; /* of the line there are so many */
-    uint64_t done, left;  /* so many are done; so many files are left as they are */
+    uint64_t line, steps; /* the line, and its number of steps */
+    uint64_t done, left;  /* steps done; files that are left as they are */
 };
 
 bool progress_exists(int folder);

@@ -2,9 +2,9 @@
  * undo.h - the files of a job as they were at its lines (common/wire/undo.h): put back at a restart,
  * forgotten when a newer line has committed.
  *
- * The ranks write the logs; nobody else but the agent reads and removes them. A folder is known by its
- * identity: whatever others put at its path is not believed. One whose path is "" is none, for which all
- * functions do nothing.
+ * The ranks write the logs; only the agent reads and removes them. A folder is known by its identity (device
+ * and inode): another folder at its path is not used. A folder whose path is "" does not exist; all functions
+ * do nothing for it.
  */
 #ifndef BELAY_NODE_AGENT_UNDO_UNDO_H
 #define BELAY_NODE_AGENT_UNDO_UNDO_H
@@ -40,7 +40,8 @@ struct undo_request {
     bool leaves_failed; /* go on where a file cannot be put back; the user wants it so */
     void (*say)(void *context, const char *text); /* of a file that is left as it is */
     void *context;
-    /* While it runs, for other threads: how far it is; and an order to end soon, with ECANCELED. Atomic. */
+    /* For other threads while it runs, atomic: steps done and in all; an order to end soon, with ECANCELED.
+     */
     uint64_t done, steps;
     bool is_cancelled;
 };

@@ -29,11 +29,11 @@ def processes_of(rundir):
     The agent and its keeper show their environment to nobody.
     """
     mark = b"BELAY_RUNDIR=" + os.fsencode(rundir)
-    argument = b"\0--rundir\0" + os.fsencode(rundir) + b"\0"
+    argument = re.compile(rb"\0--rundir\0" + re.escape(os.fsencode(rundir)) + rb"(/node-\d+)?\0")  # of a local node, too
     found = {}
     for pid in _pids():
         command = _read(f"/proc/{pid}/cmdline")
-        if pid != os.getpid() and (argument in command or mark in _read(f"/proc/{pid}/environ").split(b"\0")):
+        if pid != os.getpid() and (argument.search(command) or mark in _read(f"/proc/{pid}/environ").split(b"\0")):
             found[pid] = command.replace(b"\0", b" ").decode(errors="replace").strip()
     return found
 

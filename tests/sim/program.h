@@ -63,7 +63,10 @@ struct program {
     uint64_t result[MAX_RANKS][PAGES]; /* memory at the end of an undisturbed run */
 };
 
-/* Fill in a program: now and then one of the two of DESIGN 4.3, else a random one. */
+/*
+ * Fill in a program: now and then one of the two that deadlock under a naive rule for holding, else a random
+ * one.
+ */
 void program_generate(struct program *program, struct rng *rng, uint64_t seed);
 
 /* The page that the step at pc rewrites. */

@@ -1,0 +1,90 @@
+#include "cmd/members.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/wire/client.h"
+#include "common/wire/placement.h"
+#include "common/wire/states.h"
+
+bool members_open(struct tool *node, const struct tool *tool, uint32_t number)
+{
+    *node = (struct tool){.agent.sock = -1};
+    if (number >= PLACEMENT_NODES_MAX ||
+        placement_rundir(node->rundir, sizeof node->rundir, tool->rundir, number, NULL) < 0 ||
+        access(node->rundir, F_OK) < 0)
+        return false;
+    node->agent.sock = agent_connect(node->rundir, NULL, NULL);
+    return true;
+}
+
+/* Move the nodes of one status to the other. */
+static void move_nodes(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
+{
+    size_t count = to->n_nodes + from->n_nodes;
+    Belay__Wire__NodeStatus **nodes = reallocarray(to->nodes, count + 1, sizeof *nodes);
+    if (!nodes)
+        return;
+    to->nodes = nodes;
+    for (size_t i = 0; i < from->n_nodes; i++)
+        to->nodes[to->n_nodes++] = from->nodes[i];
+    from->n_nodes = 0;
+}
+
+static bool has_line(const Belay__Wire__JobStatus *status, uint64_t line)
+{
+    for (size_t i = 0; i < status->n_lines; i++)
+        if (status->lines[i]->line == line)
+            return true;
+    return false;
+}
+
+static int compare_lines(const void *left, const void *right)
+{
+    Belay__Wire__LineStatus *const *a = left, *const *b = right;
+    return (*a)->line < (*b)->line ? -1 : (*a)->line > (*b)->line;
+}
+
+/* Move those lines that the other one has not; in order. */
+static void move_lines(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
+{
+    size_t kept = 0;
+    Belay__Wire__LineStatus **lines = reallocarray(to->lines, to->n_lines + from->n_lines + 1, sizeof *lines);
+    if (!lines)
+        return;
+    to->lines = lines;
+    for (size_t i = 0; i < from->n_lines; i++) {
+        if (has_line(to, from->lines[i]->line))
+            from->lines[kept++] = from->lines[i];
+        else
+            to->lines[to->n_lines++] = from->lines[i];
+    }
+    from->n_lines = kept;
+    qsort(to->lines, to->n_lines, sizeof *to->lines, compare_lines);
+}
+
+static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
+{
+    move_nodes(to, from);
+    move_lines(to, from);
+    to->held_bytes += from->held_bytes;
+    if (from->newest_line > to->newest_line)
+        to->newest_line = from->newest_line;
+    if (from->line_cost_ms > to->line_cost_ms)
+        to->line_cost_ms = from->line_cost_ms;
+}
+
+void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
+{
+    struct tool node;
+    for (uint32_t i = 1; i < status->node_count; i++) {
+        if (!members_open(&node, tool, i))
+            continue;
+        Belay__Wire__JobStatus *other = tool_ask(&node, status->job);
+        if (other)
+            join(status, other);
+        job_status_free(other);
+        tool_close(&node);
+    }
+}

@@ -1,0 +1,75 @@
+#include "cmd/nodes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/wire/placement.h"
+#include "common/wire/rundir.h"
+
+int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, struct belay_error *err)
+{
+    if (count > PLACEMENT_NODES_MAX)
+        return belay_error_set(err, EINVAL, "a job has agents on %u nodes at most", PLACEMENT_NODES_MAX);
+    struct node *of = realloc(nodes->of, count * sizeof *of);
+    if (!of)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    nodes->of = of;
+    for (; nodes->count < count; nodes->count++) {
+        struct node *node = &of[nodes->count];
+        *node = (struct node){.sock = -1};
+        if (placement_rundir(node->rundir, sizeof node->rundir, rundir, nodes->count, err) < 0 ||
+            (nodes->count > 0 && rundir_make(node->rundir, err) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+void nodes_release(struct nodes *nodes)
+{
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        outlet_destroy(nodes->of[i].outlet);
+        if (nodes->of[i].sock >= 0)
+            close(nodes->of[i].sock);
+    }
+    free(nodes->of);
+    *nodes = (struct nodes){0};
+}
+
+bool nodes_have_lost_agent(const struct nodes *nodes)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->of[i].is_lost)
+            return true;
+    return false;
+}
+
+bool nodes_have_ranks(const struct nodes *nodes)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->of[i].outlet && outlet_has_ranks(nodes->of[i].outlet))
+            return true;
+    return false;
+}
+
+int nodes_start_output(const struct nodes *nodes, bool is_forwarded, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->of[i].outlet && outlet_start(nodes->of[i].outlet, is_forwarded, err) < 0)
+            return -1;
+    return 0;
+}
+
+void nodes_cut_output(const struct nodes *nodes, bool is_cut)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->of[i].outlet)
+            outlet_set_cut(nodes->of[i].outlet, is_cut);
+}
+
+void nodes_finish_output(const struct nodes *nodes, bool is_hurried)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->of[i].outlet)
+            outlet_finish(nodes->of[i].outlet, is_hurried);
+}

@@ -1,0 +1,38 @@
+/*
+ * placement.h - which node each rank of a launch runs on, in words, and where the agents of local nodes are.
+ *
+ * The words stand in BELAY_PLACEMENT, from an arbiter that has agents on several nodes. "0,1,2": the ranks,
+ * as many as there are, in blocks over these nodes. "0*4,2*2": four ranks on node 0, and the next two on
+ * node 2.
+ *
+ * Local nodes are agents on one machine that have nothing in common: node 0 has the run directory itself, the
+ * others have RUNDIR/node-N.
+ */
+#ifndef BELAY_COMMON_WIRE_PLACEMENT_H
+#define BELAY_COMMON_WIRE_PLACEMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+
+#define PLACEMENT_VARIABLE "BELAY_PLACEMENT"
+#define PLACEMENT_NODES_MAX 64u
+
+/* Ranks in blocks over `count` nodes: the index of the node that has the rank. */
+uint32_t placement_block(uint32_t rank, uint32_t ranks, uint32_t count);
+
+/* The node of a rank. Returns 0, or -1 with err (EINVAL: the words make no sense, or leave the rank out). */
+int placement_find(const char *words, uint32_t rank, uint32_t ranks, uint32_t *node, struct belay_error *err);
+
+/*
+ * The words for these nodes, and, if ranks > 0, for ranks of which placement gives the index of each one's
+ * node. To be freed; NULL with ENOMEM.
+ */
+char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *placement, uint32_t ranks);
+
+/* The run directory of a local node. Returns 0, or -1 with err (ENAMETOOLONG). */
+int placement_rundir(char *path, size_t path_bytes, const char *rundir, uint32_t node,
+                     struct belay_error *err);
+
+#endif

@@ -1,0 +1,112 @@
+#include "node-agent/line/links.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "node-agent/link/remote.h"
+
+#define INTERFACE "127.0.0.1" /* of local nodes */
+
+struct links {
+    struct remotes *remotes;
+    uint32_t node;
+    struct link **of; /* by index of the member; NULL: none, or taken */
+    uint32_t count;
+};
+
+static void on_came(void *context, const struct fabric_identity *identity, struct link *link);
+static int connect_one(struct links *links, const struct epoch_start *start, uint32_t index,
+                       const struct fabric_address *address, struct belay_error *err);
+static void drop(struct links *links);
+
+struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
+                           struct belay_error *err)
+{
+    struct fabric_config config = {.interface = INTERFACE,
+                                   .mode = FABRIC_MODE_AUTHENTICATE,
+                                   .self = {FABRIC_ROLE_MEMBER, node, incarnation}};
+    struct links *links = calloc(1, sizeof *links);
+    if (!links) {
+        belay_error_set(err, ENOMEM, "no memory for links to other nodes");
+        return NULL;
+    }
+    links->node = node;
+    memcpy(config.key, key->key, sizeof config.key);
+    memcpy(config.job, key->job, sizeof config.job);
+    links->remotes = remotes_create(loop, &config, on_came, links, err);
+    explicit_bzero(config.key, sizeof config.key);
+    if (links->remotes)
+        return links;
+    free(links);
+    return NULL;
+}
+
+void links_destroy(struct links *links)
+{
+    if (!links)
+        return;
+    drop(links);
+    remotes_destroy(links->remotes);
+    free(links);
+}
+
+void links_address(const struct links *links, struct fabric_address *address)
+{
+    remotes_address(links->remotes, address);
+}
+
+int links_connect(struct links *links, const struct epoch_start *start,
+                  const struct fabric_address *addresses, struct belay_error *err)
+{
+    uint32_t own = epoch_start_index(start, links->node);
+    drop(links);
+    remotes_enter_epoch(links->remotes, start->epoch);
+    links->of = calloc(start->member_count, sizeof(struct link *));
+    if (!links->of)
+        return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
+    links->count = start->member_count;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        bool is_wanted = i != own && (own == start->coordinator || i == start->coordinator);
+        if (is_wanted && connect_one(links, start, i, &addresses[i], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+struct link *links_take(struct links *links, uint32_t index)
+{
+    struct link *link = links && index < links->count ? links->of[index] : NULL;
+    if (link)
+        links->of[index] = NULL;
+    return link;
+}
+
+static int connect_one(struct links *links, const struct epoch_start *start, uint32_t index,
+                       const struct fabric_address *address, struct belay_error *err)
+{
+    const struct fabric_identity identity = {
+        .role = FABRIC_ROLE_MEMBER, .node = start->members[index], .incarnation = start->incarnations[index]};
+    links->of[index] = remotes_connect(links->remotes, &identity, address);
+    return links->of[index]
+               ? 0
+               : belay_error_errno(err, "the agent of node %u cannot be connected to", identity.node);
+}
+
+/* Of an epoch there is one link between two nodes: a second one is of an agent that has lost the first. */
+static void on_came(void *context, const struct fabric_identity *identity, struct link *link)
+{
+    (void)context;
+    log_info("the agent of node %u has made another link: it is refused", identity->node);
+    link_destroy(link);
+}
+
+static void drop(struct links *links)
+{
+    for (uint32_t i = 0; i < links->count; i++)
+        link_destroy(links->of[i]);
+    free(links->of);
+    links->of = NULL;
+    links->count = 0;
+}

@@ -1,0 +1,44 @@
+/*
+ * links.h - the links of this node to the other members of a job's epochs, over the fabric.
+ *
+ * The coordinator's node has a link to each member, the others have one to the coordinator's node. They are
+ * made when the epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run:
+ * what the other side says until then waits.
+ */
+#ifndef BELAY_NODE_AGENT_LINE_LINKS_H
+#define BELAY_NODE_AGENT_LINE_LINKS_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "coord/epoch.h"
+#include "node-agent/fabric/fabric.h"
+#include "node-agent/link/link.h"
+
+struct links;
+
+/* What an arbiter gives to all members of a job: who has it is one of them. */
+struct links_key {
+    uint8_t key[FABRIC_KEY_BYTES];
+    uint8_t job[FABRIC_JOB_BYTES]; /* tells jobs apart */
+};
+
+/* An end that listens, on this machine's own network. NULL with err. */
+struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
+                           struct belay_error *err);
+/* Links that were taken have been destroyed. Accepts NULL. */
+void links_destroy(struct links *links);
+
+void links_address(const struct links *links, struct fabric_address *address);
+
+/*
+ * An epoch begins: links of the former one are lost. addresses: of its members, by index. Returns 0 or -1
+ * with err.
+ */
+int links_connect(struct links *links, const struct epoch_start *start,
+                  const struct fabric_address *addresses, struct belay_error *err);
+/* The link to a member, the caller's from now on; NULL: there is none, or it was taken. */
+struct link *links_take(struct links *links, uint32_t index);
+
+#endif

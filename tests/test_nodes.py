@@ -1,0 +1,100 @@
+"""A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
+
+import os
+
+import pytest
+
+from belaytest import assert_recovered, assert_restored, assert_same_result
+
+
+def on_nodes(count):
+    return ["--nodes", str(count), "--local"]
+
+
+def workload(programs, name="ring", seconds=4):
+    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
+
+
+def node_of(status, rank):
+    """The number of the node that runs the rank."""
+    return next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
+
+
+@pytest.mark.parametrize("name", ["ring", "collmix"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_is_killed(sandbox, programs, name, rank):
+    job = sandbox.run(workload(programs, name), options=on_nodes(2))
+    job.wait_lines()
+    status = job.kill_and_recover(rank)
+    assert len(status["nodes"]) == 2
+    assert [node_of(status, number) for number in range(4)] == [0, 0, 1, 1]
+    assert sum(node["is_coordinator"] for node in status["nodes"]) == 1
+    job.wait()
+    assert_recovered(job)
+    sandbox.assert_clean()
+
+
+def test_lines_over_three_nodes(sandbox, programs):
+    """Two kills; the coordinator is wherever the arbiter has put it."""
+    job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
+    for rank in (1, 2):
+        job.wait_lines()
+        job.kill_and_recover(rank)
+    job.wait()
+    assert_recovered(job)
+
+
+def test_a_node_without_ranks_is_a_member(sandbox, programs):
+    job = sandbox.run(workload(programs), options=on_nodes(6))
+    job.wait_lines()
+    status = job.kill_and_recover()
+    assert sorted(len(node["ranks"]) for node in status["nodes"]) == [0, 0, 1, 1, 1, 1]
+    job.wait()
+    assert_recovered(job)
+
+
+def test_a_line_on_request(sandbox, programs):
+    job = sandbox.run(workload(programs), interval=None, options=on_nodes(3))
+    job.wait_step(2)
+    for line in (1, 2):
+        done = sandbox.belay("checkpoint", "job")
+        assert done.returncode == 0, done.stderr
+        assert job.wait_committed(line) == line
+    job.wait()
+    assert_same_result(job)
+
+
+def test_restart_of_an_ended_job(sandbox, programs):
+    """Nobody says again how many nodes there are."""
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--max-restarts", "0"])
+    job.wait_lines()
+    job.kill_rank(2)
+    job.wait()
+    job.restart()
+    status = job.wait_epoch(2)
+    assert len(status["nodes"]) == 2
+    job.wait()
+    assert_same_result(job)
+    assert_restored(job, 1)
+    sandbox.assert_clean()
+
+
+def test_what_nodes_write_to_is_their_own(sandbox, programs):
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    for folder in (sandbox.rundir, os.path.join(sandbox.rundir, "node-1")):
+        assert {"agent.sock", "keeper.sock", "agent.lock"} <= set(os.listdir(folder))
+    job.wait()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--nodes", "2"], "agents of other hosts cannot be started"),
+    (["--local"], "--local is for --nodes N"),
+    (["--nodes", "0", "--local"], "a job has 1 to 64 nodes"),
+    (["--nodes", "2x", "--local"], "a job has 1 to 64 nodes"),
+])
+def test_wrong_use(sandbox, options, words):
+    done = sandbox.belay("run", *options, "--", "mpirun", "true")
+    assert done.returncode == 64 and words in done.stderr, done.stderr
