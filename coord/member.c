@@ -322,7 +322,6 @@ static int take_loss(struct member *member, const struct member_event *event)
     return 0;
 }
 
-/* The orders of a line come in their order; only targets may come several times. */
 /* Between STOP and the capture, before DRAIN or after it: the phase stays what it is. */
 static int let_leave(struct member *member, uint64_t line)
 {
@@ -332,6 +331,7 @@ static int let_leave(struct member *member, uint64_t line)
     return 0;
 }
 
+/* The orders of a line come in their order; only targets may come several times. */
 static int take_order(struct member *member, const struct member_event *event)
 {
     enum coord_action_type order = event->order;
