@@ -15,6 +15,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
+#include "mpi-layer/lower/vk_move.h"
 #include "mpi-layer/lower/vk_place.h"
 
 #ifndef MADV_DONTNEED_LOCKED
@@ -101,8 +102,7 @@ static long make_anonymous(const struct vk_part *part)
         result = raw3(SYS_mprotect, copy, bytes, part->prot);
     }
     if (result == 0)
-        result = raw_syscall(SYS_mremap, copy, (long)bytes, (long)bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-                             (long)part->start, 0);
+        result = vk_move((uint64_t)copy, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, part->start);
     if (result < 0)
         raw2(SYS_munmap, copy, bytes);
     return result < 0 ? result : lock_as_before(part, is_locked, 0);

@@ -14,6 +14,7 @@
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
+#include "mpi-layer/lower/vk_move.h"
 #include "mpi-layer/lower/vk_patch.h"
 #include "mpi-layer/lower/vk_place.h"
 #include "mpi-layer/lower/vk_undo.h"
@@ -239,27 +240,6 @@ long vk_brk(uint64_t end)
     return (long)end;
 }
 
-/*
- * Move what is mapped in a range, one mapping after the other. A tracker has mappings apart that the kernel
- * would merge, and the kernel moves several in one call only if none of them is tracked: else it stops
- * half-way.
- */
-static long move_pieces(uint64_t old, uint64_t bytes, long flags, uint64_t to)
-{
-    struct vk_part part;
-    if (!vk_maps_find(old, old + bytes, VK_MAPS_ANY, &part) || part.start > old)
-        return -EFAULT;
-    for (uint64_t at = old; at < old + bytes && vk_maps_find(at, old + bytes, VK_MAPS_ANY, &part);
-         at = part.end) {
-        long length = (long)(part.end - part.start);
-        long result = raw_syscall(SYS_mremap, (long)part.start, length, length, flags,
-                                  (long)(to + part.start - old), 0);
-        if (result < 0)
-            return result;
-    }
-    return (long)to;
-}
-
 /* The range could be one anonymous mapping: *prot. */
 static bool is_like_one(uint64_t old, uint64_t bytes, long *prot)
 {
@@ -274,7 +254,20 @@ static bool is_like_one(uint64_t old, uint64_t bytes, long *prot)
     return at == old + bytes;
 }
 
-/* Move and resize what the kernel would not, since it is several mappings; `to` is ours. */
+/* What is one mapping for the program may be several; `to` is ours. */
+static long move_whole(uint64_t old, uint64_t bytes, long flags, uint64_t to)
+{
+    struct vk_part part;
+    long prot;
+    bool is_one =
+        vk_maps_find(old, old + bytes, VK_MAPS_ANY, &part) && part.start == old && part.end == old + bytes;
+    return is_one || is_like_one(old, bytes, &prot) ? vk_move(old, bytes, flags | MREMAP_FIXED, to) : -EFAULT;
+}
+
+/*
+ * Move and resize what the kernel would not, since it is several mappings; `to` is ours. The kernel has moved
+ * none of them: it does not move several to a place of another length.
+ */
 static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t to)
 {
     long prot = PROT_NONE;
@@ -284,7 +277,7 @@ static long move_resized(uint64_t old, uint64_t old_bytes, uint64_t bytes, long 
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     uint64_t moved = old_bytes < bytes ? old_bytes : bytes;
     if (result >= 0)
-        result = move_pieces(old, moved, flags | MREMAP_FIXED, to);
+        result = vk_move(old, moved, flags | MREMAP_FIXED, to);
     if (result >= 0 && old_bytes > moved)
         raw2(SYS_munmap, old + moved, old_bytes - moved);
     return result;
@@ -299,8 +292,18 @@ static long move_to(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags
     bool is_plain = length && length == VK_PAGE_UP(old_bytes) && !((old | wanted) & (MAP_PAGE_BYTES - 1)) &&
                     (old + length <= wanted || wanted + length <= old);
     if (is_plain)
-        return move_pieces(old, length, flags, wanted);
+        return vk_move(old, length, flags, wanted);
     return raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
+}
+
+static long move_to_reserved(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uint64_t to)
+{
+    uint64_t old_length = VK_PAGE_UP(old_bytes), length = VK_PAGE_UP(bytes);
+    if (old_length == length && !(old & (MAP_PAGE_BYTES - 1)))
+        return move_whole(old, length, flags, to);
+    long result =
+        raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, (long)to, 0);
+    return result == -EFAULT ? move_resized(old, old_length, length, flags, to) : result;
 }
 
 /* Not every tracker sees it. */
@@ -327,9 +330,7 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
                             vk_place_alignment(bytes));
     if (at < 0)
         return at;
-    result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);
-    if (result == -EFAULT)
-        result = move_resized(old, VK_PAGE_UP(old_bytes), VK_PAGE_UP(bytes), flags, (uint64_t)at);
+    result = move_to_reserved(old, old_bytes, bytes, flags, (uint64_t)at);
     if (result < 0)
         raw2(SYS_munmap, at, bytes);
     return result;

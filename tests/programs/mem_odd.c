@@ -30,7 +30,7 @@
 #define ADVICE_GUARD 102 /* MADV_GUARD_INSTALL */
 
 struct kinds {
-    char *sparse, *reserved, *locked, *guarded, *wiped, *moved;
+    char *sparse, *reserved, *locked, *guarded, *wiped, *moved, *renewed;
     char *grown[GROWTH_MAX];
 };
 
@@ -141,7 +141,7 @@ static void check_moves(struct kinds *kinds, long step)
 {
     for (int i = 0; i < 2; i++) {
         char *from = kinds->moved;
-        char *to = mremap(from, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+        char *to = mremap(from, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
         expect(to != MAP_FAILED && to != from && *word(from, PAGE) == 0,
                "what was left by memory that moved");
         expect(*word(to, PAGE) == step - 1, "memory that moved");
@@ -150,6 +150,33 @@ static void check_moves(struct kinds *kinds, long step)
     }
     *word(kinds->moved, PAGE) = step;
     expect(madvise(kinds->moved, PAGE, MADV_REMOVE) == -1 && errno == EINVAL, "advice that is refused");
+}
+
+/*
+ * Memory whose first page is mapped anew, and that moves on at once. Between protected pages, so that the
+ * kernel merges both parts: only one mapping can be moved so.
+ */
+static void check_renewed(struct kinds *kinds, long step)
+{
+    char *from = kinds->renewed + PAGE;
+    if (step > 1) {
+        char *first =
+            mmap(from, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        expect(first == from && *word(first, 0) == 0, "a page that is mapped anew");
+        *word(first, 0) = step;
+        char *to = mremap(from, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+        expect(to != MAP_FAILED && *word(from, 0) == 0 && *word(from, PAGE) == 0,
+               "what was left by a part that moved");
+        expect(*word(to, 0) == step, "a new page that moved");
+        for (size_t page = 1; page < 4; page++)
+            expect(*word(to, page * PAGE) == step - 1, "a page that moved with a new one");
+        munmap(to, 4 * PAGE);
+        munmap(kinds->renewed, 6 * PAGE);
+    }
+    kinds->renewed = map(6 * PAGE, PROT_NONE, 0);
+    expect(mprotect(kinds->renewed + PAGE, 4 * PAGE, PROT_READ | PROT_WRITE) == 0, "protected memory");
+    for (size_t page = 0; page < 4; page++)
+        *word(kinds->renewed + PAGE, page * PAGE) = step;
 }
 
 static void do_kinds(struct kinds *kinds, long step)
@@ -173,6 +200,7 @@ static void do_kinds(struct kinds *kinds, long step)
     expect(faults == 1, "the alternate stack");
     check_child(kinds);
     check_moves(kinds, step);
+    check_renewed(kinds, step);
     check_descriptors();
 }
 
