@@ -385,9 +385,42 @@ static void on_ranks_up(uint32_t node, const Belay__Wire__RanksUp *up, void *con
         log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
 }
 
+/* Has any node lost a rank? *waiting, by node: whose ranks wait for the answer. Who does not answer is lost.
+ */
+static bool look_for_loss(struct supervisor *s, bool *waiting)
+{
+    struct belay_error err;
+    bool has_loss = false;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct caller agent = caller(s, &s->nodes.of[i]);
+        Belay__Wire__Reply *reply =
+            s->nodes.of[i].is_lost ? NULL : call_loss_query(&agent, s->name, s->epoch, &err);
+        has_loss |= !reply || reply->loss_facts->has_loss;
+        waiting[i] = reply && reply->loss_facts->waits;
+        calls_free(reply);
+    }
+    return has_loss;
+}
+
+/* It is looked after an end was announced: by those who wait already when the second look begins. */
+static void on_end_asked(void *context)
+{
+    struct supervisor *s = context;
+    struct belay_error err;
+    bool waiting[PLACEMENT_NODES_MAX], later[PLACEMENT_NODES_MAX];
+    look_for_loss(s, waiting);
+    bool has_loss = look_for_loss(s, later);
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct caller agent = caller(s, &s->nodes.of[i]);
+        if (waiting[i])
+            calls_free(call_end_answer(&agent, s->name, s->epoch, has_loss, &err));
+    }
+}
+
 static void watch(struct supervisor *s)
 {
     s->watch.on_ranks_up = on_ranks_up;
+    s->watch.on_end_asked = on_end_asked;
     s->watch.context = s;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;

@@ -1,10 +1,12 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
 import os
+import signal
 
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result
+from waiting import wait_for
 
 
 def on_nodes(count):
@@ -32,6 +34,25 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
     job.wait()
     assert_recovered(job)
     sandbox.assert_clean()
+
+
+def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
+    """A rank ends the program when a peer is dead and the peer's agent has not seen it: that is no end of the program's own."""
+    program = programs.test_program("exits", "--steps", 50, "--seconds", 2, "--mode", "told", "--rank", 3, "--value", 7)
+    job = sandbox.run(program, interval="100ms", options=on_nodes(2))
+    job.wait_lines()
+    job.wait_step(50)
+    stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    os.kill(job.pids[1][0], signal.SIGKILL)
+    with open(job.path("end"), "w", encoding="ascii"):
+        pass
+    wait_for(lambda: not os.path.exists(job.path("end")), 20, "rank 3 to see its file")
+    for pid in reversed(stopped):
+        os.kill(pid, signal.SIGCONT)
+    assert job.wait() == 7
+    assert sandbox.status("job")["restarts"] == 1
 
 
 def test_lines_over_three_nodes(sandbox, programs):
