@@ -154,7 +154,7 @@ void probe_pidfd(struct finding *finding)
 
 void probe_pagemap_scan(struct finding *finding)
 {
-    bool is_good = pagemap_scan_works();
+    bool is_good = uffd_async_works();
     find(finding, is_good, is_good ? "a written page is found and armed again" : "not offered to this user");
 }
 

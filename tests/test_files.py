@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -193,6 +194,36 @@ def test_lines_that_the_launcher_tags(sandbox, programs):
 def test_buffers_are_carried_over(sandbox, programs):
     job = run_with_kills(sandbox, lines(programs, "blocks"), kills=1, piped=True)
     assert numbers(job.read("out").decode(), 0, "out") == list(range(1, 2001))
+
+
+def start_writing(sandbox, programs, folder, output):
+    """belay run of a program that writes 600,000 bytes to this descriptor."""
+    program = lines(programs, "large", steps=200, seconds=1, ranks=1)
+    return subprocess.Popen([sandbox.command, "run", "--", "mpirun", "-n", "1", *program.argv], stdout=output,
+                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=sandbox.environment, cwd=folder)
+
+
+def test_output_to_a_full_disk(sandbox, programs, tmp_path):
+    """The program goes on, and one line says what is lost."""
+    with open("/dev/full", "wb") as full:
+        process = start_writing(sandbox, programs, tmp_path, full)
+    errors = process.communicate()[1].decode()
+    assert process.returncode == 0
+    assert errors.count("belay: standard output cannot be written: No space left on device") == 1
+
+
+def test_output_to_a_pipe_that_does_not_block(sandbox, programs, tmp_path):
+    """Another process may have made it so: what does not fit waits for the reader."""
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    process = start_writing(sandbox, programs, tmp_path, writer)
+    wait_for(lambda: not select.select([], [writer], [], 0)[1], 60, "a full pipe")
+    os.close(writer)
+    os.set_blocking(reader, True)
+    with open(reader, "rb") as file:
+        text = file.read().decode()
+    errors = process.communicate()[1].decode()
+    assert process.returncode == 0 and "cannot be written" not in errors
+    assert numbers(text, 0, "out") == list(range(1, 201))
 
 
 def test_other_output_is_reported_once(sandbox, programs):

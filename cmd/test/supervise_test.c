@@ -474,13 +474,13 @@ static void test_answers_that_make_no_sense(void **state)
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         write_text("run/lie", lies[i]);
         assert_int_equal(run("finished", RUN("sh", "-c", "touch launched")), 70);
-        expect_said("another version?");
+        expect_said("another version of Belay?");
         assert_null(strstr(journal, "ended"));
     }
     write_text("run/lie", "bad-name");
     char *unnamed[] = {"belay", "run", "--detach", "sh", "-c", "touch launched", NULL};
     assert_int_equal(run("finished", unnamed), 70);
-    expect_said("another version?");
+    expect_said("another version of Belay?");
     unlink(path_of("run/lie"));
     assert_int_equal(access(path_of("launched"), F_OK), -1);
 }
@@ -493,12 +493,12 @@ static void test_members_that_make_no_sense(void **state)
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         write_text("run/lie", lies[i]);
         assert_int_equal(run("finished", RUN("sh", "-c", "touch launched")), 70);
-        expect_said("another version?");
+        expect_said("another version of Belay?");
     }
     assert_int_equal(access(path_of("launched"), F_OK), -1);
     write_text("run/lie", "unknown-end"); /* whose job is lost with it */
     assert_int_equal(run("finished finished", RUN("--max-restarts", "0", "--", "true")), 75);
-    expect_said("another version?");
+    expect_said("another version of Belay?");
     unlink(path_of("run/lie"));
 }
 
@@ -556,10 +556,10 @@ static void test_restart_without_a_record_is_refused(void **state)
     (void)state;
     write_text("run/lie", "no-record");
     assert_int_equal(run("lost", restart_j), 66);
-    expect_said("no record of its epochs is left");
+    expect_said("the record of its epochs is lost");
     write_text("run/lie", "other-memory");
     assert_int_equal(run("lost", restart_j), 66);
-    expect_said("its node has lost its records");
+    expect_said("the agent has lost its records");
     assert_non_null(strstr(journal, "close failed keep 66"));
     unlink(path_of("run/lie"));
     forget_record();
@@ -616,7 +616,7 @@ static void test_damaged_streams(void **state)
         assert_int_equal(run("finished", RUN(launchers[i], "-c", "echo launched")), 0);
         assert_string_equal(printed, "launched\n");
         assert_string_equal(
-            said, "belay: rank 0 says that it has written what cannot be: some of its output is lost\n");
+            said, "belay: rank 0 reports an impossible position in its output: some of its output is lost\n");
     }
     unlink(path_of("run/lie"));
 }

@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/util/uffd.h"
-
 #define PAGE_BYTES 4096ul
 #define REGIONS_AT_ONCE 512u /* longer answers repeat pages */
 
@@ -75,42 +73,6 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
     struct finder finder = {found, context};
     return pagemap_scan_told(pagemap, query, query->all ? query->all : query->any, found ? tell_found : NULL,
                              &finder);
-}
-
-static int add_pages(void *context, uint64_t start, uint64_t end)
-{
-    *(uint64_t *)context += (end - start) / PAGE_BYTES;
-    return 0;
-}
-
-/* How many of the pages were written since they were last armed; -1: it cannot be told. */
-static int64_t count_written(int pagemap, const char *pages, size_t bytes)
-{
-    uint64_t count = 0;
-    struct pagemap_query query = {
-        .start = (uintptr_t)pages, .end = (uintptr_t)pages + bytes, .arm = true, .all = PAGEMAP_WRITTEN};
-    return pagemap_scan(pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
-}
-
-bool pagemap_scan_works(void)
-{
-    const size_t bytes = 2 * PAGE_BYTES;
-    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = uffd_make();
-    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 && uffd_begin(uffd, UFFD_MODE_ASYNC) == 0 &&
-                 uffd_register(uffd, UFFD_MODE_ASYNC, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
-                 count_written(pagemap, pages, bytes) >= 0;
-    if (works) {
-        ((volatile char *)pages)[PAGE_BYTES] = 1;
-        works = count_written(pagemap, pages, bytes) == 1 && count_written(pagemap, pages, bytes) == 0;
-    }
-    if (uffd >= 0)
-        close(uffd);
-    if (pagemap >= 0)
-        close(pagemap);
-    if (pages != MAP_FAILED)
-        munmap(pages, bytes);
-    return works;
 }
 
 ssize_t pagemap_entries(int pagemap, uint64_t start, uint64_t *entries, size_t count)

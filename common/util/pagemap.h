@@ -42,9 +42,6 @@ int pagemap_scan(int pagemap, const struct pagemap_query *query, pagemap_found_f
 int pagemap_scan_told(int pagemap, const struct pagemap_query *query, uint32_t categories,
                       pagemap_told_f told, void *context);
 
-/* Whether a page written by this process is found, and armed again; found out by trying. */
-bool pagemap_scan_works(void);
-
 /* One word per page, from any kernel (Documentation/admin-guide/mm/pagemap.rst). */
 #define PAGEMAP_ENTRY_PRESENT (1ull << 63)
 #define PAGEMAP_ENTRY_SWAPPED (1ull << 62)    /* in swap, or nothing but a mark that is left of the page */

@@ -101,6 +101,42 @@ static int make_by_device(void)
     return fd;
 }
 
+static int add_pages(void *context, uint64_t start, uint64_t end)
+{
+    *(uint64_t *)context += (end - start) / PAGE_BYTES;
+    return 0;
+}
+
+/* How many of the pages were written since they were last armed; -1: it cannot be told. */
+static int64_t count_written(int pagemap, const char *pages, size_t bytes)
+{
+    uint64_t count = 0;
+    struct pagemap_query query = {
+        .start = (uintptr_t)pages, .end = (uintptr_t)pages + bytes, .arm = true, .all = PAGEMAP_WRITTEN};
+    return pagemap_scan(pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
+}
+
+bool uffd_async_works(void)
+{
+    const size_t bytes = 2 * PAGE_BYTES;
+    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = uffd_make();
+    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 && uffd_begin(uffd, UFFD_MODE_ASYNC) == 0 &&
+                 uffd_register(uffd, UFFD_MODE_ASYNC, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
+                 count_written(pagemap, pages, bytes) >= 0;
+    if (works) {
+        ((volatile char *)pages)[PAGE_BYTES] = 1;
+        works = count_written(pagemap, pages, bytes) == 1 && count_written(pagemap, pages, bytes) == 0;
+    }
+    if (uffd >= 0)
+        close(uffd);
+    if (pagemap >= 0)
+        close(pagemap);
+    if (pages != MAP_FAILED)
+        munmap(pages, bytes);
+    return works;
+}
+
 bool uffd_served_works(void)
 {
     char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

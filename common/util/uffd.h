@@ -56,6 +56,10 @@ enum uffd_news {
 /* Read one event; the descriptor does not block. A thread that waits for its move to be read goes on. */
 enum uffd_news uffd_read(int uffd, uint64_t *start, uint64_t *end);
 
+/* Whether pagemap_scan() finds a page that was written in the asynchronous mode, and arms it again; found out
+ * by trying. */
+bool uffd_async_works(void);
+
 /* Whether the served mode works here, also for the kernel's writes to protected pages; found out by trying.
  */
 bool uffd_served_works(void);

@@ -32,8 +32,8 @@ int descriptor_check_memory(int fd, uint64_t bytes, const char *what, struct bel
     if (seals >= 0 && (seals & FIXED_SIZE) == FIXED_SIZE && !(seals & F_SEAL_WRITE) && fstat(fd, &st) == 0 &&
         S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes)
         return 0;
-    return belay_error_set(err, EPROTO, "%s is not what it should be; is the agent of another version?",
-                           what);
+    return belay_error_set(err, EPROTO,
+                           "%s is of a wrong kind or size; is the agent another version of Belay?", what);
 }
 
 int descriptor_check_kind(int fd, const char *kind, const char *what, struct belay_error *err)
@@ -44,8 +44,8 @@ int descriptor_check_kind(int fd, const char *kind, const char *what, struct bel
     name[length > 0 ? length : 0] = '\0';
     if (!strncmp(name, ANONYMOUS, sizeof ANONYMOUS - 1) && !strcmp(name + sizeof ANONYMOUS - 1, kind))
         return 0;
-    return belay_error_set(err, EPROTO, "%s is not what it should be; is the agent of another version?",
-                           what);
+    return belay_error_set(err, EPROTO,
+                           "%s is of a wrong kind or size; is the agent another version of Belay?", what);
 }
 
 /* Populated first: without memory, that fails; a touch would end in SIGBUS. */

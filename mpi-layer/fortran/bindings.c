@@ -1,8 +1,6 @@
 /* bindings.c - see bindings.h. */
 #include "mpi-layer/fortran/bindings.h"
 
-#include "mpi-layer/fortran/cxx.h"
-
 #define ROUTINE(name, NAME) void ompi_##name##_f(void);
 FORTRAN_ROUTINES
 #undef ROUTINE

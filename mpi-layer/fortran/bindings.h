@@ -60,10 +60,8 @@
 #include <mpi.h>
 #include <stddef.h>
 
+#include "mpi-layer/fortran/cxx.h"
 #include "mpi-layer/lower/gate.h"
-
-/* The bindings' own function makes a C++ object and calls the user's handler. */
-typedef void cxx_invoke_f(void *object, int *code, const char *message, void *handler);
 
 struct bindings {
 #define ROUTINE(name, NAME) void (*name)(void);

@@ -4,7 +4,8 @@
 
 #include <mpi.h>
 
-#include "mpi-layer/fortran/bindings.h"
+/* The bindings' own function makes a C++ object and calls the user's handler. */
+typedef void cxx_invoke_f(void *object, int *code, const char *message, void *handler);
 
 /* Which class of the bindings a communicator is of. */
 int cxx_comm_type(MPI_Comm comm);

@@ -4,7 +4,7 @@
  */
 #include "mpi-layer/api/api.h"
 #include "mpi-layer/fortran/names.h"
-#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/error_codes.h"
 
 #define REFUSED(name, reason)                                                                                \
     int name(void);                                                                                          \

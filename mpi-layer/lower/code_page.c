@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/gate.h"
-#include "mpi-layer/lower/vk_signal.h"
-#include "mpi-layer/lower/vk_wait.h"
+#include "mpi-layer/lower/vk_action.h"
+#include "mpi-layer/lower/vk_cut.h"
 
 /* The address of a symbol in the page of code at VDSO_ADDRESS. */
 static uint64_t vdso_symbol(const char *name)

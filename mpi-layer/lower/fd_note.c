@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "common/util/array.h"
+#include "mpi-layer/lower/fd_info.h"
+#include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk.h"
@@ -28,16 +30,6 @@
 #ifndef F_DUPFD_QUERY
 #define F_DUPFD_QUERY (1024 + 3)
 #endif
-
-/* What is noted at this line, and what was at the line before, in memory that is not saved. */
-static struct notes {
-    struct fd_record *records;
-    size_t count, room;
-    char *text;
-    size_t bytes, text_room;
-} now, before;
-
-static size_t at_before; /* the next record of the line before that has not been passed */
 
 /* What this launch has given the rank; inode 0: nothing that a launch makes anew. */
 static struct {
@@ -119,97 +111,6 @@ static int stream_of(const struct fd_record *record)
     return found;
 }
 
-/* ---- notes ---- */
-
-static struct fd_record *next_record(void)
-{
-    if (array_reserve(&now.records, now.count + 1, &now.room) < 0)
-        return NULL;
-    struct fd_record *record = &now.records[now.count++];
-    memset(record, 0, sizeof *record);
-    return record;
-}
-
-char *fd_note_reserve(size_t bytes)
-{
-    if (array_reserve(&now.text, now.bytes + bytes, &now.text_room) < 0)
-        return NULL;
-    return now.text + now.bytes;
-}
-
-void fd_note_commit(struct fd_record *record, size_t bytes)
-{
-    record->text = now.bytes;
-    record->text_bytes = bytes;
-    now.bytes += bytes;
-}
-
-const struct fd_record *fd_note_before(const struct fd_record *record, const char **details)
-{
-    while (at_before < before.count && before.records[at_before].fd < record->fd)
-        at_before++;
-    if (!vk_fd_is_marked(record->fd) || at_before == before.count ||
-        before.records[at_before].fd != record->fd)
-        return NULL;
-    *details = before.text + before.records[at_before].text;
-    return &before.records[at_before];
-}
-
-bool fd_note_is_open(uint64_t device, uint64_t inode)
-{
-    for (size_t i = 0; i < now.count; i++)
-        if (now.records[i].id.inode == inode && now.records[i].id.device == device)
-            return true;
-    return false;
-}
-
-int fd_note_next_device(int fd, uint64_t rdev)
-{
-    for (size_t i = 0; i < now.count; i++)
-        if (now.records[i].fd > fd && S_ISCHR(now.records[i].id.mode) && now.records[i].rdev == rdev)
-            return now.records[i].fd;
-    return -1;
-}
-
-/* ---- what the kernel tells of a descriptor ---- */
-
-/* Kept open while descriptors are noted: the way to it takes the kernel as long as the rest of an open. */
-static struct folder {
-    const char *path;
-    int fd; /* -1: not open */
-} links = {OUR_FDS, -1}, infos = {"/proc/self/fdinfo", -1};
-
-/* The name of what is told of a descriptor, relative to the folder that is returned. */
-static int name_in(struct folder *folder, int fd, char name[64])
-{
-    if (folder->fd < 0)
-        folder->fd = open(folder->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder->fd < 0) {
-        snprintf(name, 64, "%s/%d", folder->path, fd);
-        return AT_FDCWD;
-    }
-    snprintf(name, 64, "%d", fd);
-    return folder->fd;
-}
-
-static void close_folder(struct folder *folder)
-{
-    if (folder->fd >= 0)
-        close(folder->fd);
-    folder->fd = -1;
-}
-
-size_t fd_note_info(int fd, char *text, size_t room)
-{
-    char name[64];
-    int folder = name_in(&infos, fd, name), file = openat(folder, name, O_RDONLY | O_CLOEXEC);
-    ssize_t got = file < 0 ? -1 : read(file, text, room - 1);
-    if (file >= 0)
-        close(file);
-    text[got > 0 ? got : 0] = 0;
-    return got > 0 ? (size_t)got : 0;
-}
-
 /* ---- one descriptor ---- */
 
 static bool has_lost_its_other_end(const struct fd_record *record)
@@ -253,24 +154,18 @@ static enum fd_kind kind_of(const struct fd_record *record, const char *path)
 /* Only a file's can have changed. */
 static void note_path(struct fd_record *record)
 {
-    const char *details;
-    const struct fd_record *old = fd_note_before(record, &details);
-    char *path = fd_note_reserve(PATH_MAX);
-    size_t length = 0;
+    struct fd_note_before old;
+    char *path = fd_notes_reserve(PATH_MAX);
+    size_t length;
     if (!path)
         return;
-    if (old && old->kind != FD_FILE && before.text[old->path] != '/') {
-        length = strlen(before.text + old->path);
-        memcpy(path, before.text + old->path, length);
+    if (fd_notes_before(record, &old) && old.record->kind != FD_FILE && old.path[0] != '/') {
+        length = strlen(old.path);
+        memcpy(path, old.path, length + 1);
     } else {
-        char link[64];
-        int folder = name_in(&links, record->fd, link);
-        ssize_t got = readlinkat(folder, link, path, PATH_MAX - 1);
-        length = got > 0 ? (size_t)got : 0;
+        length = fd_info_link(record->fd, path, PATH_MAX);
     }
-    path[length] = 0;
-    record->path = now.bytes;
-    now.bytes += length + 1;
+    fd_notes_commit_path(record, length + 1);
 }
 
 static void note_owner(struct fd_record *record)
@@ -291,7 +186,7 @@ static void note_fd(int fd)
     struct statx st;
     struct fd_record *record;
     if (vk_fd_is_lower(fd) || statx(fd, "", AT_EMPTY_PATH, FILE_ID_MASK | STATX_MTIME, &st) ||
-        !(record = next_record()))
+        !(record = fd_notes_add()))
         return;
     if (!vk_fd_is_made(fd) && !vk_fd_is_marked(fd))
         vk_fd_find(fd);
@@ -307,7 +202,7 @@ static void note_fd(int fd)
     record->stream = stream_of(record);
     record->same_as = -1;
     note_path(record);
-    record->kind = kind_of(record, now.text + record->path);
+    record->kind = kind_of(record, fd_notes_text() + record->path);
     if ((record->status_flags & O_DIRECT) && record->kind == FD_FILE) /* however it was opened */
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     record->offset = record->kind == FD_FILE ? lseek(fd, 0, SEEK_CUR) : -1;
@@ -350,10 +245,11 @@ static int compare_places_of(const void *left, const void *right)
  */
 static void describe_found(struct fd_record **found, size_t count, struct fd_record **all)
 {
-    size_t used = 0;
+    size_t records_count, used = 0;
+    struct fd_record *records = fd_notes_records(&records_count);
     qsort(found, count, sizeof *found, compare_places_of);
-    for (size_t i = 0; i < now.count; i++) {
-        struct fd_record *record = &now.records[i];
+    for (size_t i = 0; i < records_count; i++) {
+        struct fd_record *record = &records[i];
         if (bsearch(&record, found, count, sizeof *found, compare_places_of))
             all[used++] = record;
     }
@@ -378,21 +274,21 @@ static int compare_numbers(const void *left, const void *right)
     return a < b ? -1 : a > b ? 1 : (one->fd > other->fd) - (one->fd < other->fd);
 }
 
-static void find_copies(void)
+static void find_copies(struct fd_record *records, size_t count)
 {
-    struct fd_record **all = calloc(2 * now.count + 1, sizeof *all), **found = all + now.count;
-    size_t count = 0;
+    struct fd_record **all = calloc(2 * count + 1, sizeof *all), **found = all + count;
+    size_t found_count = 0;
     if (!all)
         return;
-    for (size_t i = 0; i < now.count; i++)
-        if (!vk_fd_description(now.records[i].fd))
-            found[count++] = &now.records[i];
-    if (count)
-        describe_found(found, count, all);
-    for (size_t i = 0; i < now.count; i++)
-        all[i] = &now.records[i];
-    qsort(all, now.count, sizeof *all, compare_numbers);
-    for (size_t i = 1, first = 0; i < now.count; i++) {
+    for (size_t i = 0; i < count; i++)
+        if (!vk_fd_description(records[i].fd))
+            found[found_count++] = &records[i];
+    if (found_count)
+        describe_found(found, found_count, all);
+    for (size_t i = 0; i < count; i++)
+        all[i] = &records[i];
+    qsort(all, count, sizeof *all, compare_numbers);
+    for (size_t i = 1, first = 0; i < count; i++) {
         uint64_t description = vk_fd_description(all[i]->fd);
         if (description && description == vk_fd_description(all[first]->fd))
             all[i]->same_as = all[first]->fd;
@@ -402,61 +298,23 @@ static void find_copies(void)
     free(all);
 }
 
-/* ---- into memory that is saved ---- */
-
-/* Only what differs is written: a page that is written to is copied with the line. */
-static void publish(char *to, const char *from, size_t bytes)
-{
-    for (size_t at = 0, part; at < bytes; at += part) {
-        part = MAP_PAGE_BYTES - ((uintptr_t)(to + at) & (MAP_PAGE_BYTES - 1));
-        part = part < bytes - at ? part : bytes - at;
-        if (memcmp(to + at, from + at, part))
-            memcpy(to + at, from + at, part);
-    }
-}
-
-static bool make_room(uint64_t *capacity, uint64_t wanted, uint64_t size, void *table)
-{
-    void *larger;
-    if (wanted <= *capacity)
-        return true;
-    if (!(larger = vk_alloc(2 * wanted * size)))
-        return false;
-    memcpy(table, &larger, sizeof larger);
-    *capacity = 2 * wanted;
-    return true;
-}
-
-static void publish_all(void)
-{
-    VK->fd_count = VK->fd_text_bytes = 0;
-    if (!make_room(&VK->fd_capacity, now.count, sizeof *VK->fds, &VK->fds) ||
-        !make_room(&VK->fd_text_capacity, now.bytes, 1, &VK->fd_text))
-        return;
-    publish((char *)VK->fds, (const char *)now.records, now.count * sizeof *now.records);
-    publish(VK->fd_text, now.text, now.bytes);
-    VK->fd_count = now.count;
-    VK->fd_text_bytes = now.bytes;
-}
-
 void fd_note_all(void)
 {
-    struct notes spare = before;
-    before = now;
-    now = spare;
-    now.count = now.bytes = at_before = 0;
+    struct fd_record *records;
+    size_t count;
+    fd_notes_begin();
     vk_fd_widen();
     fd_for_each(note_fd);
-    find_copies();
-    held_note(now.records, now.count, now.text);
-    at_before = 0;
-    for (size_t i = 0; i < now.count; i++)
-        if (now.records[i].same_as < 0)
-            special_note(&now.records[i], now.text + now.records[i].path);
-    close_folder(&links);
-    close_folder(&infos);
+    records = fd_notes_records(&count);
+    find_copies(records, count);
+    held_note(records, count, fd_notes_text());
+    fd_notes_rewind();
+    for (size_t i = 0; i < count; i++)
+        if (records[i].same_as < 0)
+            special_note(&records[i], fd_notes_text() + records[i].path);
+    fd_info_close();
     vk_fd_narrow();
-    publish_all();
-    for (size_t i = 0; i < now.count; i++)
-        vk_fd_mark(now.records[i].fd);
+    fd_notes_publish();
+    for (size_t i = 0; i < count; i++)
+        vk_fd_mark(records[i].fd);
 }

@@ -13,6 +13,7 @@
 
 #include "common/util/escape.h"
 #include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/reopen.h"
@@ -159,9 +160,9 @@ static struct late {
 static bool translate(const struct fd_record *record, char path[PATH_MAX])
 {
     const struct thread *thread;
-    const char *rest = behind_process(fd_path(record), &thread);
+    const char *rest = behind_process(fd_record_path(record), &thread);
     if (!rest)
-        snprintf(path, PATH_MAX, "%s", fd_path(record));
+        snprintf(path, PATH_MAX, "%s", fd_record_path(record));
     else if (!thread)
         snprintf(path, PATH_MAX, "/proc/self/%s", rest);
     else if (thread == VK->threads)
@@ -183,7 +184,7 @@ void fd_restore_late(void)
         next = late->next;
         snprintf(path, sizeof path, "/proc/self/task/%u/%s", late->thread->tid, late->rest);
         int fd = open(path, reopen_flags(late->record) | O_CLOEXEC);
-        if (fd >= 0 && special_place(fd, late->record) >= 0)
+        if (fd >= 0 && fd_record_place(fd, late->record) >= 0)
             set_up(late->record);
         free(late);
     }
@@ -197,7 +198,7 @@ static int reopen(const struct fd_record *record, int messages, struct belay_err
     int fd = translate(record, path) ? reopen_record(record, path, messages, err) : open_nothing();
     if (fd < 0)
         return -1;
-    if (special_place(fd, record) < 0)
+    if (fd_record_place(fd, record) < 0)
         return belay_error_errno(err, "cannot give %s its descriptor %d again", path, record->fd);
     vk_fd_set_unshared(record->fd, vk_fd_shared_count());
     set_up(record);
@@ -208,9 +209,9 @@ static int reopen(const struct fd_record *record, int messages, struct belay_err
 static int take_held(const struct fd_record *record, struct belay_error *err)
 {
     int fd = fcntl(held_fd(record->held), F_DUPFD_CLOEXEC, record->fd);
-    if (fd < 0 || special_place(fd, record) < 0)
+    if (fd < 0 || fd_record_place(fd, record) < 0)
         return belay_error_errno(err, "the program had %s open (descriptor %d), which is not there any more",
-                                 fd_path(record), record->fd);
+                                 fd_record_path(record), record->fd);
     set_up(record);
     return 0;
 }
@@ -222,17 +223,17 @@ static int take_held(const struct fd_record *record, struct belay_error *err)
 static void lose(const struct fd_record *record, int messages)
 {
     char path[ESCAPE_PATH_BYTES];
-    escape_text(path, sizeof path, fd_path(record));
+    escape_text(path, sizeof path, fd_record_path(record));
     dprintf(messages, "belay: descriptor %d (%s) of the program is not restored\n", record->fd, path);
     int fd = open_nothing();
     if (fd >= 0)
-        special_place(fd, record);
+        fd_record_place(fd, record);
 }
 
 static int copy(const struct fd_record *record, int from, struct belay_error *err)
 {
     int fd = fcntl(from, F_DUPFD_CLOEXEC, record->fd);
-    if (fd < 0 || special_place(fd, record) < 0)
+    if (fd < 0 || fd_record_place(fd, record) < 0)
         return belay_error_errno(err, "descriptor %d", record->fd);
     vk_fd_add_copy(record->fd, from);
     if (record->status_flags & O_NONBLOCK)
@@ -254,7 +255,7 @@ static int restore_one(const struct fd_record *record, const int launched[], str
     }
     if (record->kind == FD_FILE) {
         int result = reopen(record, launched[STDERR_FILENO], err);
-        if (result == 0 || (record->is_made && !is_of_the_kernel(fd_path(record))))
+        if (result == 0 || (record->is_made && !is_of_the_kernel(fd_record_path(record))))
             return result;
     }
     lose(record, launched[STDERR_FILENO]); /* at 2 there may be a file of the program's own */

@@ -21,7 +21,6 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_image.h"
-#include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
 #define MAX_INSTRUCTIONS 2048

@@ -259,7 +259,7 @@ struct vk {
     uint32_t threads_lock; /* spin lock over the list of threads */
     uint32_t rank_pid;     /* of the rank (new after a restart): equal to pid in the rank itself */
     uint32_t has_socket_timeouts; /* calls on sockets are waits (trap.h) */
-    struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (line.c) */
+    struct thread *leader;        /* the thread that takes the line in progress, NULL: none does (stop.c) */
     struct thread *mpi_thread;    /* the one that initialised MPI */
     /* 64: what stand-ins of MPI's other libraries call (fortran/bindings.h) */
     const struct bindings *bindings;

@@ -9,7 +9,7 @@
 #include "common/wire/control.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/rawsys.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 
 struct ompi_communicator_t;
 int ompi_mpi_abort(struct ompi_communicator_t *comm, int code);

@@ -58,30 +58,21 @@ static bool has_mode(int flags)
     return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-#define OPEN(name)                                                                                           \
-    int name(const char *path, int flags, ...)                                                               \
+/* Behind the arguments: flags, and a mode with some of them. */
+#define OPEN(name, parameters, ...)                                                                          \
+    int name parameters                                                                                      \
     {                                                                                                        \
         va_list rest;                                                                                        \
         va_start(rest, flags);                                                                               \
         mode_t mode = has_mode(flags) ? va_arg(rest, mode_t) : 0;                                            \
         va_end(rest);                                                                                        \
         NEXT(name);                                                                                          \
-        return take(next(path, flags, mode));                                                                \
+        return take(next(__VA_ARGS__, flags, mode));                                                         \
     }
-#define OPENAT(name)                                                                                         \
-    int name(int folder, const char *path, int flags, ...)                                                   \
-    {                                                                                                        \
-        va_list rest;                                                                                        \
-        va_start(rest, flags);                                                                               \
-        mode_t mode = has_mode(flags) ? va_arg(rest, mode_t) : 0;                                            \
-        va_end(rest);                                                                                        \
-        NEXT(name);                                                                                          \
-        return take(next(folder, path, flags, mode));                                                        \
-    }
-OPEN(open)
-OPEN(open64)
-OPENAT(openat)
-OPENAT(openat64)
+OPEN(open, (const char *path, int flags, ...), path)
+OPEN(open64, (const char *path, int flags, ...), path)
+OPEN(openat, (int folder, const char *path, int flags, ...), folder, path)
+OPEN(openat64, (int folder, const char *path, int flags, ...), folder, path)
 
 /* What the headers make of open() with checks (_FORTIFY_SOURCE). */
 int __open_2(const char *path, int flags);

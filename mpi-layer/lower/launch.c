@@ -54,13 +54,17 @@
 #include "mpi-layer/lower/trap.h"
 #include "mpi-layer/lower/unseen.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_clock.h"
+#include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_postponed.h"
 #include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_wait.h"
 #include "mpi-layer/lower/windows.h"
@@ -290,7 +294,7 @@ static void fill_gate(void)
     struct gate *gate = GATE;
     gate->trampoline_entry = vk_trampoline_entry;
     gate->signal_is_safe = vk_signal_is_safe;
-    gate->wait_interrupted = vk_wait_interrupted;
+    gate->wait_interrupted = vk_cut_interrupted;
     gate->wait_prepare = vk_wait_prepare;
     gate->wait_ended = vk_wait_ended;
     gate->wait_resume = vk_wait_resume;
@@ -313,7 +317,7 @@ static void fill_gate(void)
     gate->note_mapped_files = mapped_note_files;
     gate->watch_file = interpose_watch;
     gate->unwatch_file = interpose_unwatch;
-    gate->set_signal_mask = vk_signals_set_mask;
+    gate->set_signal_mask = vk_mask_set;
     gate->note_thread = vk_thread_note;
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
@@ -460,7 +464,7 @@ static void restart_program(struct belay_error *err)
     rank.control->leader_tid = (uint32_t)gettid();
     if (settings_restore(err) || trap_install(err))
         return;
-    vk_signals_restore();
+    vk_actions_restore();
     if (thread_resume_all(err))
         return;
     if (process_restore_timers(err))
@@ -590,7 +594,7 @@ int main(int argc, char **argv)
             options.command[0] = (char *)(uintptr_t)options.argv0;
         take_over(&rank.control->carried);
         process_adopt_fds();
-        vk_signals_adopt();
+        vk_actions_adopt();
         limits_begin();
         settings_begin();
         vk_stream_go_on();

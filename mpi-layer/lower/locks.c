@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <time.h>
 
-#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/vk_fd.h"
 
 #define WAIT_STEP_NS 10000000l
@@ -86,9 +86,9 @@ int locks_restore(const struct fd_record *record, const char *details, struct be
                 err, EAGAIN,
                 "another process has locked %s, which the program had locked at the line; end "
                 "it, then 'belay restart'",
-                fd_path(record));
+                fd_record_path(record));
         return belay_error_errno(err, "the program had locked %s, which cannot be locked again",
-                                 fd_path(record));
+                                 fd_record_path(record));
     }
     return 0;
 }

@@ -9,10 +9,10 @@
 
 #include "common/util/file_id.h"
 #include "common/util/pipe_content.h"
-#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_notes.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
-#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk_fd.h"
 
 /* Which ends of a pipe a descriptor is, as the agent counts them. */
@@ -24,7 +24,7 @@ static int32_t ends_of(const struct fd_record *record)
 
 static bool has_name(const struct fd_record *record)
 {
-    return fd_path(record)[0] == '/';
+    return fd_record_path(record)[0] == '/';
 }
 
 /* ---- noting ---- */
@@ -36,10 +36,10 @@ void pipes_note(struct fd_record *record)
     if (record->kind == FD_PIPE && !(ends_of(record) & SHARE_READER))
         return;
     ssize_t bytes = pipe_content_read(record->fd, &pieces);
-    char *text = bytes > 0 ? fd_note_reserve((size_t)bytes) : NULL;
+    char *text = bytes > 0 ? fd_notes_reserve((size_t)bytes) : NULL;
     if (text) {
         memcpy(text, pieces, (size_t)bytes);
-        fd_note_commit(record, (size_t)bytes);
+        fd_notes_commit(record, (size_t)bytes);
     }
     free(pieces);
 }
@@ -113,7 +113,7 @@ void pipes_note_share(const struct fd_record *record)
         return;
     shares_note(&(struct share_note){.kind = SHARE_PIPE,
                                      .fd = record->fd,
-                                     .device = special_device(record),
+                                     .device = fd_record_device(record),
                                      .inode = record->id.inode,
                                      .id = is_ended ? SHARE_READER | SHARE_WRITER : ends_of(record)});
 }
@@ -155,7 +155,7 @@ static bool open_named(const struct fd_record *record, struct pipe *pipe)
 {
     char unwanted[4096];
     struct file_id id;
-    int fd = open(fd_path(record), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(fd_record_path(record), O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
     if (file_id_at(fd, "", &id) || !S_ISFIFO(id.mode)) {
@@ -199,12 +199,12 @@ static bool place(struct pipe *pipe, const struct fd_record *record)
     bool is_copy = ends_of(record) != (SHARE_READER | SHARE_WRITER) && !pipe->is_used[end];
     if (is_copy) {
         int fd = fcntl(pipe->ends[end], F_DUPFD_CLOEXEC, record->fd);
-        if (fd < 0 || special_place(fd, record) < 0)
+        if (fd < 0 || fd_record_place(fd, record) < 0)
             return false;
         pipe->is_used[end] = true;
         return true;
     }
-    return special_open_again(pipe->ends[end], record);
+    return fd_record_open_again(pipe->ends[end], record);
 }
 
 /* All its descriptors are made together. */
@@ -224,7 +224,7 @@ static int find_shared(const struct fd_record *record)
 {
     struct belay_error err;
     bool is_own = record->kind == FD_PIPE && !has_name(record) && has_both_ends(record);
-    return is_own ? -1 : shares_file(SHARE_PIPE, special_device(record), record->id.inode, &err);
+    return is_own ? -1 : shares_file(SHARE_PIPE, fd_record_device(record), record->id.inode, &err);
 }
 
 bool pipes_restore(const struct fd_record *record)
@@ -232,7 +232,7 @@ bool pipes_restore(const struct fd_record *record)
     size_t count;
     int shared = find_shared(record);
     if (shared >= 0)
-        return special_open_again(shared, record);
+        return fd_record_open_again(shared, record);
     const struct fd_record **group = group_of(record, &count);
     if (count == 0 || (record->kind == FD_PIPE && !has_both_ends(record)))
         return false;

@@ -13,7 +13,7 @@
 
 #include "common/util/escape.h"
 #include "common/wire/undo_replaced.h"
-#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
 
@@ -158,10 +158,11 @@ static int find(const struct fd_record *record, const char *path)
 static int make_nameless(const struct fd_record *record, int messages)
 {
     char folder[PATH_BYTES], shown[ESCAPE_PATH_BYTES];
-    const char *slash = strrchr(fd_path(record), '/');
+    const char *slash = strrchr(fd_record_path(record), '/');
     if (!S_ISREG(record->id.mode) || access_of(record) != O_WRONLY || !slash)
         return -1;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - fd_path(record)) + 1, fd_path(record));
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - fd_record_path(record)) + 1,
+             fd_record_path(record));
     int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC | (record->status_flags & (O_APPEND | O_NONBLOCK)),
                   0600);
     if (fd < 0 || ftruncate(fd, record->bytes) < 0) {
@@ -171,14 +172,14 @@ static int make_nameless(const struct fd_record *record, int messages)
     }
     dprintf(messages,
             "belay: %s has been removed or replaced: what the program writes to it (descriptor %d) is lost\n",
-            escape_text(shown, sizeof shown, fd_path(record)), record->fd);
+            escape_text(shown, sizeof shown, fd_record_path(record)), record->fd);
     return fd;
 }
 
 static int refuse(const struct fd_record *record, int code, struct belay_error *err)
 {
     char shown[ESCAPE_PATH_BYTES];
-    escape_text(shown, sizeof shown, fd_path(record));
+    escape_text(shown, sizeof shown, fd_record_path(record));
     if (code == ESTALE)
         return belay_error_set(
             err, code,

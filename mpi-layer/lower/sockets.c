@@ -16,9 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_notes.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
-#include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk_fd.h"
 
 #define MESSAGE_BYTES (256u << 10) /* beyond the longest that a socket takes by default */
@@ -85,7 +85,7 @@ static size_t peek_all(const struct fd_record *record, size_t used, bool is_stre
         return 0;
     while (!is_stream || left > 0) {
         size_t room = is_stream ? (size_t)left : MESSAGE_BYTES, head = sizeof(uint32_t);
-        char *details = count++ < MESSAGES_MAX ? fd_note_reserve(used + head + room) : NULL;
+        char *details = count++ < MESSAGES_MAX ? fd_notes_reserve(used + head + room) : NULL;
         got = details ? peek(record->fd, details + used + head, room, is_stream, is_shut) : -1;
         if (got <= 0)
             break;
@@ -138,7 +138,7 @@ static bool has_lost_its_other_end(const struct fd_record *record, int type, sho
     uint64_t other = vk_fd_other_end(record->fd);
     if (type != SOCK_DGRAM)
         return revents & POLLHUP;
-    return !fd_note_is_open(record->id.device, other) && !is_listed(other);
+    return !fd_notes_is_open(record->id.device, other) && !is_listed(other);
 }
 
 static bool is_connected(int fd)
@@ -177,12 +177,12 @@ void sockets_note(struct fd_record *record)
         used = note_behind_error(record, used, note.type == SOCK_STREAM, note.is_shut);
     else if (state.revents & POLLIN)
         used = note_messages(record, used, note.type == SOCK_STREAM, note.is_shut);
-    char *details = fd_note_reserve(used);
+    char *details = fd_notes_reserve(used);
     if (!used || !details)
         return;
     note.bytes = used - sizeof note;
     memcpy(details, &note, sizeof note);
-    fd_note_commit(record, used);
+    fd_notes_commit(record, used);
 }
 
 /* ---- restoring ---- */
@@ -298,7 +298,7 @@ static bool place(int fd, const struct fd_record *record)
         connect(fd, &nowhere, sizeof nowhere);
     if (note_of(record).is_shut)
         shutdown(fd, SHUT_RD);
-    if (special_place(fd, record) < 0)
+    if (fd_record_place(fd, record) < 0)
         return false;
     vk_fd_find_other_end(record->fd);
     fcntl(record->fd, F_SETFL, record->status_flags);

@@ -16,7 +16,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "mpi-layer/lower/fd_note.h"
+#include "mpi-layer/lower/fd_info.h"
+#include "mpi-layer/lower/fd_notes.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/locks.h"
 #include "mpi-layer/lower/pipes.h"
@@ -31,28 +33,16 @@
 #define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t) /* linux/timerfd.h, at odds with sys/timerfd.h */
 #endif
 
-int special_place(int fd, const struct fd_record *record)
-{
-    if (fd != record->fd) {
-        int moved = dup2(fd, record->fd);
-        close(fd);
-        if (moved < 0)
-            return -1;
-    }
-    vk_fd_add(record->fd);
-    return fcntl(record->fd, F_SETFD, record->fd_flags);
-}
-
 /* All of a descriptor's fdinfo: locks, and what is watched, have a line each. */
 static void note_fdinfo(struct fd_record *record)
 {
     size_t room = 2048, used;
     do {
-        char *text = fd_note_reserve(room *= 2);
-        used = text ? fd_note_info(record->fd, text, room) : 0;
+        char *text = fd_notes_reserve(room *= 2);
+        used = text ? fd_info_read(record->fd, text, room) : 0;
     } while (used + 1 == room);
     if (used)
-        fd_note_commit(record, used + 1);
+        fd_notes_commit(record, used + 1);
 }
 
 static bool is_readable(const struct fd_record *record)
@@ -64,13 +54,13 @@ static bool is_readable(const struct fd_record *record)
 /* The same as at the line before. */
 static bool note_again(struct fd_record *record)
 {
-    const char *details;
-    const struct fd_record *old = fd_note_before(record, &details);
-    char *text = old && old->text_bytes ? fd_note_reserve(old->text_bytes) : NULL;
+    struct fd_note_before old;
+    size_t bytes = fd_notes_before(record, &old) ? old.record->text_bytes : 0;
+    char *text = bytes ? fd_notes_reserve(bytes) : NULL;
     if (!text)
         return false;
-    memcpy(text, details, old->text_bytes);
-    fd_note_commit(record, old->text_bytes);
+    memcpy(text, old.details, bytes);
+    fd_notes_commit(record, bytes);
     return true;
 }
 
@@ -83,7 +73,7 @@ static void note_locks(struct fd_record *record)
     char text[1024];
     if (!vk_fd_may_be_locked(record->fd))
         return;
-    fd_note_info(record->fd, text, sizeof text);
+    fd_info_read(record->fd, text, sizeof text);
     if (locks_are_in(text))
         note_fdinfo(record);
 }
@@ -91,12 +81,6 @@ static void note_locks(struct fd_record *record)
 static const char *details(const struct fd_record *record)
 {
     return record->text_bytes ? VK->fd_text + record->text : "";
-}
-
-/* As stat(2) and /proc/PID/maps have it. */
-uint64_t special_device(const struct fd_record *record)
-{
-    return makedev((unsigned)(record->id.device >> 32), (unsigned)record->id.device);
 }
 
 /* Of an ordinary file; one with a name may be called so, too. */
@@ -108,23 +92,14 @@ static bool looks_deleted(const struct fd_record *record, const char *path)
            !strcmp(path + length - tail, ending);
 }
 
-/* A new open file description of what another descriptor refers to. */
-bool special_open_again(int file, const struct fd_record *record)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    int fd = open(path, (record->status_flags & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_PATH)) | O_CLOEXEC);
-    return fd >= 0 && special_place(fd, record) >= 0;
-}
-
 /* A new descriptor, with a position of its own, comes by way of /proc. */
 bool special_restore_shared(const struct fd_record *record)
 {
     struct belay_error err;
-    int file = looks_deleted(record, fd_path(record))
-                   ? shares_file(SHARE_FILE, special_device(record), record->id.inode, &err)
+    int file = looks_deleted(record, fd_record_path(record))
+                   ? shares_file(SHARE_FILE, fd_record_device(record), record->id.inode, &err)
                    : -1;
-    return file >= 0 && special_open_again(file, record);
+    return file >= 0 && fd_record_open_again(file, record);
 }
 
 /* The value behind "name:" in fdinfo, NULL if it is not there. */
@@ -149,7 +124,7 @@ struct timer_note {
 static bool read_timer(const struct fd_record *record, struct timer_note *note)
 {
     char text[4096];
-    fd_note_info(record->fd, text, sizeof text);
+    fd_info_read(record->fd, text, sizeof text);
     const char *clock = field_of(text, "clockid:"), *value = field_of(text, "it_value:"),
                *interval = field_of(text, "it_interval:"), *ticks = field_of(text, "ticks:"),
                *flags = field_of(text, "settime flags:");
@@ -169,7 +144,7 @@ static bool read_timer(const struct fd_record *record, struct timer_note *note)
 static bool read_event(const struct fd_record *record, struct event_note *note)
 {
     char text[4096];
-    fd_note_info(record->fd, text, sizeof text);
+    fd_info_read(record->fd, text, sizeof text);
     const char *count = field_of(text, "eventfd-count:"), *semaphore = field_of(text, "eventfd-semaphore:");
     const char *id = field_of(text, "eventfd-id:"); /* since Linux 5.2 */
     if (count)
@@ -183,11 +158,11 @@ static bool read_event(const struct fd_record *record, struct event_note *note)
 
 static void note_bytes(struct fd_record *record, const void *bytes, size_t count)
 {
-    char *room = fd_note_reserve(count);
+    char *room = fd_notes_reserve(count);
     if (!room)
         return;
     memcpy(room, bytes, count);
-    fd_note_commit(record, count);
+    fd_notes_commit(record, count);
 }
 
 /* ---- noting: to read fdinfo takes as long as ten other calls, and is left out where it would tell nothing
@@ -196,12 +171,11 @@ static void note_bytes(struct fd_record *record, const void *bytes, size_t count
 /* One that cannot be read counts zero, and its number stays what it was. */
 static bool note_event_again(const struct fd_record *record, struct event_note *note)
 {
-    const char *details;
-    const struct fd_record *old = fd_note_before(record, &details);
+    struct fd_note_before old;
     struct event_note before;
-    if (!old || old->text_bytes != sizeof before || is_readable(record))
+    if (!fd_notes_before(record, &old) || old.record->text_bytes != sizeof before || is_readable(record))
         return false;
-    memcpy(&before, details, sizeof before);
+    memcpy(&before, old.details, sizeof before);
     note->id = before.id;
     return true;
 }
@@ -237,7 +211,7 @@ static void note_share(const struct fd_record *record, uint32_t kind, uint64_t d
 static void note_nameless(const struct fd_record *record, const char *path)
 {
     if (looks_deleted(record, path) && record->links == 0)
-        note_share(record, SHARE_FILE, special_device(record), record->id.inode,
+        note_share(record, SHARE_FILE, fd_record_device(record), record->id.inode,
                    record->held ? SHARE_IS_HELD : 0);
 }
 
@@ -315,14 +289,14 @@ static bool restore_event(const struct fd_record *record)
     int shared = note.id ? shares_file(SHARE_EVENT, 0, note.id, &err) : -1;
     if (shared >= 0) { /* the same one for all ranks that have it */
         int copy = fcntl(shared, F_DUPFD_CLOEXEC, 0);
-        if (copy < 0 || special_place(copy, record) < 0)
+        if (copy < 0 || fd_record_place(copy, record) < 0)
             return false;
         vk_fd_set_hint(record->fd, VK_FD_HINT_EVENT(note.is_semaphore ? EFD_SEMAPHORE : 0));
         return true;
     }
     int fd = eventfd(0, (record->status_flags & O_NONBLOCK ? EFD_NONBLOCK : 0) |
                             (note.is_semaphore ? EFD_SEMAPHORE : 0));
-    if (fd < 0 || special_place(fd, record) < 0)
+    if (fd < 0 || fd_record_place(fd, record) < 0)
         return false;
     vk_fd_set_hint(record->fd, VK_FD_HINT_EVENT(note.is_semaphore ? EFD_SEMAPHORE : 0));
     return !note.count || write(record->fd, &note.count, sizeof note.count) == sizeof note.count;
@@ -338,7 +312,7 @@ static bool restore_timer(const struct fd_record *record)
     struct timespec *value = &note.setting.it_value;
     if ((note.set_flags & TFD_TIMER_ABSTIME) && (value->tv_sec || value->tv_nsec))
         vk_timer_due(note.clock, (int64_t *)value);
-    if (fd < 0 || special_place(fd, record) < 0 ||
+    if (fd < 0 || fd_record_place(fd, record) < 0 ||
         timerfd_settime(record->fd, note.set_flags, &note.setting, NULL))
         return false;
     vk_fd_set_hint(record->fd, VK_FD_HINT_TIMER(note.clock, note.set_flags));
@@ -351,13 +325,13 @@ static bool restore_signal(const struct fd_record *record)
     uint64_t set = mask ? strtoull(mask, NULL, 16) : 0;
     long flags = record->status_flags & O_NONBLOCK;
     long fd = mask ? raw4(SYS_signalfd4, -1, &set, sizeof set, flags) : -1;
-    return fd >= 0 && special_place((int)fd, record) >= 0;
+    return fd >= 0 && fd_record_place((int)fd, record) >= 0;
 }
 
 static bool restore_epoll(const struct fd_record *record)
 {
     int fd = epoll_create1(0);
-    return fd >= 0 && special_place(fd, record) >= 0;
+    return fd >= 0 && fd_record_place(fd, record) >= 0;
 }
 
 bool special_restore(const struct fd_record *record, int messages)

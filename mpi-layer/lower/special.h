@@ -32,11 +32,4 @@ int special_restore_locks(struct belay_error *err);
 /* All are made again: tell every epoll descriptor what it watches. */
 void special_restore_end(void);
 
-/* The device of its file, as stat(2) and /proc/PID/maps have it. */
-uint64_t special_device(const struct fd_record *record);
-/* At the record's number, a new open file description of what another descriptor refers to. */
-bool special_open_again(int file, const struct fd_record *record);
-/* Move a new descriptor to the record's number and give it the record's descriptor flags. -1 with errno. */
-int special_place(int fd, const struct fd_record *record);
-
 #endif

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "common/util/array.h"
-#include "mpi-layer/lower/fd_note.h"
-#include "mpi-layer/lower/special.h"
+#include "mpi-layer/lower/fd_notes.h"
+#include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_undo_note.h"
@@ -172,7 +172,7 @@ static bool has_hung_up(int master)
 static void note_master(struct fd_record *record, unsigned number)
 {
     struct terminal_note note = {.number = number};
-    int slave = fd_note_next_device(-1, device_of_slave(number)), opened = -1;
+    int slave = fd_notes_next_device(-1, device_of_slave(number)), opened = -1;
     bool is_foreign = is_used_by_others(record->fd);
     ioctl(record->fd, TIOCGPTLCK, &note.is_locked);
     ioctl(record->fd, TIOCGPKT, &note.is_packet);
@@ -180,7 +180,7 @@ static void note_master(struct fd_record *record, unsigned number)
     note.was_open = slave < 0 && (is_foreign || has_hung_up(record->fd));
     if (note.was_open && !is_foreign && !note.is_locked) /* closed again, it is as it was */
         slave = opened = ioctl(record->fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    char *details = fd_note_reserve(sizeof note + WAYS * QUEUE_BYTES);
+    char *details = fd_notes_reserve(sizeof note + WAYS * QUEUE_BYTES);
     bool is_noted = details && ioctl(record->fd, TCGETS2, &note.mode) == 0;
     if (is_noted && slave >= 0 && !is_foreign && !note.is_packet)
         note_queues(&note, details + sizeof note, record->fd, slave);
@@ -189,14 +189,14 @@ static void note_master(struct fd_record *record, unsigned number)
     if (!is_noted)
         return;
     memcpy(details, &note, sizeof note);
-    fd_note_commit(record, sizeof note + note.bytes[TO_SLAVE] + note.bytes[TO_MASTER]);
+    fd_notes_commit(record, sizeof note + note.bytes[TO_SLAVE] + note.bytes[TO_MASTER]);
 }
 
 /* The master of a slave, among all that were noted; -1: it is not in the program. */
 static int master_of(const struct fd_record *record)
 {
     int number, master = -1;
-    while ((master = fd_note_next_device(master, MASTER_DEVICE)) >= 0)
+    while ((master = fd_notes_next_device(master, MASTER_DEVICE)) >= 0)
         if ((number = number_of(master)) >= 0 && device_of_slave((unsigned)number) == record->rdev)
             return master;
     return -1;
@@ -256,7 +256,7 @@ static int open_master(const struct fd_record *record, unsigned number)
     int folder = openat((int)vk_undo_log_job(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0)
         flock(folder, LOCK_EX);
-    int fd = open_numbered(fd_path(record), record->status_flags & (O_ACCMODE | O_NONBLOCK), number);
+    int fd = open_numbered(fd_record_path(record), record->status_flags & (O_ACCMODE | O_NONBLOCK), number);
     if (folder >= 0)
         close(folder);
     return fd;
@@ -320,7 +320,7 @@ static bool restore_master(const struct fd_record *record, int messages)
     if (slave >= 0)
         close(slave);
     keepers[keeper_count++] = (struct keeper){record, above};
-    return special_place(master, record) >= 0;
+    return fd_record_place(master, record) >= 0;
 }
 
 /* The record of a slave's master; NULL: that was not noted. */
@@ -337,7 +337,7 @@ static bool open_slave(int master, const struct fd_record *record)
 {
     int flags = record->status_flags & (O_ACCMODE | O_NONBLOCK | KERNEL_LARGEFILE);
     int slave = ioctl(master, TIOCGPTPEER, flags | O_NOCTTY);
-    return slave >= 0 && special_place(slave, record) >= 0;
+    return slave >= 0 && fd_record_place(slave, record) >= 0;
 }
 
 /* Its master is closed for good: any other terminal of which that is so is as good. */

@@ -11,8 +11,10 @@
 
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/rawsys.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_action.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 
 #define CARRIER_STACK_BYTES (512ul << 10)
 

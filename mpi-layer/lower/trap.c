@@ -14,17 +14,20 @@
 #include "mpi-layer/lower/filter.h"
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_action.h"
+#include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
-#include "mpi-layer/lower/vk_wait.h"
 #include "mpi-layer/lower/vk_width.h"
 
 #ifndef SA_RESTORER
@@ -103,7 +106,7 @@ static void become_child(uint64_t *mask)
     VK->threads_lock = 0;
     VK->former_pid_count = 0;
     vk_timers_forget();
-    vk_signals_become_child(mask);
+    vk_actions_become_child(mask);
     vk_lock_forget();
     vk_fd_close_all_own();
 }
@@ -126,7 +129,7 @@ static long serve_setsockopt(const long args[6])
     if (result == 0 && !VK->has_socket_timeouts) {
         filter_install_for_sockets();
         VK->has_socket_timeouts = 1;
-        vk_wait_choose_entry();
+        vk_cut_choose_entry();
     }
     return result;
 }
@@ -191,7 +194,7 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     greg_t *g = uc->uc_mcontext.gregs;
     long nr = info->si_syscall, args[6];
     if (info->si_code != 1 /* SYS_SECCOMP */) {
-        vk_signals_forward(info);
+        vk_own_signal_forward(info);
         return;
     }
     thread_self()->in_vk++;
@@ -221,10 +224,10 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
     else if (nr == SYS_mprotect || nr == SYS_pkey_mprotect)
         g[REG_RAX] = vk_mprotect(nr, args);
     else if (nr == SYS_rt_sigprocmask) /* sigreturn will install the frame's mask */
-        g[REG_RAX] = vk_sigprocmask_in_trap((uint64_t *)(void *)&uc->uc_sigmask, args[0],
-                                            (const uint64_t *)args[1], (uint64_t *)args[2], args[3]);
+        g[REG_RAX] = vk_mask_in_trap((uint64_t *)(void *)&uc->uc_sigmask, args[0], (const uint64_t *)args[1],
+                                     (uint64_t *)args[2], args[3]);
     else if (nr == SYS_rt_sigpending)
-        g[REG_RAX] = vk_sigpending(frame_mask(uc), (uint64_t *)args[0], args[1]);
+        g[REG_RAX] = vk_mask_pending(frame_mask(uc), (uint64_t *)args[0], args[1]);
     else
         g[REG_RAX] = vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     thread_self()->in_vk--;
@@ -307,7 +310,7 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
     }
 }
 
-void vk_signals_install(void)
+void vk_actions_install(void)
 {
     /* Not through libc: it would leave out the signals of cancellation, whose handler may never come back. */
     struct vk_action trap = {(uint64_t)on_sigsys, SA_SIGINFO | SA_RESTORER, vk_restorer_address, ~0ul};
@@ -321,8 +324,8 @@ void vk_signals_install(void)
 int trap_install(struct belay_error *err)
 {
     const uint64_t own = VK_OWN_SIGNALS;
-    vk_signals_install();
-    vk_wait_choose_entry();
+    vk_actions_install();
+    vk_cut_choose_entry();
     raw4(SYS_rt_sigprocmask, SIG_UNBLOCK, &own, 0, 8); /* the launcher may have blocked them */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return belay_error_errno(err, "cannot set no_new_privs");

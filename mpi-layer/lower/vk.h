@@ -39,6 +39,20 @@ bool vk_is_own_process(void);
 /* True in the rank itself, false in its forked children. */
 bool vk_is_rank(void);
 
+/* Is any of it what the application must leave alone: the lower half, the virtual kernel's own memory? */
+static inline bool vk_is_reserved(uint64_t start, uint64_t bytes)
+{
+    uint64_t end = start + bytes < start ? UINT64_MAX : start + bytes;
+    return layout_is_lower(&GATE->layout, start, end) || (start < UPPER_TRAMPOLINES_END && end > VK_ADDRESS);
+}
+
+/* Code that is at the same address after a restart: a parked frame may return to it. */
+static inline bool vk_is_saved_code(uint64_t rip)
+{
+    return layout_is_upper(&GATE->layout, rip, rip + 1) ||
+           (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + VDSO_BYTES);
+}
+
 /* "belay: rank N: BEFORE", the address (0: none), "BEHIND" on standard error. */
 void vk_say(const char *before, uint64_t address, const char *behind);
 
@@ -49,7 +63,13 @@ static inline void vk_note_unseen(uint32_t how)
         __atomic_or_fetch(&GATE->control->unseen_writes, how, __ATOMIC_SEQ_CST);
 }
 
+#define VK_SYSCALL_BYTES 2 /* of the instruction */
+
 /* Numbers that the headers of Debian 12 may lack. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
 #define VK_SYS_epoll_pwait2 441
 #define VK_SYS_futex_waitv 449
 #define VK_SYS_futex_wait 455

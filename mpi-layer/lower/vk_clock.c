@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 
 #define SECOND_NS 1000000000
 #define TICK_NS 10000000 /* of times(2) */

@@ -14,7 +14,7 @@
  * Each thread counts the handlers that it has entered. A call that is to go on looks at the count that our
  * signal has taken, up to the very instruction of the call.
  */
-#include "mpi-layer/lower/vk_wait.h"
+#include "mpi-layer/lower/vk_cut.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -22,10 +22,12 @@
 #include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
 #define RED_ZONE_BYTES 128
+
+struct vk_wait_label vk_wait_label;
 
 /* vk_wait_ended() is to set up what remains of the call, which a later handler ends. */
 static void set_cut(struct wait *wait, struct handler_counts counts)
@@ -103,7 +105,7 @@ static long read_made_at(uint64_t address)
 }
 
 /* A system call leaves the address behind it in rcx. */
-void vk_wait_note_restart(const void *context)
+void vk_cut_note_restart(const void *context)
 {
     const greg_t *g = ((const ucontext_t *)context)->uc_mcontext.gregs;
     struct thread *self = thread_self();
@@ -135,7 +137,7 @@ static void cut_transfer(greg_t *g, struct handler_counts counts)
     resume(g, (long)stack[0], stack[1], counts);
 }
 
-void vk_wait_interrupted(void *context, struct handler_counts counts)
+void vk_cut_interrupted(void *context, struct handler_counts counts)
 {
     greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
     uint64_t rip = (uint64_t)g[REG_RIP];
@@ -148,7 +150,7 @@ void vk_wait_interrupted(void *context, struct handler_counts counts)
     } else if (rip == vk_wait_label.transfer_syscall + VK_SYSCALL_BYTES) {
         cut_transfer(g, counts);
     } else if (vk_is_saved_code(rip)) {
-        vk_wait_note_restart(context);
+        vk_cut_note_restart(context);
         cut_own_call(g, counts);
     }
 }
@@ -187,7 +189,7 @@ static bool end_write(struct thread *self, greg_t *g)
     return true;
 }
 
-void vk_wait_handled(bool restarts, void *context)
+void vk_cut_handled(bool restarts, void *context)
 {
     greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
     struct thread *self = thread_self();
@@ -201,7 +203,7 @@ void vk_wait_handled(bool restarts, void *context)
             set_up_again(g, self->handlers);
     } else if (is_behind_call(g)) {
         wait->is_over = 1;
-        vk_wait_note_fd(wait, g[REG_RAX]); /* there may be a line in the handler */
+        vk_file_note_opened(wait->nr, g[REG_RAX]); /* there may be a line in the handler */
     } else if ((uint64_t)g[REG_RIP] == vk_wait_label.resume) {
         g[REG_RIP] = g[REG_RCX]; /* what has been done of it is its result */
     } else if (!end_write(self, g)) {
@@ -210,14 +212,14 @@ void vk_wait_handled(bool restarts, void *context)
 }
 
 /* A result that vk_wait_ended() has not seen: nothing of it is noted yet. */
-bool vk_wait_has_result(const void *context)
+bool vk_cut_has_result(const void *context)
 {
     const greg_t *g = ((const ucontext_t *)context)->uc_mcontext.gregs;
     const struct wait *wait = (const struct wait *)g[REG_RSP];
     return is_behind_call(g) && wait->has_end && g[REG_RAX] >= 0;
 }
 
-void vk_wait_choose_entry(void)
+void vk_cut_choose_entry(void)
 {
     GATE->transfer_entry = VK->has_socket_timeouts ? vk_wait_label.entry : vk_wait_label.transfer;
 }

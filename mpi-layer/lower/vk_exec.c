@@ -17,8 +17,8 @@
 #include <stddef.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_fd.h"
-#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -150,11 +150,11 @@ static long make(const struct call *call)
 static long make_with_mask(const struct call *call, uint64_t mask)
 {
     uint64_t all;
-    mask |= vk_signals_leave();
+    mask |= vk_actions_leave();
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, &all, 8);
     long result = make(call);
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
-    vk_signals_install();
+    vk_actions_install();
     return result;
 }
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define FD_MAX (1ul << 24)
@@ -439,6 +439,31 @@ static bool is_lock(long nr, long command)
     return nr == SYS_fcntl && (command == F_SETLK || command == F_OFD_SETLK);
 }
 
+/* Our signals are not for the application to take. */
+static long make_signalfd(long nr, long fd, const uint64_t *set, long set_bytes, long flags)
+{
+    uint64_t wanted;
+    if (set && set_bytes == 8) {
+        wanted = *set & ~vk_own_signals();
+        set = &wanted;
+    }
+    return raw4(nr, fd, set, set_bytes, flags);
+}
+
+/* fcntl(2) */
+static long control(long fd, long command, long argument)
+{
+    if (command == F_SETFL && (argument & O_DIRECT) &&
+        raw3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) < 0) /* packets of a pipe */
+        vk_note_unseen(CONTROL_UNSEEN_DIRECT);
+    if (command == F_SETOWN || command == F_SETOWN_EX || command == F_SETSIG)
+        set_has_owner(fd);
+    long result = raw3(SYS_fcntl, fd, command, argument);
+    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0)
+        vk_fd_add_copy(result, fd);
+    return result;
+}
+
 long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     long result;
@@ -462,14 +487,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_socketpair:
         return add_sockets(raw4(nr, a, b, c, d), (const int *)d);
     case SYS_fcntl:
-        if (b == F_SETFL && (c & O_DIRECT) && raw3(SYS_fcntl, a, F_GETPIPE_SZ, 0) < 0) /* packets of a pipe */
-            vk_note_unseen(CONTROL_UNSEEN_DIRECT);
-        if (b == F_SETOWN || b == F_SETOWN_EX || b == F_SETSIG)
-            set_has_owner(a);
-        result = raw3(nr, a, b, c);
-        if ((b == F_DUPFD || b == F_DUPFD_CLOEXEC) && result >= 0)
-            vk_fd_add_copy(result, a);
-        return result;
+        return control(a, b, c);
     case SYS_dup:
         result = raw1(nr, a);
         if (result >= 0)
@@ -488,7 +506,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return result;
     case SYS_signalfd:
     case SYS_signalfd4:
-        result = vk_signalfd(nr, a, (const uint64_t *)b, c, d);
+        result = make_signalfd(nr, a, (const uint64_t *)b, c, d);
         if (a < 0)
             vk_fd_add(result);
         else

@@ -102,6 +102,39 @@ static void note_bound(struct vk_undo_change *change, const struct sockaddr_un *
     vk_undo_create(change, AT_FDCWD, path, false);
 }
 
+/* Calls that change attributes: of a path, or of a descriptor. */
+static void note_attributes(long nr, long a, const char *second, long d, long e)
+{
+    switch (nr) {
+    case SYS_chmod:
+    case SYS_chown:
+    case SYS_utime:
+    case SYS_utimes:
+        vk_undo_attributes(AT_FDCWD, (const char *)a, true);
+        break;
+    case SYS_lchown:
+        vk_undo_attributes(AT_FDCWD, (const char *)a, false);
+        break;
+    case SYS_fchmod:
+    case SYS_fchown:
+        vk_undo_attributes_fd(a);
+        break;
+    case SYS_fchmodat:
+        vk_undo_attributes(a, second, true);
+        break;
+    case VK_SYS_fchmodat2:
+        note_attributes_at(a, second, d);
+        break;
+    case SYS_fchownat:
+        note_attributes_at(a, second, e);
+        break;
+    case SYS_futimesat:
+    case SYS_utimensat:
+        note_attributes_at(a, second, nr == SYS_utimensat ? d : 0);
+        break;
+    }
+}
+
 /* From calls with and without folders, the names that they change. */
 static void note_names(struct vk_undo_change *change, long nr, const long args[6], char bound[BOUND_BYTES])
 {
@@ -146,35 +179,11 @@ static void note_names(struct vk_undo_change *change, long nr, const long args[6
     case SYS_bind:
         note_bound(change, (const struct sockaddr_un *)b, c, bound);
         break;
-    case SYS_chmod:
-    case SYS_chown:
-    case SYS_utime:
-    case SYS_utimes:
-        vk_undo_attributes(AT_FDCWD, name, true);
-        break;
-    case SYS_lchown:
-        vk_undo_attributes(AT_FDCWD, name, false);
-        break;
-    case SYS_fchmod:
-    case SYS_fchown:
-        vk_undo_attributes_fd(a);
-        break;
-    case SYS_fchmodat:
-        vk_undo_attributes(a, second, true);
-        break;
-    case VK_SYS_fchmodat2:
-        note_attributes_at(a, second, d);
-        break;
-    case SYS_fchownat:
-        note_attributes_at(a, second, e);
-        break;
-    case SYS_futimesat:
-    case SYS_utimensat:
-        note_attributes_at(a, second, nr == SYS_utimensat ? d : 0);
-        break;
     case SYS_ioctl:
         vk_undo_fd(a, 0, VK_UNDO_WHOLE);
         break;
+    default:
+        note_attributes(nr, a, second, d, e);
     }
 }
 
@@ -264,6 +273,13 @@ static long path_of(long path, long flags)
 bool vk_file_is_open(long nr)
 {
     return nr == SYS_open || nr == SYS_openat || nr == VK_SYS_openat2 || nr == SYS_creat;
+}
+
+void vk_file_note_opened(long nr, long result)
+{
+    bool is_fd = nr == SYS_accept || nr == SYS_accept4 || vk_file_is_open(nr);
+    if (is_fd && result >= 0 && vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
+        vk_fd_add(result);
 }
 
 static long open_flags(long nr, long b, long c)

@@ -20,6 +20,9 @@ long vk_file_written_fd(long nr, long a, long c);
 /* Note what a call that writes, with these arguments, is about to change. */
 void vk_file_note_write(long nr, const int64_t args[6]);
 bool vk_file_is_open(long nr);
+/* A call that waits has this result: a descriptor of the application, if it opens a file or accepts a
+ * connection. */
+void vk_file_note_opened(long nr, long result);
 /* Is it to be treated as a wait, for the other end of a named pipe? */
 bool vk_file_is_open_wait(long nr, long a, long b, long c);
 long vk_file_syscall(long nr, const long args[6]);

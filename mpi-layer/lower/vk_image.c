@@ -15,7 +15,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
-#include "mpi-layer/lower/vk_memory.h"
+#include "mpi-layer/lower/vk_place.h"
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
@@ -74,13 +74,21 @@ static long give_back(const struct vk_part *part)
     return vk_lock_is_on(part->start) ? -EINVAL : make_empty(part);
 }
 
+/* Elsewhere, as anonymous memory that the application maps would be. */
+static long place_copy(uint64_t bytes)
+{
+    long flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | vk_lock_flags();
+    long at = vk_place_anon(bytes, PROT_READ | PROT_WRITE, flags, -1, 0, vk_place_alignment(bytes));
+    return flags & MAP_LOCKED ? at : vk_lock_mapped(at, bytes);
+}
+
 /* In its place, anonymous memory with the same contents: copied elsewhere, moved over it. */
 static long make_anonymous(const struct vk_part *part)
 {
     uint64_t bytes = part->end - part->start;
     bool is_locked = vk_lock_is_on(part->start);
     long result = 0;
-    long copy = vk_mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long copy = place_copy(bytes);
     if (copy < 0)
         return copy;
     if (!(part->prot & PROT_READ))

@@ -9,10 +9,8 @@
 #include <linux/mman.h>
 #include <sys/resource.h>
 
-#include "mpi-layer/lower/gate.h"
-#include "mpi-layer/lower/rawsys.h"
+#include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_maps.h"
-#include "mpi-layer/lower/vk_memory.h"
 
 #define CAPABILITY_WORDS 2
 

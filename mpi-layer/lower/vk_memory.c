@@ -15,92 +15,12 @@
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
 #include "mpi-layer/lower/vk_patch.h"
+#include "mpi-layer/lower/vk_place.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
-#define HUGE_BYTES (2ul << 20)
-
-struct area {
-    uint64_t *next; /* where the search goes on */
-    uint64_t low, high;
-};
-
-/*
- * Map at the next free place of an area. The search is a bump pointer: MAP_FIXED_NOREPLACE tells whether
- * a place is free, so no list of mappings is kept that could disagree with the kernel's.
- */
-static long place(struct area area, uint64_t bytes, long prot, long flags, long fd, long offset,
-                  uint64_t align)
-{
-    uint64_t length = VK_PAGE_UP(bytes);
-    int wraps = 0;
-    while (wraps < 3) {
-        uint64_t old = __atomic_load_n(area.next, __ATOMIC_RELAXED);
-        uint64_t at = (old + align - 1) & ~(align - 1);
-        if (at + length > area.high || at + length < at) {
-            wraps++;
-            __atomic_store_n(area.next, area.low, __ATOMIC_RELAXED);
-            continue;
-        }
-        if (!__atomic_compare_exchange_n(area.next, &old, at + length, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            continue;
-        long result =
-            raw_syscall(SYS_mmap, (long)at, (long)bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
-        if (result == -EEXIST)
-            continue;
-        return result;
-    }
-    return -ENOMEM;
-}
-
-static struct area area_anon(void)
-{
-    return (struct area){&VK->next_anon, UPPER_ANON, UPPER_ANON_END};
-}
-
-bool vk_is_reserved(uint64_t start, uint64_t bytes)
-{
-    uint64_t end = start + bytes < start ? UINT64_MAX : start + bytes;
-    return layout_is_lower(&GATE->layout, start, end) || (start < UPPER_TRAMPOLINES_END && end > VK_ADDRESS);
-}
-
-/* Without what is the lower half's: of the two sides of a window, the larger one. */
-static struct area outside_windows(struct area area)
-{
-    for (unsigned i = 0; i < LAYOUT_WINDOWS; i++) {
-        uint64_t start = GATE->layout.lower[i].start, end = GATE->layout.lower[i].end;
-        if (start >= area.high || end <= area.low)
-            continue;
-        if (start > area.low && (end >= area.high || start - area.low > area.high - end))
-            area.high = start;
-        else
-            area.low = end;
-    }
-    if (*area.next < area.low)
-        *area.next = area.low;
-    return area;
-}
-
-/* Anonymous memory wherever there is room. */
-static long place_anon(uint64_t bytes, long prot, long flags, long fd, long offset, uint64_t align)
-{
-    const struct area areas[] = {{&VK->next_wide, UPPER_WIDE, UPPER_WIDE_END},
-                                 {&VK->next_high, UPPER_HIGH, UPPER_HIGH_END},
-                                 {&VK->next_deep, UPPER_DEEP, UPPER_DEEP_END}};
-    long result = place(area_anon(), bytes, prot, flags, fd, offset, align);
-    for (unsigned i = 0; result == -ENOMEM && i < sizeof areas / sizeof areas[0]; i++)
-        result = place(outside_windows(areas[i]), bytes, prot, flags, fd, offset, align);
-    return result;
-}
-
-/* A large mapping starts at a huge page's boundary, as the kernel would do. */
-static uint64_t alignment(uint64_t bytes)
-{
-    return bytes >= HUGE_BYTES ? HUGE_BYTES : MAP_PAGE_BYTES;
-}
-
 static bool is_name(const char *path, const char *name)
 {
     while (*name && *path == *name)
@@ -176,22 +96,20 @@ static long map_hinted(uint64_t hint, uint64_t bytes, long prot, long flags, lon
 static long map_huge(uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     uint64_t page = vk_huge_bytes(flags, fd);
-    return page ? place_anon((bytes + page - 1) & ~(page - 1), prot, flags, fd, offset, page) : -EINVAL;
+    return page ? vk_place_anon((bytes + page - 1) & ~(page - 1), prot, flags, fd, offset, page) : -EINVAL;
 }
 
 static long map_anywhere(uint64_t bytes, long prot, long flags, long fd, long offset)
 {
-    struct area files = {&VK->next_file, UPPER_FILES, UPPER_FILES_END};
-    struct area low = {&VK->next_low, UPPER_LOW, UPPER_LOW_MAP_END};
     long result = -ENOMEM;
     if (flags & MAP_32BIT)
-        return place(low, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
+        return vk_place(VK_PLACE_LOW, bytes, prot, flags & ~MAP_32BIT, fd, offset, MAP_PAGE_BYTES);
     if (flags & MAP_ANONYMOUS && flags & MAP_HUGETLB)
         return map_huge(bytes, prot, flags, fd, offset);
     if (!(flags & MAP_ANONYMOUS))
-        result = place(files, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
+        result = vk_place(VK_PLACE_FILES, bytes, prot, flags, fd, offset, MAP_PAGE_BYTES);
     if (result == -ENOMEM)
-        result = place_anon(bytes, prot, flags, fd, offset, alignment(bytes));
+        result = vk_place_anon(bytes, prot, flags, fd, offset, vk_place_alignment(bytes));
     if (result == -EINVAL && !(flags & MAP_ANONYMOUS))
         result = map_huge(bytes, prot, flags, fd, offset);
     return result;
@@ -284,8 +202,8 @@ long vk_shmat(long id, uint64_t addr, long flags)
     VK->may_share = 1;
     if (addr)
         return vk_lock_mapped(raw3(SYS_shmat, id, addr, flags), segment.shm_segsz);
-    long at = place(area_anon(), segment.shm_segsz, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0, MAP_PAGE_BYTES);
+    long at = vk_place(VK_PLACE_ANON, segment.shm_segsz, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, MAP_PAGE_BYTES);
     if (at < 0)
         return at;
     result = raw3(SYS_shmat, id, at, flags | SHM_REMAP);
@@ -405,8 +323,8 @@ static long move(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, u
     if (result > 0)
         return result;
     /* It has to move: reserve a place of ours and move there. */
-    long at =
-        place_anon(bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, alignment(bytes));
+    long at = vk_place_anon(bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
+                            vk_place_alignment(bytes));
     if (at < 0)
         return at;
     result = raw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags | MREMAP_FIXED, at, 0);

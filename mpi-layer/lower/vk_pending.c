@@ -15,8 +15,10 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_settings.h"
 #include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_tid.h"
 
 #define INFO_BYTES 128
 #define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */

@@ -17,10 +17,10 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include "mpi-layer/lower/gate.h"
-#include "mpi-layer/lower/rawsys.h"
-#include "mpi-layer/lower/vk_signal.h"
-#include "mpi-layer/lower/vk_wait.h"
+#include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_action.h"
+#include "mpi-layer/lower/vk_mask.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 
 #define INFO_BYTES sizeof(thread_self()->postponed[0])
 #define INFO_CODE 2 /* the word of siginfo_t */
@@ -68,7 +68,7 @@ bool vk_postpone(int signal, const void *info, const void *context)
     self->postponed_above = g[REG_RIP] == (greg_t)vk_wrap_address ? self->postponed_above + 1 : 0;
     self->pending |= THREAD_PENDING_HANDLERS;
     if (VK->actions[signal].flags & SA_RESETHAND) /* the kernel has forgotten it */
-        vk_signals_renew(signal);
+        vk_action_renew(signal);
     return true;
 }
 
@@ -79,7 +79,7 @@ static void send(const uint8_t *noted)
     int *info = (int *)(void *)copied;
     long pid = raw0(SYS_getpid), tid = raw0(SYS_gettid);
     copy(copied, noted);
-    int signal = vk_signals_mark(info);
+    int signal = vk_own_signal_mark(info);
     if (raw4(SYS_rt_tgsigqueueinfo, pid, tid, signal, info) == 0)
         return;
     info[INFO_CODE] = 0; /* SI_USER */
@@ -97,6 +97,6 @@ void vk_postponed_send_blocked(void)
 
 void vk_postponed_send(uint64_t *mask)
 {
-    *mask = vk_signals_set_mask(~0ul);
+    *mask = vk_mask_set(~0ul);
     vk_postponed_send_blocked();
 }

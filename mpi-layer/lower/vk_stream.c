@@ -10,8 +10,8 @@
 #include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_postponed.h"
-#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_width.h"
 
 #define PIECE_BYTES 4096     /* a pipe that poll(2) calls ready takes that many without waiting */

@@ -5,17 +5,19 @@
 #include <linux/mman.h>
 #include <stddef.h>
 
+#include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lock.h"
+#include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_refuse.h"
-#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_sysv.h"
 #include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 
 #define VK_MADV_COLLAPSE 25
@@ -207,7 +209,7 @@ static long on_thread(long nr, long a, long b, long c, long d)
     }
 }
 
-long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
+static long on_memory(long nr, long a, long b, long c, long d, long e, long f)
 {
     switch (nr) {
     case SYS_mmap:
@@ -220,66 +222,55 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_mremap((uint64_t)a, (uint64_t)b, (uint64_t)c, d, (uint64_t)e);
     case SYS_madvise: /* in a process that was not restored, some advice only */
         return vk_madvise((uint64_t)a, (uint64_t)b, c);
-    case SYS_mlock:
-    case SYS_mlock2:
-    case SYS_munlock:
-    case SYS_mlockall:
-    case SYS_munlockall:
-        return vk_lock_syscall(nr, a, b, c);
+    case SYS_memfd_secret: /* nobody can read it from outside; many kernels have it off */
+        return vk_is_rank() ? -ENOSYS : raw1(nr, a);
+    case VK_SYS_mseal:
+        return vk_mseal((uint64_t)a, (uint64_t)b, c);
+    case VK_SYS_process_madvise: /* other advice: as before Linux 6.13 */
+        if (d != MADV_WILLNEED && d != MADV_COLD && d != MADV_PAGEOUT && d != VK_MADV_COLLAPSE)
+            return -EINVAL;
+        return raw_syscall(nr, a, b, c, d, e, f);
+    default: /* process_vm_writev */
+        vk_note_unseen(CONTROL_UNSEEN_OTHERS);
+        return raw_syscall(nr, a, b, c, d, e, f);
+    }
+}
+
+/* Calls of a thread that concern itself, or signals. */
+static long on_own_thread(long nr, long a, long b, long c, long d)
+{
+    switch (nr) {
     case SYS_arch_prctl:
         return vk_arch_prctl(a, (uint64_t)b);
     case SYS_set_tid_address:
         return set_tid_address((uint64_t)a);
     case SYS_set_robust_list:
         return set_robust_list((uint64_t)a, (uint64_t)b);
-    case SYS_rseq:   /* glibc does without; the lower half's registration stays */
-    case SYS_clone3: /* glibc falls back to clone */
-    case SYS_get_robust_list:
-    case SYS_io_uring_setup: /* the kernel would write to memory behind the trackers' back */
-    case SYS_io_setup:
-        return -ENOSYS;
-    case SYS_memfd_secret: /* nobody can read it from outside; many kernels have it off */
-        return vk_is_rank() ? -ENOSYS : raw1(nr, a);
-    case VK_SYS_mseal:
-        return vk_mseal((uint64_t)a, (uint64_t)b, c);
-    case SYS_process_vm_writev:
-        vk_note_unseen(CONTROL_UNSEEN_OTHERS);
-        return raw_syscall(nr, a, b, c, d, e, f);
-    case SYS_prctl:
-    case SYS_seccomp:
-    case SYS_pkey_alloc:
-    case SYS_chroot:
-    case SYS_pivot_root:
-    case SYS_unshare:
-    case SYS_setns:
-    case SYS_ioperm:
-    case SYS_iopl:
-        return vk_refuse(nr, a, b, c, d, e);
-    case VK_SYS_process_madvise: /* other advice: as before Linux 6.13 */
-        if (d != MADV_WILLNEED && d != MADV_COLD && d != MADV_PAGEOUT && d != VK_MADV_COLLAPSE)
-            return -EINVAL;
-        return raw_syscall(nr, a, b, c, d, e, f);
     case SYS_gettid:
         return vk_gettid();
     case SYS_tgkill:
         return vk_tgkill(a, b, c);
     case SYS_tkill:
         return vk_tgkill((long)VK->pid, a, b);
-    case SYS_exit_group:
-        return exit_group(a);
-    case SYS_readlink:
-        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, c) : raw3(nr, a, b, c);
-    case SYS_readlinkat:
-        return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
     case SYS_rt_sigaction:
         return vk_sigaction(a, (const uint64_t *)b, (uint64_t *)c, d);
     case SYS_rt_sigpending:
-        return vk_sigpending(~0ul, (uint64_t *)a, b);
-    case SYS_open:
-    case SYS_openat:
-    case VK_SYS_openat2:
-    case SYS_creat:
-        return vk_file_open(nr, a, b, c, d);
+        return vk_mask_pending(~0ul, (uint64_t *)a, b);
+    default:
+        return exit_group(a);
+    }
+}
+
+static long on_link(long nr, long a, long b, long c, long d)
+{
+    if (nr == SYS_readlink)
+        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, c) : raw3(nr, a, b, c);
+    return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
+}
+
+static long on_clock(long nr, long a, long b, long c, long d)
+{
+    switch (nr) {
     case SYS_clock_gettime:
         return vk_clock_gettime(a, (int64_t *)b);
     case SYS_getrusage:
@@ -288,30 +279,78 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_times((int64_t *)a);
     case SYS_timerfd_settime:
         return vk_timerfd_settime(a, b, (const int64_t *)c, (int64_t *)d);
-    case SYS_timer_create:
-    case SYS_timer_settime:
-    case SYS_timer_gettime:
-    case SYS_timer_getoverrun:
-    case SYS_timer_delete:
-        return vk_timer_syscall(nr, a, b, c, d);
-    case SYS_rt_tgsigqueueinfo:
-    case SYS_sched_setaffinity:
-    case SYS_sched_getaffinity:
-    case SYS_sched_setscheduler:
-    case SYS_sched_getscheduler:
-    case SYS_sched_setparam:
-    case SYS_sched_getparam:
-    case SYS_sched_rr_get_interval:
-    case SYS_sched_setattr:
-    case SYS_sched_getattr:
-    case SYS_setpriority:
-    case SYS_getpriority:
-        return on_thread(nr, a, b, c, d);
     default:
-        if (vk_file_is_name_call(nr))
-            return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
-        if (vk_sysv_is_call(nr))
-            return vk_sysv_syscall(nr, a, b, c, d);
-        return vk_fd_syscall(nr, a, b, c, d, e, f);
+        return vk_timer_syscall(nr, a, b, c, d);
     }
+}
+
+/* Who serves a call. The others tell by themselves which are theirs. */
+enum server { OTHERS = 0, MEMORY, LOCKS, OWN_THREAD, ANY_THREAD, NOBODY, REFUSED, LINKS, FILES, CLOCKS };
+
+/* clang-format off */
+static const uint8_t servers[] = {
+    [SYS_mmap] = MEMORY, [SYS_munmap] = MEMORY, [SYS_brk] = MEMORY, [SYS_mremap] = MEMORY,
+    [SYS_madvise] = MEMORY, [SYS_memfd_secret] = MEMORY, [VK_SYS_mseal] = MEMORY,
+    [VK_SYS_process_madvise] = MEMORY, [SYS_process_vm_writev] = MEMORY,
+    [SYS_mlock] = LOCKS, [SYS_mlock2] = LOCKS, [SYS_munlock] = LOCKS, [SYS_mlockall] = LOCKS,
+    [SYS_munlockall] = LOCKS,
+    [SYS_arch_prctl] = OWN_THREAD, [SYS_set_tid_address] = OWN_THREAD, [SYS_set_robust_list] = OWN_THREAD,
+    [SYS_gettid] = OWN_THREAD, [SYS_tgkill] = OWN_THREAD, [SYS_tkill] = OWN_THREAD,
+    [SYS_rt_sigaction] = OWN_THREAD, [SYS_rt_sigpending] = OWN_THREAD, [SYS_exit_group] = OWN_THREAD,
+    [SYS_rt_tgsigqueueinfo] = ANY_THREAD, [SYS_sched_setaffinity] = ANY_THREAD,
+    [SYS_sched_getaffinity] = ANY_THREAD, [SYS_sched_setscheduler] = ANY_THREAD,
+    [SYS_sched_getscheduler] = ANY_THREAD, [SYS_sched_setparam] = ANY_THREAD,
+    [SYS_sched_getparam] = ANY_THREAD, [SYS_sched_rr_get_interval] = ANY_THREAD,
+    [SYS_sched_setattr] = ANY_THREAD, [SYS_sched_getattr] = ANY_THREAD, [SYS_setpriority] = ANY_THREAD,
+    [SYS_getpriority] = ANY_THREAD,
+    [SYS_rseq] = NOBODY,   /* glibc does without; the lower half's registration stays */
+    [SYS_clone3] = NOBODY, /* glibc falls back to clone */
+    [SYS_get_robust_list] = NOBODY,
+    /* The kernel would write to memory behind the trackers' back. */
+    [SYS_io_uring_setup] = NOBODY, [SYS_io_setup] = NOBODY,
+    [SYS_prctl] = REFUSED, [SYS_seccomp] = REFUSED, [SYS_pkey_alloc] = REFUSED, [SYS_chroot] = REFUSED,
+    [SYS_pivot_root] = REFUSED, [SYS_unshare] = REFUSED, [SYS_setns] = REFUSED, [SYS_ioperm] = REFUSED,
+    [SYS_iopl] = REFUSED,
+    [SYS_readlink] = LINKS, [SYS_readlinkat] = LINKS,
+    [SYS_open] = FILES, [SYS_openat] = FILES, [VK_SYS_openat2] = FILES, [SYS_creat] = FILES,
+    [SYS_clock_gettime] = CLOCKS, [SYS_getrusage] = CLOCKS, [SYS_times] = CLOCKS,
+    [SYS_timerfd_settime] = CLOCKS, [SYS_timer_create] = CLOCKS, [SYS_timer_settime] = CLOCKS,
+    [SYS_timer_gettime] = CLOCKS, [SYS_timer_getoverrun] = CLOCKS, [SYS_timer_delete] = CLOCKS,
+};
+/* clang-format on */
+
+static enum server server_of(long nr)
+{
+    return (unsigned long)nr < sizeof servers ? (enum server)servers[nr] : OTHERS;
+}
+
+long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+    switch (server_of(nr)) {
+    case MEMORY:
+        return on_memory(nr, a, b, c, d, e, f);
+    case LOCKS:
+        return vk_lock_syscall(nr, a, b, c);
+    case OWN_THREAD:
+        return on_own_thread(nr, a, b, c, d);
+    case ANY_THREAD:
+        return on_thread(nr, a, b, c, d);
+    case NOBODY:
+        return -ENOSYS;
+    case REFUSED:
+        return vk_refuse(nr, a, b, c, d, e);
+    case LINKS:
+        return on_link(nr, a, b, c, d);
+    case FILES:
+        return vk_file_open(nr, a, b, c, d);
+    case CLOCKS:
+        return on_clock(nr, a, b, c, d);
+    case OTHERS:
+        break;
+    }
+    if (vk_file_is_name_call(nr))
+        return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
+    if (vk_sysv_is_call(nr))
+        return vk_sysv_syscall(nr, a, b, c, d);
+    return vk_fd_syscall(nr, a, b, c, d, e, f);
 }

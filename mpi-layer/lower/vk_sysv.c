@@ -13,7 +13,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_huge.h"
 #include "mpi-layer/lower/vk_memory.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 #define OPERATIONS_MAX 500 /* SEMOPM of linux/sem.h */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "mpi-layer/lower/vk.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 
 static const char *after(const char *text, const char *prefix)
 {

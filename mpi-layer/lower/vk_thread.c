@@ -1,5 +1,5 @@
 /*
- * vk_thread.c - the application's threads: blocks, virtual ids, parking.
+ * vk_thread.c - the application's threads: blocks, parking.
  *
  * Parking. The leader of a line, at a safe point, calls vk_park_threads(): every other thread gets
  * CONTROL_SIGNAL and parks inside its handler (upper half: context_save, then a futex wait), or, if it is
@@ -15,19 +15,10 @@
 #include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_cut.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_signal.h"
-#include "mpi-layer/lower/vk_wait.h"
-
-void vk_threads_lock(void)
-{
-    while (__atomic_exchange_n(&VK->threads_lock, 1, __ATOMIC_ACQUIRE))
-        raw0(SYS_sched_yield);
-}
-
-void vk_threads_unlock(void)
-{
-    __atomic_store_n(&VK->threads_lock, 0, __ATOMIC_RELEASE);
-}
+#include "mpi-layer/lower/vk_tid.h"
 
 void vk_park_event(void)
 {
@@ -70,71 +61,6 @@ void vk_thread_free(struct thread *thread)
     VK->live_threads--;
     vk_threads_unlock();
     vk_park_event();
-}
-
-struct thread *vk_thread_by_vtid(uint32_t vtid)
-{
-    for (struct thread *t = VK->threads; t; t = t->next)
-        if (t->life == THREAD_LIVE && t->vtid == vtid)
-            return t;
-    return vtid == VK->pid && VK->threads->life == THREAD_LIVE ? VK->threads : NULL;
-}
-
-/* After a restart a new kernel id may equal an old thread's virtual one: then another number is taken. */
-uint32_t vk_thread_new_vtid(uint32_t tid)
-{
-    uint32_t vtid = tid;
-    while (vk_thread_by_vtid(vtid))
-        vtid = vtid + 1 < (1u << 22) ? vtid + 1 : 2;
-    return vtid;
-}
-
-/*
- * The main thread's is the process's, which is new after a restart. It is known by the one that it had, too:
- * the C library keeps that. (If another thread still has this number from an earlier launch, it is not for
- * two.)
- */
-long vk_gettid(void)
-{
-    const struct thread *self = thread_self();
-    if (!vk_is_own_process())
-        return raw0(SYS_gettid);
-    bool is_main = self == VK->threads && vk_thread_by_vtid(VK->pid) == self;
-    return is_main ? VK->pid : self->vtid;
-}
-
-long vk_kernel_tid(long vtid)
-{
-    const struct thread *thread = vtid > 0 ? vk_thread_by_vtid((uint32_t)vtid) : NULL;
-    return thread ? (long)thread->tid : vtid;
-}
-
-void vk_pid_leave(uint32_t pid)
-{
-    uint32_t last = VK->former_pid_count < VK_FORMER_PIDS ? VK->former_pid_count++ : VK_FORMER_PIDS - 1;
-    VK->former_pids[last] = pid;
-}
-
-long vk_pid_of(long pid, long tid)
-{
-    for (uint32_t i = 0; i < VK->former_pid_count; i++)
-        if (pid == (long)VK->former_pids[i] && vk_is_own_process() && vk_thread_by_vtid((uint32_t)tid))
-            return (long)VK->pid;
-    return pid;
-}
-
-long vk_tgkill_tid(long pid, long tid)
-{
-    return pid == (long)VK->pid ? vk_kernel_tid(tid) : tid;
-}
-
-long vk_tgkill(long pid, long tid, long signal)
-{
-    pid = vk_pid_of(pid, tid);
-    bool is_own = pid == (long)VK->pid;
-    tid = vk_tgkill_tid(pid, tid);
-    return signal == CONTROL_SIGNAL && is_own ? vk_signals_send(pid, tid)
-                                              : raw3(SYS_tgkill, pid, tid, signal);
 }
 
 /* The layout of a robust list, and what happens to it, is the kernel's
@@ -223,12 +149,6 @@ static uint64_t fs_base(void)
     return fs;
 }
 
-bool vk_is_saved_code(uint64_t rip)
-{
-    return layout_is_upper(&GATE->layout, rip, rip + 1) ||
-           (rip >= VDSO_ADDRESS && rip < VDSO_ADDRESS + VDSO_BYTES);
-}
-
 /* The agent signals the main thread; if that has ended, the one that calls MPI takes its place. */
 static void pass_signal_on(void)
 {
@@ -258,8 +178,8 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
 {
     (void)signal;
     struct thread *self = thread_self();
-    if (vk_signals_are_foreign(info))
-        return vk_signals_deliver(info, ucontext);
+    if (vk_own_signal_is_foreign(info))
+        return vk_signal_deliver(info, ucontext);
     const greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
     uint64_t rip = (uint64_t)g[REG_RIP];
     if (!VK->safepoint || !vk_is_own_process() || !vk_is_rank())
@@ -271,7 +191,7 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
     if (has_jumped_out(self, (uint64_t)g[REG_RSP]))
         self->in_vk = 0;
     if (self->depth || self->in_vk || fs_base() != self->upper_fs || !vk_is_saved_code(rip) ||
-        vk_wait_has_result(ucontext)) {
+        vk_cut_has_result(ucontext)) {
         self->pending |= THREAD_PENDING_SIGNAL;
         return 0;
     }

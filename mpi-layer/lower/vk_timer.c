@@ -13,7 +13,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 
 static struct vk_timer *timer_by_id(long id)
 {

@@ -10,7 +10,7 @@
 
 #include "common/wire/undo.h"
 
-/* ---- files (vk_undo.c) ---- */
+/* ---- what is known of a file (vk_undo_facts.c) ---- */
 
 /* What is known of a file, or of what else has a name. */
 struct vk_undo_facts {
@@ -29,15 +29,52 @@ long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts);
 /* What a file is beside its data. Asked for once for a file and line: see FILE_ID_MASK. */
 struct undo_attributes vk_undo_attributes_of(long folder, const char *name);
 
+/* Nobody finds it again, and it was not there at the line; or its content is in the image. */
+bool vk_undo_is_lost(const struct vk_undo_facts *facts);
+/* Files in which the kernel tells and takes settings (/proc, /sys): they hold nothing that could be kept. */
+bool vk_undo_is_of_the_kernel(long fd);
+
+/* ---- the lock (vk_undo.c) ---- */
+
 bool vk_undo_is_active(void);
 /* With all signals blocked, or a handler that writes to a file would wait for itself. Returns the mask. */
 uint64_t vk_undo_lock(void);
 void vk_undo_unlock(uint64_t mask);
 
+/*
+ * Run it in a process with this memory and descriptors of its own: whatever it opens and closes, the locks
+ * that the rank has on the file (fcntl) stay.
+ */
+void vk_undo_aside(void (*what)(const void *with), const void *with);
+
+/* ---- the table of files (vk_undo_files.c) ---- */
+
+/* A file that was noted since the line. */
+struct vk_undo_file {
+    struct vk_undo_file *next;
+    struct file_id id;
+    uint64_t length;     /* when it was noted */
+    uint64_t *blocks;    /* one bit for each block that was kept; NULL: none */
+    uint32_t shift;      /* log2 of a block's bytes */
+    bool is_new;         /* it was made since the line */
+    bool is_settled;     /* nothing more has to be noted: it is new, or cannot be protected */
+    bool has_attributes; /* they were noted */
+};
+
+/* A new line: the table is empty, and its memory is used again. */
+void vk_undo_files_line(void);
+/* Zeroed memory that lasts as long as the table; NULL: there is none left. */
+void *vk_undo_alloc(uint64_t bytes);
+/* NULL: it was not noted. Also without the lock: files are added, never freed while threads run. */
+struct vk_undo_file *vk_undo_find(const struct file_id *id);
+/* NULL: no memory. */
+struct vk_undo_file *vk_undo_add(const struct vk_undo_facts *facts);
 /* A file was made since the line: nothing of it has to be kept. Is it such a one? Its name is going. */
 void vk_undo_add_new(const struct vk_undo_facts *facts);
 bool vk_undo_is_new(const struct vk_undo_facts *facts);
 void vk_undo_forget(const struct vk_undo_facts *facts);
+
+/* ---- what cannot be protected (vk_undo_warn.c) ---- */
 
 /* Why a file cannot be put back. */
 enum vk_undo_reason {
@@ -55,14 +92,6 @@ enum vk_undo_reason {
 };
 /* Say so, once for each reason, and note it. The path may be what the application has given. */
 void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_reason reason);
-
-extern char vk_undo_buffer[UNDO_DATA_BYTES];
-
-/*
- * Run it in a process with this memory and descriptors of its own: whatever it opens and closes, the locks
- * that the rank has on the file (fcntl) stay.
- */
-void vk_undo_aside(void (*what)(const void *with), const void *with);
 
 /* ---- room (vk_undo_room.c) ---- */
 
@@ -125,5 +154,27 @@ long vk_undo_place(long folder, const char *name, struct vk_undo_place *place);
 void vk_undo_leave(struct vk_undo_place *place);
 /* Where an open descriptor's file is; the folder is not opened. Returns 0 or -errno. */
 long vk_undo_place_of_fd(long fd, struct vk_undo_place *place);
+
+/* ---- data (vk_undo_keep.c) ---- */
+
+/* A range of a file that is about to be lost. */
+struct vk_undo_range {
+    struct vk_undo_file *file;
+    long reader;
+    bool is_lent; /* the reader is the application's: its position stays as it is */
+    const struct vk_undo_place *place;
+};
+
+/* Where data are on their way to the log. */
+extern char vk_undo_buffer[UNDO_DATA_BYTES];
+
+/* Append what is to be known of the file. False: it cannot be, and the file is given up. */
+bool vk_undo_keep_note(const struct vk_undo_range *range, struct vk_undo_note *what);
+/* [from, to) of what the file was is about to be lost. */
+void vk_undo_keep_range(const struct vk_undo_range *range, uint64_t from, uint64_t to);
+/* Has all been kept of it that has to be? Without the lock, too. */
+bool vk_undo_is_kept(const struct vk_undo_file *file, uint64_t from, uint64_t to);
+/* It cannot be protected. */
+void vk_undo_give_up_file(const struct vk_undo_range *range, enum vk_undo_reason reason);
 
 #endif

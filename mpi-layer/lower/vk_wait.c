@@ -22,14 +22,13 @@
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
-#include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_mask.h"
+#include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_sysv.h"
-#include "mpi-layer/lower/vk_thread.h"
+#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
 #include "mpi-layer/lower/vk_width.h"
-
-struct vk_wait_label vk_wait_label;
 
 #define ENDLESS_S 1000000000 /* in ns it might not fit */
 
@@ -253,90 +252,108 @@ static void prepare_tgkill(struct wait *wait)
     wait->call[B] = vk_tgkill_tid(wait->call[A], wait->args[B]);
 }
 
+static void prepare_nanosleep(struct wait *wait)
+{
+    prepare_sleep(wait, A, B);
+}
+
+static void prepare_ppoll(struct wait *wait)
+{
+    wait->call[D] = own_mask(wait, wait->call[D]);
+}
+
+static void prepare_epoll_pwait(struct wait *wait)
+{
+    wait->call[E] = own_mask(wait, wait->call[E]);
+    if (wait->nr == VK_SYS_epoll_pwait2)
+        prepare_copied_time(wait, D);
+    else
+        note_start(wait);
+}
+
+static void prepare_sigsuspend(struct wait *wait)
+{
+    wait->call[A] = own_mask(wait, wait->call[A]);
+}
+
+static void prepare_sigtimedwait(struct wait *wait)
+{
+    wait->call[A] = own_mask(wait, wait->call[A]);
+    prepare_copied_time(wait, C);
+    wait->has_end = wait->args[B] != 0;
+}
+
+static void prepare_lock(struct wait *wait)
+{
+    vk_fd_note_lock(wait->call[A]);
+    wait->restarts = 1;
+}
+
+static void prepare_open(struct wait *wait)
+{
+    wait->restarts = wait->has_end = 1;
+}
+
+static void prepare_accept(struct wait *wait)
+{
+    prepare_socket(wait);
+    wait->has_end = 1;
+}
+
+static void prepare_connect(struct wait *wait)
+{
+    prepare_socket(wait);
+    wait->has_end = wait->socket_us != 0;
+}
+
+static void prepare_nothing(struct wait *wait)
+{
+    (void)wait;
+}
+
+/* By number; all others transfer data. */
+static void (*const preparations[])(struct wait *wait) = {
+    [SYS_nanosleep] = prepare_nanosleep,
+    [SYS_clock_nanosleep] = prepare_clock_sleep,
+    [SYS_poll] = prepare_poll,
+    [SYS_ppoll] = prepare_ppoll,
+    [SYS_pselect6] = prepare_pselect,
+    [SYS_epoll_wait] = note_start,
+    [SYS_epoll_pwait] = prepare_epoll_pwait,
+    [VK_SYS_epoll_pwait2] = prepare_epoll_pwait,
+    [SYS_rt_sigprocmask] = vk_mask_begins,
+    [SYS_tgkill] = prepare_tgkill,
+    [SYS_rt_sigsuspend] = prepare_sigsuspend,
+    [SYS_rt_sigtimedwait] = prepare_sigtimedwait,
+    [SYS_semop] = prepare_sysv,
+    [SYS_semtimedop] = prepare_sysv,
+    [SYS_msgsnd] = prepare_sysv,
+    [SYS_msgrcv] = prepare_sysv,
+    [SYS_futex] = prepare_futex,
+    [VK_SYS_futex_waitv] = prepare_futex_until,
+    [VK_SYS_futex_wait] = prepare_futex_until,
+    [SYS_flock] = prepare_lock,
+    [SYS_fcntl] = prepare_lock,
+    [SYS_pause] = prepare_nothing,
+    [SYS_ioctl] = prepare_nothing,
+    [SYS_open] = prepare_open,
+    [SYS_openat] = prepare_open,
+    [VK_SYS_openat2] = prepare_open,
+    [SYS_creat] = prepare_open,
+    [SYS_accept] = prepare_accept,
+    [SYS_accept4] = prepare_accept,
+    [SYS_connect] = prepare_connect,
+};
+
 static void prepare(struct wait *wait)
 {
+    uint64_t nr = (uint64_t)wait->nr;
     if (!vk_is_sound(wait->nr, wait->call)) /* the kernel refuses it */
         return;
-    switch (wait->nr) {
-    case SYS_nanosleep:
-        prepare_sleep(wait, A, B);
-        break;
-    case SYS_clock_nanosleep:
-        prepare_clock_sleep(wait);
-        break;
-    case SYS_poll:
-        prepare_poll(wait);
-        break;
-    case SYS_ppoll:
-        wait->call[D] = own_mask(wait, wait->call[D]);
-        break;
-    case SYS_pselect6:
-        prepare_pselect(wait);
-        break;
-    case SYS_epoll_pwait:
-    case VK_SYS_epoll_pwait2:
-        wait->call[E] = own_mask(wait, wait->call[E]);
-        if (wait->nr == VK_SYS_epoll_pwait2)
-            prepare_copied_time(wait, D);
-        else
-            note_start(wait);
-        break;
-    case SYS_epoll_wait:
-        note_start(wait);
-        break;
-    case SYS_rt_sigprocmask:
-        vk_sigprocmask_begins(wait);
-        break;
-    case SYS_tgkill:
-        prepare_tgkill(wait);
-        break;
-    case SYS_rt_sigsuspend:
-        wait->call[A] = own_mask(wait, wait->call[A]);
-        break;
-    case SYS_rt_sigtimedwait:
-        wait->call[A] = own_mask(wait, wait->call[A]);
-        prepare_copied_time(wait, C);
-        wait->has_end = wait->args[B] != 0;
-        break;
-    case SYS_semop:
-    case SYS_semtimedop:
-    case SYS_msgsnd:
-    case SYS_msgrcv:
-        prepare_sysv(wait);
-        break;
-    case SYS_futex:
-        prepare_futex(wait);
-        break;
-    case VK_SYS_futex_waitv:
-    case VK_SYS_futex_wait:
-        prepare_futex_until(wait);
-        break;
-    case SYS_flock:
-    case SYS_fcntl:
-        vk_fd_note_lock(wait->call[A]);
-        wait->restarts = 1;
-        break;
-    case SYS_pause:
-    case SYS_ioctl:
-        break;
-    case SYS_open:
-    case SYS_openat:
-    case SYS_openat2:
-    case SYS_creat:
-        wait->restarts = wait->has_end = 1;
-        break;
-    case SYS_accept:
-    case SYS_accept4:
-        prepare_socket(wait);
-        wait->has_end = 1;
-        break;
-    case SYS_connect:
-        prepare_socket(wait);
-        wait->has_end = wait->socket_us != 0;
-        break;
-    default:
+    if (nr < sizeof preparations / sizeof *preparations && preparations[nr])
+        preparations[nr](wait);
+    else
         prepare_transfer(wait);
-    }
 }
 
 void vk_wait_prepare(struct wait *wait)
@@ -439,13 +456,6 @@ static int shorten(struct wait *wait, bool is_unmade)
     return 0;
 }
 
-void vk_wait_note_fd(const struct wait *wait, long result)
-{
-    bool is_fd = wait->nr == SYS_accept || wait->nr == SYS_accept4 || vk_file_is_open(wait->nr);
-    if (is_fd && result >= 0 && vk_is_own_process()) /* a vfork()ed child has descriptors of its own */
-        vk_fd_add(result);
-}
-
 /* The call is not made again: its result. */
 static long end(struct wait *wait, long result)
 {
@@ -465,9 +475,9 @@ static long end(struct wait *wait, long result)
     }
     if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
         vk_timer_rename((void *)wait->args[B]);
-    vk_wait_note_fd(wait, result);
+    vk_file_note_opened(wait->nr, result);
     if (wait->nr == SYS_rt_sigprocmask)
-        vk_sigprocmask_ended(wait, result);
+        vk_mask_ended(wait, result);
     if (result == 0 && vk_sysv_has_undo(wait))
         vk_sysv_done(wait);
     return result;

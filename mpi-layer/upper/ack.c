@@ -5,6 +5,7 @@
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/request.h"
+#include "mpi-layer/upper/request_done.h"
 
 #define ACK_TAG 0
 #define WORDS 2   /* of struct ack */

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/buffer_room.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/request_look.h"
 #include "mpi-layer/upper/wait.h"
 
 /* What a message takes beside its packed data: no more than what Open MPI's allocator takes. */
@@ -13,22 +15,12 @@
 
 _Static_assert(OVERHEAD_BYTES <= MPI_BSEND_OVERHEAD, "what programs count for each message");
 
-static void *attached; /* the application's buffer, NULL: none */
-static int attached_bytes;
-static uint64_t used_bytes; /* ... by messages that have not left */
-
-void buffer_release(uint64_t bytes)
-{
-    used_bytes -= bytes;
-}
-
 /* Room for one more message; those that have left make room. */
 static bool has_room(uint64_t bytes)
 {
-    uint64_t limit = attached ? (uint64_t)attached_bytes : 0;
-    if (used_bytes + bytes > limit)
+    if (!buffer_room_has(bytes))
         request_reap_all();
-    return used_bytes + bytes <= limit;
+    return buffer_room_has(bytes);
 }
 
 /* A request of ours for the packed message; it owns the data. NULL: no room or memory, *code tells. */
@@ -49,7 +41,7 @@ static struct request *pack(const void *buf, int count, MPI_Datatype type, MPI_C
     r->to_free = r->buffer = data;
     r->buffered_bytes = needed;
     r->is_special = true;
-    used_bytes += needed;
+    buffer_room_take(needed);
     r->count = 0;
     *code = PMPI_Pack(buf, count, type, data, bytes, &r->count, comm);
     return r;
@@ -76,7 +68,7 @@ int buffer_send(const void *buf, int count, MPI_Datatype type, int dest, int tag
 
 static struct request *first_buffered(void)
 {
-    struct request *r = used_bytes ? request_first_orphan() : NULL;
+    struct request *r = buffer_room_is_used() ? request_first_orphan() : NULL;
     while (r && !r->buffered_bytes)
         r = r->next_orphan;
     return r;
@@ -96,24 +88,22 @@ int PMPI_Buffer_attach(void *buffer, int size)
 {
     if (!buffer || size < 0)
         return errors_raise(NULL, MPI_ERR_ARG);
-    if (attached)
+    if (buffer_room_attached(NULL))
         return errors_raise(NULL, MPI_ERR_BUFFER);
-    attached = buffer;
-    attached_bytes = size;
+    buffer_room_attach(buffer, size);
     return MPI_SUCCESS;
 }
 API_EXPORT(MPI_Buffer_attach);
 
 int PMPI_Buffer_detach(void *buffer, int *size)
 {
-    if (!attached)
+    if (!buffer_room_attached(NULL))
         return errors_raise(NULL, MPI_ERR_BUFFER);
     wrapper_enter();
     buffer_flush();
     wrapper_leave();
-    *(void **)buffer = attached;
-    *size = attached_bytes;
-    attached = NULL;
+    *(void **)buffer = buffer_room_attached(size);
+    buffer_room_attach(NULL, 0);
     return MPI_SUCCESS;
 }
 API_EXPORT(MPI_Buffer_detach);

@@ -8,13 +8,9 @@
 #define BELAY_MPI_LAYER_UPPER_BUFFER_H
 
 #include <mpi.h>
-#include <stdint.h>
 
 /* Send a copy; the buffer of the caller is free on return. Inside a wrapper. Returns the MPI code, raised. */
 int buffer_send(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm);
-
-/* A message has left: what it took of the attached buffer is free again. */
-void buffer_release(uint64_t bytes);
 
 /* Wait until every buffered message has left. Inside a wrapper. */
 void buffer_flush(void);

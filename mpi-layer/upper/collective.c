@@ -3,6 +3,7 @@
 
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/stand.h"
 
 static inline void publish_entry(struct control *control, struct comm *c)
 {
@@ -67,7 +68,7 @@ static void pass_gate(struct control *control, struct comm *c)
             break;
         publish_hold(control, c);
         GATE->notify();
-        has_begun |= line_stand_begin();
+        has_begun |= stand_begin();
         if (line_stop_if_ordered())
             control = half_control();
         else
@@ -75,7 +76,7 @@ static void pass_gate(struct control *control, struct comm *c)
         publish_entry(control, c);
     }
     if (has_begun)
-        line_stand_end();
+        stand_end();
     GATE->notify();
 }
 

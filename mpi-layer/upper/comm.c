@@ -6,7 +6,6 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/drained.h"
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/info.h"
 #include "mpi-layer/upper/topology.h"
@@ -274,7 +273,6 @@ void comm_unregister(struct comm *c)
     *(c->next ? &c->next->previous : &last) = c->previous;
     table_remove(&by_id, &c->entry);
     give_slot(c);
-    drained_drop(c);
     struct handle *handle = c->handle;
     handle->record = NULL;
     record_free(c);

@@ -106,7 +106,10 @@ static inline void comm_complete(MPI_Comm comm, void *real)
 /* World ranks of a real group's members, from the arena; NULL: out of memory. The group is freed. */
 int *comm_members(void *group, int size);
 
-/* Take a record out and release the application's handle (requests that are done may keep it longer). */
+/*
+ * Take a record out and release the application's handle (requests that are done may keep it longer). It has
+ * no drained messages.
+ */
 void comm_unregister(struct comm *c);
 
 /*

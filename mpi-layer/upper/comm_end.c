@@ -4,6 +4,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/drained.h"
 
 #define MAX_REAP_LOOKS 4 /* in vain: a thousand freed in a row must not be looked at a thousand times */
 
@@ -95,6 +96,7 @@ void comm_reap(void)
         if (last_ending == c)
             last_ending = before;
         ending_free(c->ending);
+        drained_drop(c);
         comm_unregister(c);
     }
 }

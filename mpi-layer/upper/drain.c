@@ -8,9 +8,9 @@
 #include "mpi-layer/upper/drain_counts.h"
 #include "mpi-layer/upper/drained.h"
 #include "mpi-layer/upper/flight.h"
-#include "mpi-layer/upper/init.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/phase.h"
 
 struct drain {
     uint64_t line;
@@ -24,7 +24,7 @@ struct drain {
 static bool is_over(uint64_t line)
 {
     const struct control *control = half_control();
-    return init_is_ending() &&
+    return phase.is_ending &&
            (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP || control->line != line);
 }
 

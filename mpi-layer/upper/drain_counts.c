@@ -10,6 +10,7 @@
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/request.h"
+#include "mpi-layer/upper/request_done.h"
 #include "mpi-layer/upper/sync.h"
 
 #define COUNT_TAG 1

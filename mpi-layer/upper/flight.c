@@ -5,6 +5,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/request_done.h"
 
 #define BATCH 256u /* receives that are tested together */
 

@@ -1,17 +1,11 @@
-/* half.c - see half.h; also the library's constructor. */
+/* half.c - see half.h. */
 #include "mpi-layer/upper/half.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "common/wire/control.h"
 #include "mpi-layer/api/api.gen.h"
-#include "mpi-layer/fortran/bindings.h"
 #include "mpi-layer/lower/rawsys.h"
-#include "mpi-layer/upper/errhandler.h"
-#include "mpi-layer/upper/handle.h"
-#include "mpi-layer/upper/line.h"
-#include "mpi-layer/upper/request.h"
 
 void *lower_fn[F_COUNT];
 
@@ -21,9 +15,7 @@ void half_bind(void)
     void *(*symbol)(const char *) = GATE->symbol;
     for (int i = 0; i < F_COUNT; i++)
         lower_fn[i] = symbol(lower_fn_name[i]);
-    request_bind();
     lower_leave(upper);
-    handle_bind_predefined();
 }
 
 struct half_inside half_inside;
@@ -59,37 +51,4 @@ void half_look_inside(const char *function)
         end_for_two_threads(inside.function, function);
     half_inside.thread = thread_self();
     half_inside.function = function;
-}
-
-void half_act_on_pending(void)
-{
-    struct thread *self = thread_self();
-    uint32_t pending = self->pending;
-    if (self->depth)
-        return;
-    self->pending &= THREAD_PENDING_HANDLERS;
-    if (pending & THREAD_PENDING_SIGNAL)
-        line_safepoint(self);
-    if (UNLIKELY(pending & THREAD_PENDING_ERROR))
-        errhandler_deliver();
-}
-
-/* The library may also be loaded into a program that runs outside Belay (a child of a rank). */
-static int is_in_rank(void)
-{
-    unsigned char resident;
-    return raw3(SYS_mincore, GATE_ADDRESS, MAP_PAGE_BYTES, &resident) == 0 && VK->magic == VK_MAGIC;
-}
-
-__attribute__((constructor)) static void half_start(void)
-{
-    static const char refusal[] = "belay: this libmpi works only inside belay-launch: take it out of "
-                                  "LD_PRELOAD and LD_LIBRARY_PATH\n";
-    if (!is_in_rank()) {
-        raw3(SYS_write, STDERR_FILENO, refusal, sizeof refusal - 1);
-        _exit(CONTROL_REFUSED_STATUS);
-    }
-    half_bind();
-    bindings_publish();
-    VK->safepoint = line_safepoint;
 }

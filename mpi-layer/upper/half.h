@@ -24,10 +24,11 @@ _Static_assert(offsetof(struct thread, lower_fs) == 8 && offsetof(struct thread,
 /* The real library's functions, by the generator's numbers. Filled by half_bind(). */
 extern void *lower_fn[];
 
-/* Look up the real functions and the real predefined handles, at the start and after a restart. */
+/* Look up the real functions (bind.h). */
 void half_bind(void);
 
-/* The agent's signal or an MPI error came inside a wrapper: act now, if there still is something to do. */
+/* The agent's signal or an MPI error came inside a wrapper: act, if there still is something to do
+ * (pending.c). */
 void half_act_on_pending(void);
 
 /* Receives that the next crossing posts first, and what does so (p2p.c). FS base of the lower half. */

@@ -3,12 +3,8 @@
 
 #include <string.h>
 
-#include "mpi-layer/fortran/numbers.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/datatype.h"
-#include "mpi-layer/upper/errhandler.h"
 #include "mpi-layer/upper/half.h"
-#include "mpi-layer/upper/op.h"
 
 #define BUCKETS 512 /* for about 150 predefined handles */
 #define MAX_PREDEFINED 400
@@ -137,13 +133,7 @@ void handle_unref(void *handle)
     if (!h || h->is_predefined || --h->references)
         return;
     index_remove(h);
-    if (h->kind == HANDLE_DATATYPE)
-        datatype_forget(h);
-    else if (h->kind == HANDLE_OP)
-        op_forget(h);
-    else if (h->kind == HANDLE_ERRHANDLER)
-        errhandler_forget(h);
-    numbers_drop(h->kind, h->number);
+    handle_kind_forget(h);
     unlink_handle(h);
     arena_free(h->name);
     arena_free(h->record);

@@ -69,6 +69,8 @@ static inline void handle_retain(void *handle)
         h->references++;
 }
 
+/* The last reference goes: what its kind keeps of it beside the record goes first (handle_kinds.c). */
+void handle_kind_forget(struct handle *handle);
 /* Undo handle_retain(). */
 void handle_unref(void *handle);
 

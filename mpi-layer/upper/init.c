@@ -13,11 +13,11 @@
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
-#include "mpi-layer/upper/wait.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/phase.h"
+#include "mpi-layer/upper/request_look.h"
+#include "mpi-layer/upper/wait.h"
 
-static int is_initialized, is_finalized;
-static int is_ending;     /* inside MPI_Finalize, waiting for the others */
 static void *end_barrier; /* real request */
 
 /* At most SERIALIZED: the thread inside MPI is the one that a line is taken by. */
@@ -39,7 +39,7 @@ static int init(int required, int *provided)
         code = comm_start() ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
     if (code == MPI_SUCCESS) {
-        is_initialized = 1;
+        phase.is_initialized = true;
         line_start();
     }
     wrapper_leave();
@@ -83,14 +83,14 @@ API_EXPORT(MPI_Wtime);
 
 int PMPI_Initialized(int *flag)
 {
-    *flag = is_initialized;
+    *flag = phase.is_initialized;
     return MPI_SUCCESS;
 }
 API_EXPORT(MPI_Initialized);
 
 int PMPI_Finalized(int *flag)
 {
-    *flag = is_finalized;
+    *flag = phase.is_finalized;
     return MPI_SUCCESS;
 }
 API_EXPORT(MPI_Finalized);
@@ -100,19 +100,9 @@ static void start_end_barrier(void)
     lower_MPI_Ibarrier(comm_private_end(), &end_barrier);
 }
 
-bool init_is_ending(void)
-{
-    return is_ending;
-}
-
-bool init_is_finalized(void)
-{
-    return is_finalized;
-}
-
 void init_restore(void)
 {
-    if (is_ending)
+    if (phase.is_ending)
         start_end_barrier();
 }
 
@@ -124,7 +114,7 @@ static void wait_for_all(void)
 {
     uint32_t seen = wait_orders_seen();
     int flag = 0;
-    is_ending = 1;
+    phase.is_ending = true;
     start_end_barrier();
     for (;;) {
         lower_MPI_Test(&end_barrier, &flag, MPI_STATUS_IGNORE);
@@ -158,7 +148,7 @@ int PMPI_Finalize(void)
     line_publish_end(control, version);
     GATE->notify();
     code = lower_MPI_Finalize();
-    is_finalized = 1;
+    phase.is_finalized = true;
     wrapper_leave();
     return code;
 }

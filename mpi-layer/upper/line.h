@@ -46,12 +46,8 @@ static inline void line_publish_running(void)
  */
 void line_wait_command(uint32_t seen);
 
-/*
- * The program stands still for the line in progress from here on, until it goes on. The two nest: what begins
- * while it stands already returns false, and is not ended.
- */
-bool line_stand_begin(void);
-void line_stand_end(void);
+/* Another state; the agent is told. */
+void line_publish_state(uint32_t state);
 
 /* State WAITING for `count` world ranks (0: anybody; more than fit: anybody). */
 void line_publish_waiting(const int *world_ranks, uint32_t count);
@@ -59,6 +55,7 @@ void line_publish_waiting(const int *world_ranks, uint32_t count);
 /*
  * If the order is to stop: drain, park, and come back when the line is over, in this process or in
  * another one after a restart (real handles have changed then). Inside a wrapper. True if it stopped.
+ * In stop.c, which is above all that takes part in a line.
  */
 bool line_stop_if_ordered(void);
 

@@ -13,6 +13,8 @@
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/request_done.h"
+#include "mpi-layer/upper/request_look.h"
 #include "mpi-layer/upper/sync.h"
 #include "mpi-layer/upper/wait.h"
 
@@ -48,6 +50,19 @@ static struct request *posted(enum request_kind kind, void *real, const void *bu
     return r;
 }
 
+/* Look at the library until it is done with a request, or an order has come after `seen`. FS base of the
+ * lower half. */
+static inline int test_until_order(void **real, int *flag, MPI_Status *status, uint32_t seen)
+{
+    test_f *test = (test_f *)lower_fn[F_MPI_Test];
+    const uint32_t *orders = &half_control()->command_seq;
+    int code;
+    do
+        code = test(real, flag, status);
+    while (LIKELY(code == MPI_SUCCESS) && !*flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
+    return code;
+}
+
 /*
  * Start a send and wait for its end, or until an order comes, in one crossing. *is_done: the code tells. Else
  * it goes on as *real.
@@ -55,9 +70,7 @@ static struct request *posted(enum request_kind kind, void *real, const void *bu
 static inline int send_and_wait(lower_isend_f *isend, void **real, bool *is_done, const void *buf, int count,
                                 MPI_Datatype type, int dest, int tag, MPI_Comm comm)
 {
-    test_f *test = (test_f *)lower_fn[F_MPI_Test];
     void *real_type = api_real(type), *real_comm = api_real(comm);
-    const uint32_t *orders = &half_control()->command_seq;
     uint32_t seen = wait_orders_seen();
     int flag = 0;
     unsigned long upper = lower_enter();
@@ -65,8 +78,8 @@ static inline int send_and_wait(lower_isend_f *isend, void **real, bool *is_done
     if (LIKELY(code == MPI_SUCCESS)) {
         if (LIKELY(request_is_at_once(*real)))
             flag = 1;
-        while (!flag && code == MPI_SUCCESS && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen)
-            code = test(real, &flag, MPI_STATUS_IGNORE);
+        else
+            code = test_until_order(real, &flag, MPI_STATUS_IGNORE, seen);
     }
     lower_leave(upper);
     *is_done = flag || code != MPI_SUCCESS;
@@ -347,19 +360,14 @@ static inline int post_and_wait(void **real, MPI_Status *status, bool *is_done, 
                                 MPI_Datatype type, int source, int tag, MPI_Comm comm)
 {
     irecv_f *irecv = (irecv_f *)lower_fn[F_MPI_Irecv];
-    test_f *test = (test_f *)lower_fn[F_MPI_Test];
     void *real_type = api_real(type), *real_comm = api_real(comm);
-    const uint32_t *orders = &half_control()->command_seq;
     uint32_t seen = wait_orders_seen();
     int flag = 0;
     unsigned long upper = lower_enter();
     int code = irecv(buf, count, real_type, source, tag, real_comm, real);
     bool is_posted = code == MPI_SUCCESS;
-    if (LIKELY(is_posted)) {
-        do
-            code = test(real, &flag, status);
-        while (LIKELY(code == MPI_SUCCESS) && !flag && __atomic_load_n(orders, __ATOMIC_RELAXED) == seen);
-    }
+    if (LIKELY(is_posted))
+        code = test_until_order(real, &flag, status, seen);
     lower_leave(upper);
     *is_done = flag || (is_posted && code != MPI_SUCCESS);
     return code;

@@ -6,6 +6,7 @@
 #include "mpi-layer/upper/buffer.h"
 #include "mpi-layer/upper/errors.h"
 #include "mpi-layer/upper/p2p.h"
+#include "mpi-layer/upper/request_done.h"
 
 typedef int lower_send_init_f(const void *, int, void *, int, int, void *, void **);
 

@@ -5,11 +5,12 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/fortran/numbers.h"
-#include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/bytes.h"
 #include "mpi-layer/upper/deliver.h"
+#include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/request_done.h"
 #include "mpi-layer/upper/wait.h"
 
 /*

@@ -3,11 +3,12 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/attr.h"
+#include "mpi-layer/upper/bind.h"
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/datatype.h"
 #include "mpi-layer/upper/drain.h"
 #include "mpi-layer/upper/errhandler.h"
-#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/error_codes.h"
 #include "mpi-layer/upper/file.h"
 #include "mpi-layer/upper/group.h"
 #include "mpi-layer/upper/half.h"
@@ -83,10 +84,10 @@ static void post_receives(void)
 
 void rebuild_all(uint64_t line)
 {
-    half_bind();
+    bind_library();
     p2p_bind();
     drain_forget();
-    errors_restore();
+    error_codes_restore();
     attr_bind_predefined();
     restore_objects();
     comm_rebuild_all();

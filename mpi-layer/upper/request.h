@@ -18,8 +18,6 @@
 #include "mpi-layer/upper/comm.h"
 #include "mpi-layer/upper/half.h"
 
-struct message;
-
 enum request_kind { REQUEST_NONE = 0, REQUEST_SEND, REQUEST_RECV, REQUEST_COLLECTIVE, REQUEST_GENERALIZED };
 
 enum send_mode { SEND_NONE = 0, SEND_STANDARD, SEND_BUFFERED, SEND_SYNCHRONOUS, SEND_READY };
@@ -59,7 +57,7 @@ struct request {
     void *to_free;       /* malloc'ed arrays that the library reads until completion */
     struct handle *made; /* MPI_Comm_idup: gets its real twin on completion */
     void *made_real;
-    struct generalized *generalized; /* grequest.h */
+    struct generalized *generalized; /* generalized.h */
     uint64_t buffered_bytes;         /* of a buffered send: what it takes of the attached buffer */
 };
 
@@ -124,6 +122,16 @@ static inline bool request_reserve(void)
     return LIKELY(request_spare != NULL) || request_reserve_more();
 }
 
+/* It is done, with this code: the library has no part in it any more. */
+static inline void request_set_done(struct request *request, int error)
+{
+    request->real = NULL;
+    request->is_done = true;
+    request->error = error;
+    if (LIKELY(request->comm != NULL))
+        request->comm->pending--;
+}
+
 /* Unlist and forget; what it kept is released. */
 void request_delete(struct request *request);
 
@@ -133,40 +141,16 @@ void request_end(struct request *request);
 /* Nobody will ask for its result: it ends by itself. */
 void request_abandon(struct request *request);
 
-/* One look at the library, or at whoever else completes it. True if it is done now. */
-bool request_look(struct request *request);
-
-/*
- * The library has completed it with this status and code: count a received message, keep the result.
- * Afterwards it is_done and real is the null request. But when ranks are stopping, a synchronous send's
- * message may have been taken by a drain: it is held then.
- */
-void request_complete(struct request *request, const MPI_Status *status, int error);
-
-/* A held synchronous send has been received, or no drain has its message: it is what the library says of it.
- */
-void request_acknowledge(struct request *request);
-
-/*
- * A receive for which there is a drained message: done without the library. False: the library would not
- * begin to receive it; the message stays, and *code tells.
- */
-bool request_complete_drained(struct request *request, struct message *message, int *code);
-
 /* First active one; follow next. */
 struct request *request_first(void);
 
-/*
- * End abandoned ones that are done. The first looks at a few only, so that a thousand in a row are not looked
- * at a thousand times each.
- */
-void request_reap_some(void);
-void request_reap_all(void);
-
-/* The same of one, if it is abandoned and done. */
+/* It goes, if it is abandoned and done. */
 void request_reap(struct request *request);
 
-/* The oldest abandoned one, NULL: none; follow next_orphan. */
+/* An abandoned one is the last of them from here on. */
+void request_put_behind(struct request *request);
+
+/* The first abandoned one, NULL: none; follow next_orphan. */
 struct request *request_first_orphan(void);
 
 MPI_Request request_new_collective(void *real, MPI_Comm comm);

@@ -3,7 +3,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
-#include "mpi-layer/upper/init.h"
+#include "mpi-layer/upper/phase.h"
 
 struct enumeration {
     void *real;            /* NULL: a restart has not found it again */
@@ -54,7 +54,7 @@ int PMPI_T_finalize(void)
     wrapper_enter_anytime();
     int code = MPI_T_ERR_NOT_INITIALIZED;
     if (inits)
-        code = init_is_finalized() ? MPI_SUCCESS : lower_MPI_T_finalize();
+        code = phase.is_finalized ? MPI_SUCCESS : lower_MPI_T_finalize();
     if (code == MPI_SUCCESS && !--inits) {
         tool_forget_cvars();
         tool_forget_pvars();

@@ -9,8 +9,10 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/errors.h"
-#include "mpi-layer/upper/grequest.h"
+#include "mpi-layer/upper/generalized.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/request_done.h"
+#include "mpi-layer/upper/request_look.h"
 
 typedef int test_f(void **, int *, MPI_Status *);
 
@@ -86,11 +88,20 @@ void wait_empty_status(MPI_Status *status)
     wait_copy_status(status, &request_empty_status);
 }
 
+/* The status of a generalized request that is complete. */
+static void query(struct request *r)
+{
+    r->error = generalized_query(r->generalized, &r->status);
+    r->must_raise = r->error != MPI_SUCCESS;
+}
+
 /* The last word of a generalized request: query, then free. */
 static void take_generalized(struct request *r)
 {
-    grequest_query(r);
-    int code = grequest_free(r);
+    struct generalized *generalized = r->generalized;
+    query(r);
+    r->generalized = NULL;
+    int code = generalized_end(generalized);
     if (r->error == MPI_SUCCESS)
         r->error = code;
     r->must_raise = r->error != MPI_SUCCESS;
@@ -196,7 +207,7 @@ int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
         wait_empty_status(status);
     } else if (*flag) {
         if (UNLIKELY(r->generalized != NULL))
-            grequest_query(r);
+            query(r);
         wait_copy_status(status, &r->status);
     } else {
         wait_poll_failed(wait_awaited(r));

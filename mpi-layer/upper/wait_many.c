@@ -7,6 +7,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/ack.h"
 #include "mpi-layer/upper/arena.h"
+#include "mpi-layer/upper/request_done.h"
 #include "mpi-layer/upper/wait.h"
 
 typedef int test_f(void **, int *, MPI_Status *);

@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -72,33 +75,64 @@ static void test_failure_of_one(void **state)
     runs_release(&pages);
 }
 
-static void *wait_for_lock(void *unused)
+static void *sleep_for_ever(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&lock);
-    pthread_mutex_unlock(&lock);
+    for (;;)
+        pause();
     return NULL;
+}
+
+/*
+ * A process with so many threads, all of which wait. Not this one: a thread that has been joined may be among
+ * a process's threads for some time yet.
+ */
+static pid_t start_process(unsigned threads)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        pthread_t thread;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (unsigned i = 1; i < threads; i++)
+            if (pthread_create(&thread, NULL, sleep_for_ever, NULL))
+                _exit(1);
+        if (write(ends[1], "", 1) == 1)
+            sleep_for_ever(NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    return pid;
+}
+
+static void end_process(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void test_size(void **state)
 {
     (void)state;
     cpu_set_t sets[2];
-    pthread_t thread;
     assert_int_equal(sched_getaffinity(0, sizeof sets[0], &sets[0]), 0);
     sets[1] = sets[0];
     unsigned processors = (unsigned)CPU_COUNT(&sets[0]), most = processors < 2 ? processors : 2;
-    assert_int_equal(crew_size(getpid(), MUCH_BYTES, sets, 1), 1); /* one thread */
-    pthread_mutex_lock(&lock);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_lock, NULL), 0);
-    assert_int_equal(crew_size(getpid(), MUCH_BYTES, sets, 1), most);
-    assert_int_equal(crew_size(getpid(), PAGE, sets, 1), 1); /* not worth it */
-    if (processors < 4)                                      /* two ranks on them */
-        assert_int_equal(crew_size(getpid(), MUCH_BYTES, sets, 2), 1);
+    pid_t one = start_process(1), two = start_process(2);
+    assert_int_equal(crew_size(one, MUCH_BYTES, sets, 1), 1);
+    assert_int_equal(crew_size(two, MUCH_BYTES, sets, 1), most);
+    assert_int_equal(crew_size(two, PAGE, sets, 1), 1); /* not worth it */
+    if (processors < 4)                                 /* two ranks on them */
+        assert_int_equal(crew_size(two, MUCH_BYTES, sets, 2), 1);
     CPU_ZERO(&sets[1]); /* the other one is elsewhere */
-    assert_int_equal(crew_size(getpid(), MUCH_BYTES, sets, 2), most);
-    pthread_mutex_unlock(&lock);
-    pthread_join(thread, NULL);
+    assert_int_equal(crew_size(two, MUCH_BYTES, sets, 2), most);
+    end_process(one);
+    end_process(two);
 }
 
 int main(void)

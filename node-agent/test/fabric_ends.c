@@ -144,6 +144,35 @@ void end_close(struct end *end, uv_loop_t *loop)
     uv_run(loop, UV_RUN_NOWAIT);
 }
 
+uv_loop_t ends_loop;
+
+int ends_begin(void **state)
+{
+    (void)state;
+    return uv_loop_init(&ends_loop);
+}
+
+int ends_end(void **state)
+{
+    (void)state;
+    uv_run(&ends_loop, UV_RUN_NOWAIT);
+    return uv_loop_close(&ends_loop);
+}
+
+void ends_open_two(struct end ends[2], uint64_t stall_ms)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fabric_config config = ends_config(i, stall_ms);
+        end_open(&ends[i], &ends_loop, &config);
+    }
+}
+
+void ends_close_two(struct end ends[2])
+{
+    end_close(&ends[0], &ends_loop);
+    end_close(&ends[1], &ends_loop);
+}
+
 struct fabric_peer *end_connect(struct end *from, const struct end *to)
 {
     struct fabric_peer *peer = fabric_connect(from->fabric, &to->config.self, &to->address, from);

@@ -44,6 +44,15 @@ struct fabric_config ends_config(uint32_t node, uint64_t stall_ms);
 void end_open(struct end *end, uv_loop_t *loop, const struct fabric_config *config);
 void end_close(struct end *end, uv_loop_t *loop);
 
+/* Set-up and tear-down of cmocka: a loop of the tests' own. */
+extern uv_loop_t ends_loop;
+int ends_begin(void **state);
+int ends_end(void **state);
+
+/* Nodes 0 and 1 in that loop, not joined. */
+void ends_open_two(struct end ends[2], uint64_t stall_ms);
+void ends_close_two(struct end ends[2]);
+
 /* `from` connects to `to`, whose incarnation it knows. */
 struct fabric_peer *end_connect(struct end *from, const struct end *to);
 /* Both connected and joined. */

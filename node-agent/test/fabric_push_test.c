@@ -16,21 +16,6 @@
 #include "node-agent/fabric/state.h"
 #include "node-agent/test/fabric_ends.h"
 
-static uv_loop_t loop;
-
-static int begin(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    uv_run(&loop, UV_RUN_NOWAIT);
-    return uv_loop_close(&loop);
-}
-
 static void join_two(struct end *ends, enum fabric_mode mode, uint32_t slabs, uint32_t slab_bytes)
 {
     for (uint32_t i = 0; i < 2; i++) {
@@ -38,15 +23,9 @@ static void join_two(struct end *ends, enum fabric_mode mode, uint32_t slabs, ui
         config.mode = mode;
         config.slabs = slabs;
         config.slab_bytes = slab_bytes;
-        end_open(&ends[i], &loop, &config);
+        end_open(&ends[i], &ends_loop, &config);
     }
-    ends_join(&loop, &ends[1], &ends[0]);
-}
-
-static void close_two(struct end *ends)
-{
-    end_close(&ends[0], &loop);
-    end_close(&ends[1], &loop);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
 }
 
 static void push(struct end *end, struct supply *supply)
@@ -56,8 +35,8 @@ static void push(struct end *end, struct supply *supply)
 
 static void check_pushed(struct end *ends, uint64_t bytes)
 {
-    ends_wait_count(&loop, &ends[1].pushed, 1);
-    ends_wait_count(&loop, &ends[0].pulled, 1);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 1);
+    ends_wait_count(&ends_loop, &ends[0].pulled, 1);
     assert_int_equal(ends[1].push_error, 0);
     assert_int_equal(ends[0].pull_error, 0);
     assert_true(ends[0].is_sound);
@@ -75,7 +54,7 @@ static void data_arrives(void **state)
         join_two(ends, i % 2 ? FABRIC_MODE_AUTHENTICATE : FABRIC_MODE_ENCRYPT, 4, 4096);
         push(&ends[1], &supply);
         check_pushed(ends, sizes[i]);
-        close_two(ends);
+        ends_close_two(ends);
     }
 }
 
@@ -88,7 +67,7 @@ static void source_may_end_early(void **state)
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 3, 4096);
     assert_non_null(fabric_push(ends[1].peer, "tag", 4, 1ull << 40, supply_fill, &supply));
     check_pushed(ends, 30000);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 /* Two slabs and a slow taker: the sender waits, nothing is lost, and messages pass by. */
@@ -100,12 +79,12 @@ static void few_slabs_hold_back(void **state)
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 2, 4096);
     ends[0].take_ms = 10;
     push(&ends[1], &supply);
-    end_send(&loop, &ends[1], 0, 100);
-    ends_wait_count(&loop, &ends[0].received, 1);
+    end_send(&ends_loop, &ends[1], 0, 100);
+    ends_wait_count(&ends_loop, &ends[0].received, 1);
     assert_int_equal(ends[0].pulled, 0); /* it takes 600 ms at least */
     assert_true(__atomic_load_n(&supply.given, __ATOMIC_RELAXED) < supply.bytes);
     check_pushed(ends, supply.bytes);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 /* More transfers than slabs, in both directions at a time. */
@@ -121,13 +100,13 @@ static void many_share_the_slabs(void **state)
         push(&ends[i % 2], &supplies[i % 2][i / 2]);
     }
     for (unsigned i = 0; i < 2; i++) {
-        ends_wait_count(&loop, &ends[i].pulled, EACH);
-        ends_wait_count(&loop, &ends[i].pushed, EACH);
+        ends_wait_count(&ends_loop, &ends[i].pulled, EACH);
+        ends_wait_count(&ends_loop, &ends[i].pushed, EACH);
         assert_true(ends[i].is_sound);
         assert_int_equal(ends[i].pull_error, 0);
         assert_int_equal(ends[i].push_error, 0);
     }
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 /* A chunk that is damaged on its way is not handed up; both sides hear of it, and the next push is sound. */
@@ -140,8 +119,8 @@ static void damaged_chunk_is_refused(void **state)
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 4, 4096);
     setenv("BELAY_FAULT", "fabric.chunk#7=error", 1);
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[1].pushed, 1);
-    ends_wait_count(&loop, &ends[0].pulled, 1);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 1);
+    ends_wait_count(&ends_loop, &ends[0].pulled, 1);
     unsetenv("BELAY_FAULT");
     assert_int_equal(ends[1].push_error, EBADMSG);
     assert_int_equal(ends[0].pull_error, EBADMSG);
@@ -151,12 +130,12 @@ static void damaged_chunk_is_refused(void **state)
     assert_int_equal(counts.chunks_refused, 1);
     ends[0].pulled_bytes = 0;
     push(&ends[1], &again);
-    ends_wait_count(&loop, &ends[1].pushed, 2);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 2);
     assert_int_equal(ends[1].push_error, 0);
     assert_int_equal(ends[0].pulled_bytes, again.bytes);
     assert_true(ends[0].is_sound);
     assert_int_equal(ends[0].lost + ends[1].lost, 0);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 static void ends_are_told(void **state)
@@ -167,15 +146,15 @@ static void ends_are_told(void **state)
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 4, 4096);
     ends[0].refusal = EDQUOT;
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[1].pushed, 1);
-    ends_wait_count(&loop, &ends[0].pulled, 1);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 1);
+    ends_wait_count(&ends_loop, &ends[0].pulled, 1);
     assert_int_equal(ends[1].push_error, EDQUOT);
     assert_int_equal(ends[0].pull_error, EDQUOT);
     assert_int_equal(supply.given, 0); /* nothing flows that is not admitted */
     ends[0].refusal = 0;
     push(&ends[1], &failing);
-    ends_wait_count(&loop, &ends[1].pushed, 2);
-    ends_wait_count(&loop, &ends[0].pulled, 2);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 2);
+    ends_wait_count(&ends_loop, &ends[0].pulled, 2);
     assert_int_equal(ends[1].push_error, ESTALE);
     assert_int_equal(ends[0].pull_error, ESTALE);
     assert_null(fabric_push(ends[1].peer, "tag", FABRIC_TAG_BYTES + 1, 1, supply_fill, &supply));
@@ -183,10 +162,10 @@ static void ends_are_told(void **state)
     supply.given = 0;
     ends[0].pulled_bytes = 0;
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[1].pushed, 3);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 3);
     assert_int_equal(ends[1].push_error, 0);
     assert_int_equal(ends[0].pulled_bytes, supply.bytes);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 /* Forgotten, ended by an epoch, and destroyed in the middle: functions are out, slabs serve others. */
@@ -197,40 +176,40 @@ static void ends_in_the_middle(void **state)
     struct supply supply = {.bytes = 1u << 30, .fill_ms = 1}, other = {.bytes = 100000};
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 4, 4096);
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[0].offered, 1);
-    ends_run(&loop, 100);
+    ends_wait_count(&ends_loop, &ends[0].offered, 1);
+    ends_run(&ends_loop, 100);
     fabric_forget(ends[1].peer);
     uint64_t given = supply.given;
-    ends_run(&loop, 100);
+    ends_run(&ends_loop, 100);
     assert_int_equal(supply.given, given);
     assert_int_equal(ends[1].pushed, 0);
     end_connect(&ends[1], &ends[0]); /* to the other side the former session is lost by that */
-    ends_wait_number(&loop, &ends[1].joined, 2);
-    ends_wait_number(&loop, &ends[0].joined, 2);
-    ends_wait_number(&loop, &ends[0].lost, 1);
+    ends_wait_number(&ends_loop, &ends[1].joined, 2);
+    ends_wait_number(&ends_loop, &ends[0].joined, 2);
+    ends_wait_number(&ends_loop, &ends[0].lost, 1);
     assert_string_equal(ends[0].reason, "it has begun anew");
     assert_int_equal(ends[0].pull_error, ECONNRESET);
     ends[0].pulled_bytes = 0;
     push(&ends[1], &other);
-    ends_wait_count(&loop, &ends[1].pushed, 1);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 1);
     assert_int_equal(ends[1].push_error, 0);
     assert_int_equal(ends[0].pulled_bytes, other.bytes);
     supply.given = 0;
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[0].offered, 3);
-    ends_run(&loop, 50);
+    ends_wait_count(&ends_loop, &ends[0].offered, 3);
+    ends_run(&ends_loop, 50);
     fabric_enter_epoch(ends[1].fabric, 2);
-    ends_wait_count(&loop, &ends[1].pushed, 2);
-    ends_wait_number(&loop, &ends[1].lost, 1);
+    ends_wait_count(&ends_loop, &ends[1].pushed, 2);
+    ends_wait_number(&ends_loop, &ends[1].lost, 1);
     assert_int_equal(ends[1].push_error, ECONNRESET);
-    close_two(ends);
+    ends_close_two(ends);
     supply.given = 0;
     join_two(ends, FABRIC_MODE_AUTHENTICATE, 4, 4096);
     push(&ends[1], &supply);
-    ends_wait_count(&loop, &ends[0].offered, 1);
-    ends_run(&loop, 50);
-    end_close(&ends[1], &loop);
-    end_close(&ends[0], &loop);
+    ends_wait_count(&ends_loop, &ends[0].offered, 1);
+    ends_run(&ends_loop, 50);
+    end_close(&ends[1], &ends_loop);
+    end_close(&ends[0], &ends_loop);
 }
 
 static bool are_slabs_free(void *context)
@@ -247,7 +226,7 @@ static bool are_slabs_free(void *context)
 /* All source slabs can be used again, whatever the provider does with what it was given for a silent peer. */
 static void wait_for_slabs(struct end *end)
 {
-    ends_wait(&loop, are_slabs_free, end->fabric);
+    ends_wait(&ends_loop, are_slabs_free, end->fabric);
 }
 
 /* The receiver is killed while data flow, or stands still: told within the stall time; then others are
@@ -278,27 +257,27 @@ static void receiver_goes(void **state)
         struct fabric_config config = ends_config(0, 3 * ENDS_STALL_MS);
         struct fabric_identity identity = ends_config(1, 0).self;
         struct supply supply = {.bytes = 1ull << 40}, other = {.bytes = 1000000};
-        end_open(&end, &loop, &config);
+        end_open(&end, &ends_loop, &config);
         assert_non_null(fabric_connect(end.fabric, &identity, &address, NULL));
-        ends_wait_number(&loop, &end.joined, 1);
+        ends_wait_number(&ends_loop, &end.joined, 1);
         push(&end, &supply);
-        ends_run(&loop, 300);
+        ends_run(&ends_loop, 300);
         assert_true(__atomic_load_n(&supply.given, __ATOMIC_RELAXED) > 0);
         kill(pid, signals[i]);
-        ends_wait_number(&loop, &end.lost, 1);
+        ends_wait_number(&ends_loop, &end.lost, 1);
         assert_int_equal(end.pushed, 1);
         assert_int_equal(end.push_error, ECONNRESET);
         wait_for_slabs(&end);
         config = ends_config(2, ENDS_PATIENCE_MS);
-        end_open(&third, &loop, &config);
+        end_open(&third, &ends_loop, &config);
         end_connect(&end, &third);
-        ends_wait_number(&loop, &end.joined, 2);
+        ends_wait_number(&ends_loop, &end.joined, 2);
         push(&end, &other);
-        ends_wait_count(&loop, &end.pushed, 2);
+        ends_wait_count(&ends_loop, &end.pushed, 2);
         assert_int_equal(end.push_error, 0);
         assert_int_equal(third.pulled_bytes, other.bytes);
-        end_close(&third, &loop);
-        end_close(&end, &loop);
+        end_close(&third, &ends_loop);
+        end_close(&end, &ends_loop);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }
@@ -306,7 +285,7 @@ static void receiver_goes(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ends_begin, ends_end)
     const struct CMUnitTest tests[] = {
         TEST(data_arrives),
         TEST(source_may_end_early),

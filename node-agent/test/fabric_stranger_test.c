@@ -11,49 +11,20 @@
 #include "node-agent/fabric/hello.h"
 #include "node-agent/test/fabric_ends.h"
 
-static uv_loop_t loop;
-
-static int begin(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    uv_run(&loop, UV_RUN_NOWAIT);
-    return uv_loop_close(&loop);
-}
-
-static void open_two(struct end *ends, uint64_t stall_ms)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        struct fabric_config config = ends_config(i, stall_ms);
-        end_open(&ends[i], &loop, &config);
-    }
-}
-
-static void close_two(struct end *ends)
-{
-    end_close(&ends[0], &loop);
-    end_close(&ends[1], &loop);
-}
-
 /* Node 1 with something else than what node 0 has cannot join it. */
 static void refuse(const struct fabric_config *config)
 {
     struct end ends[2];
     struct fabric_counts counts;
     struct fabric_config own = ends_config(0, ENDS_PATIENCE_MS);
-    end_open(&ends[0], &loop, &own);
-    end_open(&ends[1], &loop, config);
+    end_open(&ends[0], &ends_loop, &own);
+    end_open(&ends[1], &ends_loop, config);
     end_connect(&ends[1], &ends[0]);
-    ends_wait_number(&loop, &ends[1].lost, 1);
+    ends_wait_number(&ends_loop, &ends[1].lost, 1);
     assert_int_equal(ends[0].joined + ends[1].joined, 0);
     fabric_read_counts(ends[0].fabric, &counts);
     assert_true(counts.frames_refused > 0);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 static void what_differs_is_refused(void **state)
@@ -79,22 +50,22 @@ static void other_incarnations_are_refused(void **state)
     (void)state;
     struct end ends[3];
     struct fabric_config config = ends_config(0, ENDS_PATIENCE_MS);
-    end_open(&ends[0], &loop, &config);
+    end_open(&ends[0], &ends_loop, &config);
     config = ends_config(1, 3 * ENDS_STALL_MS);
-    end_open(&ends[1], &loop, &config);
+    end_open(&ends[1], &ends_loop, &config);
     config.self.incarnation++;
-    end_open(&ends[2], &loop, &config);
+    end_open(&ends[2], &ends_loop, &config);
     struct fabric_identity wrong = ends[0].config.self;
     wrong.incarnation++;
     assert_non_null(fabric_connect(ends[1].fabric, &wrong, &ends[0].address, NULL));
-    ends_wait_number(&loop, &ends[1].lost, 1);
-    ends_join(&loop, &ends[1], &ends[0]);
+    ends_wait_number(&ends_loop, &ends[1].lost, 1);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
     end_connect(&ends[2], &ends[0]); /* node 1 of another memory, while node 1 is here */
-    ends_wait_number(&loop, &ends[2].lost, 1);
+    ends_wait_number(&ends_loop, &ends[2].lost, 1);
     assert_int_equal(ends[0].joined, 1);
     assert_int_equal(ends[0].lost, 0);
     for (unsigned i = 0; i < 3; i++)
-        end_close(&ends[i], &loop);
+        end_close(&ends[i], &ends_loop);
 }
 
 static void closed_fabric_takes_whom_it_expects(void **state)
@@ -104,16 +75,16 @@ static void closed_fabric_takes_whom_it_expects(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         struct fabric_config config = ends_config(i, i == 2 ? ENDS_STALL_MS : ENDS_PATIENCE_MS);
         config.is_open = false;
-        end_open(&ends[i], &loop, &config);
+        end_open(&ends[i], &ends_loop, &config);
     }
     end_connect(&ends[0], &ends[1]);
     end_connect(&ends[1], &ends[0]);
     end_connect(&ends[2], &ends[0]);
-    ends_wait_number(&loop, &ends[0].joined, 1);
-    ends_wait_number(&loop, &ends[2].lost, 1);
+    ends_wait_number(&ends_loop, &ends[0].joined, 1);
+    ends_wait_number(&ends_loop, &ends[2].lost, 1);
     assert_int_equal(ends[0].joined, 1);
     for (unsigned i = 0; i < 3; i++)
-        end_close(&ends[i], &loop);
+        end_close(&ends[i], &ends_loop);
 }
 
 /* A bare endpoint, which has no key, and speaks to the fabric of one end. */
@@ -151,7 +122,7 @@ static void stranger_say(struct stranger *stranger, const void *bytes, size_t co
         assert_int_equal(errno, EAGAIN);
         assert_true(ends_now_ms() < until);
         stranger_turn(stranger);
-        uv_run(&loop, UV_RUN_NOWAIT);
+        uv_run(&ends_loop, UV_RUN_NOWAIT);
     }
 }
 
@@ -188,24 +159,24 @@ static void replays_are_refused(void **state)
     struct end ends[2];
     struct stranger stranger;
     uint8_t old[HELLO_BYTES], answer[HELLO_BYTES], confirm[HELLO_BYTES];
-    open_two(ends, ENDS_PATIENCE_MS);
+    ends_open_two(ends, ENDS_PATIENCE_MS);
     struct hello_terms terms = terms_of(&ends[1]), others = terms_of(&ends[0]);
     hello_make(&terms, HELLO_FIRST, &ends[0].config.self, NULL, old);
     hello_make(&others, HELLO_ANSWER, &ends[1].config.self, old, answer);
     hello_make(&terms, HELLO_CONFIRM, &ends[0].config.self, answer, confirm);
-    ends_join(&loop, &ends[1], &ends[0]);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
     stranger_open(&stranger, &ends[0]);
     stranger_say(&stranger, old, sizeof old);
     stranger_say(&stranger, answer, sizeof answer);
     stranger_say(&stranger, confirm, sizeof confirm);
     struct refused refused = {&ends[0], 3, &stranger};
-    ends_wait(&loop, are_refused, &refused);
-    end_send(&loop, &ends[1], 0, 100);
-    ends_wait_count(&loop, &ends[0].received, 1);
+    ends_wait(&ends_loop, are_refused, &refused);
+    end_send(&ends_loop, &ends[1], 0, 100);
+    ends_wait_count(&ends_loop, &ends[0].received, 1);
     assert_int_equal(ends[0].joined, 1);
     assert_int_equal(ends[0].lost, 0);
     endpoint_close(stranger.endpoint);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 /* Thousands of frames of somebody without the key, some too large: a session beside them goes on. */
@@ -215,8 +186,8 @@ static void flood_disturbs_nobody(void **state)
     struct end ends[2];
     struct stranger stranger;
     static uint8_t frame[4 * ENDPOINT_FRAME_BYTES];
-    open_two(ends, 3 * ENDS_STALL_MS);
-    ends_join(&loop, &ends[1], &ends[0]);
+    ends_open_two(ends, 3 * ENDS_STALL_MS);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
     struct hello_terms terms = terms_of(&ends[1]);
     terms.key[0] ^= 1;
     stranger_open(&stranger, &ends[0]);
@@ -227,21 +198,21 @@ static void flood_disturbs_nobody(void **state)
             memset(frame, 0x42, 64);
         stranger_say(&stranger, frame, count);
         if (i % 50 == 0)
-            end_send(&loop, &ends[1], i / 50, 1000);
+            end_send(&ends_loop, &ends[1], i / 50, 1000);
     }
     struct refused refused = {&ends[0], 5000, &stranger};
-    ends_wait(&loop, are_refused, &refused);
-    ends_wait_count(&loop, &ends[0].received, 100);
+    ends_wait(&ends_loop, are_refused, &refused);
+    ends_wait_count(&ends_loop, &ends[0].received, 100);
     assert_true(ends[0].is_in_order);
     assert_int_equal(ends[0].joined, 1);
     assert_int_equal(ends[0].lost + ends[1].lost, 0);
     endpoint_close(stranger.endpoint);
-    close_two(ends);
+    ends_close_two(ends);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ends_begin, ends_end)
     const struct CMUnitTest tests[] = {
         TEST(what_differs_is_refused),
         TEST(other_incarnations_are_refused),

@@ -25,6 +25,7 @@ REPORT_EVERY = 1000
 INTERVAL = "1s"
 LINES_TOLD = 4  # at each end
 VICTIM = 2
+TRACING = 0  # the rank that notes the time of each step
 KILL_AT_STEP = STEPS * 45 // 100  # not before it, and not before a line has committed
 DEADLINE_S = 300
 
@@ -129,10 +130,10 @@ def pid_of(status, rank):
 
 
 def read_trace(place):
-    """(step, seconds) of each step noted so far; the last one may be half written."""
+    """(step, seconds, process) of each step noted so far; the last one may be half written."""
     path = place / "trace"
     rows = [line.split() for line in path.read_text().splitlines()[:-1]] if path.exists() else []
-    return [(int(row[1]), float(row[2])) for row in rows if len(row) == 3]
+    return [(int(row[1]), float(row[2]), int(row[0])) for row in rows if len(row) == 3]
 
 
 def last_step(place):
@@ -140,13 +141,12 @@ def last_step(place):
     return trace[-1][0] if trace else 0
 
 
-def first_step_after(place, kill_s):
-    """(step, seconds) of the new processes' first step: the end of the longest stillness after the kill."""
-    trace = [(None, kill_s)] + [row for row in read_trace(place) if row[1] > kill_s]
-    gaps = [(after[1] - before[1], after) for before, after in zip(trace, trace[1:])]
-    if not gaps:
-        raise DemoFailure("the run took no step after the kill")
-    return max(gaps)[1]
+def first_step_after(place, former):
+    """(step, seconds) of the first step that a process other than the former one has noted."""
+    for step, seconds, process in read_trace(place):
+        if process != former:
+            return step, seconds
+    raise DemoFailure("the run took no step after the kill")
 
 
 def kill_rank(status):
@@ -181,7 +181,7 @@ def tell_recovery(demo, before, kill_s, kill_step):
     say(f"      restored line                {restart['restored_line']}")
     say(f"      reason                       {restart['reason']}")
     say(f"      restore (MPI is up -> first instruction)   {restart['restore_ms']:8.1f} ms")
-    step, resumed_s = first_step_after(demo.folder / "belay", kill_s)
+    step, resumed_s = first_step_after(demo.folder / "belay", pid_of(before, TRACING))
     say(f"      outage  (kill -> first step afterwards)    {(resumed_s - kill_s) * 1000:8.1f} ms")
     say(f"      went on at step {step}; {max(0, kill_step - step + 1)} steps were done again")
     say()

@@ -47,7 +47,7 @@ def collectives_source(rows, prototypes):
 
 def refused_source(rows, prototypes):
     out = [BANNER, "#define OMPI_BUILDING 1 /* mpi.h declares what MPI-1 had, too */", "#include <mpi.h>", "",
-           '#include "mpi-layer/api/api.h"', '#include "mpi-layer/upper/errors.h"', "",
+           '#include "mpi-layer/api/api.h"', '#include "mpi-layer/upper/error_codes.h"', "",
            '#pragma GCC diagnostic ignored "-Wunused-parameter"', ""]
     for name, row in rows.items():
         if row.handling == "refused":

@@ -13,7 +13,7 @@
 
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/collective.h"
-#include "mpi-layer/upper/errors.h"
+#include "mpi-layer/upper/error_codes.h"
 #include "mpi-layer/upper/handle.h"
 #include "mpi-layer/upper/request.h"
 

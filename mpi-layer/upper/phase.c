@@ -1,0 +1,4 @@
+/* phase.c - see phase.h. */
+#include "mpi-layer/upper/phase.h"
+
+struct phase phase;
