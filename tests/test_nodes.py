@@ -31,6 +31,11 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
     assert len(status["nodes"]) == 2
     assert [node_of(status, number) for number in range(4)] == [0, 0, 1, 1]
     assert sum(node["is_coordinator"] for node in status["nodes"]) == 1
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    for node in status["nodes"]:
+        for row in node["ranks"]:
+            assert row["protected_line"] >= status["history"][-1]["restored_line"] > 0
+            assert row["holders"] == [node["number"]]
     job.wait()
     assert_recovered(job)
     sandbox.assert_clean()
@@ -48,7 +53,7 @@ def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
     os.kill(job.pids[1][0], signal.SIGKILL)
     with open(job.path("end"), "w", encoding="ascii"):
         pass
-    wait_for(lambda: not os.path.exists(job.path("end")), 20, "rank 3 to see its file")
+    wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
     for pid in reversed(stopped):
         os.kill(pid, signal.SIGCONT)
     assert job.wait() == 7
