@@ -95,8 +95,9 @@ static int record_failed(struct job_arbiter *arbiter)
         return belay_error_set(arbiter->err, code, "the record of %s's epochs cannot be written below %s: %s",
                                arbiter->job, arbiter->rundir, strerror(code));
     if (!arbiter->has_told_of_disk)
-        log_warning("%s: the record of its epochs is in memory only, since it cannot be written below %s: %s",
-                    arbiter->job, arbiter->rundir, strerror(code));
+        log_warning(
+            "%s: the record of its epochs is in memory only, since nothing can be written below %s: %s",
+            arbiter->job, arbiter->rundir, strerror(code));
     arbiter->has_told_of_disk = true;
     return 0;
 }

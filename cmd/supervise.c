@@ -157,15 +157,8 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     char given[PATH_MAX];
     if (settings_merge(&s->settings, &s->plan->settings) < 0)
         return belay_error_set(err, ENOMEM, "out of memory");
-    if (layout_find(&s->layout, err))
+    if (layout_find(&s->layout, err) || layout_check(&s->layout, err))
         return -1;
-    if (strpbrk(s->layout.preload, " :"))
-        return belay_error_set(
-            err, EINVAL,
-            "the installation is in a path with a blank or colon, which LD_PRELOAD does not take: %s",
-            s->layout.preload);
-    if (access(s->layout.preload, R_OK))
-        return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
         return -1;
     s->watch.is_own_group = !has_terminal();

@@ -267,7 +267,8 @@ static int take_word(struct coord *coord, const struct coord_event *event, enum 
 
 /*
  * Ranks have to finish a drain together, and those that have the order to stop wait for it: so an abort waits
- * for its end. A line in COMMIT is past aborting.
+ * for its end, and ranks of all agents are told not to wait for what one of them cannot do. A line in COMMIT
+ * is past aborting.
  */
 static void take_abort(struct coord *coord, const struct coord_event *event)
 {
@@ -277,8 +278,10 @@ static void take_abort(struct coord *coord, const struct coord_event *event)
         return;
     if (!is_draining)
         abort_line(coord, event->reason ? event->reason : "an agent gave up");
-    else if (!coord->abort_reason[0])
-        keep_reason(coord->abort_reason, event->reason, "an agent gave up");
+    if (!is_draining || coord->abort_reason[0])
+        return;
+    keep_reason(coord->abort_reason, event->reason, "an agent gave up");
+    emit(coord, COORD_ACTION_LEAVE, NULL);
 }
 
 static void take_lost(struct coord *coord, const struct coord_event *event)

@@ -97,17 +97,19 @@ struct coord_event {
 
 enum coord_action_type {
     COORD_ACTION_NONE = 0,
-    COORD_ACTION_PREPARE,   /* to all agents: line; copy ahead while the ranks run, then PREPARED */
-    COORD_ACTION_STROBE,    /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
-    COORD_ACTION_TARGETS,   /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
-                               each agent REPORTs every one of its ranks against this version */
-    COORD_ACTION_STOP,      /* to all agents: line; order the ranks to stop, then STOPPED */
-    COORD_ACTION_DRAIN,     /* to all agents: line; all ranks of all agents have that order: they may take
-                               messages from the library; when all its ranks are parked, PARKED */
-    COORD_ACTION_CAPTURE,   /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
-    COORD_ACTION_PROTECT,   /* to all agents: line; then PROTECTED */
-    COORD_ACTION_COMMIT,    /* to all agents: line; record, apply, then COMMITTED */
-    COORD_ACTION_ABORT,     /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
+    COORD_ACTION_PREPARE, /* to all agents: line; copy ahead while the ranks run, then PREPARED */
+    COORD_ACTION_STROBE,  /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
+    COORD_ACTION_TARGETS, /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
+                             each agent REPORTs every one of its ranks against this version */
+    COORD_ACTION_STOP,    /* to all agents: line; order the ranks to stop, then STOPPED */
+    COORD_ACTION_DRAIN,   /* to all agents: line; all ranks of all agents have that order: they may take
+                             messages from the library; when all its ranks are parked, PARKED */
+    COORD_ACTION_CAPTURE, /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
+    COORD_ACTION_PROTECT, /* to all agents: line; then PROTECTED */
+    COORD_ACTION_COMMIT,  /* to all agents: line; record, apply, then COMMITTED */
+    COORD_ACTION_ABORT,   /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
+    COORD_ACTION_LEAVE,   /* to all agents: line; one of them has given up between STOP and the capture: ranks
+                             leave the drain, in which nobody waits for what another cannot do; then PARKED */
     COORD_ACTION_LINE_DONE, /* to the requester `token`: line committed (reason NULL) or aborted (reason) */
 };
 

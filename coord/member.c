@@ -38,6 +38,7 @@ static int take_grant(struct member *member, const struct member_event *event);
 static int take_fetch(struct member *member, const struct member_event *event);
 static int take_image(struct member *member, const struct member_event *event);
 static int take_loss(struct member *member, const struct member_event *event);
+static int let_leave(struct member *member, uint64_t line);
 static int take_order(struct member *member, const struct member_event *event);
 static int take_captured(struct member *member, const struct member_event *event);
 static int take_data(struct member *member, const struct member_event *event);
@@ -321,6 +322,15 @@ static int take_loss(struct member *member, const struct member_event *event)
     return 0;
 }
 
+/* Between STOP and the capture, before DRAIN or after it: the phase stays what it is. */
+static int let_leave(struct member *member, uint64_t line)
+{
+    if (member->line != 0 && line == member->line &&
+        (member->order == COORD_ACTION_STOP || member->order == COORD_ACTION_DRAIN))
+        act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_LEAVE});
+    return 0;
+}
+
 /* The orders of a line come in their order; only targets may come several times. */
 static int take_order(struct member *member, const struct member_event *event)
 {
@@ -329,6 +339,8 @@ static int take_order(struct member *member, const struct member_event *event)
 
     if (order == COORD_ACTION_PREPARE)
         return prepare(member, event->line);
+    if (order == COORD_ACTION_LEAVE)
+        return let_leave(member, event->line);
     if (member->line == 0 || event->line != member->line || order > COORD_ACTION_ABORT ||
         (order <= member->order && !is_again))
         return 0;

@@ -179,6 +179,24 @@ struct control {
     struct control_clock clocks[] __attribute__((aligned(4096)));
 };
 
+/*
+ * Bracket every change of the report or the clocks: the agent takes nothing in between for good. What begin
+ * returns is for end. The processor does not reorder stores (x86 TSO), and the compiler may not.
+ */
+static inline uint32_t control_publish_begin(struct control *control)
+{
+    uint32_t version = control->version;
+    __atomic_store_n(&control->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return version;
+}
+
+static inline void control_publish_end(struct control *control, uint32_t version)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&control->version, version + 2, __ATOMIC_RELAXED);
+}
+
 /* Does such an exit end the other ranks, too? */
 static inline bool control_ends_all(uint32_t kind, int32_t status)
 {

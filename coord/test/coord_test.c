@@ -30,6 +30,7 @@ static void record(void *context, const struct coord_action *action)
         [COORD_ACTION_STOP] = "STOP",       [COORD_ACTION_CAPTURE] = "CAPTURE",
         [COORD_ACTION_PROTECT] = "PROTECT", [COORD_ACTION_COMMIT] = "COMMIT",
         [COORD_ACTION_ABORT] = "ABORT",     [COORD_ACTION_LINE_DONE] = "DONE",
+        [COORD_ACTION_LEAVE] = "LEAVE",
     };
     struct recorder *recorder = context;
     size_t used = strlen(recorder->text);
@@ -304,17 +305,24 @@ static void an_abort_ends_the_line_up_to_protect(void **state)
     assert_int_equal(coord_committed_line(recorder->coord), 0);
 }
 
+/* All agents let their ranks leave the drain, and have said that these have parked. */
+static void assert_left_drain_aborts(struct recorder *recorder)
+{
+    all_say(recorder, COORD_EVENT_PARKED, 1);
+    assert_said(recorder, "ABORT 1 no reason DONE 1 for 5 no reason");
+}
+
 static void an_abort_waits_for_the_drain(void **state)
 {
     struct recorder *recorder = *state;
 
     lead_to(recorder, COORD_PHASE_DRAIN, 5, 1);
     say(recorder, COORD_EVENT_ABORT, 1, 1);
-    say(recorder, COORD_EVENT_PARKED, 0, 1);
+    assert_said(recorder, "LEAVE 1");
+    say(recorder, COORD_EVENT_ABORT, 0, 1); /* they have been told */
     assert_said(recorder, "");
     assert_int_equal(coord_phase(recorder->coord), COORD_PHASE_DRAIN);
-    say(recorder, COORD_EVENT_PARKED, 1, 1);
-    assert_said(recorder, "ABORT 1 no reason DONE 1 for 5 no reason");
+    assert_left_drain_aborts(recorder);
     lead_to(recorder, COORD_PHASE_DRAIN, 6, 2);
     all_say(recorder, COORD_EVENT_PARKED, 2);
     assert_said(recorder, "CAPTURE 2");
@@ -327,11 +335,10 @@ static void an_abort_between_stop_and_drain_waits_too(void **state)
 
     lead_to(recorder, COORD_PHASE_STOP, 5, 1);
     say(recorder, COORD_EVENT_ABORT, 1, 1);
-    assert_said(recorder, "");
+    assert_said(recorder, "LEAVE 1");
     all_say(recorder, COORD_EVENT_STOPPED, 1);
     assert_said(recorder, "DRAIN 1");
-    all_say(recorder, COORD_EVENT_PARKED, 1);
-    assert_said(recorder, "ABORT 1 no reason DONE 1 for 5 no reason");
+    assert_left_drain_aborts(recorder);
 }
 
 static void a_line_in_commit_does_not_abort(void **state)

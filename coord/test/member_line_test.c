@@ -64,6 +64,28 @@ static void an_abort_leaves_what_is_protected(void **state)
     assert_said(recorder, "");
 }
 
+/* LEAVE does not move the line on: what follows is obeyed as without it. */
+static void a_drain_is_left_before_or_after_its_order(void **state)
+{
+    struct recorder *recorder = *state;
+
+    run_first(recorder);
+    order(recorder, COORD_ACTION_PREPARE, 3);
+    order(recorder, COORD_ACTION_LEAVE, 3); /* nobody drains yet */
+    order(recorder, COORD_ACTION_STOP, 3);
+    recorder->text[0] = '\0';
+    order(recorder, COORD_ACTION_LEAVE, 2);
+    assert_said(recorder, "");
+    order(recorder, COORD_ACTION_LEAVE, 3);
+    order(recorder, COORD_ACTION_DRAIN, 3);
+    order(recorder, COORD_ACTION_LEAVE, 3);
+    assert_said(recorder, "OBEY 10 OBEY 5 OBEY 10");
+    order(recorder, COORD_ACTION_CAPTURE, 3);
+    recorder->text[0] = '\0';
+    order(recorder, COORD_ACTION_LEAVE, 3);
+    assert_said(recorder, "");
+}
+
 static void orders_of_another_line_or_phase_are_not_obeyed(void **state)
 {
     struct recorder *recorder = *state;
@@ -167,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_leaves_its_records_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_leaves_what_is_protected, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_drain_is_left_before_or_after_its_order, setup, teardown),
         cmocka_unit_test_setup_teardown(orders_of_another_line_or_phase_are_not_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(data_are_taken_for_the_line_in_progress_with_their_base, setup,
                                         teardown),

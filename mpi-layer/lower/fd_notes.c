@@ -84,12 +84,12 @@ void fd_notes_rewind(void)
     at_before = 0;
 }
 
-bool fd_notes_is_open(uint64_t device, uint64_t inode)
+int fd_notes_find(uint64_t device, uint64_t inode)
 {
     for (size_t i = 0; i < now.count; i++)
         if (now.records[i].id.inode == inode && now.records[i].id.device == device)
-            return true;
-    return false;
+            return now.records[i].fd;
+    return -1;
 }
 
 int fd_notes_next_device(int fd, uint64_t rdev)

@@ -44,8 +44,8 @@ struct fd_note_before {
 bool fd_notes_before(const struct fd_record *record, struct fd_note_before *old);
 void fd_notes_rewind(void);
 
-/* Does any descriptor of the program stand for this? */
-bool fd_notes_is_open(uint64_t device, uint64_t inode);
+/* A descriptor of the program that stands for this; -1: there is none. */
+int fd_notes_find(uint64_t device, uint64_t inode);
 /* The next one behind `fd` (-1: the first) that stands for the device with this number; -1: none. */
 int fd_notes_next_device(int fd, uint64_t rdev);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/util/array.h"
@@ -92,13 +94,25 @@ static bool may_be_opened(const struct fd_record *record, const char *path)
     return faccessat(AT_FDCWD, path, wanted, AT_EACCESS) == 0;
 }
 
+/*
+ * A file in memory that may be sealed: what it is sealed against after the line could not be allowed again.
+ * So the agent keeps what it holds, and makes another one of it (special.c), if it may read it.
+ */
+static bool may_be_sealed(const struct fd_record *record)
+{
+    struct statfs system;
+    int seals = record->links == 0 && (record->id.mode & S_IRUSR) ? fcntl(record->fd, F_GET_SEALS) : -1;
+    return seals >= 0 && !(seals & F_SEAL_SEAL) && fstatfs(record->fd, &system) == 0 &&
+           system.f_type == TMPFS_MAGIC;
+}
+
 static bool has_to_be_held(const struct fd_record *record, const char *path)
 {
     if (record->kind != FD_FILE || record->same_as >= 0 ||
         (!S_ISREG(record->id.mode) && !S_ISDIR(record->id.mode)) || !strncmp(path, "/proc/", 6))
         return false;
     if (looks_deleted(path) && !leads_to(path, &record->id))
-        return !is_beside(record, path);
+        return !may_be_sealed(record) && !is_beside(record, path);
     return !may_be_opened(record, path);
 }
 

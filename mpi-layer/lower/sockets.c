@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -19,16 +19,15 @@
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
+#include "mpi-layer/lower/socket_queue.h"
 #include "mpi-layer/lower/vk_fd.h"
-
-#define MESSAGE_BYTES (256u << 10) /* beyond the longest that a socket takes by default */
-#define MESSAGES_MAX 1024
 
 struct socket_note {
     uint64_t inodes[2]; /* of both ends, the smaller one first */
     int32_t type;
-    int32_t is_ended; /* its other end is closed */
-    int32_t is_shut;  /* nothing more comes in */
+    int32_t is_ended;      /* its other end is closed */
+    int32_t is_shut;       /* nothing more comes in */
+    int32_t is_write_shut; /* SOCK_DGRAM: nothing more may be sent */
     int32_t passes_credentials;
     int32_t has_error; /* its other end was closed with something unread: ECONNRESET, once */
     int32_t is_alone;  /* ... which it has been told already: it has no other end any more (SOCK_DGRAM) */
@@ -54,69 +53,15 @@ static void set(int fd, int option, const void *value, size_t bytes)
 }
 
 /*
- * One more message, or part of a stream, that is not taken out. Its bytes; 0: there is none; -1: descriptors
- * come with it, there is no room for it, or it is empty, and hides what is behind it.
- */
-static ssize_t peek(int fd, char *to, size_t room, bool is_stream, bool is_shut)
-{
-    struct iovec part = {to, room};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    char credentials[CMSG_SPACE(sizeof(struct ucred))]; /* come first: no descriptor finds room behind them */
-    int has_credentials = 0;
-    get(fd, SO_PASSCRED, &has_credentials, sizeof has_credentials);
-    if (has_credentials) {
-        message.msg_control = credentials;
-        message.msg_controllen = sizeof credentials;
-    }
-    ssize_t got = recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | (is_stream ? 0 : MSG_TRUNC));
-    if (got < 0)
-        return errno == EAGAIN ? 0 : -1;
-    if (got == 0)
-        return is_shut ? 0 : -1;
-    return (size_t)got <= room && !(message.msg_flags & MSG_CTRUNC) ? got : -1;
-}
-
-/* All that waits, behind `used` bytes of the record's details. Their new number; 0: it cannot be had. */
-static size_t peek_all(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
-{
-    int left = 0, count = 0;
-    ssize_t got = 0;
-    if (is_stream && ioctl(record->fd, FIONREAD, &left))
-        return 0;
-    while (!is_stream || left > 0) {
-        size_t room = is_stream ? (size_t)left : MESSAGE_BYTES, head = sizeof(uint32_t);
-        char *details = count++ < MESSAGES_MAX ? fd_notes_reserve(used + head + room) : NULL;
-        got = details ? peek(record->fd, details + used + head, room, is_stream, is_shut) : -1;
-        if (got <= 0)
-            break;
-        uint32_t length = (uint32_t)got;
-        memcpy(details + used, &length, head);
-        used += head + length;
-        left -= (int)length;
-    }
-    return got < 0 || (is_stream && left > 0) ? 0 : used;
-}
-
-static size_t note_messages(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
-{
-    int before = -1, begin = 0;
-    get(record->fd, SO_PEEK_OFF, &before, sizeof before);
-    set(record->fd, SO_PEEK_OFF, &begin, sizeof begin);
-    used = peek_all(record, used, is_stream, is_shut);
-    set(record->fd, SO_PEEK_OFF, &before, sizeof before);
-    return used;
-}
-
-/*
  * To peek takes the error that waits, except from a stream that holds something. Nobody could give it back:
  * nothing is noted if there are messages behind it.
  */
-static size_t note_behind_error(const struct fd_record *record, size_t used, bool is_stream, bool is_shut)
+static size_t note_behind_error(const struct socket_queue *queue, size_t used)
 {
     int left = 0;
-    if (ioctl(record->fd, FIONREAD, &left) || (left > 0 && !is_stream))
+    if (ioctl(queue->record->fd, FIONREAD, &left) || (left > 0 && queue->type != SOCK_STREAM))
         return 0;
-    return left > 0 ? note_messages(record, used, is_stream, is_shut) : used;
+    return left > 0 ? socket_queue_note(queue, used) : used;
 }
 
 /* Among all of the network namespace. */
@@ -138,7 +83,49 @@ static bool has_lost_its_other_end(const struct fd_record *record, int type, sho
     uint64_t other = vk_fd_other_end(record->fd);
     if (type != SOCK_DGRAM)
         return revents & POLLHUP;
-    return !fd_notes_is_open(record->id.device, other) && !is_listed(other);
+    return fd_notes_find(record->id.device, other) < 0 && !is_listed(other);
+}
+
+/*
+ * A socket for datagrams does not tell its other end that it was shut for writing, nor anybody else: a
+ * message that cannot be read from memory is refused for the one reason or the other. With credentials it
+ * would get an address.
+ */
+static bool is_write_shut(int fd)
+{
+    int passes = 0, none = 0;
+    char *unreadable = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (unreadable == MAP_FAILED)
+        return false;
+    get(fd, SO_PASSCRED, &passes, sizeof passes);
+    set(fd, SO_PASSCRED, &none, sizeof none);
+    bool is_shut = send(fd, unreadable, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == -1 && errno == EPIPE;
+    set(fd, SO_PASSCRED, &passes, sizeof passes);
+    munmap(unreadable, 1);
+    return is_shut;
+}
+
+/* A descriptor of the other end by which messages could be sent anew; -1: there is none. */
+static int writer_of(const struct fd_record *record, const struct socket_note *note)
+{
+    int fd = note->is_ended || note->is_shut || note->type == SOCK_STREAM
+                 ? -1
+                 : fd_notes_find(record->id.device, vk_fd_other_end(record->fd));
+    return fd >= 0 && note->type == SOCK_DGRAM && is_write_shut(fd) ? -1 : fd;
+}
+
+static size_t note_queue(const struct fd_record *record, const struct socket_note *note, bool is_any)
+{
+    struct socket_queue queue = {
+        .record = record, .type = note->type, .writer = -1, .reserve = fd_notes_reserve};
+    if (note->has_error)
+        return note_behind_error(&queue, sizeof *note);
+    if (!is_any) {
+        socket_queue_is_empty(record);
+        return sizeof *note;
+    }
+    queue.writer = writer_of(record, note);
+    return socket_queue_note(&queue, sizeof *note);
 }
 
 static bool is_connected(int fd)
@@ -172,11 +159,8 @@ void sockets_note(struct fd_record *record)
     note.is_alone = note.type == SOCK_DGRAM && !is_connected(record->fd);
     note.is_shut = (state.revents & POLLRDHUP) != 0;
     note.has_error = (state.revents & POLLERR) != 0;
-    size_t used = sizeof note;
-    if (note.has_error)
-        used = note_behind_error(record, used, note.type == SOCK_STREAM, note.is_shut);
-    else if (state.revents & POLLIN)
-        used = note_messages(record, used, note.type == SOCK_STREAM, note.is_shut);
+    note.is_write_shut = note.type == SOCK_DGRAM && !note.has_error && is_write_shut(record->fd);
+    size_t used = note_queue(record, &note, state.revents & POLLIN);
     char *details = fd_notes_reserve(used);
     if (!used || !details)
         return;
@@ -239,33 +223,6 @@ static const struct fd_record *other_end(const struct fd_record *record)
     return NULL;
 }
 
-/*
- * Of the room for what is sent, sendfile(2) takes less for the same bytes than send(2) does: all that the
- * user may have is lent for the time. Returns the room as it was.
- */
-static int lend_room(int fd)
-{
-    int most = INT_MAX / 2, before = 0;
-    get(fd, SO_SNDBUF, &before, sizeof before);
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof most))
-        set(fd, SO_SNDBUF, &most, sizeof most);
-    return before / 2; /* the kernel doubles what is asked for */
-}
-
-static bool send_all(int fd, const char *from, uint64_t bytes)
-{
-    for (uint64_t at = 0; at + sizeof(uint32_t) <= bytes;) {
-        uint32_t length;
-        memcpy(&length, from + at, sizeof length);
-        at += sizeof length;
-        if (length > bytes - at ||
-            send(fd, from + at, length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)length)
-            return false;
-        at += length;
-    }
-    return true;
-}
-
 static void set_options(int fd, const struct socket_note *note)
 {
     for (int i = 0; i < 2; i++) {
@@ -284,11 +241,7 @@ static bool fill(int fd, int writer, const struct fd_record *record)
 {
     struct socket_note note = note_of(record);
     set_options(fd, &note); /* first: messages get their senders' names if they are wanted */
-    int room = note.bytes ? lend_room(writer) : 0;
-    bool is_filled = send_all(writer, VK->fd_text + record->text + sizeof note, note.bytes);
-    if (note.bytes)
-        set(writer, SO_SNDBUF, &room, sizeof room);
-    return is_filled;
+    return socket_queue_fill(writer, VK->fd_text + record->text + sizeof note, note.bytes);
 }
 
 static bool place(int fd, const struct fd_record *record)
@@ -298,6 +251,8 @@ static bool place(int fd, const struct fd_record *record)
         connect(fd, &nowhere, sizeof nowhere);
     if (note_of(record).is_shut)
         shutdown(fd, SHUT_RD);
+    if (note_of(record).is_write_shut)
+        shutdown(fd, SHUT_WR);
     if (fd_record_place(fd, record) < 0)
         return false;
     vk_fd_find_other_end(record->fd);

@@ -70,20 +70,20 @@ static void take_slot(struct comm *c)
 {
     struct control *control = half_control();
     c->slot = free_slot_count ? free_slots[--free_slot_count] : control->slots;
-    control->version++;
+    uint32_t version = control_publish_begin(control);
     control->clocks[c->slot].seq = c->seq;
     control->clocks[c->slot].comm = c->id;
     if (c->slot >= control->slots)
         control->slots = c->slot + 1;
-    control->version++;
+    control_publish_end(control, version);
 }
 
 static void give_slot(struct comm *c)
 {
     struct control *control = half_control();
-    control->version++;
+    uint32_t version = control_publish_begin(control);
     control->clocks[c->slot].comm = 0;
-    control->version++;
+    control_publish_end(control, version);
     if (free_slot_count < sizeof free_slots / sizeof free_slots[0])
         free_slots[free_slot_count++] = c->slot;
 }

@@ -13,14 +13,7 @@
 #include <stdint.h>
 
 #include "mpi-layer/upper/handle.h"
-
-struct peer {              /* per rank of the communicator (of the remote group, if there are two) */
-    uint64_t sent;         /* messages initiated to it */
-    uint64_t told;         /* of those, how many the peer was told of at the last line */
-    uint64_t received;     /* messages of the peer taken from the library */
-    uint64_t expected;     /* how many the peer said to have sent, at the last line */
-    uint32_t pending_sync; /* synchronous sends to it that are counted (sync.h) */
-};
+#include "mpi-layer/upper/peer.h"
 
 /*
  * A communicator that the application has freed here. The members tell one another what they have sent

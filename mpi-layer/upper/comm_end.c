@@ -62,8 +62,7 @@ static bool is_exchanged(struct ending *ending)
 static void expect_coming(struct comm *c)
 {
     for (int i = 0; i < c->size; i++)
-        if (c->ending->coming[i] > c->peers[i].expected)
-            c->peers[i].expected = c->ending->coming[i];
+        peer_expect(&c->peers[i], c->ending->coming[i]);
 }
 
 bool comm_endings_in_flight(void)

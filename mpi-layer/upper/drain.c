@@ -28,16 +28,9 @@ static bool is_over(uint64_t line)
            (__atomic_load_n(&control->command, __ATOMIC_SEQ_CST) != CONTROL_STOP || control->line != line);
 }
 
-/* A rank has failed: nobody waits for what it may not do any more. */
 static bool is_left(uint64_t line)
 {
-    return __atomic_load_n(&half_control()->leave_line, __ATOMIC_SEQ_CST) == line;
-}
-
-/* A rank whose message is taken must have stopped: it would take a synchronous send for received. */
-static bool is_taking_allowed(uint64_t line)
-{
-    return __atomic_load_n(&half_control()->drain_line, __ATOMIC_SEQ_CST) == line;
+    return drain_is_left(half_control(), line);
 }
 
 /* ---- messages that no posted receive waits for ---- */
@@ -46,8 +39,7 @@ static uint64_t missing_on(const struct comm *c)
 {
     uint64_t missing = 0;
     for (int i = 0; i < c->size; i++)
-        if (c->peers[i].received < c->peers[i].expected)
-            missing += c->peers[i].expected - c->peers[i].received;
+        missing += peer_missing(&c->peers[i]);
     return missing;
 }
 
@@ -155,7 +147,7 @@ static void complete_messages(struct drain *drain)
 /* True: all that can be taken now has been. */
 static bool take_messages(struct drain *drain)
 {
-    if (!is_taking_allowed(drain->line))
+    if (!drain_is_taking_allowed(half_control(), drain->line))
         return false;
     complete_messages(drain);
     for (struct comm *c = drain->missing; c && !drain->is_stuck; c = c->next_missing)
@@ -167,16 +159,17 @@ static bool take_messages(struct drain *drain)
 /* One look at everything. True: nothing is on its way any more, or nobody waits for it. */
 static bool look(struct drain *drain)
 {
-    bool is_leaving = is_left(drain->line);
-    bool are_taken = take_messages(drain);
+    struct drain_look seen = {.is_leaving = is_left(drain->line)};
+    seen.are_taken = take_messages(drain);
     if (drain->missing) {
         flight_test_receives(&drain->flight);
         forget_complete(drain);
     }
-    bool in_flight = flight_test_others(&drain->flight) | comm_endings_in_flight();
-    if (is_leaving)
-        return !drain->missing || drain->is_stuck;
-    return are_taken && !drain->missing && !in_flight && !line_has_failed(drain->line);
+    seen.is_in_flight = flight_test_others(&drain->flight) | comm_endings_in_flight();
+    seen.are_missing = drain->missing;
+    seen.is_stuck = drain->is_stuck;
+    seen.has_failed = line_has_failed(drain->line);
+    return drain_has_all(&seen);
 }
 
 /* ---- synchronous sends that we have been told of ---- */
@@ -186,7 +179,7 @@ static bool must_acknowledge(const struct told *told)
 {
     const struct comm *c = comm_by_id(told->comm);
     if (!c || told->source < 0 || told->source >= c->size ||
-        c->peers[told->source].received < c->peers[told->source].expected) /* the rank is stuck: told again */
+        peer_missing(&c->peers[told->source])) /* the rank is stuck: told again */
         return false;
     struct message *message = drained_before(c, told->source, told->tag, told->count);
     if (!message)
@@ -236,9 +229,10 @@ static enum drain_end run(struct drain *drain)
         counts_settle(must_acknowledge);
     }
     bool are_all_here = wait_for_all(drain->line);
-    bool is_done = are_all_here && is_agreed && !line_has_failed(drain->line) && !is_left(drain->line);
-    counts_end(is_done);
-    return is_done ? DRAIN_DONE : are_all_here ? DRAIN_LEFT : DRAIN_OVER;
+    enum drain_end end =
+        drain_end_of(are_all_here, is_agreed, line_has_failed(drain->line), is_left(drain->line));
+    counts_end(end == DRAIN_DONE);
+    return end;
 }
 
 enum drain_end drain_run(uint64_t line)

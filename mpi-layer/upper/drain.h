@@ -23,11 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * OVER: another rank has gone on to MPI_Finalize, so there is no line any more; this can happen only when
- * this rank is there, too. LEFT: a rank has failed, this one or another.
- */
-enum drain_end { DRAIN_NONE = 0, DRAIN_DONE, DRAIN_LEFT, DRAIN_OVER };
+#include "mpi-layer/upper/drain_rule.h"
 
 /* Drain for this line, inside a wrapper or a signal handler. Blocks until all ranks have come to the end. */
 enum drain_end drain_run(uint64_t line);

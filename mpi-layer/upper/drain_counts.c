@@ -8,6 +8,7 @@
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/bytes.h"
 #include "mpi-layer/upper/comm.h"
+#include "mpi-layer/upper/drain_rule.h"
 #include "mpi-layer/upper/line.h"
 #include "mpi-layer/upper/request.h"
 #include "mpi-layer/upper/request_done.h"
@@ -55,7 +56,7 @@ static void count_entries(uint32_t *entries)
 {
     for (const struct comm *c = comm_first(); c; c = c->next)
         for (int i = 0; i < c->size; i++)
-            entries[c->world[i]] += c->peers[i].sent != c->peers[i].told;
+            entries[c->world[i]] += peer_is_to_tell(&c->peers[i]);
     for (const struct request *r = request_first(); r; r = r->next)
         if (is_to_tell(r))
             entries[r->comm->world[r->peer]]++;
@@ -98,10 +99,9 @@ static void fill_outgoing(struct outgoing **to)
     for (struct comm *c = comm_first(); c; c = c->next)
         for (int i = 0; i < c->size; i++) {
             struct peer *peer = &c->peers[i];
-            if (peer->sent == peer->told)
-                continue;
-            tell(to[c->world[i]], (struct told){.comm = c->id, .count = peer->sent, .source = c->rank});
-            peer->told = peer->sent;
+            if (peer_is_to_tell(peer))
+                tell(to[c->world[i]],
+                     (struct told){.comm = c->id, .count = peer_tell(peer), .source = c->rank});
         }
     for (struct request *r = request_first(); r; r = r->next) {
         if (!is_to_tell(r))
@@ -164,9 +164,8 @@ static void note_counts(const struct incoming *in)
     const struct told *told = (const struct told *)(const void *)in->owed->acks;
     for (uint32_t i = 0; i < in->count; i++) {
         struct comm *c = told[i].request ? NULL : comm_by_id(told[i].comm);
-        if (c && told[i].source >= 0 && told[i].source < c->size &&
-            told[i].count > c->peers[told[i].source].expected)
-            c->peers[told[i].source].expected = told[i].count;
+        if (c && told[i].source >= 0 && told[i].source < c->size)
+            peer_expect(&c->peers[told[i].source], told[i].count);
     }
 }
 
@@ -289,7 +288,7 @@ static void take_back_all(void)
                 take_back(&out->told[i]);
     for (struct comm *c = comm_first(); c; c = c->next)
         for (int i = 0; i < c->size; i++)
-            c->peers[i].told = 0;
+            peer_take_back(&c->peers[i]);
 }
 
 static void forget_incoming(void)
@@ -308,7 +307,7 @@ bool counts_look(bool is_leaving, bool *is_agreed)
     has_arrived(&exchange.left);
     if (!exchange.agreement) {
         bool is_told = has_been_told() && !exchange.left;
-        if (is_told || is_leaving)
+        if (drain_may_agree(is_told, is_leaving))
             begin_agreement(is_told);
         return false;
     }

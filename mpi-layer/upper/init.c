@@ -143,9 +143,9 @@ int PMPI_Finalize(void)
     wait_for_all();
     reap_all();
     struct control *control = half_control();
-    uint32_t version = line_publish_begin(control);
+    uint32_t version = control_publish_begin(control);
     control->state = CONTROL_STATE_FINALIZED;
-    line_publish_end(control, version);
+    control_publish_end(control, version);
     GATE->notify();
     code = lower_MPI_Finalize();
     phase.is_finalized = true;

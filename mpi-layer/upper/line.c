@@ -11,21 +11,21 @@
 void line_publish_waiting(const int *world_ranks, uint32_t count)
 {
     struct control *control = half_control();
-    uint32_t version = line_publish_begin(control);
+    uint32_t version = control_publish_begin(control);
     control->peer_count = count > CONTROL_MAX_PEERS ? 0 : count;
     for (uint32_t i = 0; i < control->peer_count; i++)
         control->peers[i] = world_ranks[i];
     control->state = CONTROL_STATE_WAITING;
-    line_publish_end(control, version);
+    control_publish_end(control, version);
     GATE->notify();
 }
 
 void line_publish_state(uint32_t state)
 {
     struct control *control = half_control();
-    uint32_t version = line_publish_begin(control);
+    uint32_t version = control_publish_begin(control);
     control->state = state;
-    line_publish_end(control, version);
+    control_publish_end(control, version);
     GATE->notify();
 }
 

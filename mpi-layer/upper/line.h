@@ -9,31 +9,13 @@
 
 #include "mpi-layer/upper/half.h"
 
-/*
- * Bracket every change of the report or the clocks: the agent does not use values that it reads in between.
- * Pass the result of begin to end. The processor does not reorder stores (x86 TSO).
- */
-static inline uint32_t line_publish_begin(struct control *control)
-{
-    uint32_t version = control->version;
-    __atomic_store_n(&control->version, version + 1, __ATOMIC_RELAXED);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return version;
-}
-
-static inline void line_publish_end(struct control *control, uint32_t version)
-{
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n(&control->version, version + 2, __ATOMIC_RELAXED);
-}
-
 /* State RUNNING; tells the agent if a line is in progress. */
 static inline void line_publish_running(void)
 {
     struct control *control = half_control();
-    uint32_t version = line_publish_begin(control);
+    uint32_t version = control_publish_begin(control);
     control->state = CONTROL_STATE_RUNNING;
-    line_publish_end(control, version);
+    control_publish_end(control, version);
     if (UNLIKELY(control->needs_fence))
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (UNLIKELY(__atomic_load_n(&control->command, __ATOMIC_RELAXED) != CONTROL_RUN))

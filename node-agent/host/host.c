@@ -188,7 +188,7 @@ static void order(struct line_host *host, const struct coord_action *action)
         [COORD_ACTION_STROBE] = PEER_STROBE,   [COORD_ACTION_TARGETS] = PEER_TARGETS,
         [COORD_ACTION_STOP] = PEER_STOP,       [COORD_ACTION_CAPTURE] = PEER_CAPTURE,
         [COORD_ACTION_PROTECT] = PEER_PROTECT, [COORD_ACTION_COMMIT] = PEER_COMMIT,
-        [COORD_ACTION_ABORT] = PEER_ABORT,
+        [COORD_ACTION_ABORT] = PEER_ABORT,     [COORD_ACTION_LEAVE] = PEER_LEAVE,
     };
     const struct peer_message message = {.kind = kinds[action->type],
                                          .role = PEER_HOST,

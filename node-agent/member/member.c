@@ -13,6 +13,7 @@
 #define COPY_DELAY_MS 2000 /* the restarted ranks touch their memory first, undisturbed */
 
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch);
+static void forget_ranks(struct line_member *member);
 static void begin_lines(struct line_member *member);
 static int make_memories(struct line_member *member, struct belay_error *err);
 static struct shared *make_shared(const struct job *job, struct belay_error *err);
@@ -22,7 +23,7 @@ static void on_received(void *context, const uint8_t *bytes, size_t count);
 static void take_order(struct line_member *member, const struct peer_message *message);
 static void on_lost(void *context, const char *reason);
 static void abort_here(struct line_member *member, const char *reason);
-static struct watched *find(struct line_member *member, const struct rank *rank);
+static bool find(const struct line_member *member, const struct rank *rank, uint32_t *index);
 
 static const struct redundancy_ops redundancy_ops = {.held = member_on_held};
 static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
@@ -58,8 +59,6 @@ void line_member_destroy(struct line_member *member)
     timer_destroy(member->apply_again);
     timer_destroy(member->patience);
     times_release(&member->times);
-    targets_destroy(&member->clocks);
-    targets_destroy(&member->ordered);
     free(member);
 }
 
@@ -85,21 +84,21 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch)
 {
     struct rank **ranks = calloc(epoch->count + 1, sizeof *ranks);
-    struct watched *watched = calloc(epoch->count + 1, sizeof *watched);
+    struct watch *watch = member_watch_create(member, epoch);
     const struct redundancy_epoch protected = {
         .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
     struct redundancy *redundancy = single_create(&protected, &redundancy_ops, member);
-    if (!ranks || !watched || !redundancy) {
+    if (!ranks || !watch || !redundancy) {
         free(ranks);
-        free(watched);
+        watch_destroy(watch);
         redundancy_destroy(redundancy);
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
-        ranks[i] = watched[i].rank = epoch->ranks[i];
+        ranks[i] = epoch->ranks[i];
     member->redundancy = redundancy;
     member->ranks = ranks;
-    member->watched = watched;
+    member->watch = watch;
     member->count = epoch->count;
     return 0;
 }
@@ -180,22 +179,27 @@ void line_member_close_epoch(struct line_member *member)
     memories_retire(member);
     shared_unref(member->shared);
     member->shared = NULL;
-    redundancy_destroy(member->redundancy);
-    member->redundancy = NULL;
-    free(member->ranks);
-    member->ranks = NULL;
-    free(member->watched);
-    member->watched = NULL;
-    member->count = 0;
+    forget_ranks(member);
     member->takes_lines = false;
     member->epoch = 0;
 }
 
+static void forget_ranks(struct line_member *member)
+{
+    redundancy_destroy(member->redundancy);
+    watch_destroy(member->watch);
+    free(member->ranks);
+    member->redundancy = NULL;
+    member->watch = NULL;
+    member->ranks = NULL;
+    member->count = 0;
+}
+
 void line_member_rank_changed(struct line_member *member, struct rank *rank)
 {
-    struct watched *watched = member->takes_lines ? find(member, rank) : NULL;
-    if (watched)
-        member_look_at(member, watched);
+    uint32_t index;
+    if (member->takes_lines && find(member, rank, &index))
+        member_look_at(member, index);
 }
 
 void line_member_rank_lost(struct line_member *member, const char *reason)
@@ -234,7 +238,7 @@ static void take_order(struct line_member *member, const struct peer_message *me
         [PEER_STROBE] = COORD_ACTION_STROBE,   [PEER_TARGETS] = COORD_ACTION_TARGETS,
         [PEER_STOP] = COORD_ACTION_STOP,       [PEER_CAPTURE] = COORD_ACTION_CAPTURE,
         [PEER_PROTECT] = COORD_ACTION_PROTECT, [PEER_COMMIT] = COORD_ACTION_COMMIT,
-        [PEER_ABORT] = COORD_ACTION_ABORT,
+        [PEER_ABORT] = COORD_ACTION_ABORT,     [PEER_LEAVE] = COORD_ACTION_LEAVE,
     };
     const struct coord_action order = {.type = orders[message->kind],
                                        .epoch = message->epoch,
@@ -269,15 +273,18 @@ static void abort_here(struct line_member *member, const char *reason)
     member->arrived = NULL;
 }
 
-static int compare(const void *rank, const void *watched)
+static int compare(const void *rank, const void *other)
 {
-    uint32_t number = rank_number(rank), other = rank_number(((const struct watched *)watched)->rank);
-    return number < other ? -1 : number > other;
+    uint32_t number = rank_number(rank), its = rank_number(*(struct rank *const *)other);
+    return number < its ? -1 : number > its;
 }
 
-/* NULL: it is none of this epoch's. */
-static struct watched *find(struct line_member *member, const struct rank *rank)
+/* False: it is none of this epoch's. */
+static bool find(const struct line_member *member, const struct rank *rank, uint32_t *index)
 {
-    struct watched *watched = bsearch(rank, member->watched, member->count, sizeof *member->watched, compare);
-    return watched && watched->rank == rank ? watched : NULL;
+    struct rank **found = bsearch(rank, member->ranks, member->count, sizeof(struct rank *), compare);
+    if (!found || *found != rank)
+        return false;
+    *index = (uint32_t)(found - member->ranks);
+    return true;
 }

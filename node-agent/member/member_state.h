@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coord/targets.h"
+#include "coord/watch.h"
 #include "node-agent/job/job.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/member/line_ahead.h"
@@ -19,31 +19,19 @@
 #include "node-agent/member/words.h"
 #include "node-agent/redundancy/redundancy.h"
 
-/* What is known of a rank of this node in the line in progress. */
-struct watched {
-    struct rank *rank;
-    bool is_read;  /* its report was read after the strobe */
-    bool has_sent; /* sent is valid */
-    struct peer_report sent;
-    uint32_t sent_version; /* of the targets, as sent */
-    int32_t sent_peers[CONTROL_MAX_PEERS];
-    bool is_parked;
-    bool has_failed; /* it cannot do its part */
-};
-
 struct line_member {
     struct job *job;
 
     /* the epoch */
     uint32_t epoch; /* 0: none is open */
     uint32_t node, host_node;
-    uint32_t world;      /* ranks of the job */
-    struct link *link;   /* to the host; NULL: none, or it is lost */
-    bool takes_lines;    /* of this epoch's ranks */
-    bool has_closed;     /* the host knows that the program ends */
-    uint32_t count;      /* of ranks here */
-    struct rank **ranks; /* by ascending world rank */
-    struct watched *watched;
+    uint32_t world;                /* ranks of the job */
+    struct link *link;             /* to the host; NULL: none, or it is lost */
+    bool takes_lines;              /* of this epoch's ranks */
+    bool has_closed;               /* the host knows that the program ends */
+    uint32_t count;                /* of ranks here */
+    struct rank **ranks;           /* by ascending world rank */
+    struct watch *watch;           /* of them, in the same order */
     struct memory **memories;      /* of the ranks */
     struct redundancy *redundancy; /* of the images */
     struct shared *shared;         /* what they share */
@@ -57,18 +45,13 @@ struct line_member {
     uint32_t former_count;
 
     /* the line in progress */
-    uint64_t line;                      /* 0: none */
-    const struct peer_message *arrived; /* the order that is being obeyed */
-    bool has_strobed;                   /* the ranks have been told to converge */
-    bool is_converging, is_impatient;   /* which takes long */
-    uint32_t targets_version;           /* newest, 0: none yet */
-    uint32_t parked;
-    struct targets clocks;        /* the largest of our ranks */
-    struct targets ordered;       /* being handed to our ranks */
-    struct timer *patience;       /* with the convergence */
-    struct line_ahead *ahead;     /* what was written is copied before the ranks converge */
-    struct line_capture *capture; /* until the line has committed or aborted */
-    struct line_times times;      /* of the line in progress */
+    uint64_t line;                       /* 0: none */
+    const struct peer_message *arrived;  /* the order that is being obeyed */
+    char failure[CONTROL_FAILURE_BYTES]; /* of a rank, as it is being told */
+    struct timer *patience;              /* with the convergence */
+    struct line_ahead *ahead;            /* what was written is copied before the ranks converge */
+    struct line_capture *capture;        /* until the line has committed or aborted */
+    struct line_times times;             /* of the line in progress */
 
     /* committed lines */
     uint64_t committed_line;    /* newest of this epoch, 0: none */
@@ -86,8 +69,6 @@ struct line_member {
 extern const struct membership_ops member_ops;
 void member_on_held(void *context, uint64_t line, uint32_t rank);
 void member_on_patience(void *context);
-/* Tell all ranks, and read what they have published. */
-void member_order_all(struct line_member *member, enum control_command command);
 
 /* commit.c */
 int member_record_commit(void *context, uint64_t line);
@@ -102,8 +83,9 @@ void member_settle(struct line_member *member);
 void member_settle_if_resumed(struct line_member *member);
 void member_on_settle_limit(void *context);
 
-/* watch.c: a rank's report is fresh: tell the host what it needs to know of it. */
-void member_look_at(struct line_member *member, struct watched *watched);
-void member_look_at_all(struct line_member *member);
+/* watch.c: of an epoch's ranks. NULL: out of memory. */
+struct watch *member_watch_create(struct line_member *member, const struct line_member_epoch *epoch);
+/* A rank's report is fresh: tell the host what it needs to know of it. */
+void member_look_at(struct line_member *member, uint32_t index);
 
 #endif

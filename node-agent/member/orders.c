@@ -23,6 +23,7 @@ static void do_capture(struct line_member *member);
 static int take_parcels(struct line_member *member, struct belay_error *err);
 static void on_captured(uint64_t captured_bytes, const char *reason, void *context);
 static void complain(struct line_member *member, const char *text, bool *is_told);
+static void give_up_copies(struct line_member *member);
 static void do_abort(struct line_member *member);
 
 const struct membership_ops member_ops = {
@@ -43,6 +44,8 @@ static void obey(void *context, const struct coord_action *order)
         do_stop(member);
     else if (order->type == COORD_ACTION_DRAIN)
         do_drain(member);
+    else if (order->type == COORD_ACTION_LEAVE)
+        watch_leave(member->watch);
     else if (order->type == COORD_ACTION_CAPTURE)
         do_capture(member);
     else if (order->type == COORD_ACTION_COMMIT)
@@ -83,11 +86,7 @@ static void do_prepare(struct line_member *member)
 {
     struct job *job = member->job;
     member->line = job->last_line = member->arrived->line;
-    member->targets_version = 0;
-    member->parked = 0;
-    member->has_strobed = member->is_converging = member->is_impatient = false;
-    for (uint32_t i = 0; i < member->count; i++)
-        member->watched[i] = (struct watched){.rank = member->ranks[i]};
+    watch_begin(member->watch, member->line);
     times_begin(&member->times, member->line);
     if (fault_hit("agent.prepare", -1, member->line)) {
         say_aborted(member, "the fault point agent.prepare was set to fail");
@@ -124,65 +123,35 @@ static void do_strobe(struct line_member *member)
         return;
     }
     member->times.ordered_ns = monotonic_ns();
-    member->has_strobed = member->is_converging = true;
-    member_order_all(member, CONTROL_CONVERGE);
     timer_start(member->patience, PATIENCE_MS, PATIENCE_MS);
-    order_fence();
-    member_look_at_all(member);
-    if (member->count == 0)
-        say_of_line(member, PEER_CLOCKS, member->line, NULL);
+    watch_strobe(member->watch);
 }
 
 /* A rank that seems to compute may wait for what a held one has: docs/line.md. */
 void member_on_patience(void *context)
 {
     struct line_member *member = context;
-    if (!member->is_converging) {
-        timer_stop(member->patience);
-        return;
-    }
-    member->is_impatient = true;
-    member_look_at_all(member);
+    watch_lose_patience(member->watch);
 }
 
 static void do_targets(struct line_member *member)
 {
     const struct peer_message *order = member->arrived;
-    member->targets_version = order->targets_version;
-    targets_reset(&member->ordered);
-    for (uint32_t i = 0; i < order->clock_count; i++) {
-        if (targets_raise(&member->ordered, order->clocks[i].comm, order->clocks[i].seq) < 0) {
-            say_aborted(member, "the agent is out of memory");
-            return;
-        }
-    }
-    for (uint32_t i = 0; i < member->count; i++)
-        rank_order_targets(member->ranks[i], member->line, member->targets_version, &member->ordered);
-    order_fence();
-    member_look_at_all(member);
+    watch_set_targets(member->watch, order->targets_version, order->clocks, order->clock_count);
 }
 
 static void do_stop(struct line_member *member)
 {
     timer_stop(member->patience);
-    member->is_converging = false;
     member->times.converged_ns = monotonic_ns();
-    member_order_all(member, CONTROL_STOP);
-    order_fence();
-    say_of_line(member, PEER_STOPPED, member->line, NULL);
+    watch_stop(member->watch);
 }
 
 /* The order to stop stands on the pages of all ranks of all nodes. */
 static void do_drain(struct line_member *member)
 {
     fault_hit("agent.drain", -1, member->line);
-    for (uint32_t i = 0; i < member->count; i++)
-        rank_order_drain(member->ranks[i], member->line);
-    for (uint32_t i = 0; i < member->count; i++)
-        rank_signal(member->ranks[i]);
-    member_look_at_all(member);
-    if (member->count == 0)
-        say_of_line(member, PEER_PARKED, member->line, NULL);
+    watch_drain(member->watch);
 }
 
 /* Without ranks there is nothing to be done, and the machine says so. */
@@ -254,26 +223,27 @@ static void complain(struct line_member *member, const char *text, bool *is_told
     say_notice(member, text);
 }
 
+/* Those of the line in progress. */
+static void give_up_copies(struct line_member *member)
+{
+    line_ahead_cancel(member->ahead);
+    line_capture_cancel(member->capture);
+    member->ahead = NULL;
+    member->capture = NULL;
+}
+
 static void do_abort(struct line_member *member)
 {
     const char *reason = member->arrived->reason;
     struct commit_entry record = {.line = member->line};
     timer_stop(member->patience);
-    member->is_converging = false;
-    line_ahead_cancel(member->ahead);
-    member->ahead = NULL;
-    line_capture_cancel(member->capture);
-    member->capture = NULL;
+    watch_end(member->watch);
+    give_up_copies(member);
     snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
     times_end(&member->times, &record);
     store_abort(member->job->store, &record,
                 membership_protected_line(member->job->membership) == member->line);
-    member_order_all(member, CONTROL_RUN);
-    member->line = 0;
-}
-
-void member_order_all(struct line_member *member, enum control_command command)
-{
     for (uint32_t i = 0; i < member->count; i++)
-        rank_order(member->ranks[i], command, member->line);
+        rank_order(member->ranks[i], CONTROL_RUN, member->line);
+    member->line = 0;
 }

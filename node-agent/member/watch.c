@@ -1,124 +1,151 @@
-/* watch.c - what ranks publish becomes words for the host. */
-#include <stdio.h>
-#include <string.h>
+/* watch.c - the ranks of this node as coord/watch.h watches them: their pages, and words for the host. */
+#include <stdlib.h>
 
 #include "node-agent/member/member_state.h"
-#include "node-agent/member/report.h"
 #include "node-agent/rank/asleep.h"
 
-static bool order_again(struct line_member *member, struct watched *watched);
-static void say_clocks(struct line_member *member);
-static void say_report(struct line_member *member, struct watched *watched);
-static void note_failed(struct line_member *member, struct watched *watched);
-static void note_parked(struct line_member *member, struct watched *watched);
+static void order(void *context, uint32_t index, enum control_command command, uint64_t line);
+static void order_targets(void *context, uint32_t index, uint64_t line, const struct targets *targets);
+static void order_drain(void *context, uint32_t index, uint64_t line);
+static void order_leave(void *context, uint32_t index, uint64_t line);
+static void fence(void *context);
+static bool read_rank(void *context, uint32_t index);
+static const struct rank_report *report_of(void *context, uint32_t index);
+static const char *failure_of(void *context, uint32_t index, uint64_t line);
+static bool is_asleep(void *context, uint32_t index);
+static void say_word(void *context, const struct coord_event *word);
+static void say_report(struct line_member *member, const struct coord_event *word);
 
-void member_look_at(struct line_member *member, struct watched *watched)
+static const struct watch_ops ops = {.order = order,
+                                     .order_targets = order_targets,
+                                     .order_drain = order_drain,
+                                     .order_leave = order_leave,
+                                     .fence = fence,
+                                     .read = read_rank,
+                                     .report = report_of,
+                                     .failure = failure_of,
+                                     .is_asleep = is_asleep,
+                                     .say = say_word};
+
+struct watch *member_watch_create(struct line_member *member, const struct line_member_epoch *epoch)
+{
+    uint32_t *numbers = calloc(epoch->count + 1, sizeof *numbers);
+    struct watch *watch = NULL;
+    for (uint32_t i = 0; numbers && i < epoch->count; i++)
+        numbers[i] = rank_number(epoch->ranks[i]);
+    if (numbers)
+        watch = watch_create(epoch->world, numbers, epoch->count, &ops, member);
+    free(numbers);
+    return watch;
+}
+
+void member_look_at(struct line_member *member, uint32_t index)
 {
     member_settle_if_resumed(member);
-    if (rank_report(watched->rank)->state == CONTROL_STATE_FINALIZED) {
+    if (rank_report(member->ranks[index])->state == CONTROL_STATE_FINALIZED) {
         line_member_close(member); /* it takes no orders any more, those of a line in progress included */
         return;
     }
-    if (member->line == 0 || member->ahead)
-        return;
-    watched->is_read = true;
-    if (member->targets_version == 0) {
-        say_clocks(member);
-        return;
-    }
-    if (report_lacks_target(rank_report(watched->rank), &member->ordered) && !order_again(member, watched))
-        return;
-    if (report_is_above_target(rank_report(watched->rank)))
-        say_clocks(member);
-    say_report(member, watched);
-    note_failed(member, watched);
-    note_parked(member, watched);
+    watch_look(member->watch, index);
 }
 
-/* Of those whose report can be read now; the others will be looked at when they say so. */
-void member_look_at_all(struct line_member *member)
+static void order(void *context, uint32_t index, enum control_command command, uint64_t line)
 {
-    for (uint32_t i = 0; i < member->count; i++)
-        if (rank_read(member->ranks[i]))
-            member_look_at(member, &member->watched[i]);
+    const struct line_member *member = context;
+    rank_order(member->ranks[index], command, line);
 }
 
-/*
- * The rank has a communicator that it had not when the targets were written, and that others have used by
- * then: it would hold below the target, and nobody would release it. False: it is changing, and will say so.
- */
-static bool order_again(struct line_member *member, struct watched *watched)
+static void order_targets(void *context, uint32_t index, uint64_t line, const struct targets *targets)
 {
-    rank_order_targets(watched->rank, member->line, member->targets_version, &member->ordered);
+    const struct line_member *member = context;
+    rank_order_targets(member->ranks[index], line, targets->version, targets);
+}
+
+static void order_drain(void *context, uint32_t index, uint64_t line)
+{
+    const struct line_member *member = context;
+    rank_order_drain(member->ranks[index], line);
+    rank_signal(member->ranks[index]);
+}
+
+static void order_leave(void *context, uint32_t index, uint64_t line)
+{
+    const struct line_member *member = context;
+    rank_order_leave(member->ranks[index], line);
+}
+
+static void fence(void *context)
+{
+    (void)context;
     order_fence();
-    return rank_read(watched->rank);
 }
 
-/* The first time all ranks must have been read after the strobe; the coordinator waits for that. */
-static void say_clocks(struct line_member *member)
+/* A rank that has finalized ends the epoch's lines, and is not watched. */
+static bool read_rank(void *context, uint32_t index)
 {
-    targets_reset(&member->clocks);
-    for (uint32_t i = 0; i < member->count; i++) {
-        if (!member->watched[i].is_read)
-            return;
-        if (report_raise(rank_report(member->ranks[i]), &member->clocks) < 0) {
-            say_aborted(member, "the agent is out of memory");
-            return;
-        }
-    }
-    say_message(member, (struct peer_message){.kind = PEER_CLOCKS,
-                                              .line = member->line,
-                                              .clocks = member->clocks.clocks,
-                                              .clock_count = member->clocks.count});
+    struct line_member *member = context;
+    struct rank *rank = member->ranks[index];
+    if (!rank_read(rank))
+        return false;
+    if (rank_report(rank)->state != CONTROL_STATE_FINALIZED)
+        return true;
+    line_member_close(member);
+    return false;
 }
 
-static void say_report(struct line_member *member, struct watched *watched)
+static const struct rank_report *report_of(void *context, uint32_t index)
 {
-    const struct rank_report *report = rank_report(watched->rank);
-    struct peer_report made = report_make(rank_number(watched->rank), report);
-    int32_t peers[CONTROL_MAX_PEERS];
-    if (member->is_impatient && made.state == PEER_RANK_RUNNING && asleep_for_others(rank_pid(watched->rank)))
-        made.state = PEER_RANK_WAITING; /* for something that others have, outside of MPI: for anybody */
-    for (uint32_t i = 0; i < made.peer_count; i++) /* a rank may say anything, the host not */
-        peers[i] = made.peers[i] < (int64_t)member->world ? made.peers[i] : -1;
-    made.peers = peers;
-    if (watched->has_sent && watched->sent_version == member->targets_version &&
-        report_is_same(&made, &watched->sent))
-        return;
-    watched->has_sent = true;
-    watched->sent = made;
-    watched->sent_version = member->targets_version;
-    memcpy(watched->sent_peers, peers, made.peer_count * sizeof *peers);
-    watched->sent.peers = watched->sent_peers;
+    const struct line_member *member = context;
+    return rank_report(member->ranks[index]);
+}
+
+static const char *failure_of(void *context, uint32_t index, uint64_t line)
+{
+    struct line_member *member = context;
+    return rank_failure(member->ranks[index], line, member->failure) ? member->failure : NULL;
+}
+
+static bool is_asleep(void *context, uint32_t index)
+{
+    const struct line_member *member = context;
+    return asleep_for_others(rank_pid(member->ranks[index]));
+}
+
+static void say_word(void *context, const struct coord_event *word)
+{
+    struct line_member *member = context;
+    if (word->type == COORD_EVENT_CLOCKS)
+        say_message(member, (struct peer_message){.kind = PEER_CLOCKS,
+                                                  .line = word->line,
+                                                  .clocks = word->clocks,
+                                                  .clock_count = word->clock_count});
+    else if (word->type == COORD_EVENT_REPORT)
+        say_report(member, word);
+    else if (word->type == COORD_EVENT_STOPPED)
+        say_of_line(member, PEER_STOPPED, word->line, NULL);
+    else if (word->type == COORD_EVENT_PARKED)
+        say_of_line(member, PEER_PARKED, word->line, NULL);
+    else if (word->type == COORD_EVENT_ABORT)
+        say_aborted(member, word->reason);
+}
+
+static void say_report(struct line_member *member, const struct coord_event *word)
+{
+    static const enum peer_rank_state states[] = {
+        [COORD_RANK_RUNNING] = PEER_RANK_RUNNING,
+        [COORD_RANK_INSIDE] = PEER_RANK_INSIDE,
+        [COORD_RANK_HELD] = PEER_RANK_HELD,
+        [COORD_RANK_WAITING] = PEER_RANK_WAITING,
+    };
+    const struct coord_report *report = &word->report;
     say_message(member, (struct peer_message){.kind = PEER_REPORT,
-                                              .line = member->line,
-                                              .targets_version = member->targets_version,
-                                              .report = made});
-}
-
-/*
- * The line is over, but ranks finish a drain together: the coordinator keeps the reason until all have
- * parked, and none may wait for this one meanwhile. Looked at before the rank counts as parked: it says so
- * first.
- */
-static void note_failed(struct line_member *member, struct watched *watched)
-{
-    char failure[CONTROL_FAILURE_BYTES], reason[CONTROL_FAILURE_BYTES + 32];
-    if (watched->has_failed || !rank_failure(watched->rank, member->line, failure))
-        return;
-    watched->has_failed = true;
-    for (uint32_t i = 0; i < member->count; i++)
-        rank_order_leave(member->ranks[i], member->line);
-    snprintf(reason, sizeof reason, "rank %u: %s", rank_number(watched->rank), failure);
-    say_aborted(member, reason);
-}
-
-static void note_parked(struct line_member *member, struct watched *watched)
-{
-    if (watched->is_parked || rank_report(watched->rank)->state != CONTROL_STATE_PARKED ||
-        RANK_FIELD(watched->rank, parked_line) != member->line)
-        return;
-    watched->is_parked = true;
-    if (++member->parked == member->count)
-        say_of_line(member, PEER_PARKED, member->line, NULL);
+                                              .line = word->line,
+                                              .targets_version = report->targets_version,
+                                              .report = {.rank = report->rank,
+                                                         .state = states[report->state],
+                                                         .is_below = report->is_below,
+                                                         .comm = report->comm,
+                                                         .seq = report->seq,
+                                                         .peer_count = report->peer_count,
+                                                         .peers = report->peers}});
 }

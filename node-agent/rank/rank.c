@@ -19,12 +19,10 @@
 
 #include "common/util/process_stat.h"
 #include "common/wire/descriptor.h"
-#include "coord/targets.h"
+#include "node-agent/rank/page.h"
 
 #define SIGNAL_GROUP 4u  /* PIDFD_SIGNAL_PROCESS_GROUP of <linux/pidfd.h>, which older headers lack */
 #define PF_EXITING 0x04u /* of a process's flags (the kernel's sched.h): it dies */
-#define MAX_SLOTS_READ (4u << 20) /* before the rank is left alone: it will say when it is done */
-#define MAX_SLOTS ((CONTROL_BYTES - offsetof(struct control, clocks)) / sizeof(struct control_clock))
 
 struct rank {
     uint32_t number;
@@ -32,7 +30,6 @@ struct rank {
     int pidfd, event_fd, control_fd;
     struct control *control;
     struct rank_report report;
-    uint32_t clock_room;
     struct rank_exit exit;
     bool is_gone;
     enum control_answer answer; /* that we gave to its end */
@@ -52,9 +49,7 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events);
 static void on_handle_closed(uv_handle_t *handle);
 static void free_if_unused(struct rank *rank);
 static void rank_free(struct rank *rank);
-static bool read_once(struct rank *rank, struct rank_report *report);
-static int make_clock_room(struct rank *rank, uint32_t count);
-static void bump(struct rank *rank);
+static void wake(struct rank *rank);
 
 struct rank *rank_create(uv_loop_t *loop, pid_t pid, int pidfd, uint32_t number, uint32_t ranks,
                          uint32_t epoch, const struct rank_ops *ops, void *context, struct belay_error *err)
@@ -224,15 +219,7 @@ const struct control *rank_control(const struct rank *rank)
 
 bool rank_read(struct rank *rank)
 {
-    uint32_t slots = RANK_FIELD(rank, slots);
-    if (slots > MAX_SLOTS)
-        slots = MAX_SLOTS;
-    if (make_clock_room(rank, slots) < 0)
-        return false;
-    for (uint32_t attempt = 0; attempt < 64 && attempt * slots < MAX_SLOTS_READ; attempt++)
-        if (read_once(rank, &rank->report))
-            return true;
-    return false;
+    return page_read(rank->control, &rank->report);
 }
 
 const struct rank_report *rank_report(const struct rank *rank)
@@ -242,58 +229,29 @@ const struct rank_report *rank_report(const struct rank *rank)
 
 void rank_order(struct rank *rank, enum control_command command, uint64_t line)
 {
-    __atomic_store_n(&rank->control->line, line, __ATOMIC_RELAXED);
-    __atomic_store_n(&rank->control->command, (uint32_t)command, __ATOMIC_RELEASE);
-    bump(rank);
+    page_order(rank->control, command, line);
+    wake(rank);
 }
 
 void rank_order_drain(struct rank *rank, uint64_t line)
 {
-    __atomic_store_n(&rank->control->drain_line, line, __ATOMIC_RELEASE);
+    page_order_drain(rank->control, line);
 }
 
 void rank_order_leave(struct rank *rank, uint64_t line)
 {
-    __atomic_store_n(&rank->control->leave_line, line, __ATOMIC_RELEASE);
+    page_order_leave(rank->control, line);
 }
 
-/* The rank may write anything there: it is cut, and nothing but text is passed on. */
 bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES])
 {
-    const volatile char *said = rank->control->failure;
-    size_t length = 0;
-    if (__atomic_load_n(&rank->control->failed_line, __ATOMIC_ACQUIRE) != line)
-        return false;
-    for (; length < CONTROL_FAILURE_BYTES - 1; length++) {
-        char c = said[length];
-        if (c == 0)
-            break;
-        text[length] = c >= ' ' && c <= '~' ? c : '?';
-    }
-    text[length] = 0;
-    return true;
+    return page_failure(rank->control, line, text);
 }
 
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets)
 {
-    struct control *control = rank->control;
-    uint32_t slots = RANK_FIELD(rank, slots);
-    for (uint32_t i = 0; i < slots && i < MAX_SLOTS; i++) {
-        struct control_clock *clock = &control->clocks[i];
-        uint64_t comm = __atomic_load_n(&clock->comm, __ATOMIC_RELAXED);
-        uint64_t target = targets_find(targets, comm);
-        /* A rank that compares target_comm first never takes one communicator's target for another's. */
-        if (__atomic_load_n(&clock->target_comm, __ATOMIC_RELAXED) != comm) {
-            __atomic_store_n(&clock->target_comm, 0, __ATOMIC_RELEASE);
-            __atomic_store_n(&clock->target, target, __ATOMIC_RELEASE);
-            __atomic_store_n(&clock->target_comm, comm, __ATOMIC_RELEASE);
-        } else {
-            __atomic_store_n(&clock->target, target, __ATOMIC_RELEASE);
-        }
-    }
-    __atomic_store_n(&control->targets_line, line, __ATOMIC_RELEASE);
-    __atomic_store_n(&control->targets_version, version, __ATOMIC_RELEASE);
-    bump(rank);
+    page_order_targets(rank->control, line, version, targets);
+    wake(rank);
 }
 
 /* The kernel sees to it that the thread is one of the process; the process is not another one of its number.
@@ -362,7 +320,8 @@ void rank_answer_exit(struct rank *rank, enum control_answer answer)
 {
     control_answer_exit(rank->control, answer);
     rank->answer = answer;
-    bump(rank);
+    page_bump(rank->control);
+    wake(rank);
 }
 
 bool rank_is_gone(const struct rank *rank)
@@ -478,53 +437,7 @@ static void rank_free(struct rank *rank)
     errno = code;
 }
 
-static int make_clock_room(struct rank *rank, uint32_t count)
+static void wake(struct rank *rank)
 {
-    if (count <= rank->clock_room)
-        return 0;
-    uint32_t room = count * 2;
-    void *larger = realloc(rank->report.clocks, room * sizeof *rank->report.clocks);
-    if (!larger)
-        return -1;
-    rank->report.clocks = larger;
-    rank->clock_room = room;
-    return 0;
-}
-
-/* The rank may write at any moment: everything is copied once, and judged only if nothing moved. */
-static bool read_once(struct rank *rank, struct rank_report *report)
-{
-    const volatile struct control *control = rank->control;
-    uint32_t version = __atomic_load_n(&rank->control->version, __ATOMIC_ACQUIRE);
-    if (version & 1)
-        return false;
-    uint32_t slots = control->slots, clocks = 0;
-    if (slots > rank->clock_room || slots > MAX_SLOTS)
-        return false;
-    report->state = (enum control_state)control->state;
-    report->comm = control->comm;
-    report->seq = control->seq;
-    uint32_t peer_count = control->peer_count;
-    report->peer_count = peer_count <= CONTROL_MAX_PEERS ? peer_count : 0; /* too many to name: anybody */
-    for (uint32_t i = 0; i < report->peer_count; i++)
-        report->peers[i] = control->peers[i];
-    for (uint32_t i = 0; i < slots; i++) {
-        uint64_t comm = control->clocks[i].comm;
-        if (comm == 0)
-            continue;
-        report->clocks[clocks].comm = comm;
-        report->clocks[clocks].seq = control->clocks[i].seq;
-        report->clocks[clocks].target =
-            control->clocks[i].target_comm == comm ? control->clocks[i].target : 0;
-        clocks++;
-    }
-    report->clock_count = clocks;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return __atomic_load_n(&rank->control->version, __ATOMIC_RELAXED) == version;
-}
-
-static void bump(struct rank *rank)
-{
-    __atomic_add_fetch(&rank->control->command_seq, 1, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &rank->control->command_seq, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -11,22 +11,12 @@
 
 #include "common/util/error.h"
 #include "common/wire/control.h"
+#include "coord/rank_report.h"
+#include "coord/targets.h"
 #include "coord/verdict.h"
 
 struct rank;
 struct connection;
-
-/* What a rank published, read consistently. */
-struct rank_report {
-    enum control_state state;
-    uint64_t comm, seq;
-    uint32_t peer_count;
-    int32_t peers[CONTROL_MAX_PEERS];
-    uint32_t clock_count;
-    struct {
-        uint64_t comm, seq, target;
-    } * clocks; /* slots in use; target counts as 0 if none was named for the communicator */
-};
 
 struct rank_ops {
     void (*changed)(struct rank *rank, void *context); /* it published something; rank_report() is fresh */
@@ -118,7 +108,6 @@ void rank_order_leave(struct rank *rank, uint64_t line);
 bool rank_failure(const struct rank *rank, uint64_t line, char text[CONTROL_FAILURE_BYTES]);
 
 /* The targets of a line; communicators not named count as 0. order_fence() as above. */
-struct targets;
 void rank_order_targets(struct rank *rank, uint64_t line, uint32_t version, const struct targets *targets);
 
 /* Make the rank look at its orders although it computes. A rank that is gone is no error. */

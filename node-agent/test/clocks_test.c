@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "coord/targets.h"
-#include "node-agent/member/report.h"
+#include "coord/rank_report.h"
+#include "node-agent/rank/rank.h"
 
 #define COMMS 100000u
 #define LIMIT_S 1.0 /* about 0.05 is used; comparing each with each takes 5 and more */
@@ -61,10 +61,10 @@ static void largest_clocks_are_gathered(void **state)
     struct targets clocks = {0};
     double start = cpu_s();
     assert_true(rank_read(rank));
-    assert_int_equal(report_raise(rank_report(rank), &clocks), 0);
+    assert_int_equal(rank_report_raise(rank_report(rank), &clocks), 0);
     control->clocks[7].seq = 70;
     assert_true(rank_read(rank));
-    assert_int_equal(report_raise(rank_report(rank), &clocks), 0);
+    assert_int_equal(rank_report_raise(rank_report(rank), &clocks), 0);
     assert_true(cpu_s() - start < LIMIT_S);
     assert_int_equal(clocks.count, COMMS);
     assert_int_equal(targets_find(&clocks, 8 << 16), 70);
@@ -99,15 +99,15 @@ static void a_new_communicator_needs_its_target(void **state)
     assert_int_equal(targets_raise(&targets, young, 1), 0);
     rank_order_targets(rank, 1, 1, &targets);
     assert_true(rank_read(rank));
-    assert_false(report_lacks_target(rank_report(rank), &targets));
+    assert_false(rank_report_lacks_target(rank_report(rank), &targets));
     control->clocks[COMMS].comm = young; /* the rank makes it after the order */
     control->slots = COMMS + 1;
     assert_true(rank_read(rank));
-    assert_true(report_lacks_target(rank_report(rank), &targets));
+    assert_true(rank_report_lacks_target(rank_report(rank), &targets));
     rank_order_targets(rank, 1, 1, &targets);
     assert_true(rank_read(rank));
-    assert_false(report_lacks_target(rank_report(rank), &targets));
-    assert_true(report_make(0, rank_report(rank)).is_below);
+    assert_false(rank_report_lacks_target(rank_report(rank), &targets));
+    assert_true(rank_report_make(0, rank_report(rank)).is_below);
     targets_destroy(&targets);
 }
 

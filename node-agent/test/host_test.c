@@ -367,6 +367,26 @@ static void a_member_is_lost_in_a_line(void **state)
     assert_null(history_line(&job.history, LAST_LINE + 2));
 }
 
+/* Ranks of the others must not wait in the drain for what this one's cannot do. */
+static void all_leave_a_drain_that_one_cannot_finish(void **state)
+{
+    (void)state;
+    fakes[0].silent_from = PEER_DRAIN;
+    both_ready();
+    while (!strstr(fakes[0].orders, "5 "))
+        uv_run(&loop, UV_RUN_ONCE);
+    say_message(&fakes[0],
+                (struct peer_message){.kind = PEER_ABORTED, .line = fakes[0].line, .reason = "no memory"});
+    while (!strstr(fakes[0].orders, "10 ") || !strstr(fakes[1].orders, "10 "))
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_true(is_first_line(LINE_STATE_RUNNING));
+    say(&fakes[0], PEER_PARKED);
+    run_until(LINE_STATE_ABORTED);
+    assert_string_equal(first_line()->reason, "no memory");
+    assert_memory_equal(fakes[0].orders, "1 2 3 4 5 10 9 ", 15);
+    assert_memory_equal(fakes[1].orders, "1 2 3 4 5 10 9 ", 15);
+}
+
 static void a_loss_before_all_are_ready_counts(void **state)
 {
     (void)state;
@@ -416,6 +436,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_member_speaks_for_its_own_ranks, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_a_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(a_member_is_lost_in_a_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_leave_a_drain_that_one_cannot_finish, setup, teardown),
         cmocka_unit_test_setup_teardown(a_loss_before_all_are_ready_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(one_member_cannot_record, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_ends_in_a_line, setup, teardown),

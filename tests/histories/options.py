@@ -4,7 +4,8 @@ import os
 
 import traces
 from belaytest import Sandbox
-from judge import Judge, read_left_out
+from judge import Judge
+from plans import read_left_out
 from programs import TOP, Programs
 
 

@@ -147,12 +147,12 @@ class Job:
     """One `belay run` (or `belay restart`), its standard streams in files."""
 
     def __init__(self, sandbox, program, name="job", interval="300ms", options=(), seed=None, trace=True,
-                 line=None, piped=False, stdin=None, seconds=None, **variables):
+                 line=None, folder=None, piped=False, stdin=None, seconds=None, **variables):
         self.sandbox = sandbox
         self.program = program
         self.name = name
         self.variables = variables
-        self.folder = tempfile.mkdtemp(prefix=f"{name}-", dir=sandbox.folder)
+        self.folder = folder or tempfile.mkdtemp(prefix=f"{name}-", dir=sandbox.folder)
         self.trace_path = os.path.join(self.folder, "trace") if trace else None
         self.seed = random.randrange(1 << 30) if seed is None else seed
         self.random = random.Random(self.seed)

@@ -111,8 +111,12 @@ def fixed(path, folder):
 
 
 def run_native(program, folder):
-    command = ["mpirun", "-n", str(program.ranks), *program.argv]
+    return run_launch(["mpirun", "-n", str(program.ranks), *program.argv], folder)
+
+
+def run_launch(line, folder):
+    """A launch line to its end, undisturbed."""
     with tempfile.TemporaryDirectory(prefix="native-") as temporary:
         environment = {**os.environ, **mpi_environment(), "TMPDIR": temporary}
-        return subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
+        return subprocess.run(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
                               timeout=NATIVE_LIMIT_S)

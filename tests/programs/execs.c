@@ -1,12 +1,14 @@
 /*
  * execs - a process that executes programs: itself before MPI_Init, others that cannot be executed, children,
  * and something else at the end. --mode says which, with "-" between several:
- *   again     itself three times, with another environment and limits: by /proc/self/exe, by argv[0] in a
- * thread, by a shell; each writes to a file alone     itself without the launcher's variables: each rank is
- * the only one of a world of its own failing   at each step what cannot be executed, from both threads
- *   children  at each step itself as a child, by fork, vfork, posix_spawn and fexecve
- *   after     a shell in its place after MPI_Finalize, which ends with status --value
- *   between   the same after half of the steps, in the rank --rank
+ *
+ * - again: itself three times, with another environment and limits: by /proc/self/exe, by argv[0] in a
+ * thread, by a shell; each writes to a file
+ * - alone: itself without the launcher's variables: each rank is the only one of a world of its own
+ * - failing: at each step what cannot be executed, from both threads
+ * - children: at each step itself as a child, by fork, vfork, posix_spawn and fexecve
+ * - after: a shell in its place after MPI_Finalize; that of the rank --rank ends with status --value
+ * - between: the same after half of the steps, in that rank only
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -194,12 +196,14 @@ static void run_children(struct program *program)
     digest_add_number(&program->digest, 4);
 }
 
+/* Only one of them has a status: the launcher ends the other ranks at once, whatever they have left to say.
+ */
 static void become_shell(const struct program *program)
 {
-    char line[128];
+    char line[128] = ":";
     fflush(stdout);
-    snprintf(line, sizeof line, "%s; exit %ld", program->rank == 0 ? "echo shell of rank 0" : ":",
-             program->value);
+    if (program->rank == program->victim)
+        snprintf(line, sizeof line, "echo shell of rank %d; exit %ld", program->rank, program->value);
     execl("/bin/sh", "sh", "-c", line, NULL);
     stop("/bin/sh");
 }

@@ -1,8 +1,8 @@
 /*
  * pairs - pairs of sockets inside a process, as event loops have them: every step reads what the step before
- * has written, looks at what they are, and writes anew. Streams, messages and packets; one that is shut, one
- * whose other end is gone, with something unread or without, copies, one that an epoll descriptor watches,
- * more than fits.
+ * has written, looks at what they are, and writes anew. Streams, messages and packets, also empty ones; some
+ * that are shut, one whose other end is gone, with something unread or without, copies, one that an epoll
+ * descriptor watches, more than fits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,9 @@ struct pairs {
     pid_t first;
     long step;
     int pairs[KINDS][2], full[2], sent[2], shut[2], ended, copy, watching;
-    int reset[2]; /* a stream, packets: the other end was closed with something unread */
+    int reset[2];    /* a stream, packets: the other end was closed with something unread */
+    int empty[2][2]; /* messages and packets of which some are empty */
+    int mute[2];     /* for datagrams, shut for writing only */
     int alone[2]; /* for datagrams, the other end was closed: nobody has written to it since, somebody has */
     long filled, sent_bytes;
 };
@@ -166,6 +168,46 @@ static void step_alone(struct pairs *p)
     check(p, recv(p->alone[1], text, sizeof text, MSG_DONTWAIT) == -1 && errno == EAGAIN, "its messages");
 }
 
+static void begin_empty(struct pairs *p)
+{
+    for (int i = 0; i < 2; i++)
+        check(p, socketpair(AF_UNIX, kinds[1 + i] | SOCK_NONBLOCK, 0, p->empty[i]) == 0, "socketpair");
+    check(p, socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, p->mute) == 0, "socketpair");
+    check(p, send(p->mute[0], "last", 4, 0) == 4 && shutdown(p->mute[0], SHUT_WR) == 0, "shutdown");
+}
+
+/* What a step has sent waits for some lines: two empty messages, others around and between them. */
+static void step_empty(struct pairs *p)
+{
+    static const char *const texts[] = {"", "one", "", "", "two"};
+    char text[8];
+    if (p->step % 10 != 1)
+        return;
+    for (int i = 0; i < 2; i++)
+        for (int at = 0; at < 5; at++) {
+            ssize_t length = (ssize_t)strlen(texts[at]);
+            check(p, p->step == 1 || recv(p->empty[i][1], text, sizeof text, 0) == length,
+                  "an empty message or one beside it");
+            check(p, p->step == 1 || !memcmp(text, texts[at], (size_t)length),
+                  "a message beside an empty one");
+        }
+    for (int i = 0; i < 2; i++) {
+        check(p, recv(p->empty[i][1], text, sizeof text, 0) == -1 && errno == EAGAIN, "no other message");
+        for (int at = 0; at < 5; at++)
+            check(p, send(p->empty[i][0], texts[at], strlen(texts[at]), 0) >= 0, "an empty message");
+    }
+}
+
+static void step_mute(struct pairs *p)
+{
+    char text[8];
+    check(p, send(p->mute[0], "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE,
+          "an end that is shut for writing");
+    check(p, recv(p->mute[1], text, sizeof text, MSG_PEEK) == 4, "what was sent before");
+    check(p, send(p->mute[1], "other", 5, 0) == 5 && recv(p->mute[0], text, sizeof text, 0) == 5,
+          "the other direction");
+}
+
 static void step_others(struct pairs *p)
 {
     char byte, text[8];
@@ -217,12 +259,15 @@ int main(int argc, char **argv)
     begin(&p);
     begin_sent(&p);
     begin_alone(&p);
+    begin_empty(&p);
     for (p.step = 1; p.step <= p.program.steps; p.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_pairs(&p);
         step_others(&p);
         step_reset(&p);
         step_alone(&p);
+        step_empty(&p);
+        step_mute(&p);
         program_step(&p.program, p.step);
     }
     finish(&p);

@@ -6,19 +6,11 @@
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
+#include "tests/sim/watch_host.h"
 
 static void prepare(struct world *world, uint32_t node, uint64_t line);
-static void strobe(struct world *world, uint32_t node);
-static void set_targets(struct world *world, uint32_t node, const struct message *message);
-static void stop(struct world *world, uint32_t node);
-static void drain(struct world *world, uint32_t node);
 static void begin_capture(struct world *world, uint32_t node);
 static void abort_line(struct world *world, uint32_t node);
-static void say_clocks(struct world *world, uint32_t node, bool is_first);
-static void say_reports(struct world *world, uint32_t node, bool is_for_all);
-static bool is_news(const struct control_page *page, const struct control_page *reported);
-static void say_report(struct world *world, uint32_t node, uint32_t rank);
-static void say_parked(struct world *world, uint32_t node);
 static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type);
 static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank);
 static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank,
@@ -27,21 +19,13 @@ static void push(struct world *world, uint32_t node, enum event_kind kind, uint3
 void agent_obey(struct world *world, uint32_t node, enum coord_action_type order,
                 const struct message *message)
 {
+    watch_host_obey(world, node, order, message);
     switch (order) {
     case COORD_ACTION_PREPARE:
         prepare(world, node, message->line);
         break;
-    case COORD_ACTION_STROBE:
-        strobe(world, node);
-        break;
     case COORD_ACTION_TARGETS:
-        set_targets(world, node, message);
-        break;
-    case COORD_ACTION_STOP:
-        stop(world, node);
-        break;
-    case COORD_ACTION_DRAIN:
-        drain(world, node);
+        world->nodes[node].agent.targets_version = message->action.targets_version;
         break;
     case COORD_ACTION_CAPTURE:
         begin_capture(world, node);
@@ -59,17 +43,10 @@ void agent_obey(struct world *world, uint32_t node, enum coord_action_type order
         agent_say(world, node, COORD_EVENT_ABORT, message->line);
 }
 
-void agent_notice(struct world *world, uint32_t node)
+void agent_notice(struct world *world, uint32_t node, uint32_t rank)
 {
-    struct agent *agent = &world->nodes[node].agent;
-
-    agent->has_notice = false;
-    if (agent->is_converging && agent->targets_version > 0) {
-        say_clocks(world, node, false);
-        say_reports(world, node, false);
-    }
-    if (agent->is_stopping)
-        say_parked(world, node);
+    world->nodes[node].agent.noticed &= (uint8_t) ~(1u << rank);
+    watch_host_notice(world, node, rank);
 }
 
 /* Take the changed pages, let the rank go on. The first time there is no image that they could change. */
@@ -122,7 +99,7 @@ void agent_send_data(struct world *world, uint32_t node, const struct member_act
 
 void agent_prepared(struct world *world, uint32_t node, uint64_t line)
 {
-    if (world->nodes[node].agent.line == line && !world->nodes[node].agent.is_converging)
+    if (world->nodes[node].agent.line == line)
         agent_say(world, node, COORD_EVENT_PREPARED, line);
 }
 
@@ -173,83 +150,8 @@ static void prepare(struct world *world, uint32_t node, uint64_t line)
 
     agent->line = line;
     agent->targets_version = 0;
-    agent->is_converging = agent->is_stopping = false;
     agent->captured = 0;
     push(world, node, EVENT_PREPARED, 0, 800);
-}
-
-static void strobe(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-    struct run *run = world_run_of(world, agent->epoch);
-
-    agent->is_converging = true;
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        struct rank *rank = local_rank(world, agent, i);
-
-        if (!rank)
-            continue;
-        rank->page.order = ORDER_CONVERGE;
-        rank->page.line = agent->line;
-        rank->page.may_drain = false;
-        rank->page.targets_version = 0;
-        rank_signal(world, run, i);
-    }
-    say_clocks(world, node, true);
-}
-
-static void set_targets(struct world *world, uint32_t node, const struct message *message)
-{
-    struct agent *agent = &world->nodes[node].agent;
-    struct run *run = world_run_of(world, agent->epoch);
-
-    if (!agent->is_converging)
-        return;
-    memset(agent->target, 0, sizeof(agent->target));
-    for (uint32_t i = 0; i < message->action.clock_count; i++)
-        agent->target[message->clocks[i].comm - 1] = (uint16_t)message->clocks[i].seq;
-    agent->targets_version = message->action.targets_version;
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        struct rank *rank = local_rank(world, agent, i);
-
-        if (!rank)
-            continue;
-        memcpy(rank->page.target, agent->target, sizeof(agent->target));
-        rank->page.targets_version = agent->targets_version;
-        rank_signal(world, run, i);
-    }
-    say_clocks(world, node, false);
-    say_reports(world, node, true);
-}
-
-static void stop(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    agent->is_converging = false;
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        struct rank *rank = local_rank(world, agent, i);
-
-        if (!rank)
-            continue;
-        rank->page.order = ORDER_STOP;
-        if (world->mutation == MUTATION_DRAIN_ALONE)
-            rank->page.may_drain = true;
-        rank_signal(world, world_run_of(world, agent->epoch), i);
-    }
-    agent_say(world, node, COORD_EVENT_STOPPED, agent->line);
-}
-
-/* All ranks of all nodes have the order to stop. */
-static void drain(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    agent->is_stopping = true;
-    for (uint32_t i = 0; i < world->program.ranks; i++)
-        if (local_rank(world, agent, i))
-            rank_drain(world, world_run_of(world, agent->epoch), i);
-    say_parked(world, node);
 }
 
 static void begin_capture(struct world *world, uint32_t node)
@@ -273,96 +175,13 @@ static void abort_line(struct world *world, uint32_t node)
     for (uint32_t i = 0; i < world->program.ranks; i++) {
         struct rank *rank = local_rank(world, agent, i);
 
-        if (rank && rank->page.order != ORDER_RUN)
+        if (rank && rank->page->command != CONTROL_RUN)
             rank_resume(world, world_run_of(world, agent->epoch), i);
         if ((agent->captured >> i & 1) && world->mutation != MUTATION_FORGET_DIRTY)
             agent->folded[i] |= keeper->staging[i].mask;
     }
     agent->line = 0;
-    agent->is_converging = agent->is_stopping = false;
     agent->captured = 0;
-}
-
-/* The largest clocks among the local ranks; after the first time only if they raise a target. */
-static void say_clocks(struct world *world, uint32_t node, bool is_first)
-{
-    struct agent *agent = &world->nodes[node].agent;
-    struct message message = to_coordinator(agent, node, COORD_EVENT_CLOCKS);
-    bool is_higher = false;
-
-    for (uint32_t comm = 0; comm < world->program.comms; comm++) {
-        uint16_t highest = 0;
-
-        for (uint32_t i = 0; i < world->program.ranks; i++) {
-            const struct rank *rank = local_rank(world, agent, i);
-            uint16_t clock = rank ? rank_counted(world, rank->page.clock, comm) : 0;
-
-            highest = clock > highest ? clock : highest;
-        }
-        is_higher |= highest > agent->target[comm];
-        if (highest > 0)
-            message.clocks[message.said.event.clock_count++] =
-                (struct coord_clock){.comm = comm + 1, .seq = highest};
-    }
-    if (is_first || is_higher)
-        link_send(world, &message);
-}
-
-static void say_reports(struct world *world, uint32_t node, bool is_for_all)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        const struct rank *rank = local_rank(world, agent, i);
-
-        if (rank && (is_for_all || is_news(&rank->page, &agent->reported[i]))) {
-            agent->reported[i] = rank->page;
-            say_report(world, node, i);
-        }
-    }
-}
-
-static bool is_news(const struct control_page *page, const struct control_page *reported)
-{
-    return page->state != reported->state || page->comm != reported->comm || page->seq != reported->seq ||
-           page->peer_count != reported->peer_count || page->peers[0] != reported->peers[0] ||
-           page->exists != reported->exists || memcmp(page->clock, reported->clock, sizeof(page->clock)) != 0;
-}
-
-/* The agent judges: it knows the targets and sees the clocks. */
-static void say_report(struct world *world, uint32_t node, uint32_t rank)
-{
-    const struct agent *agent = &world->nodes[node].agent;
-    const struct control_page *page = &agent->reported[rank];
-    struct message message = to_coordinator(agent, node, COORD_EVENT_REPORT);
-
-    message.said.event.report = (struct coord_report){
-        .rank = rank,
-        .state = page->state ? page->state : COORD_RANK_RUNNING,
-        .is_below = rank_is_below(world, page->exists, page->clock, agent->target),
-        .comm = page->comm + 1,
-        .seq = page->seq,
-        .peer_count = page->peer_count,
-        .targets_version = agent->targets_version,
-    };
-    message.said.peers[0] = page->peers[0];
-    if (world->mutation == MUTATION_SKIP_RELEASE && page->state == COORD_RANK_WAITING)
-        message.said.event.report.state = COORD_RANK_RUNNING;
-    link_send(world, &message);
-}
-
-static void say_parked(struct world *world, uint32_t node)
-{
-    struct agent *agent = &world->nodes[node].agent;
-
-    for (uint32_t i = 0; i < world->program.ranks; i++) {
-        const struct rank *rank = local_rank(world, agent, i);
-
-        if ((agent->local >> i & 1) && !(rank && rank->page.is_parked))
-            return;
-    }
-    agent->is_stopping = false;
-    agent_say(world, node, COORD_EVENT_PARKED, agent->line);
 }
 
 static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type)
@@ -390,11 +209,12 @@ static void push(struct world *world, uint32_t node, enum event_kind kind, uint3
 {
     const struct agent *agent = &world->nodes[node].agent;
 
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, longest_us),
-                                             .kind = kind,
-                                             .node = node,
-                                             .rank = rank,
-                                             .epoch = agent->epoch,
-                                             .incarnation = agent->incarnation,
-                                             .number = agent->line});
+    queue_push(&world->queue,
+               &(struct event){.time_us = world->now_us + rng_range(&world->rng, 1, longest_us),
+                               .kind = kind,
+                               .node = node,
+                               .rank = rank,
+                               .epoch = agent->epoch,
+                               .incarnation = agent->incarnation,
+                               .number = agent->line});
 }

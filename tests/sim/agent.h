@@ -11,7 +11,7 @@
 void agent_obey(struct world *world, uint32_t node, enum coord_action_type order,
                 const struct message *message);
 /* A rank has published something. */
-void agent_notice(struct world *world, uint32_t node);
+void agent_notice(struct world *world, uint32_t node, uint32_t rank);
 /* The moment to capture one rank. */
 void agent_capture(struct world *world, uint32_t node, uint32_t rank, uint64_t line);
 /* Copy what is staged of a rank to the partner, if there is one. */

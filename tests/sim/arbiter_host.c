@@ -8,6 +8,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/fault.h"
 #include "tests/sim/link.h"
+#include "tests/sim/wire.h"
 
 #define REPEAT_US 3000u
 #define COLLECT_US 10000u
@@ -141,10 +142,10 @@ static void schedule_tick(struct world *world)
         return;
     arbiter->tick_us = wake_us;
     queue_push(&world->queue,
-               (struct event){.time_us = world->now_us + world_delay_us(world, ARBITER, wake_us),
-                              .kind = EVENT_ARBITER_TICK,
-                              .incarnation = arbiter->incarnation,
-                              .number = wake_us});
+               &(struct event){.time_us = world->now_us + world_delay_us(world, ARBITER, wake_us),
+                               .kind = EVENT_ARBITER_TICK,
+                               .incarnation = arbiter->incarnation,
+                               .number = wake_us});
 }
 
 /* A process that dies on the way does nothing any more; what it has done stays. */
@@ -205,13 +206,9 @@ static void keep(struct epoch_start **kept, const struct epoch_start *start)
 static void send_start(struct world *world, uint32_t node, const struct epoch_start *start)
 {
     struct message message = {.type = MESSAGE_START, .from = ARBITER, .to = node, .epoch = start->epoch};
-    struct sent_start *sent = &message.opened;
 
-    sent->start = *start;
-    memcpy(sent->members, start->members, start->member_count * sizeof(*start->members));
-    memcpy(sent->incarnations, start->incarnations, start->member_count * sizeof(*start->incarnations));
-    memcpy(sent->placement, start->placement, start->rank_count * sizeof(*start->placement));
-    memcpy(sent->holder, start->holder, start->rank_count * sizeof(*start->holder));
+    if (!wire_send_start(start, &message.opened))
+        violate(world, "epoch %u is told, and its members do not accept it", start->epoch);
     link_send(world, &message);
 }
 

@@ -6,10 +6,12 @@
 
 #include "tests/sim/arbiter_host.h"
 #include "tests/sim/coord_host.h"
+#include "tests/sim/process.h"
 
 static struct snapshot *snapshot_of(struct world *world, uint64_t line);
 static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct upper *b,
                     const uint64_t *b_pages);
+static bool are_same_counts(const struct upper *a, const struct upper *b);
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
 static bool is_alive_since(const struct world *world, uint32_t node, uint64_t incarnation);
 static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
@@ -25,8 +27,9 @@ void check_entry(struct world *world, const struct run *run, uint32_t index)
 {
     const struct rank *rank = &run->ranks[index];
 
-    if (rank->page.order == ORDER_STOP || rank->is_stopped ||
-        (rank->page.order == ORDER_CONVERGE && coord_host_has_converged(world, run->epoch, rank->page.line)))
+    if (rank->page->command == CONTROL_STOP || rank->is_stopped ||
+        (rank->page->command == CONTROL_CONVERGE &&
+         coord_host_has_converged(world, run->epoch, rank->page->line)))
         violate(world, "converged, but rank %u enters a collective", index);
 }
 
@@ -81,7 +84,7 @@ void check_converged(struct world *world, const struct run *run)
 void check_quiescent(struct world *world, const struct run *run, uint64_t line, const struct agent *agent)
 {
     const struct program *program = &world->program;
-    struct snapshot *snapshot = &world->snapshots[line % SNAPSHOTS];
+    struct snapshot *snapshot = &world->rooms->snapshots[line % SNAPSHOTS];
 
     for (uint32_t msg = 0; msg < program->msgs; msg++) {
         const struct upper *src = &run->ranks[program->msg[msg].src].upper;
@@ -102,8 +105,10 @@ void check_quiescent(struct world *world, const struct run *run, uint64_t line, 
     for (uint32_t i = 0; i < program->ranks; i++) {
         const struct agent *home = &world->nodes[agent->placement[i]].agent;
 
-        if (!run->ranks[i].page.is_parked)
+        if (!process_is_parked(&run->ranks[i]))
             violate(world, "capture, but rank %u is not parked", i);
+        if (run->ranks[i].drain.end != DRAIN_DONE)
+            violate(world, "capture, but rank %u has not drained all", i);
         snapshot->home[i] = agent->placement[i];
         snapshot->partner[i] = (uint8_t)home->partner;
         snapshot->upper[i] = run->ranks[i].upper;
@@ -210,7 +215,7 @@ void check_stuck(struct world *world)
     const struct epoch_start *last = world->arbiter.durable;
 
     for (uint32_t i = 0; i < SNAPSHOTS; i++) {
-        const struct snapshot *snapshot = &world->snapshots[i];
+        const struct snapshot *snapshot = &world->rooms->snapshots[i];
 
         /* The committed line, and what the last epoch may have committed. */
         if (snapshot->line == 0 ||
@@ -252,7 +257,7 @@ void violate(struct world *world, const char *format, ...)
 
 static struct snapshot *snapshot_of(struct world *world, uint64_t line)
 {
-    struct snapshot *snapshot = &world->snapshots[line % SNAPSHOTS];
+    struct snapshot *snapshot = &world->rooms->snapshots[line % SNAPSHOTS];
 
     return line > 0 && snapshot->line == line ? snapshot : NULL;
 }
@@ -265,8 +270,18 @@ static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct
            memcmp(&a->sent, &b->sent, sizeof(a->sent)) == 0 &&
            memcmp(&a->consumed, &b->consumed, sizeof(a->consumed)) == 0 &&
            memcmp(&a->drained, &b->drained, sizeof(a->drained)) == 0 &&
-           memcmp(&a->acked, &b->acked, sizeof(a->acked)) == 0 &&
+           memcmp(&a->acked, &b->acked, sizeof(a->acked)) == 0 && are_same_counts(a, b) &&
            memcmp(a_pages, b_pages, PAGES * sizeof(*a_pages)) == 0;
+}
+
+static bool are_same_counts(const struct upper *a, const struct upper *b)
+{
+    for (uint32_t peer = 0; peer < MAX_RANKS; peer++)
+        for (uint32_t counted = 0; counted < COUNTED_KINDS; counted++)
+            if (a->peers[counted][peer].sent != b->peers[counted][peer].sent ||
+                a->peers[counted][peer].received != b->peers[counted][peer].received)
+                return false;
+    return true;
 }
 
 /* Has at most what the scheme survives been lost of the rank's redundancy set since the capture? */

@@ -154,6 +154,7 @@ static void tell_truth(struct world *world, const struct agent *agent, const str
         [COORD_ACTION_STOP] = "STOP",       [COORD_ACTION_CAPTURE] = "CAPTURE",
         [COORD_ACTION_PROTECT] = "PROTECT", [COORD_ACTION_COMMIT] = "COMMIT",
         [COORD_ACTION_ABORT] = "ABORT",     [COORD_ACTION_LINE_DONE] = "LINE_DONE",
+        [COORD_ACTION_LEAVE] = "LEAVE",
     };
     const struct run *run = world_run_of(world, action->epoch);
 
@@ -186,11 +187,11 @@ static void push_strobe(struct world *world, uint32_t node)
     const struct agent *agent = &world->nodes[node].agent;
     uint32_t delay = rng_range(&world->rng, world->strobe_us / 2, world->strobe_us * 3 / 2);
 
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + delay,
-                                             .kind = EVENT_STROBE,
-                                             .node = node,
-                                             .epoch = agent->epoch,
-                                             .incarnation = agent->incarnation});
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + delay,
+                                              .kind = EVENT_STROBE,
+                                              .node = node,
+                                              .epoch = agent->epoch,
+                                              .incarnation = agent->incarnation});
 }
 
 static const struct agent *current(const struct world *world)

@@ -7,7 +7,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
-#include "tests/sim/rank.h"
+#include "tests/sim/process.h"
 
 static void crash_some(struct world *world, uint32_t node);
 static void crash_agent(struct world *world, uint32_t node);
@@ -32,8 +32,8 @@ void fault_plan(struct world *world)
     count = rng_range(&world->rng, 0, 4);
     for (uint32_t i = 0; i < count; i++)
         queue_push(&world->queue,
-                   (struct event){.time_us = rng_range(&world->rng, 0, (uint32_t)world->faults_end_us),
-                                  .kind = EVENT_FAULT});
+                   &(struct event){.time_us = rng_range(&world->rng, 0, (uint32_t)world->faults_end_us),
+                                   .kind = EVENT_FAULT});
 }
 
 void fault_strike(struct world *world)
@@ -116,10 +116,10 @@ static void crash_agent(struct world *world, uint32_t node)
     apply_half(world, node);
     member_host_end(world, node);
     queue_push(&world->queue,
-               (struct event){.time_us = world->now_us +
-                                         world_delay_us(world, node, world->nodes[node].keeper.fence_us),
-                              .kind = EVENT_FENCE,
-                              .node = node});
+               &(struct event){.time_us = world->now_us +
+                                          world_delay_us(world, node, world->nodes[node].keeper.fence_us),
+                               .kind = EVENT_FENCE,
+                               .node = node});
     for (uint32_t peer = 0; peer < ENDPOINTS; peer++)
         if (peer != node && is_there(world, peer))
             link_break(world, node, peer);
@@ -154,12 +154,12 @@ static void kill_a_rank(struct world *world)
     if (!run || !run->ranks[rank].is_alive)
         return;
     node = run->ranks[rank].node;
-    rank_kill(world, run, rank);
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 50, 3000),
-                                             .kind = EVENT_RANK_GONE,
-                                             .node = node,
-                                             .epoch = run->epoch,
-                                             .incarnation = world->nodes[node].agent.incarnation});
+    process_kill(world, run, rank);
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 50, 3000),
+                                              .kind = EVENT_RANK_GONE,
+                                              .node = node,
+                                              .epoch = run->epoch,
+                                              .incarnation = world->nodes[node].agent.incarnation});
 }
 
 /* Cut all links between two sides for a while: short for the lease, or longer than it. */
@@ -196,7 +196,7 @@ static void apply_half(struct world *world, uint32_t node)
 
 static void push_comeback(struct world *world, uint32_t endpoint)
 {
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 200, 60000),
-                                             .kind = EVENT_COMEBACK,
-                                             .node = endpoint});
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 200, 60000),
+                                              .kind = EVENT_COMEBACK,
+                                              .node = endpoint});
 }

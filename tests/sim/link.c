@@ -1,5 +1,6 @@
 #include "tests/sim/link.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "tests/sim/arbiter_host.h"
 
 static void push(struct world *world, const struct message *message, uint64_t time_us);
+static size_t bytes_of(enum message_type type);
 static void let_notice(struct world *world, uint32_t node, uint32_t peer);
 
 void link_send(struct world *world, const struct message *message)
@@ -69,21 +71,40 @@ void link_check(struct world *world, uint32_t node)
 
 static void push(struct world *world, const struct message *message, uint64_t time_us)
 {
-    struct message *copy = malloc(sizeof(*copy));
+    size_t bytes = bytes_of(message->type);
+    struct message *copy = malloc(bytes);
 
     if (!copy) {
         perror("sim: message");
         exit(2);
     }
-    memcpy(copy, message, sizeof(*copy));
-    queue_push(&world->queue, (struct event){.time_us = time_us, .kind = EVENT_MESSAGE, .message = copy});
+    memcpy(copy, message, bytes);
+    queue_push(&world->queue, &(struct event){.time_us = time_us, .kind = EVENT_MESSAGE, .message = copy});
+}
+
+/* What a type does not carry is not copied. */
+static size_t bytes_of(enum message_type type)
+{
+    switch (type) {
+    case MESSAGE_ACTION:
+        return offsetof(struct message, action) + sizeof(struct coord_action);
+    case MESSAGE_EVENT:
+        return offsetof(struct message, said.peers) + sizeof(int32_t[MAX_PEERS]);
+    case MESSAGE_DATA:
+    case MESSAGE_IMAGE:
+    case MESSAGE_STATE:
+    case MESSAGE_START:
+        return sizeof(struct message);
+    default:
+        return offsetof(struct message, action);
+    }
 }
 
 static void let_notice(struct world *world, uint32_t node, uint32_t peer)
 {
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 500, 6000),
-                                             .kind = EVENT_LINK_BROKEN,
-                                             .node = node,
-                                             .peer = peer,
-                                             .epoch = arbiter_host_epoch(world)});
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 500, 6000),
+                                              .kind = EVENT_LINK_BROKEN,
+                                              .node = node,
+                                              .peer = peer,
+                                              .epoch = arbiter_host_epoch(world)});
 }

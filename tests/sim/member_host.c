@@ -10,7 +10,9 @@
 #include "tests/sim/coord_host.h"
 #include "tests/sim/fault.h"
 #include "tests/sim/link.h"
-#include "tests/sim/rank.h"
+#include "tests/sim/process.h"
+#include "tests/sim/watch_host.h"
+#include "tests/sim/wire.h"
 
 static void step(struct world *world, uint32_t node, struct member_event event);
 static void schedule_tick(struct world *world, uint32_t node);
@@ -120,6 +122,7 @@ void member_host_end(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
 
     coord_host_end(world, node);
+    watch_host_end(world, node);
     member_destroy(agent->machine);
     *agent = (struct agent){.incarnation = agent->incarnation + 1};
 }
@@ -163,7 +166,7 @@ bool member_host_kill_ranks(struct world *world, uint32_t node)
         for (uint32_t rank = 0; rank < world->program.ranks; rank++) {
             if (!world->runs[i].ranks[rank].is_alive || world->runs[i].ranks[rank].node != node)
                 continue;
-            rank_kill(world, &world->runs[i], rank);
+            process_kill(world, &world->runs[i], rank);
             is_any = true;
         }
     }
@@ -206,12 +209,12 @@ static void schedule_tick(struct world *world, uint32_t node)
     if (wake_us == UINT64_MAX || wake_us == agent->tick_us)
         return;
     agent->tick_us = wake_us;
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + world_delay_us(world, node, wake_us),
-                                             .kind = EVENT_TICK,
-                                             .node = node,
-                                             .epoch = agent->epoch,
-                                             .incarnation = agent->incarnation,
-                                             .number = wake_us});
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + world_delay_us(world, node, wake_us),
+                                              .kind = EVENT_TICK,
+                                              .node = node,
+                                              .epoch = agent->epoch,
+                                              .incarnation = agent->incarnation,
+                                              .number = wake_us});
 }
 
 /* A process that dies on the way does nothing any more; what it has done stays. */
@@ -436,8 +439,8 @@ static void answer(struct world *world, uint32_t node, uint32_t epoch, const str
 {
     struct message message = {.type = MESSAGE_STATE, .from = node, .to = ARBITER, .epoch = epoch};
 
-    message.answer.state = *state;
-    memcpy(message.answer.held, state->held, state->held_count * sizeof(*state->held));
+    if (!wire_send_state(state, &message.answer))
+        violate(world, "node %u answers, and the arbiter does not accept it", node);
     link_send(world, &message);
 }
 
@@ -469,6 +472,7 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
     }
     world->counts.spares += entered.local == 0;
     *agent = entered;
+    watch_host_begin(world, node);
     link_check(world, node);
 }
 
@@ -514,7 +518,7 @@ static void launch(struct world *world, uint32_t node)
     world->running_epoch = run->epoch > world->running_epoch ? run->epoch : world->running_epoch;
     world->last_progress_us = world->now_us;
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
-        rank_wake(world, run, rank, rng_range(&world->rng, 1, 50));
+        process_wake(world, run, rank, rng_range(&world->rng, 1, 50));
 }
 
 /* What the tracker has not seen is as in the image: the first line is a delta to it. */
@@ -534,9 +538,7 @@ static void launch_rank(struct world *world, struct run *run, uint32_t node, uin
             if (!world->program.is_created[comm] && (world->program.members[comm] >> index & 1))
                 rank->upper.exists |= (uint16_t)(1u << comm);
     }
-    memcpy(rank->page.clock, rank->upper.clock, sizeof(rank->page.clock));
-    rank->page.exists = rank->upper.exists;
-    rank->page.state = COORD_RANK_RUNNING;
+    process_open_page(world, run, index);
     op = &world->program.ops[index][rank->upper.pc];
     if (rank->upper.is_begun && op->kind == OP_COMPUTE)
         rank->computed_until_us = world->now_us + op->duration_us;

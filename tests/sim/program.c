@@ -279,6 +279,7 @@ static uint16_t new_message(struct program *program, uint32_t src, uint32_t dst,
     assert(program->msgs < MAX_MSGS);
     program->msg[program->msgs] =
         (struct msg){.src = (uint8_t)src, .dst = (uint8_t)dst, .tag = tag, .is_sync = is_sync};
+    program->msg[program->msgs].is_large = !is_sync && program->msgs % 3 == 0;
     return (uint16_t)program->msgs++;
 }
 

@@ -49,6 +49,7 @@ struct msg {
     uint8_t src, dst;
     uint16_t tag;
     bool is_sync;
+    bool is_large; /* stays with the sender until it is received */
 };
 
 struct program {

@@ -14,8 +14,9 @@ enum event_kind {
     EVENT_NONE = 0,
     EVENT_RANK_STEP,    /* epoch, rank */
     EVENT_DATA,         /* epoch, number: MPI message arrives */
-    EVENT_ACK,          /* epoch, number: a synchronous send's acknowledgement arrives */
-    EVENT_NOTICE,       /* node: its agent looks at its ranks' control pages */
+    EVENT_ACK,          /* epoch, number: a synchronous send's acknowledgement arrives; peer: it is counted */
+    EVENT_COUNT,        /* epoch, rank, number: a drain's count from `peer`; node: enum counted */
+    EVENT_NOTICE,       /* node, rank: its agent looks at the rank's control page */
     EVENT_CAPTURE,      /* node, rank, number: line */
     EVENT_PREPARED,     /* node, number: line */
     EVENT_HELD,         /* node, rank, number: line: the scheme wants no copy of it */
@@ -34,7 +35,6 @@ enum event_kind {
 
 struct event {
     uint64_t time_us;
-    uint64_t order;
     enum event_kind kind;
     uint32_t node, peer;
     uint32_t rank;
@@ -44,17 +44,25 @@ struct event {
     struct message *message; /* owned by the queue, then by who pops it */
 };
 
+/* Where an event is, by what orders it: virtual time, and then the number of the push. */
+struct queued {
+    uint64_t key;
+    uint32_t place;
+};
+
 struct queue {
-    struct event *heap;
-    size_t count, capacity;
-    uint64_t pushed;
+    struct queued *heap;
+    struct event *events;  /* by place */
+    uint32_t *free_places; /* of events that are not queued */
+    uint32_t count, capacity;
+    uint32_t pushed;
 };
 
 void queue_destroy(struct queue *queue);
 /* Drop all events and their messages. */
 void queue_clear(struct queue *queue);
 /* Ends the program when there is no memory. */
-void queue_push(struct queue *queue, struct event event);
+void queue_push(struct queue *queue, const struct event *event);
 /* False if there is none. */
 bool queue_pop(struct queue *queue, struct event *event);
 

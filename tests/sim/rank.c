@@ -2,7 +2,11 @@
 
 #include <string.h>
 
+#include "mpi-layer/upper/collective_gate.h"
+#include "node-agent/rank/page.h"
 #include "tests/sim/check.h"
+#include "tests/sim/drain.h"
+#include "tests/sim/process.h"
 
 static bool try_op(struct world *world, struct run *run, uint32_t index, const struct op *op,
                    uint64_t *value);
@@ -11,17 +15,16 @@ static bool try_collective(struct world *world, struct run *run, uint32_t index,
 static bool try_send(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static bool try_receive(struct world *world, struct run *run, uint32_t index, const struct op *op,
                         uint64_t *value);
-static bool may_enter(const struct world *world, const struct rank *rank, const struct op *op);
+static bool try_entry(struct world *world, struct run *run, uint32_t index, const struct op *op);
+static bool try_late_entry(struct world *world, struct run *run, uint32_t index, const struct op *op);
+static void publish_entry(struct world *world, struct run *run, uint32_t index, const struct op *op);
+static bool is_open(const struct world *world, const struct rank *rank, const struct op *op);
 static void enter(struct world *world, struct run *run, uint32_t index, const struct op *op);
-static void retract(struct world *world, struct run *run, uint32_t index, const struct op *op);
+static void take_back(struct world *world, struct run *run, uint32_t index, const struct op *op);
 static void stop(struct world *world, struct run *run, uint32_t index);
-static void take_messages(struct world *world, struct run *run, uint32_t index);
-static void park_all_drained(struct world *world, struct run *run);
-static bool is_drained(const struct world *world, const struct run *run, uint32_t index);
-static void park(struct world *world, struct run *run, uint32_t index);
-static void publish(struct world *world, struct run *run, uint32_t index, enum coord_rank_state state);
+static void go_through_drain(struct world *world, struct run *run, uint32_t index);
+static void go_on(struct world *world, struct run *run, uint32_t index);
 static void publish_waiting(struct world *world, struct run *run, uint32_t index, uint32_t peer);
-static void notify_agent(struct world *world, struct run *run, uint32_t index);
 static uint16_t clock_of(const void *context, uint32_t rank, uint32_t comm);
 
 void rank_step(struct world *world, struct run *run, uint32_t index)
@@ -32,15 +35,17 @@ void rank_step(struct world *world, struct run *run, uint32_t index)
 
     if (!rank->is_alive || !run->is_running)
         return;
-    if (rank->is_stopped)
+    if (rank->is_stopped) {
+        go_through_drain(world, run, index);
         return;
+    }
     check_step(world, run, index);
-    if (rank->page.order == ORDER_STOP && !rank->is_past_flag) {
+    if (rank->page->command == CONTROL_STOP && !rank->is_past_flag) {
         stop(world, run, index);
         return;
     }
     if (rank->upper.pc == world->program.op_count[index]) {
-        publish(world, run, index, COORD_RANK_RUNNING);
+        process_publish(world, run, index, CONTROL_STATE_RUNNING);
         check_finished(world, run);
         return;
     }
@@ -53,56 +58,19 @@ void rank_step(struct world *world, struct run *run, uint32_t index)
     rank->upper.pc++;
     rank->upper.is_begun = false;
     world->last_progress_us = world->now_us;
-    publish(world, run, index, COORD_RANK_RUNNING);
-    rank_wake(world, run, index, rng_range(&world->rng, 1, world->step_us));
+    process_publish(world, run, index, CONTROL_STATE_RUNNING);
+    process_wake(world, run, index, rng_range(&world->rng, 1, world->step_us));
 }
 
-void rank_wake(struct world *world, struct run *run, uint32_t index, uint32_t delay_us)
-{
-    struct rank *rank = &run->ranks[index];
-
-    if (!rank->is_alive || rank->has_step)
-        return;
-    rank->has_step = true;
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + delay_us,
-                                             .kind = EVENT_RANK_STEP,
-                                             .epoch = run->epoch,
-                                             .rank = index});
-}
-
-/* The signal finds it wherever it is, also in a long computation, which then has a second step coming. */
-void rank_signal(struct world *world, struct run *run, uint32_t index)
-{
-    run->ranks[index].has_step = false;
-    rank_wake(world, run, index, rng_range(&world->rng, 1, 40));
-}
-
+/* A rank in a drain looks at its orders when that is over. */
 void rank_resume(struct world *world, struct run *run, uint32_t index)
 {
     struct rank *rank = &run->ranks[index];
 
-    rank->page.order = ORDER_RUN;
-    rank->page.is_parked = rank->page.may_drain = false;
-    if (rank->is_stopped && rank->compute_left_us > 0)
-        rank->computed_until_us = world->now_us + rank->compute_left_us;
-    rank->is_stopped = false;
-    rank_signal(world, run, index);
-}
-
-void rank_drain(struct world *world, struct run *run, uint32_t index)
-{
-    run->ranks[index].page.may_drain = true;
-    take_messages(world, run, index);
-    park_all_drained(world, run);
-}
-
-void rank_kill(struct world *world, struct run *run, uint32_t index)
-{
-    if (!run->ranks[index].is_alive)
-        return;
-    trace(world, "rank %u of epoch %u dies", index, run->epoch);
-    run->ranks[index].is_alive = false;
-    run->alive_count--;
+    page_order(rank->page, CONTROL_RUN, rank->page->line);
+    if (rank->is_stopped && rank->drain.stage == DRAIN_ENDED)
+        go_on(world, run, index);
+    process_signal(world, run, index);
 }
 
 void rank_take_data(struct world *world, struct run *run, uint32_t msg)
@@ -110,39 +78,18 @@ void rank_take_data(struct world *world, struct run *run, uint32_t msg)
     uint32_t dst = world->program.msg[msg].dst;
 
     msg_set_add(&run->ranks[dst].inbox, msg);
-    rank_wake(world, run, dst, 1);
-    take_messages(world, run, dst);
-    park_all_drained(world, run);
+    process_wake(world, run, dst, 1);
 }
 
-void rank_take_ack(struct world *world, struct run *run, uint32_t msg)
+void rank_take_ack(struct world *world, struct run *run, uint32_t msg, bool is_counted)
 {
     uint32_t src = world->program.msg[msg].src;
 
-    msg_set_add(&run->ranks[src].ackbox, msg);
-    rank_wake(world, run, src, 1);
-    park_all_drained(world, run);
-}
-
-uint16_t rank_counted(const struct world *world, const uint16_t clock[MAX_COMMS], uint32_t comm)
-{
-    uint16_t sum = 0;
-
-    if (world->mutation != MUTATION_CLOCK_PER_GROUP)
-        return clock[comm];
-    for (uint32_t i = 0; i < world->program.comms; i++)
-        if (world->program.group[i] == world->program.group[comm])
-            sum = (uint16_t)(sum + clock[i]);
-    return sum;
-}
-
-bool rank_is_below(const struct world *world, uint16_t exists, const uint16_t clock[MAX_COMMS],
-                   const uint16_t target[MAX_COMMS])
-{
-    for (uint32_t comm = 0; comm < world->program.comms; comm++)
-        if ((exists >> comm & 1) && rank_counted(world, clock, comm) < target[comm])
-            return true;
-    return false;
+    if (is_counted)
+        msg_set_add(&run->ranks[src].ackbox, msg);
+    else
+        msg_set_add(&run->ranks[src].upper.acked, msg);
+    process_wake(world, run, src, 1);
 }
 
 /* True if the step is complete. Otherwise the rank has said where it is, and something will wake it. */
@@ -157,7 +104,7 @@ static bool try_op(struct world *world, struct run *run, uint32_t index, const s
         return try_collective(world, run, index, op);
     case OP_ICOLL_WAIT:
         /* Who has not initiated it is below target on its own account: no edge to tell of. */
-        publish(world, run, index, COORD_RANK_RUNNING);
+        process_publish(world, run, index, CONTROL_STATE_RUNNING);
         return program_may_leave(&world->program, op, index, op->nth, clock_of, run);
     case OP_SEND:
     case OP_SSEND:
@@ -174,7 +121,7 @@ static bool try_compute(struct world *world, struct run *run, uint32_t index, co
 {
     struct rank *rank = &run->ranks[index];
 
-    publish(world, run, index, COORD_RANK_RUNNING);
+    process_publish(world, run, index, CONTROL_STATE_RUNNING);
     if (!rank->upper.is_begun) {
         rank->upper.is_begun = true;
         rank->computed_until_us = world->now_us + op->duration_us;
@@ -182,68 +129,105 @@ static bool try_compute(struct world *world, struct run *run, uint32_t index, co
     rank->compute_left_us = 0;
     if (world->now_us >= rank->computed_until_us)
         return true;
-    rank_wake(world, run, index, (uint32_t)(rank->computed_until_us - world->now_us));
+    process_wake(world, run, index, (uint32_t)(rank->computed_until_us - world->now_us));
     return false;
 }
 
 /*
- * The fence rule: publish the clock, then read the flag. Agents may look between the two, which is why
+ * The fence rule: publish the clock, then look at the orders. Agents may look between the two, which is why
  * they are two steps here.
  */
 static bool try_collective(struct world *world, struct run *run, uint32_t index, const struct op *op)
 {
     struct rank *rank = &run->ranks[index];
 
-    if (rank->is_inside)
-        goto leave;
-    if (rank->is_past_flag) {
-        rank->is_past_flag = false;
+    if (!rank->is_inside) {
+        if (world->mutation == MUTATION_LATE_FENCE ? !try_late_entry(world, run, index, op)
+                                                   : !try_entry(world, run, index, op))
+            return false;
         enter(world, run, index, op);
-    } else if (!may_enter(world, rank, op)) {
-        retract(world, run, index, op);
-        return false;
-    } else if (world->mutation == MUTATION_LATE_FENCE) {
-        rank->is_past_flag = true;
-        rank_wake(world, run, index, rng_range(&world->rng, 1, rng_chance(&world->rng, 300) ? 3000 : 30));
-        return false;
-    } else if (!rank->is_entering) {
-        rank->is_entering = true;
-        rank->page.clock[op->comm] = op->nth;
-        rank->page.comm = op->comm;
-        rank->page.seq = op->nth;
-        publish(world, run, index, COORD_RANK_INSIDE);
-        rank_wake(world, run, index, rng_range(&world->rng, 1, 3));
-        return false;
-    } else {
-        enter(world, run, index, op);
+        if (op->kind == OP_ICOLL)
+            return true;
+        rank->is_inside = true;
     }
-    if (op->kind == OP_ICOLL)
-        return true;
-    rank->is_inside = true;
-leave:
     if (!program_may_leave(&world->program, op, index, op->nth, clock_of, run))
         return false;
     rank->is_inside = false;
     if (op->kind == OP_CREATE && (world->program.members[op->new_comm] >> index & 1)) {
         rank->upper.exists |= (uint16_t)(1u << op->new_comm);
-        rank->page.exists = rank->upper.exists;
+        process_open_clock(world, rank, op->new_comm);
     }
     return true;
 }
 
-/* A rank holds only beyond the target, and only while it is below target on nothing. */
-static bool may_enter(const struct world *world, const struct rank *rank, const struct op *op)
+/* True: the rank goes in. */
+static bool try_entry(struct world *world, struct run *run, uint32_t index, const struct op *op)
 {
-    const struct control_page *page = &rank->page;
+    struct rank *rank = &run->ranks[index];
 
-    if (page->order == ORDER_RUN)
-        return true;
-    if (page->order == ORDER_STOP || page->targets_version == 0)
+    if (!rank->is_entering) {
+        rank->is_entering = true;
+        publish_entry(world, run, index, op);
+        process_wake(world, run, index, rng_range(&world->rng, 1, 3));
         return false;
-    if (rank_counted(world, rank->upper.clock, op->comm) < page->target[op->comm])
+    }
+    if (is_open(world, rank, op))
         return true;
-    return world->mutation != MUTATION_HOLD_AT_TARGET &&
-           rank_is_below(world, rank->upper.exists, rank->upper.clock, page->target);
+    take_back(world, run, index, op);
+    return false;
+}
+
+/* A mutation: what the orders were is looked at before the entry is published, and some time passes. */
+static bool try_late_entry(struct world *world, struct run *run, uint32_t index, const struct op *op)
+{
+    struct rank *rank = &run->ranks[index];
+    bool is_free;
+
+    if (rank->is_past_flag) {
+        rank->is_past_flag = false;
+        publish_entry(world, run, index, op);
+        return true;
+    }
+    publish_entry(world, run, index, op);
+    is_free = is_open(world, rank, op);
+    take_back(world, run, index, op);
+    if (!is_free)
+        return false;
+    process_publish(world, run, index, CONTROL_STATE_RUNNING);
+    rank->is_past_flag = true;
+    process_wake(world, run, index, rng_range(&world->rng, 1, rng_chance(&world->rng, 300) ? 3000 : 30));
+    return false;
+}
+
+static void publish_entry(struct world *world, struct run *run, uint32_t index, const struct op *op)
+{
+    struct rank *rank = &run->ranks[index];
+    uint32_t slot = process_slot(world, op->comm);
+
+    collective_gate_publish(rank->page, slot, slot + 1, process_counted(world, rank, op->comm) + 1);
+    process_notify(world, run, index, rng_range(&world->rng, 1, 15));
+}
+
+static bool is_open(const struct world *world, const struct rank *rank, const struct op *op)
+{
+    uint32_t slot = process_slot(world, op->comm);
+    const struct control_clock *clock = &rank->page->clocks[slot];
+
+    if (world->mutation == MUTATION_HOLD_AT_TARGET && rank->page->command == CONTROL_CONVERGE &&
+        clock->seq > collective_gate_target(clock))
+        return false;
+    return collective_gate_is_open(rank->page, slot);
+}
+
+/* Hold at the entry: the clock that was published too early is taken back. */
+static void take_back(struct world *world, struct run *run, uint32_t index, const struct op *op)
+{
+    struct rank *rank = &run->ranks[index];
+    uint32_t slot = process_slot(world, op->comm);
+
+    rank->is_entering = false;
+    collective_gate_take_back(rank->page, slot, slot + 1, process_counted(world, rank, op->comm) + 1);
+    process_notify(world, run, index, rng_range(&world->rng, 1, 15));
 }
 
 static void enter(struct world *world, struct run *run, uint32_t index, const struct op *op)
@@ -253,25 +237,11 @@ static void enter(struct world *world, struct run *run, uint32_t index, const st
     check_entry(world, run, index);
     rank->is_entering = false;
     rank->upper.clock[op->comm] = op->nth;
-    rank->page.clock[op->comm] = op->nth;
-    rank->page.comm = op->comm;
-    rank->page.seq = op->nth;
-    publish(world, run, index, op->kind == OP_ICOLL ? COORD_RANK_RUNNING : COORD_RANK_INSIDE);
+    if (op->kind == OP_ICOLL)
+        process_publish(world, run, index, CONTROL_STATE_RUNNING);
     for (uint32_t peer = 0; peer < world->program.ranks; peer++)
         if (peer != index && (world->program.members[op->comm] >> peer & 1))
-            rank_wake(world, run, peer, rng_range(&world->rng, 1, 20));
-}
-
-/* Hold at the entry: the clock that was published too early is taken back. */
-static void retract(struct world *world, struct run *run, uint32_t index, const struct op *op)
-{
-    struct rank *rank = &run->ranks[index];
-
-    rank->is_entering = false;
-    rank->page.clock[op->comm] = rank->upper.clock[op->comm];
-    rank->page.comm = op->comm;
-    rank->page.seq = rank_counted(world, rank->upper.clock, op->comm) + 1u;
-    publish(world, run, index, COORD_RANK_HELD);
+            process_wake(world, run, peer, rng_range(&world->rng, 1, 20));
 }
 
 static bool try_send(struct world *world, struct run *run, uint32_t index, const struct op *op)
@@ -282,18 +252,19 @@ static bool try_send(struct world *world, struct run *run, uint32_t index, const
         rank->upper.is_begun = true;
         check_payload(world, op->msg, program_payload(rank->pages, op->msg));
         msg_set_add(&rank->upper.sent, op->msg);
+        rank->upper.peers[COUNTED_MESSAGES][world->program.msg[op->msg].dst].sent++;
         queue_push(&world->queue,
-                   (struct event){.time_us = world->now_us + rng_range(&world->rng, 2, world->wire_us),
-                                  .kind = EVENT_DATA,
-                                  .epoch = run->epoch,
-                                  .number = op->msg});
+                   &(struct event){.time_us = world->now_us + rng_range(&world->rng, 2, world->wire_us),
+                                   .kind = EVENT_DATA,
+                                   .epoch = run->epoch,
+                                   .number = op->msg});
     }
-    if (op->kind == OP_SEND || msg_set_has(&rank->ackbox, op->msg) ||
-        msg_set_has(&rank->upper.acked, op->msg)) {
-        if (op->kind == OP_SSEND) {
-            check_received(world, run, op->msg);
-            msg_set_add(&rank->upper.acked, op->msg);
-        }
+    if (op->kind == OP_SEND)
+        return true;
+    if (msg_set_has(&rank->ackbox, op->msg))
+        process_note_acked(world, run, op->msg);
+    if (msg_set_has(&rank->upper.acked, op->msg)) {
+        check_received(world, run, op->msg);
         return true;
     }
     publish_waiting(world, run, index, world->program.msg[op->msg].dst);
@@ -316,16 +287,13 @@ static bool try_receive(struct world *world, struct run *run, uint32_t index, co
             if (!msg_set_has(sources[i], msg) || known->dst != index ||
                 known->tag != world->program.msg[op->msg].tag)
                 continue;
+            rank->upper.peers[COUNTED_MESSAGES][known->src].received += sources[i] == &rank->inbox;
             msg_set_remove(&rank->upper.drained, msg);
             msg_set_remove(&rank->inbox, msg);
             msg_set_add(&rank->upper.consumed, msg);
             *value = world->payload[msg];
             if (known->is_sync)
-                queue_push(&world->queue, (struct event){.time_us = world->now_us +
-                                                                    rng_range(&world->rng, 2, world->wire_us),
-                                                         .kind = EVENT_ACK,
-                                                         .epoch = run->epoch,
-                                                         .number = msg});
+                process_send_ack(world, run, msg, true);
             return true;
         }
     }
@@ -339,125 +307,52 @@ static void stop(struct world *world, struct run *run, uint32_t index)
     struct rank *rank = &run->ranks[index];
 
     if (rank->is_entering)
-        retract(world, run, index, &world->program.ops[index][rank->upper.pc]);
+        take_back(world, run, index, &world->program.ops[index][rank->upper.pc]);
     rank->is_stopped = true;
     rank->compute_left_us = 0;
     if (rank->upper.is_begun && rank->computed_until_us > world->now_us)
         rank->compute_left_us = rank->computed_until_us - world->now_us;
     trace(world, "rank %u stops at step %u", index, rank->upper.pc);
-    take_messages(world, run, index);
-    park_all_drained(world, run);
+    process_publish(world, run, index, CONTROL_STATE_DRAINING);
+    drain_begin(world, run, index);
+    process_wake(world, run, index, rng_range(&world->rng, 1, 20));
 }
 
-/*
- * Out of the library, into saved memory. The library takes that for the receive, and a synchronous send is
- * complete for it. A sender that has the order to stop knows that this says nothing; another one believes it.
- */
-static void take_messages(struct world *world, struct run *run, uint32_t index)
+/* At its end the rank parks, and stays if its order to stop still stands. */
+static void go_through_drain(struct world *world, struct run *run, uint32_t index)
 {
     struct rank *rank = &run->ranks[index];
 
-    if (!rank->is_alive || !rank->is_stopped || !rank->page.may_drain || rank->page.is_parked)
-        return; /* what comes after it has parked stays in the library */
-    for (uint32_t msg = 0; msg < world->program.msgs; msg++) {
-        const struct msg *known = &world->program.msg[msg];
-
-        if (!msg_set_has(&rank->inbox, msg))
-            continue;
-        msg_set_remove(&rank->inbox, msg);
-        msg_set_add(&rank->upper.drained, msg);
-        if (known->is_sync && run->ranks[known->src].page.order != ORDER_STOP)
-            queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, 20),
-                                                     .kind = EVENT_ACK,
-                                                     .epoch = run->epoch,
-                                                     .number = msg});
-    }
-}
-
-/* Peers compare what was sent with what was received: that takes all of them, stopped. */
-static void park_all_drained(struct world *world, struct run *run)
-{
-    if (world->mutation == MUTATION_DRAIN_EARLY) {
-        for (uint32_t i = 0; i < world->program.ranks; i++)
-            if (run->ranks[i].is_stopped && run->ranks[i].is_alive && !run->ranks[i].page.is_parked)
-                park(world, run, i);
+    if (rank->drain.stage == DRAIN_ENDED || !drain_step(world, run, index))
         return;
-    }
-    for (uint32_t i = 0; i < world->program.ranks; i++)
-        if (!run->ranks[i].is_stopped || !run->ranks[i].is_alive || !run->ranks[i].page.may_drain)
-            return;
-    for (uint32_t i = 0; i < world->program.ranks; i++)
-        if (!run->ranks[i].page.is_parked && is_drained(world, run, i))
-            park(world, run, i);
+    rank->page->parked_line = rank->page->line;
+    process_publish(world, run, index, CONTROL_STATE_PARKED);
+    if (rank->page->command != CONTROL_STOP)
+        go_on(world, run, index);
 }
 
-static bool is_drained(const struct world *world, const struct run *run, uint32_t index)
-{
-    const struct rank *rank = &run->ranks[index];
-
-    for (uint32_t msg = 0; msg < world->program.msgs; msg++) {
-        const struct msg *known = &world->program.msg[msg];
-
-        if (known->dst == index && msg_set_has(&run->ranks[known->src].upper.sent, msg) &&
-            !msg_set_has(&rank->upper.consumed, msg) && !msg_set_has(&rank->upper.drained, msg) &&
-            !msg_set_has(&rank->inbox, msg))
-            return false;
-        if (known->src == index && known->is_sync &&
-            msg_set_has(&run->ranks[known->dst].upper.consumed, msg) &&
-            !msg_set_has(&rank->upper.acked, msg) && !msg_set_has(&rank->ackbox, msg))
-            return false;
-    }
-    return true;
-}
-
-/* What the lower half has received becomes part of the image. */
-static void park(struct world *world, struct run *run, uint32_t index)
+static void go_on(struct world *world, struct run *run, uint32_t index)
 {
     struct rank *rank = &run->ranks[index];
 
-    for (uint32_t word = 0; word < MSG_WORDS; word++) {
-        rank->upper.drained.words[word] |= rank->inbox.words[word];
-        rank->upper.acked.words[word] |= rank->ackbox.words[word];
-    }
-    memset(&rank->inbox, 0, sizeof(rank->inbox));
-    memset(&rank->ackbox, 0, sizeof(rank->ackbox));
-    rank->page.is_parked = true;
-    notify_agent(world, run, index);
-}
-
-static void publish(struct world *world, struct run *run, uint32_t index, enum coord_rank_state state)
-{
-    struct control_page *page = &run->ranks[index].page;
-
-    page->state = state;
-    page->peer_count = 0;
-    notify_agent(world, run, index);
+    if (rank->compute_left_us > 0)
+        rank->computed_until_us = world->now_us + rank->compute_left_us;
+    rank->is_stopped = false;
+    rank->drain.stage = DRAIN_NOT;
+    process_publish(world, run, index, CONTROL_STATE_RUNNING);
+    process_signal(world, run, index);
 }
 
 static void publish_waiting(struct world *world, struct run *run, uint32_t index, uint32_t peer)
 {
-    struct control_page *page = &run->ranks[index].page;
+    struct control *page = run->ranks[index].page;
+    uint32_t version = control_publish_begin(page);
 
-    page->state = COORD_RANK_WAITING;
+    page->state = CONTROL_STATE_WAITING;
     page->peer_count = peer != NOBODY;
     page->peers[0] = peer == NOBODY ? 0 : (int32_t)peer;
-    notify_agent(world, run, index);
-}
-
-/* The eventfd: used while a line is in progress. */
-static void notify_agent(struct world *world, struct run *run, uint32_t index)
-{
-    const struct rank *rank = &run->ranks[index];
-    struct agent *agent = &world->nodes[rank->node].agent;
-
-    if (rank->page.order == ORDER_RUN || !agent->is_up || agent->epoch != run->epoch || agent->has_notice)
-        return;
-    agent->has_notice = true;
-    queue_push(&world->queue, (struct event){.time_us = world->now_us + rng_range(&world->rng, 1, 15),
-                                             .kind = EVENT_NOTICE,
-                                             .node = rank->node,
-                                             .incarnation = agent->incarnation,
-                                             .epoch = run->epoch});
+    control_publish_end(page, version);
+    process_notify(world, run, index, rng_range(&world->rng, 1, 15));
 }
 
 static uint16_t clock_of(const void *context, uint32_t rank, uint32_t comm)

@@ -5,55 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/agent.h"
-#include "tests/sim/arbiter_host.h"
-#include "tests/sim/check.h"
-#include "tests/sim/fault.h"
-#include "tests/sim/coord_host.h"
-#include "tests/sim/link.h"
-#include "tests/sim/member_host.h"
-#include "tests/sim/rank.h"
+static struct rooms *rooms_create(void);
 
-#define WIRE_RETRY_US 1000u
-#define WATCH_US 3000u
-#define MAX_PPM 2000u        /* of a clock: the guard of a lease is for that */
-#define COMEBACKS_US 200000u /* after the last fault everybody is back by then */
-#define HORIZON_US 60000000u
-
-static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing);
-static void dispatch(struct world *world, const struct event *event);
-static void dispatch_to_agent(struct world *world, const struct event *event);
-static void deliver(struct world *world, const struct message *message);
-static void deliver_to_agent(struct world *world, const struct message *message);
-static void deliver_event(struct world *world, const struct message *message);
-static void deliver_wire(struct world *world, const struct event *event);
-static void see_whether_over(struct world *world);
-static void add_counts(struct counts *sum, const struct counts *counts);
-
-bool world_run(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing,
-               struct counts *counts)
+void world_clear(struct world *world)
 {
-    struct event event;
+    struct queue queue = world->queue;
+    struct rooms *rooms = world->rooms;
 
-    set_up(world, seed, mutation, is_tracing);
-    while (!world->is_over && queue_pop(&world->queue, &event)) {
-        world->now_us = event.time_us;
-        world->counts.events++;
-        dispatch(world, &event);
-        free(event.message);
-        see_whether_over(world);
-    }
-    for (uint32_t node = 0; node < world->node_count; node++)
-        member_host_end(world, node);
-    arbiter_host_destroy(world);
-    queue_clear(&world->queue);
-    add_counts(counts, &world->counts);
-    return world->violation[0] == '\0';
+    memset(world, 0, sizeof(*world));
+    world->queue = queue;
+    world->rooms = rooms ? rooms : rooms_create();
+    for (uint32_t i = 0; i < SNAPSHOTS; i++)
+        world->rooms->snapshots[i].line = 0;
 }
 
 void world_destroy(struct world *world)
 {
     queue_destroy(&world->queue);
+    for (uint32_t node = 0; world->rooms && node < MAX_NODES; node++)
+        for (uint32_t i = 0; i < MAX_RANKS; i++)
+            free(world->rooms->watching[node].reports[i].clocks);
+    free(world->rooms);
+    world->rooms = NULL;
 }
 
 uint64_t world_clock(const struct world *world, uint32_t endpoint)
@@ -88,216 +61,15 @@ void world_trace(struct world *world, const char *format, ...)
     printf("\n");
 }
 
-/* Everything about a run follows from its seed. */
-static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing)
+/* Zeroed; pages begin where a page of memory does. */
+static struct rooms *rooms_create(void)
 {
-    struct queue queue = world->queue;
+    struct rooms *rooms = aligned_alloc(_Alignof(struct rooms), sizeof(*rooms));
 
-    memset(world, 0, sizeof(*world));
-    world->queue = queue;
-    world->seed = seed;
-    world->mutation = mutation;
-    world->is_tracing = is_tracing;
-    world->rng.state = rng_mix(seed + 1);
-    program_generate(&world->program, &world->rng, seed);
-    world->node_count = rng_range(&world->rng, 1, MAX_NODES);
-    world->scheme = rng_chance(&world->rng, 700) ? SCHEME_PARTNER : SCHEME_SINGLE;
-    world->strobe_us = rng_range(&world->rng, 300, 12000);
-    world->link_us = rng_chance(&world->rng, 200) ? 2500 : rng_range(&world->rng, 20, 400);
-    world->wire_us = rng_chance(&world->rng, 200) ? 2000 : rng_range(&world->rng, 5, 200);
-    world->step_us = rng_range(&world->rng, 5, 400);
-    world->abort_per_mille = rng_chance(&world->rng, 500) ? rng_range(&world->rng, 1, 40) : 0;
-    world->tight_per_mille = rng_chance(&world->rng, 700) ? rng_range(&world->rng, 500, 900) : 0;
-    trace(world, "seed %lu: %u ranks, %u communicators, %u nodes, %s", (unsigned long)seed,
-          world->program.ranks, world->program.comms, world->node_count,
-          world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
-    fault_plan(world);
-    for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
-        world->clock_offset_us[endpoint] = rng_next(&world->rng) >> 24;
-        world->clock_ppm[endpoint] = rng_range(&world->rng, 0, MAX_PPM);
+    if (!rooms) {
+        perror("sim: rooms");
+        exit(2);
     }
-    for (uint32_t node = 0; node < world->node_count; node++) {
-        member_host_forget(world, node);
-        member_host_begin(world, node);
-    }
-    arbiter_host_begin(world);
-    queue_push(&world->queue, (struct event){.time_us = WATCH_US, .kind = EVENT_WATCH});
-}
-
-static void dispatch(struct world *world, const struct event *event)
-{
-    struct run *run;
-
-    switch (event->kind) {
-    case EVENT_RANK_STEP:
-        run = world_run_of(world, event->epoch);
-        if (run) {
-            run->ranks[event->rank].has_step = false;
-            rank_step(world, run, event->rank);
-        }
-        break;
-    case EVENT_DATA:
-    case EVENT_ACK:
-        deliver_wire(world, event);
-        break;
-    case EVENT_MESSAGE:
-        if (link_delivers(world, event->message))
-            deliver(world, event->message);
-        break;
-    case EVENT_ARBITER_TICK:
-        if (world->arbiter.is_up && world->arbiter.incarnation == event->incarnation)
-            arbiter_host_tick(world, event->number);
-        break;
-    case EVENT_LINK_BROKEN:
-        if (event->node == ARBITER && world->arbiter.is_up)
-            arbiter_host_notice_broken_link(world, event->peer);
-        else if (event->node != ARBITER && world->nodes[event->node].agent.is_up)
-            member_host_notice_broken_link(world, event->node, event->peer);
-        break;
-    case EVENT_FENCE:
-        member_host_fence(world, event->node);
-        break;
-    case EVENT_WATCH:
-        check_progress(world);
-        queue_push(&world->queue, (struct event){.time_us = world->now_us + WATCH_US, .kind = EVENT_WATCH});
-        break;
-    case EVENT_FAULT:
-        fault_strike(world);
-        break;
-    case EVENT_COMEBACK:
-        fault_come_back(world, event->node);
-        break;
-    default:
-        dispatch_to_agent(world, event);
-        break;
-    }
-}
-
-/* What was meant for an earlier life of the agent, or for another epoch, is void. */
-static void dispatch_to_agent(struct world *world, const struct event *event)
-{
-    const struct agent *agent = &world->nodes[event->node].agent;
-
-    if (!agent->is_up || agent->incarnation != event->incarnation || agent->epoch != event->epoch)
-        return;
-    switch (event->kind) {
-    case EVENT_NOTICE:
-        agent_notice(world, event->node);
-        break;
-    case EVENT_CAPTURE:
-        agent_capture(world, event->node, event->rank, event->number);
-        break;
-    case EVENT_PREPARED:
-        agent_prepared(world, event->node, event->number);
-        break;
-    case EVENT_HELD:
-        member_host_held(world, event->node, event->number, event->rank);
-        break;
-    case EVENT_APPLY:
-        agent_apply(world, event->node, event->number);
-        break;
-    case EVENT_TICK:
-        member_host_tick(world, event->node, event->number);
-        break;
-    case EVENT_STROBE:
-        coord_host_strobe(world, event->node);
-        break;
-    case EVENT_RANK_GONE:
-        member_host_notice_rank_gone(world, event->node, event->epoch);
-        break;
-    default:
-        break;
-    }
-    fault_point(world, event->node);
-}
-
-static void deliver(struct world *world, const struct message *message)
-{
-    if (message->to == ARBITER) {
-        if (world->arbiter.is_up)
-            arbiter_host_take(world, message);
-        return;
-    }
-    if (!world->nodes[message->to].agent.is_up)
-        return;
-    deliver_to_agent(world, message);
-    fault_point(world, message->to);
-}
-
-static void deliver_to_agent(struct world *world, const struct message *message)
-{
-    uint32_t node = message->to;
-
-    switch (message->type) {
-    case MESSAGE_EVENT:
-        deliver_event(world, message);
-        break;
-    case MESSAGE_READY:
-        if (world->nodes[node].agent.epoch == message->epoch)
-            coord_host_ready(world, node, message->from);
-        break;
-    default:
-        member_host_take(world, node, message);
-        break;
-    }
-}
-
-/* The event's arrays travel in the message. */
-static void deliver_event(struct world *world, const struct message *message)
-{
-    struct coord_event event = message->said.event;
-
-    event.clocks = message->clocks;
-    event.report.peers = message->said.peers;
-    coord_host_take(world, message->to, &event);
-}
-
-/* The MPI library's own wire: it holds messages back while there is no way to the peer's node. */
-static void deliver_wire(struct world *world, const struct event *event)
-{
-    struct run *run = world_run_of(world, event->epoch);
-    uint32_t msg = (uint32_t)event->number;
-    struct event again = *event;
-
-    if (!run || !run->ranks[world->program.msg[msg].src].is_alive ||
-        !run->ranks[world->program.msg[msg].dst].is_alive)
-        return;
-    if (link_is_cut(world, run->ranks[world->program.msg[msg].src].node,
-                    run->ranks[world->program.msg[msg].dst].node)) {
-        again.time_us += WIRE_RETRY_US;
-        queue_push(&world->queue, again);
-    } else if (event->kind == EVENT_DATA) {
-        rank_take_data(world, run, msg);
-    } else {
-        rank_take_ack(world, run, msg);
-    }
-}
-
-static void see_whether_over(struct world *world)
-{
-    if (world->is_finished && coord_host_line(world) == 0)
-        world->is_over = true;
-    if (arbiter_host_is_stuck(world) && world->now_us > world->faults_end_us + COMEBACKS_US) {
-        check_stuck(world);
-        trace(world, "the job is lost");
-        world->counts.lost_jobs++;
-        world->is_over = true;
-    }
-    if (!world->is_over && world->now_us > HORIZON_US)
-        violate(world, "no end after %u s", HORIZON_US / 1000000);
-}
-
-static void add_counts(struct counts *sum, const struct counts *counts)
-{
-    sum->committed += counts->committed;
-    sum->aborted += counts->aborted;
-    sum->restored += counts->restored;
-    sum->from_start += counts->from_start;
-    sum->epochs += counts->epochs;
-    sum->lost_jobs += counts->lost_jobs;
-    sum->fetched += counts->fetched;
-    sum->lacking += counts->lacking;
-    sum->spares += counts->spares;
-    sum->fenced += counts->fenced;
-    sum->events += counts->events;
+    memset(rooms, 0, sizeof(*rooms));
+    return rooms;
 }

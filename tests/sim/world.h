@@ -16,6 +16,9 @@
 #include "coord/coord.h"
 #include "coord/epoch.h"
 #include "coord/member.h"
+#include "coord/watch.h"
+#include "mpi-layer/upper/drain_rule.h"
+#include "mpi-layer/upper/peer.h"
 #include "tests/sim/mutation.h"
 #include "tests/sim/program.h"
 #include "tests/sim/queue.h"
@@ -29,6 +32,7 @@
 #define RUNS 8u
 #define MSG_WORDS (MAX_MSGS / 64)
 #define MAX_TOKENS 64u
+#define MAX_PEERS 1u /* that a rank waits for by name */
 
 #define LEASE_US 20000u      /* the tolerated stall */
 #define LEASE_GUARD_US 1000u /* an agent stops its ranks this long before its lease ends */
@@ -37,6 +41,9 @@
 struct msg_set {
     uint64_t words[MSG_WORDS];
 };
+
+/* What travels between ranks and is counted: on two communicators, so to speak. */
+enum counted { COUNTED_MESSAGES = 0, COUNTED_ACKS, COUNTED_KINDS };
 
 /* What is saved of a rank beside its pages. */
 struct upper {
@@ -48,23 +55,22 @@ struct upper {
     struct msg_set consumed;   /* received by the application */
     struct msg_set drained;    /* received at a line, not yet consumed */
     struct msg_set acked;      /* its synchronous sends known as matched */
+    struct peer peers[COUNTED_KINDS][MAX_RANKS];
 };
 
-/* What a rank shares with its agent. */
-struct control_page {
-    enum coord_rank_state state;
-    uint32_t comm, seq;
-    int32_t peers[1];
-    uint32_t peer_count;
-    uint16_t clock[MAX_COMMS];
-    uint16_t exists;
-    bool is_parked;
-    /* the agent's orders */
-    enum { ORDER_RUN = 0, ORDER_CONVERGE, ORDER_STOP } order;
-    bool may_drain; /* all ranks have the order to stop: messages may be taken from the library */
-    uint64_t line;
-    uint32_t targets_version; /* 0: not known for this line yet */
-    uint16_t target[MAX_COMMS];
+/* Where a rank is in a drain. */
+struct drain {
+    enum { DRAIN_NOT = 0, DRAIN_TELLS, DRAIN_AGREES, DRAIN_TAKES, DRAIN_MEETS, DRAIN_ENDED } stage;
+    bool is_agreed; /* all have been told everything */
+    bool is_stuck;  /* has no memory for another message */
+    enum drain_end end;
+    uint32_t untold; /* counts on their way, also of former drains */
+};
+
+/* Counts that have come from one rank, and have not been listened to. */
+struct heard {
+    uint64_t count;
+    uint32_t pending;
 };
 
 /* One process. */
@@ -76,11 +82,13 @@ struct rank {
     uint8_t dirty;        /* the tracker: pages written since the last capture, bit per page */
     struct msg_set inbox; /* arrived in the lower half: not saved */
     struct msg_set ackbox;
-    struct control_page page;
-    bool is_entering;  /* has published a clock and not yet read the flag */
-    bool is_inside;    /* truly in a blocking collective */
-    bool is_past_flag; /* has read the flag and not yet published (mutation only) */
+    struct control *page; /* that it shares with its agent; NULL: not launched yet */
+    bool is_entering;     /* has published a clock and not yet read the flag */
+    bool is_inside;       /* truly in a blocking collective */
+    bool is_past_flag;    /* has read the flag and not yet published (mutation only) */
     bool is_stopped;
+    struct drain drain;
+    struct heard heard[COUNTED_KINDS][MAX_RANKS];
     bool has_step; /* a step is scheduled */
     uint64_t computed_until_us;
     uint64_t compute_left_us;
@@ -92,6 +100,10 @@ struct run {
     uint64_t line; /* restored; 0: from the start */
     uint32_t alive_count;
     bool is_running;
+    /* the library's reduction and barrier of a drain, bit per rank that has come */
+    uint64_t drain_line;
+    uint8_t voted, met;
+    bool is_told; /* so far: all that have voted */
     struct rank ranks[MAX_RANKS];
 };
 
@@ -136,14 +148,10 @@ struct agent {
     uint64_t restore_line;
     /* the line in progress */
     uint64_t line;
-    uint16_t target[MAX_COMMS];
     uint32_t targets_version;
-    bool is_converging;
-    bool is_stopping; /* has been told to stop, has not said PARKED */
-    bool has_notice;
-    struct control_page reported[MAX_RANKS]; /* what it said last */
-    uint8_t captured;                        /* ranks done for this line */
-    uint8_t folded[MAX_RANKS];               /* dirty sets of aborted lines */
+    uint8_t noticed;           /* ranks whose notice is on its way, bit per rank */
+    uint8_t captured;          /* ranks done for this line */
+    uint8_t folded[MAX_RANKS]; /* dirty sets of aborted lines */
     /* the coordinator's role */
     struct coord *coord;
     uint8_t ready; /* members whose ranks are launched, by index */
@@ -200,7 +208,7 @@ struct message {
         struct coord_action action;
         struct {
             struct coord_event event;
-            int32_t peers[1];
+            int32_t peers[MAX_PEERS];
         } said;
         struct staging data;
         struct image image;
@@ -220,16 +228,6 @@ struct arbiter_host {
     uint64_t tick_us;
 };
 
-/* The truth about a captured line. */
-struct snapshot {
-    uint64_t line;
-    uint32_t epoch;
-    uint8_t home[MAX_RANKS], partner[MAX_RANKS];
-    uint64_t incarnations[MAX_NODES];
-    struct upper upper[MAX_RANKS];
-    uint64_t pages[MAX_RANKS][PAGES];
-};
-
 /* The context of one node's machines. */
 struct host {
     struct world *world;
@@ -240,9 +238,43 @@ struct counts {
     uint64_t committed, aborted, restored, from_start, epochs, lost_jobs, events;
     uint64_t fetched, lacking, spares, fenced; /* images, deltas without a base, members without ranks,
                                                   nodes whose keeper has killed the ranks */
+    uint64_t failed;                           /* ranks in a drain */
+};
+
+/* The watch of one agent's ranks, and what it has read of them. */
+struct watching {
+    struct watch *watch;       /* NULL: the agent is in no epoch */
+    uint32_t ranks[MAX_RANKS]; /* by index: of the world */
+    uint32_t count;
+    struct rank_report reports[MAX_RANKS]; /* by index */
+    char failure[CONTROL_FAILURE_BYTES];
+};
+
+/* A control page with room for the clocks. */
+union page_room {
+    struct control control;
+    char room[sizeof(struct control) + MAX_COMMS * sizeof(struct control_clock)];
+};
+
+/* The truth about a captured line. */
+struct snapshot {
+    uint64_t line;
+    uint32_t epoch;
+    uint8_t home[MAX_RANKS], partner[MAX_RANKS];
+    uint64_t incarnations[MAX_NODES];
+    struct upper upper[MAX_RANKS];
+    uint64_t pages[MAX_RANKS][PAGES];
+};
+
+/* What is kept from one seed to the next: memory, and nothing that it says. */
+struct rooms {
+    union page_room pages[RUNS][MAX_RANKS];
+    struct watching watching[MAX_NODES];
+    struct snapshot snapshots[SNAPSHOTS];
 };
 
 struct world {
+    struct rooms *rooms;
     struct rng rng;
     uint64_t seed, now_us;
     enum mutation mutation;
@@ -254,6 +286,7 @@ struct world {
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;
+    uint32_t fail_per_mille;  /* of a rank in a drain, and of each message that it takes */
     uint32_t tight_per_mille; /* how often a node has not room for all ranks */
 
     struct run runs[RUNS];
@@ -275,7 +308,6 @@ struct world {
     uint64_t committed_line;
     uint64_t last_progress_us, last_phase_us;
     uint64_t payload[MAX_MSGS];
-    struct snapshot snapshots[SNAPSHOTS];
     uint32_t tokens_asked;
     bool is_answered[MAX_TOKENS];
     bool is_finished, is_over;
@@ -283,9 +315,8 @@ struct world {
     struct counts counts;
 };
 
-/* Run one seed to its end. Returns true without a violation. counts is added to. */
-bool world_run(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing,
-               struct counts *counts);
+/* Nothing has happened yet; memory of runs before is kept. */
+void world_clear(struct world *world);
 /* A zeroed world is ready; destroy frees what runs have left. */
 void world_destroy(struct world *world);
 

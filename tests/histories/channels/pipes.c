@@ -100,8 +100,6 @@ static void act_read(void)
 
 /* ---- sockets ---- */
 
-/* Of datagrams nobody can be told that no more are sent: shutdown(2) tells the other end of other types only.
- */
 static void act_sockets(void)
 {
     int fds[2], type = (int)PICK_ONE(SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM), option = 1;
@@ -112,7 +110,7 @@ static void act_sockets(void)
     if (chance(30))
         answer(setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &option, sizeof option));
     if (chance(20))
-        answer(shutdown(fds[0], (int)PICK_ONE(SHUT_RD, type == SOCK_DGRAM ? SHUT_RD : SHUT_WR)));
+        answer(shutdown(fds[0], (int)PICK_ONE(SHUT_RD, SHUT_WR)));
     keep_both(fds, DESCRIPTOR_SOCKET, TAG_NONE, TAG_NONE);
 }
 
@@ -143,6 +141,26 @@ static void act_receive(void)
         return;
     long got = answer(recv(d->number, buffer, bytes, flags | MSG_DONTWAIT));
     if (got > 0)
+        say_bytes(buffer, (size_t)got);
+}
+
+/* Some of the messages have no bytes. Of a pair whose other end is closed or shut these are lost, so this one
+ * stays as it is. */
+static void act_empty_messages(void)
+{
+    static int pair[2];
+    int type = (int)PICK_ONE(SOCK_SEQPACKET, SOCK_DGRAM), end = (int)pick(2);
+    bool is_sent = chance(60), is_peeked = chance(30);
+    size_t bytes = chance(50) ? 0 : pick_length(100);
+    if (!pair[1] && answer(socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)))
+        return;
+    say(" %d", end);
+    if (is_sent) {
+        answer(send(pair[end], some_bytes(bytes), bytes, MSG_NOSIGNAL));
+        return;
+    }
+    long got = answer(recv(pair[end], buffer, sizeof buffer, is_peeked ? MSG_PEEK : 0));
+    if (got >= 0)
         say_bytes(buffer, (size_t)got);
 }
 
@@ -221,6 +239,7 @@ static const struct operation operations[] = {
     {"read", 6, act_read},
     {"sockets", 3, act_sockets},
     {"send", 6, act_send},
+    {"empty_messages", 2, act_empty_messages},
     {"receive", 5, act_receive},
     {"pass_later", 2, act_pass_later},
     {"terminal", 2, act_terminal},

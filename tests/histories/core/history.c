@@ -11,6 +11,7 @@
  *   --seconds S      all steps together take that long at least
  *   --print-steps N  what the steps of N ranks would do; nothing is done
  *   --hold LIST      before each of these steps make the file at-STEP.RANK, and wait for the file go-STEP
+ *   --part N         the ranks of a launch that have the same N are one history (default: all ranks are)
  *
  * Each rank writes journal-RANK in the folder that it begins in.
  */
@@ -29,9 +30,10 @@
 #include "tests/histories/core/choice.h"
 #include "tests/histories/core/journal.h"
 #include "tests/histories/core/kind.h"
-#include "tests/histories/memory/stack.h"
 #include "tests/histories/core/start.h"
 #include "tests/histories/core/world.h"
+#include "tests/histories/files/descriptors.h"
+#include "tests/histories/memory/stack.h"
 
 #define HOLDS_MAX 16
 #define LOOK_NS 500000
@@ -45,7 +47,8 @@ static struct {
     int printed_ranks;
     long holds[HOLDS_MAX];
     int hold_count;
-} options = {.every = 5};
+    int part; /* -1: all ranks of the launch are one history */
+} options = {.every = 5, .part = -1};
 
 static const struct option long_options[] = {
     {"seed", required_argument, NULL, 's'},
@@ -57,6 +60,7 @@ static const struct option long_options[] = {
     {"detail", no_argument, NULL, 'd'},
     {"seconds", required_argument, NULL, 't'},
     {"hold", required_argument, NULL, 'h'},
+    {"part", required_argument, NULL, 'a'},
     {"list", no_argument, NULL, 'l'},
     {"print-steps", required_argument, NULL, 'p'},
     {NULL, 0, NULL, 0},
@@ -97,6 +101,8 @@ static void read_option(int letter, const char *value)
         options.seconds = strtod(value, NULL);
     else if (letter == 'h')
         read_holds(value);
+    else if (letter == 'a')
+        options.part = (int)strtol(value, NULL, 10);
     else if (letter != 'k' || !choice_skip(value))
         wrong_option();
 }
@@ -149,6 +155,8 @@ static void begin_mpi(int *argc, char ***argv)
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level);
     sigprocmask(SIG_SETMASK, &none, NULL);
     world.comm = MPI_COMM_WORLD;
+    if (options.part >= 0)
+        MPI_Comm_split(MPI_COMM_WORLD, options.part, 0, &world.comm);
     MPI_Comm_rank(world.comm, &world.rank);
     MPI_Comm_size(world.comm, &world.ranks);
     if (world.ranks > RANKS_MAX)
@@ -164,15 +172,20 @@ static void begin_folders(void)
     journal_open(world.top, world.rank, options.is_detailed);
 }
 
+/* What this rank has sent may need it to arrive, so it looks for messages: where nobody sends any, since to
+ * find one is no progress. */
 static void hold(long step)
 {
     char path[PATH_MAX];
+    int is_there;
     const struct timespec nap = {0, LOOK_NS};
     snprintf(path, sizeof path, "%.*s/at-%ld.%d", PATH_MAX - 64, world.top, step, world.rank);
     close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
     snprintf(path, sizeof path, "%.*s/go-%ld", PATH_MAX - 64, world.top, step);
-    while (access(path, F_OK))
+    while (access(path, F_OK)) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
         nanosleep(&nap, NULL);
+    }
 }
 
 static void pace(long step)
@@ -208,6 +221,7 @@ static void do_step(long step)
                   choice.kind ? choice.operation->name : "");
     if (choice.kind)
         choice.operation->act();
+    descriptors_note_names();
     if (is_due)
         observe_all();
     journal_end();

@@ -122,6 +122,23 @@ void descriptor_close(struct descriptor *d)
     close(number);
 }
 
+/* How many links a file has says nothing: what is removed keeps one until the next line. */
+static bool looks_deleted(int fd)
+{
+    static const char gone[] = " (deleted)";
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t bytes = readlink(link, path, sizeof path), end = sizeof gone - 1;
+    return bytes <= end || !memcmp(path + bytes - end, gone, (size_t)end);
+}
+
+void descriptors_note_names(void)
+{
+    for (int i = 0; i < DESCRIPTORS; i++)
+        if (table[i].kind & (DESCRIPTOR_FILE | DESCRIPTOR_PATH) && !table[i].has_lost_name)
+            table[i].has_lost_name = looks_deleted(table[i].number);
+}
+
 bool descriptor_is_ready(const struct descriptor *d, short event)
 {
     struct pollfd look = {.fd = d->number, .events = event};

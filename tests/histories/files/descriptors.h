@@ -32,8 +32,9 @@ enum descriptor_kind {
 struct descriptor {
     enum descriptor_kind kind; /* DESCRIPTOR_NONE: the place is free */
     int number;
-    long tag;        /* what its kind likes to remember; the same for all duplicates */
-    bool is_watched; /* in an epoll set: taken out of it before it is closed */
+    long tag;           /* what its kind likes to remember; the same for all duplicates */
+    bool is_watched;    /* in an epoll set: taken out of it before it is closed */
+    bool has_lost_name; /* the file has not the name that it was opened by: see descriptors_note_names() */
 };
 
 /* Take what a call has just opened into the table, at a number that the dice choose; closes another one if
@@ -52,6 +53,12 @@ int descriptor_place(const struct descriptor *d);
 struct descriptor *descriptor_at(int place);
 
 void descriptor_close(struct descriptor *d);
+
+/*
+ * Of which files has the kernel lost the name that they were opened by? To be called after each step, since a
+ * restart may open a file by another name that it has, and then the kernel does not tell it any more.
+ */
+void descriptors_note_names(void);
 
 /* True if reading (POLLIN) or writing (POLLOUT) would not wait. */
 bool descriptor_is_ready(const struct descriptor *d, short event);

@@ -42,15 +42,16 @@ static long got(long bytes)
 /* ---- opened ---- */
 
 /* Of a FIFO, only what is opened for one direction is used. */
-static void keep_opened(int fd)
+static struct descriptor *keep_opened(int fd)
 {
     answer(fd < 0 ? -1 : 0);
     if (fd < 0)
-        return;
+        return NULL;
     int access = fcntl(fd, F_GETFL) & O_ACCMODE;
     struct descriptor *d = descriptor_keep(fd, descriptor_kind_of(fd));
     if (d->kind == DESCRIPTOR_PIPE)
         d->tag = access == O_RDONLY ? TAG_READ : access == O_WRONLY ? TAG_WRITE : TAG_NONE;
+    return d;
 }
 
 static int some_flags(void)
@@ -112,7 +113,10 @@ static void act_reopen(void)
         return;
     snprintf(name, sizeof name, "/proc/self/fd/%d", d->number);
     say(" %x", flags);
-    keep_opened(open(name, flags | O_NONBLOCK));
+    bool has_lost_name = d->has_lost_name;
+    struct descriptor *again = keep_opened(open(name, flags | O_NONBLOCK));
+    if (again)
+        again->has_lost_name = has_lost_name;
 }
 
 static void act_nameless(void)

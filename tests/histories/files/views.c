@@ -60,17 +60,11 @@ static void map(struct view *v, int fd, int protection, int flags, long page)
     v->is_writable = protection & PROT_WRITE;
 }
 
-/*
- * Has this file the name that it was opened by? Its mappings fare otherwise if not. How many links it has
- * says nothing: what is removed keeps one until the next line.
- */
+/* Has this file the name that it was opened by? Its mappings fare otherwise if not. */
 static bool has_name(const struct descriptor *d)
 {
-    static const char gone[] = " (deleted)";
-    char link[64], path[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", d->number);
-    ssize_t bytes = readlink(link, path, sizeof path), end = sizeof gone - 1;
-    return bytes > end && memcmp(path + bytes - end, gone, (size_t)end);
+    descriptors_note_names();
+    return !d->has_lost_name;
 }
 
 static void map_descriptor(int flags, bool is_named)
@@ -127,6 +121,16 @@ static void act_memfd(void)
         close(fd);
     else
         descriptor_keep(fd, DESCRIPTOR_FILE);
+}
+
+/* What a memfd no longer allows, for good; others have no seals. */
+static void act_seal(void)
+{
+    int seal = (int)PICK_ONE(F_SEAL_GROW, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_WRITE, F_SEAL_SEAL);
+    struct descriptor *d = descriptor_choose(DESCRIPTOR_FILE);
+    say(" %x", (unsigned)seal);
+    if (d)
+        answer(fcntl(d->number, F_ADD_SEALS, seal));
 }
 
 /* Does the file still have the page? Asked of the kernel, since a look would be a signal. */
@@ -196,19 +200,13 @@ static void act_unmap(void)
 }
 
 static const struct operation operations[] = {
-    {"shared", 5, act_shared},
-    {"shared_nameless", 2, act_shared_nameless},
-    {"private", 3, act_private},
-    {"private_nameless", 1, act_private_nameless},
-    {"constant", 3, act_constant},
-    {"memfd", 2, act_memfd},
-    {"write", 10, act_write},
-    {"sync", 2, act_sync},
-    {"protect", 2, act_protect},
-    {"forget", 2, act_forget},
-    {"resize", 2, act_resize},
-    {"unmap", 2, act_unmap},
-    {NULL, 0, NULL},
+    {"shared", 5, act_shared},     {"shared_nameless", 2, act_shared_nameless},
+    {"private", 3, act_private},   {"private_nameless", 1, act_private_nameless},
+    {"constant", 3, act_constant}, {"memfd", 2, act_memfd},
+    {"seal", 2, act_seal},         {"write", 10, act_write},
+    {"sync", 2, act_sync},         {"protect", 2, act_protect},
+    {"forget", 2, act_forget},     {"resize", 2, act_resize},
+    {"unmap", 2, act_unmap},       {NULL, 0, NULL},
 };
 
 static void begin(void)
@@ -222,9 +220,17 @@ static void begin(void)
     close(fd);
 }
 
+static void observe_seals(void)
+{
+    for (int i = 0; i < DESCRIPTORS; i++)
+        if (descriptor_at(i)->kind == DESCRIPTOR_FILE && fcntl(descriptor_at(i)->number, F_GET_SEALS) >= 0)
+            note("#%d seals %d", i, fcntl(descriptor_at(i)->number, F_GET_SEALS));
+}
+
 static void observe(void)
 {
     char content[PAGE];
+    observe_seals();
     for (int i = 0; i < VIEWS; i++)
         for (int page = 0; views[i].at && page < views[i].pages; page++)
             if (has_page(&views[i], page, content)) {

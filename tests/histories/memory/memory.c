@@ -231,7 +231,19 @@ static void act_fill_direct(void)
         close(fd);
 }
 
-/* Huge pages, if the machine has any. */
+/* A huge page; ordinary memory where none is left: how many are set aside is the whole machine's, and may
+ * change between two runs. */
+static char *map_huge(size_t bytes)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_HUGETLB, -1, 0);
+    if (at == MAP_FAILED)
+        at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    answer(at == MAP_FAILED ? -1 : 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* A child does not write to its parent's page: it would need another one, and ends if none is left. */
 static void act_map_huge(void)
 {
     const size_t bytes = 2ul << 20;
@@ -241,12 +253,9 @@ static void act_map_huge(void)
         huge.at = NULL;
         return;
     }
-    if (!huge.at) {
-        huge.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-        answer(huge.at == MAP_FAILED ? -1 : 0);
-        huge.at = huge.at == MAP_FAILED ? NULL : huge.at;
-    }
-    if (huge.at) {
+    if (!huge.at)
+        huge.at = map_huge(bytes);
+    if (huge.at && !world.is_child) {
         fill(huge.at + number % 64 * PAGE, PAGE, number);
         huge.sum = sum_of(huge.at, bytes);
     }

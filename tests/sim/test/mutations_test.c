@@ -1,5 +1,5 @@
 /* mutations_test.c - the test of the test: every broken rule is caught, the rules as they are never are. */
-#include "tests/sim/world.h"
+#include "tests/sim/play.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static uint64_t seeds_until_caught(struct world *world, enum mutation mutation, 
     struct counts counts = {0};
 
     for (uint64_t seed = 0; seed < seeds; seed++)
-        if (!world_run(world, seed, mutation, false, &counts))
+        if (!play_seed(world, seed, mutation, false, &counts))
             return seed + 1;
     return 0;
 }
@@ -58,10 +58,10 @@ static void a_seed_can_be_replayed(void **state)
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct counts first = {0}, second = {0};
 
-        world_run(*state, seed, MUTATION_NONE, false, &first);
-        world_run(*state, seed + 1000, MUTATION_NONE, false, &second);
+        play_seed(*state, seed, MUTATION_NONE, false, &first);
+        play_seed(*state, seed + 1000, MUTATION_NONE, false, &second);
         second = (struct counts){0};
-        world_run(*state, seed, MUTATION_NONE, false, &second);
+        play_seed(*state, seed, MUTATION_NONE, false, &second);
         assert_memory_equal(&first, &second, sizeof(first));
     }
 }
@@ -72,7 +72,7 @@ static void the_seeds_cover_what_matters(void **state)
     struct counts counts = {0};
 
     for (uint64_t seed = 0; seed < 2000; seed++)
-        world_run(*state, seed, MUTATION_NONE, false, &counts);
+        play_seed(*state, seed, MUTATION_NONE, false, &counts);
     assert_true(counts.committed > 2000);
     assert_true(counts.aborted > 200);
     assert_true(counts.restored > 200);
@@ -82,6 +82,7 @@ static void the_seeds_cover_what_matters(void **state)
     assert_true(counts.lacking > 50);
     assert_true(counts.spares > 200);
     assert_true(counts.fenced > 50);
+    assert_true(counts.failed > 50);
 }
 
 int main(void)

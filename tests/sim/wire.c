@@ -1,0 +1,56 @@
+#include "tests/sim/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "coord/epoch_message.h"
+
+#define START_BYTES 1024u /* more than the largest of the simulation takes */
+#define STATE_BYTES 1024u
+
+static void keep_start(const struct epoch_start *start, struct sent_start *received);
+
+bool wire_send_start(const struct epoch_start *start, struct sent_start *received)
+{
+    const Belay__Wire__EpochRecord sent = epoch_message_of_start(start, "job");
+    Belay__Wire__EpochRecord *record = NULL;
+    struct epoch_start *arrived = NULL;
+    uint8_t bytes[START_BYTES];
+
+    if (belay__wire__epoch_record__get_packed_size(&sent) <= sizeof(bytes))
+        record =
+            belay__wire__epoch_record__unpack(NULL, belay__wire__epoch_record__pack(&sent, bytes), bytes);
+    if (record)
+        arrived = epoch_message_to_start(record);
+    if (arrived)
+        keep_start(arrived, received);
+    belay__wire__epoch_record__free_unpacked(record, NULL);
+    free(arrived);
+    return arrived;
+}
+
+bool wire_send_state(const struct epoch_state *state, struct sent_state *received)
+{
+    const Belay__Wire__NodeState sent = epoch_message_of_state(state);
+    Belay__Wire__NodeState *message = NULL;
+    uint8_t bytes[STATE_BYTES];
+    bool is_accepted;
+
+    if (belay__wire__node_state__get_packed_size(&sent) <= sizeof(bytes))
+        message = belay__wire__node_state__unpack(NULL, belay__wire__node_state__pack(&sent, bytes), bytes);
+    is_accepted = message && epoch_message_to_state(message, &received->state) == 0 &&
+                  received->state.held_count <= MAX_RANKS;
+    if (is_accepted)
+        memcpy(received->held, received->state.held, received->state.held_count * sizeof(*received->held));
+    belay__wire__node_state__free_unpacked(message, NULL);
+    return is_accepted;
+}
+
+static void keep_start(const struct epoch_start *start, struct sent_start *received)
+{
+    received->start = *start;
+    memcpy(received->members, start->members, start->member_count * sizeof(*start->members));
+    memcpy(received->incarnations, start->incarnations, start->member_count * sizeof(*start->incarnations));
+    memcpy(received->placement, start->placement, start->rank_count * sizeof(*start->placement));
+    memcpy(received->holder, start->holder, start->rank_count * sizeof(*start->holder));
+}

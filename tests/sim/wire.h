@@ -1,0 +1,14 @@
+/*
+ * wire.h - what arbiter and members tell one another, as its receiver gets it: packed, unpacked and checked
+ * by coord/epoch_message.h. What is told and not accepted is a violation.
+ */
+#ifndef BELAY_TESTS_SIM_WIRE_H
+#define BELAY_TESTS_SIM_WIRE_H
+
+#include "tests/sim/world.h"
+
+/* Returns false if it is not accepted. The arrays of *received are its own. */
+bool wire_send_start(const struct epoch_start *start, struct sent_start *received);
+bool wire_send_state(const struct epoch_state *state, struct sent_state *received);
+
+#endif
