@@ -50,12 +50,14 @@ def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
     stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    os.kill(job.pids[1][0], signal.SIGKILL)
-    with open(job.path("end"), "w", encoding="ascii"):
-        pass
-    wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
-    for pid in reversed(stopped):
-        os.kill(pid, signal.SIGCONT)
+    try:
+        os.kill(job.pids[1][0], signal.SIGKILL)
+        with open(job.path("end"), "w", encoding="ascii"):
+            pass
+        wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
+    finally:
+        for pid in reversed(stopped):
+            os.kill(pid, signal.SIGCONT)
     assert job.wait() == 7
     assert sandbox.status("job")["restarts"] == 1
 
