@@ -512,9 +512,14 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
     struct node *node = &s->nodes.of[number];
     close(node->sock);
     node->sock = -1;
-    if (connect_agent(s, node, err) || open_on_node(s, number, true, err))
+    if (connect_agent(s, node, err) == 0 && open_on_node(s, number, true, err) == 0)
+        return 0;
+    if (err->code != ENOENT && err->code != ENODATA)
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
-    return 0;
+    return belay_error_set(err, ENODATA,
+                           "%s: node %" PRIu32 " was lost with the images of its ranks, and the job with it; "
+                           "'belay clean %s' drops what the other nodes hold",
+                           s->name, number, s->name);
 }
 
 /* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
@@ -567,7 +572,8 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
-    if (is_closed && outcome->keep_images)
+    bool is_whole = s->nodes.count == 1 || !nodes_have_lost_agent(&s->nodes);
+    if (is_closed && outcome->keep_images && is_whole)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);
 }

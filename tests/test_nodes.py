@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
 from waiting import wait_for
 
@@ -90,6 +91,22 @@ def test_a_line_on_request(sandbox, programs):
         assert job.wait_committed(line) == line
     job.wait()
     assert_same_result(job)
+
+
+def test_a_node_is_lost(sandbox, programs):
+    """Nobody else has its images: the end of the job is told, and that nothing can go on."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    ranks = job.status() and job.pids[1]
+    node = os.path.join(sandbox.rundir, "node-1")
+    for pid, command in traces.processes_of(node).items():
+        if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper"):
+            os.kill(pid, signal.SIGKILL)
+    assert job.wait() == 69, job.errors
+    assert "node 1 was lost with the images of its ranks" in job.errors, job.errors
+    assert "goes on" not in job.errors
+    wait_for(lambda: not any(map(traces.is_alive, ranks.values())), 20, "the end of the ranks")
+    sandbox.assert_clean()
 
 
 def test_restart_of_an_ended_job(sandbox, programs):
