@@ -132,6 +132,31 @@ Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
 }
 
+Belay__Wire__Reply *call_loss_query(const struct caller *caller, const char *job, uint32_t epoch,
+                                    struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__LossQuery body = BELAY__WIRE__LOSS_QUERY__INIT;
+    body.job = borrow(job);
+    body.epoch = epoch;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_LOSS_QUERY;
+    request.loss_query = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_LOSS_FACTS, err);
+}
+
+Belay__Wire__Reply *call_end_answer(const struct caller *caller, const char *job, uint32_t epoch,
+                                    bool has_loss, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__EndAnswer body = BELAY__WIRE__END_ANSWER__INIT;
+    body.job = borrow(job);
+    body.epoch = epoch;
+    body.has_loss = has_loss;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_END_ANSWER;
+    request.end_answer = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
 Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;

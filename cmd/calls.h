@@ -39,6 +39,10 @@ int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start
 Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);
 Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err);
+Belay__Wire__Reply *call_loss_query(const struct caller *caller, const char *job, uint32_t epoch,
+                                    struct belay_error *err);
+Belay__Wire__Reply *call_end_answer(const struct caller *caller, const char *job, uint32_t epoch,
+                                    bool has_loss, struct belay_error *err);
 Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
                                    bool keep_images, int exit_status, const char *message,

@@ -5,6 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* In X/lib/belay. */
+static const char *const parts[] = {
+    "belay-keeper", "belay-launch", "belay-vdso.so",    "belayd",
+    "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
+};
+
 static int join(char path[PATH_MAX], const char *prefix, const char *name, struct belay_error *err)
 {
     int used = snprintf(path, PATH_MAX, "%s/lib/belay/%s", prefix, name);
@@ -27,4 +33,33 @@ int layout_find(struct install_layout *layout, struct belay_error *err)
         join(layout->launch, self, "belay-launch", err))
         return -1;
     return 0;
+}
+
+const char *layout_next_missing(const struct install_layout *layout, size_t *part)
+{
+    char path[PATH_MAX + 32];
+    int folder = (int)(strrchr(layout->agent, '/') - layout->agent);
+    while (*part < sizeof parts / sizeof *parts) {
+        const char *name = parts[(*part)++];
+        snprintf(path, sizeof path, "%.*s/%s", folder, layout->agent, name);
+        if (access(path, R_OK) < 0)
+            return name;
+    }
+    return NULL;
+}
+
+int layout_check(const struct install_layout *layout, struct belay_error *err)
+{
+    size_t part = 0;
+    const char *missing = layout_next_missing(layout, &part);
+    if (strpbrk(layout->preload, " :"))
+        return belay_error_set(
+            err, EINVAL,
+            "the installation is in a path with a blank or colon, which LD_PRELOAD does not take: %s",
+            layout->preload);
+    if (!missing)
+        return 0;
+    int folder = (int)(strrchr(layout->agent, '/') - layout->agent);
+    return belay_error_set(err, ENOENT, "the installation is incomplete: %.*s lacks %s; install Belay again",
+                           folder, layout->agent, missing);
 }

@@ -75,16 +75,35 @@ static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
         to->line_cost_ms = from->line_cost_ms;
 }
 
+/* A node of a job that runs, whose agent says nothing. */
+static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
+{
+    Belay__Wire__JobStatus lost = BELAY__WIRE__JOB_STATUS__INIT;
+    Belay__Wire__NodeStatus *node = malloc(sizeof *node);
+    if (!node)
+        return;
+    belay__wire__node_status__init(node);
+    node->number = number;
+    node->state = strdup("lost");
+    lost.nodes = &node;
+    lost.n_nodes = node->state ? 1 : 0;
+    move_nodes(status, &lost);
+    if (lost.n_nodes > 0 || !node->state)
+        belay__wire__node_status__free_unpacked(node, NULL);
+}
+
 void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
 {
     struct tool node;
     for (uint32_t i = 1; i < status->node_count; i++) {
-        if (!members_open(&node, tool, i))
-            continue;
-        Belay__Wire__JobStatus *other = tool_ask(&node, status->job);
+        bool is_there = members_open(&node, tool, i);
+        Belay__Wire__JobStatus *other = is_there ? tool_ask(&node, status->job) : NULL;
         if (other)
             join(status, other);
+        else if (status->n_nodes > 0)
+            add_lost(status, i);
         job_status_free(other);
-        tool_close(&node);
+        if (is_there)
+            tool_close(&node);
     }
 }

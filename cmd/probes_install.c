@@ -18,12 +18,6 @@
 #include "common/wire/client.h"
 #include "common/wire/rundir.h"
 
-/* Everything that belongs in the same directory as the agent. */
-static const char *const parts[] = {
-    "belay-keeper", "belay-launch", "belay-vdso.so",    "belayd",
-    "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
-};
-
 void probe_mpirun(struct finding *finding)
 {
     char line[256] = "";
@@ -114,21 +108,19 @@ void probe_installation(struct finding *finding)
 {
     struct install_layout layout;
     struct belay_error err;
-    char directory[PATH_MAX], path[PATH_MAX + 32];
+    const char *missing;
+    size_t part = 0;
     finding->is_good = layout_find(&layout, &err) == 0;
     if (!finding->is_good) {
         snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
         return;
     }
-    snprintf(directory, sizeof directory, "%s", layout.agent);
-    *strrchr(directory, '/') = '\0';
-    size_t used = (size_t)snprintf(finding->text, sizeof finding->text, "%.200s", directory);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", directory, parts[i]);
-        if (access(path, R_OK) == 0)
-            continue;
+    int folder = (int)(strrchr(layout.agent, '/') - layout.agent);
+    size_t used = (size_t)snprintf(finding->text, sizeof finding->text, "%.*s", folder < 200 ? folder : 200,
+                                   layout.agent);
+    while ((missing = layout_next_missing(&layout, &part))) {
         used += (size_t)snprintf(finding->text + used, sizeof finding->text - used, "%s %s",
-                                 finding->is_good ? " lacks" : ",", parts[i]);
+                                 finding->is_good ? " lacks" : ",", missing);
         finding->is_good = false;
     }
 }

@@ -68,11 +68,35 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     return object;
 }
 
-static json_t *render_rank_json(const Belay__Wire__RankStatus *rank)
+static bool holds(const Belay__Wire__NodeStatus *node, uint32_t rank)
+{
+    for (size_t i = 0; i < node->n_held_ranks; i++)
+        if (node->held_ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* The newest line of which a node holds the rank's image, and the nodes that do. */
+static void put_protection(json_t *object, const Belay__Wire__JobStatus *status, uint32_t rank)
+{
+    json_t *holders = json_array();
+    uint64_t line = 0;
+    for (size_t i = 0; i < status->n_nodes; i++)
+        if (status->nodes[i]->held_line > line && holds(status->nodes[i], rank))
+            line = status->nodes[i]->held_line;
+    for (size_t i = 0; line && i < status->n_nodes; i++)
+        if (status->nodes[i]->held_line == line && holds(status->nodes[i], rank))
+            json_array_append_new(holders, json_integer(status->nodes[i]->number));
+    put_number(object, "protected_line", line);
+    json_object_set_new(object, "holders", holders);
+}
+
+static json_t *render_rank_json(const Belay__Wire__JobStatus *status, const Belay__Wire__RankStatus *rank)
 {
     json_t *object = json_object();
     put_number(object, "rank", rank->rank);
     put_number(object, "pid", rank->pid);
+    put_protection(object, status, rank->rank);
     return object;
 }
 
@@ -86,16 +110,17 @@ static json_t *render_epoch_json(const Belay__Wire__EpochStatus *epoch)
     return object;
 }
 
-static json_t *render_node_json(const Belay__Wire__NodeStatus *node)
+static json_t *render_node_json(const Belay__Wire__JobStatus *status, const Belay__Wire__NodeStatus *node)
 {
     json_t *object = json_object(), *ranks = json_array();
     put_text(object, "node", node->node);
     put_number(object, "agent_pid", node->agent_pid);
     put_number(object, "number", node->number);
+    put_text(object, "state", node->state);
     json_object_set_new(object, "is_coordinator", json_boolean(node->is_coordinator));
     json_object_set_new(object, "ranks", ranks);
     for (size_t i = 0; i < node->n_ranks; i++)
-        json_array_append_new(ranks, render_rank_json(node->ranks[i]));
+        json_array_append_new(ranks, render_rank_json(status, node->ranks[i]));
     return object;
 }
 
@@ -108,7 +133,7 @@ static void put_lists(json_t *object, const Belay__Wire__JobStatus *status)
     json_object_set_new(object, "lines", lines);
     json_object_set_new(object, "argv", argv);
     for (size_t i = 0; i < status->n_nodes; i++)
-        json_array_append_new(nodes, render_node_json(status->nodes[i]));
+        json_array_append_new(nodes, render_node_json(status, status->nodes[i]));
     for (size_t i = 0; i < status->n_history; i++)
         json_array_append_new(history, render_epoch_json(status->history[i]));
     for (size_t i = 0; i < status->n_lines; i++)

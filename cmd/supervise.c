@@ -157,15 +157,8 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     char given[PATH_MAX];
     if (settings_merge(&s->settings, &s->plan->settings) < 0)
         return belay_error_set(err, ENOMEM, "out of memory");
-    if (layout_find(&s->layout, err))
+    if (layout_find(&s->layout, err) || layout_check(&s->layout, err))
         return -1;
-    if (strpbrk(s->layout.preload, " :"))
-        return belay_error_set(
-            err, EINVAL,
-            "the installation is in a path with a blank or colon, which LD_PRELOAD does not take: %s",
-            s->layout.preload);
-    if (access(s->layout.preload, R_OK))
-        return belay_error_errno(err, "the installation is incomplete: %s", s->layout.preload);
     if (rundir_resolve(given, sizeof given, true, err))
         return -1;
     s->watch.is_own_group = !has_terminal();
@@ -385,9 +378,42 @@ static void on_ranks_up(uint32_t node, const Belay__Wire__RanksUp *up, void *con
         log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
 }
 
+/* Has any node lost a rank? *waiting, by node: whose ranks wait for the answer. Who does not answer is lost.
+ */
+static bool look_for_loss(struct supervisor *s, bool *waiting)
+{
+    struct belay_error err;
+    bool has_loss = false;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct caller agent = caller(s, &s->nodes.of[i]);
+        Belay__Wire__Reply *reply =
+            s->nodes.of[i].is_lost ? NULL : call_loss_query(&agent, s->name, s->epoch, &err);
+        has_loss |= !reply || reply->loss_facts->has_loss;
+        waiting[i] = reply && reply->loss_facts->waits;
+        calls_free(reply);
+    }
+    return has_loss;
+}
+
+/* It is looked after an end was announced: by those who wait already when the second look begins. */
+static void on_end_asked(void *context)
+{
+    struct supervisor *s = context;
+    struct belay_error err;
+    bool waiting[PLACEMENT_NODES_MAX], later[PLACEMENT_NODES_MAX];
+    look_for_loss(s, waiting);
+    bool has_loss = look_for_loss(s, later);
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct caller agent = caller(s, &s->nodes.of[i]);
+        if (waiting[i])
+            calls_free(call_end_answer(&agent, s->name, s->epoch, has_loss, &err));
+    }
+}
+
 static void watch(struct supervisor *s)
 {
     s->watch.on_ranks_up = on_ranks_up;
+    s->watch.on_end_asked = on_end_asked;
     s->watch.context = s;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
@@ -486,9 +512,14 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
     struct node *node = &s->nodes.of[number];
     close(node->sock);
     node->sock = -1;
-    if (connect_agent(s, node, err) || open_on_node(s, number, true, err))
+    if (connect_agent(s, node, err) == 0 && open_on_node(s, number, true, err) == 0)
+        return 0;
+    if (err->code != ENOENT && err->code != ENODATA)
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
-    return 0;
+    return belay_error_set(err, ENODATA,
+                           "%s: node %" PRIu32 " was lost with the images of its ranks, and the job with it; "
+                           "'belay clean %s' drops what the other nodes hold",
+                           s->name, number, s->name);
 }
 
 /* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
@@ -541,7 +572,8 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
-    if (is_closed && outcome->keep_images)
+    bool is_whole = s->nodes.count == 1 || !nodes_have_lost_agent(&s->nodes);
+    if (is_closed && outcome->keep_images && is_whole)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);
 }

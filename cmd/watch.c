@@ -115,6 +115,7 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);
     watch->is_ending |= event->lost;
+    watch->is_end_asked |= event->end_is_asked;
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
@@ -242,6 +243,10 @@ void watch_launch(struct watch *watch)
         for (uint32_t i = 0; i < count; i++)
             if (fds[1 + i].revents)
                 read_agent(watch, i);
+        if (watch->is_end_asked) {
+            watch->is_end_asked = false; /* an agent may ask again meanwhile */
+            watch->on_end_asked(watch->context);
+        }
         enforce_deadline(watch);
         tell_unprotected(watch);
     }

@@ -36,12 +36,15 @@ struct watch {
     const char *launched;      /* what the launcher was told to run, for messages */
     /* All ranks of a node are up; may call the agent. */
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
+    /* A node's agent asks whether another node has lost a rank; may call the agents. */
+    void (*on_end_asked)(void *context);
     void *context;
     /* Found out. */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
     /* Private. */
+    bool is_end_asked;     /* and nobody has been answered */
     long long kill_at_ms;  /* when patience ends; 0: not to be ended */
     long long ask_at_ms;   /* when to ask it to end; 0: no more, or not at all */
     int ask_with;          /* this signal */

@@ -1,10 +1,13 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
 import os
+import signal
 
 import pytest
 
+import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
+from waiting import wait_for
 
 
 def on_nodes(count):
@@ -29,9 +32,35 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
     assert len(status["nodes"]) == 2
     assert [node_of(status, number) for number in range(4)] == [0, 0, 1, 1]
     assert sum(node["is_coordinator"] for node in status["nodes"]) == 1
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    for node in status["nodes"]:
+        for row in node["ranks"]:
+            assert row["protected_line"] >= status["history"][-1]["restored_line"] > 0
+            assert row["holders"] == [node["number"]]
     job.wait()
     assert_recovered(job)
     sandbox.assert_clean()
+
+
+def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
+    """A rank ends the program when a peer is dead and the peer's agent has not seen it: that is no end of the program's own."""
+    program = programs.test_program("exits", "--steps", 50, "--seconds", 2, "--mode", "told", "--rank", 3, "--value", 7)
+    job = sandbox.run(program, interval="100ms", options=on_nodes(2))
+    job.wait_lines()
+    job.wait_step(50)
+    stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        os.kill(job.pids[1][0], signal.SIGKILL)
+        with open(job.path("end"), "w", encoding="ascii"):
+            pass
+        wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
+    finally:
+        for pid in reversed(stopped):
+            os.kill(pid, signal.SIGCONT)
+    assert job.wait() == 7
+    assert sandbox.status("job")["restarts"] == 1
 
 
 def test_lines_over_three_nodes(sandbox, programs):
@@ -62,6 +91,22 @@ def test_a_line_on_request(sandbox, programs):
         assert job.wait_committed(line) == line
     job.wait()
     assert_same_result(job)
+
+
+def test_a_node_is_lost(sandbox, programs):
+    """Nobody else has its images: the end of the job is told, and that nothing can go on."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    ranks = job.status() and job.pids[1]
+    node = os.path.join(sandbox.rundir, "node-1")
+    for pid, command in traces.processes_of(node).items():
+        if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper"):
+            os.kill(pid, signal.SIGKILL)
+    assert job.wait() == 69, job.errors
+    assert "node 1 was lost with the images of its ranks" in job.errors, job.errors
+    assert "goes on" not in job.errors
+    wait_for(lambda: not any(map(traces.is_alive, ranks.values())), 20, "the end of the ranks")
+    sandbox.assert_clean()
 
 
 def test_restart_of_an_ended_job(sandbox, programs):

@@ -124,6 +124,21 @@ def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):
     assert_refused(done, str(prefix), "blank")
 
 
+@pytest.mark.parametrize("part", ["libbelay.so", "belay-launch", "belay-vdso.so", "belayd", "belay-keeper", "libmpi.so.40"])
+def test_installation_that_lacks_a_part(sandbox, tmp_path, part):
+    """It is named before anything is launched."""
+    prefix = tmp_path / "prefix"
+    for folder in ("bin", os.path.join("lib", "belay")):
+        (prefix / folder).mkdir(parents=True)
+        for entry in os.scandir(os.path.join(sandbox.prefix, folder)):
+            if entry.is_file() and entry.name != part:
+                shutil.copy(entry.path, prefix / folder)
+    done = subprocess.run([prefix / "bin" / "belay", "run", "--", "touch", tmp_path / "launched"],
+                          env=sandbox.environment, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert_refused(done, part, "install Belay again")
+    assert not (tmp_path / "launched").exists()
+
+
 def test_memory_that_the_images_do_not_fit(sandbox, programs, belay):
     """The line is aborted with its reason; the job goes on."""
     job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 4), interval=None,

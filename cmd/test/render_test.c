@@ -74,7 +74,7 @@ static void test_job_json(void **state)
     EXPECT_KEYS(value, "job", "state", "epoch", "ranks", "restarts", "restarts_from_start", "nodes",
                 "history", "lines");
     const json_t *first_node = json_array_get(json_object_get(value, "nodes"), 0);
-    EXPECT_KEYS(first_node, "node", "agent_pid", "ranks");
+    EXPECT_KEYS(first_node, "node", "agent_pid", "ranks", "number", "is_coordinator", "state");
     const json_t *first_rank = json_array_get(json_object_get(first_node, "ranks"), 0);
     assert_int_equal(json_integer_value(json_object_get(first_rank, "rank")), 2);
     assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
@@ -84,6 +84,38 @@ static void test_job_json(void **state)
     assert_int_equal(json_array_size(json_object_get(value, "lines")), 1);
     const char *odd = json_string_value(json_array_get(json_object_get(value, "argv"), 3));
     assert_string_equal(odd, "./caf?");
+    json_decref(value);
+}
+
+/* The newest line of a rank counts, and the nodes that hold its image of that line. */
+static void test_holders_json(void **state)
+{
+    (void)state;
+    uint32_t two[] = {1, 2}, other[] = {2}, none[] = {0};
+    Belay__Wire__NodeStatus of[4];
+    Belay__Wire__NodeStatus *list[] = {&of[0], &of[1], &of[2], &of[3]};
+    Belay__Wire__JobStatus several = job;
+    static const uint64_t held_lines[] = {7, 6, 7, 8};
+    uint32_t *held[] = {two, other, other, none};
+    for (uint32_t i = 0; i < 4; i++) {
+        belay__wire__node_status__init(&of[i]);
+        of[i].number = i;
+        of[i].held_line = held_lines[i];
+        of[i].held_ranks = held[i];
+        of[i].n_held_ranks = i == 0 ? 2 : 1;
+    }
+    of[0].ranks = ranks;
+    of[0].n_ranks = 1;
+    several.nodes = list;
+    several.n_nodes = 4;
+    json_t *value = render_job_json(&several);
+    const json_t *node_json = json_array_get(json_object_get(value, "nodes"), 0);
+    const json_t *first = json_array_get(json_object_get(node_json, "ranks"), 0);
+    const json_t *holders = json_object_get(first, "holders");
+    assert_int_equal(json_integer_value(json_object_get(first, "protected_line")), 7);
+    assert_int_equal(json_array_size(holders), 2);
+    assert_int_equal(json_integer_value(json_array_get(holders, 0)), 0);
+    assert_int_equal(json_integer_value(json_array_get(holders, 1)), 2);
     json_decref(value);
 }
 
@@ -177,11 +209,9 @@ static void test_terminals_obey_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_job_json),
-        cmocka_unit_test(test_line_json),
-        cmocka_unit_test(test_empty_job),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_terminals_obey_nothing),
+        cmocka_unit_test(test_job_json),  cmocka_unit_test(test_holders_json),
+        cmocka_unit_test(test_line_json), cmocka_unit_test(test_empty_job),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_terminals_obey_nothing),
     };
     return cmocka_run_group_tests_name("render", tests, fill_job, NULL);
 }

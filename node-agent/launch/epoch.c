@@ -50,7 +50,7 @@ static void turn_away(struct epoch *epoch, const struct belay_error *err);
 static void on_rank_changed(struct rank *rank, void *context);
 static void on_rank_ended(struct rank *rank, void *context);
 static void answer_end(struct epoch *epoch, struct rank *rank);
-static bool has_lost_rank(const struct epoch *epoch);
+static void ask_arbiter(struct epoch *epoch);
 static bool is_every_rank_up(const struct epoch *epoch);
 static bool is_up(const struct epoch *epoch, const struct rank *rank);
 static void become_ready(struct epoch *epoch);
@@ -386,13 +386,39 @@ static void on_rank_changed(struct rank *rank, void *context)
 /* The first end decides for all: the launch is over one way or the other. */
 static void answer_end(struct epoch *epoch, struct rank *rank)
 {
+    bool is_alone = membership_record(epoch->job->membership)->member_count == 1 || !epoch->job->arbiter;
+    if (epoch->answer == CONTROL_ANSWER_NONE && epoch_has_lost_rank(epoch))
+        epoch->answer = CONTROL_ANSWER_LOST;
+    else if (epoch->answer == CONTROL_ANSWER_NONE && is_alone)
+        epoch->answer = CONTROL_ANSWER_GO;
     if (epoch->answer == CONTROL_ANSWER_NONE)
-        epoch->answer = has_lost_rank(epoch) ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO;
-    rank_answer_exit(rank, epoch->answer);
+        ask_arbiter(epoch);
+    else
+        rank_answer_exit(rank, epoch->answer);
 }
 
-/* Some may be dying: their peers learn of it before we do. */
-static bool has_lost_rank(const struct epoch *epoch)
+/* Ranks of other nodes may be dying. */
+static void ask_arbiter(struct epoch *epoch)
+{
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    if (epoch->is_asking)
+        return;
+    epoch->is_asking = true;
+    event.end_is_asked = true;
+    job_tell(epoch->job, &event);
+}
+
+void epoch_take_answer(struct epoch *epoch, bool has_loss)
+{
+    if (!epoch->is_asking || epoch->answer != CONTROL_ANSWER_NONE)
+        return;
+    epoch->answer = has_loss ? CONTROL_ANSWER_LOST : CONTROL_ANSWER_GO;
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_ends_all(epoch->table[i]))
+            rank_answer_exit(epoch->table[i], epoch->answer);
+}
+
+bool epoch_has_lost_rank(const struct epoch *epoch)
 {
     for (uint32_t i = 0; i < epoch->ranks; i++)
         if (epoch->table[i] && rank_is_lost(epoch->table[i]))

@@ -32,6 +32,7 @@ struct epoch {
     bool is_killed;             /* the agent has killed the ranks */
     bool has_loss;              /* a rank is gone without having announced its exit */
     bool has_abort;             /* a rank has called MPI_Abort */
+    bool is_asking;             /* the arbiter, for the next */
     enum control_answer answer; /* to ranks that have announced an end of all */
     char refused[VERDICT_REASON_BYTES];
     struct launcher launcher;
@@ -82,6 +83,11 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
 
 /* A rank that is restored asks for what it shared; answers the connection. */
 void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get);
+
+/* Whether a rank has been lost, looked at now: their peers may learn of it before the agent does. */
+bool epoch_has_lost_rank(const struct epoch *epoch);
+/* The arbiter has asked all nodes that, after ranks here had announced that they end the program. */
+void epoch_take_answer(struct epoch *epoch, bool has_loss);
 
 /* The launcher has ended; the connection hears how the ranks did once all are gone. */
 void epoch_launch_ended(struct epoch *epoch, struct connection *connection);

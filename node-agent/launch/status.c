@@ -108,6 +108,31 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     return 0;
 }
 
+static bool is_member(const struct job *job)
+{
+    const struct epoch_start *start = membership_record(job->membership);
+    return start && epoch_start_index(start, job->config->node) != EPOCH_NOBODY;
+}
+
+/* Whose images of the committed line are here. */
+static int fill_held(const struct job *job, Belay__Wire__NodeStatus *node)
+{
+    uint32_t count = store_held_ranks(job->store);
+    struct holding *held = calloc((size_t)count + 1, sizeof *held);
+    node->held_ranks = calloc((size_t)count + 1, sizeof *node->held_ranks);
+    if (!held || !node->held_ranks) {
+        free(held);
+        return -1;
+    }
+    store_list_held(job->store, held);
+    node->held_line = store_committed_line(job->store);
+    for (uint32_t rank = 0; node->held_line && rank < count; rank++)
+        if (held[rank].image_line == node->held_line)
+            node->held_ranks[node->n_held_ranks++] = rank;
+    free(held);
+    return 0;
+}
+
 static bool is_coordinator(const struct job *job)
 {
     const struct epoch_start *start = membership_record(job->membership);
@@ -132,6 +157,9 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
     node->agent_pid = (uint32_t)getpid();
     node->number = job->config->node;
     node->is_coordinator = is_coordinator(job);
+    node->state = strdup(is_member(job) ? "member" : "spare");
+    if (!node->state || fill_held(job, node) < 0)
+        return -1;
     node->ranks = calloc(epoch->ranks + 1, sizeof *node->ranks);
     if (!node->node || !node->ranks)
         return -1;

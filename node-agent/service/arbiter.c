@@ -268,6 +268,47 @@ void take_launch_ended(struct agent *agent, struct connection *connection,
         epoch_launch_ended(job->epoch, connection);
 }
 
+/* The epoch that the arbiter speaks of; NULL with err. */
+static struct epoch *own_epoch(struct agent *agent, struct connection *connection, const char *name,
+                               uint32_t number, struct belay_error *err)
+{
+    struct job *job = own_job(agent, connection, name, err);
+    if (job && job->epoch && job->epoch->number == number)
+        return job->epoch;
+    if (job)
+        belay_error_set(err, ESTALE, "job \"%s\": epoch %u does not run", job->name, number);
+    return NULL;
+}
+
+void take_loss_query(struct agent *agent, struct connection *connection, const Belay__Wire__LossQuery *query)
+{
+    struct belay_error err;
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__LossFacts facts = BELAY__WIRE__LOSS_FACTS__INIT;
+    const struct epoch *epoch = own_epoch(agent, connection, query->job, query->epoch, &err);
+    if (!epoch) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    facts.has_loss = epoch_has_lost_rank(epoch);
+    facts.waits = epoch->is_asking && epoch->answer == CONTROL_ANSWER_NONE;
+    reply.body_case = BELAY__WIRE__REPLY__BODY_LOSS_FACTS;
+    reply.loss_facts = &facts;
+    connection_reply(connection, &reply, NULL, 0);
+}
+
+void take_end_answer(struct agent *agent, struct connection *connection, const Belay__Wire__EndAnswer *answer)
+{
+    struct belay_error err;
+    struct epoch *epoch = own_epoch(agent, connection, answer->job, answer->epoch, &err);
+    if (!epoch) {
+        connection_reply_error(connection, err.code, err.text);
+        return;
+    }
+    epoch_take_answer(epoch, answer->has_loss);
+    answer_done(connection, 1, "");
+}
+
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end)
 {
     struct belay_error err;

@@ -36,6 +36,12 @@ static void on_request(struct connection *connection, const Belay__Wire__Request
     case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
         take_launch_ended(agent, connection, request->launch_ended);
         break;
+    case BELAY__WIRE__REQUEST__BODY_LOSS_QUERY:
+        take_loss_query(agent, connection, request->loss_query);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_END_ANSWER:
+        take_end_answer(agent, connection, request->end_answer);
+        break;
     case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
         take_job_close(agent, connection, request->job_close);
         break;

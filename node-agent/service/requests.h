@@ -20,6 +20,9 @@ void take_epoch_placed(struct agent *agent, struct connection *connection,
                        const Belay__Wire__EpochPlaced *request);
 void take_launch_ended(struct agent *agent, struct connection *connection,
                        const Belay__Wire__LaunchEnded *ended);
+void take_loss_query(struct agent *agent, struct connection *connection, const Belay__Wire__LossQuery *query);
+void take_end_answer(struct agent *agent, struct connection *connection,
+                     const Belay__Wire__EndAnswer *answer);
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);
 
 /* Of tools (tools.c). */

@@ -5,10 +5,13 @@
  *   abort   MPI_Abort with --value
  *   error   a fatal error of MPI: a message to a rank that does not exist
  *   crash   a segmentation fault
+ *   told    make "seen" and MPI_Abort with --value when there is a file "end"; the others wait for that
  */
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/programs/program.h"
 
@@ -18,6 +21,12 @@ static void end_as_told(const struct program *program)
         exit((int)program->value);
     if (strcmp(program->mode, "abort") == 0)
         MPI_Abort(MPI_COMM_WORLD, (int)program->value);
+    if (strcmp(program->mode, "told") == 0) {
+        while (access("end", F_OK) < 0)
+            usleep(1000);
+        close(open("seen", O_CREAT | O_WRONLY, 0600));
+        MPI_Abort(MPI_COMM_WORLD, (int)program->value);
+    }
     if (strcmp(program->mode, "error") == 0)
         MPI_Send(NULL, 0, MPI_BYTE, program->ranks, 0, MPI_COMM_WORLD);
     if (strcmp(program->mode, "crash") == 0)
@@ -35,6 +44,8 @@ int main(int argc, char **argv)
     }
     if (program.rank == program.victim)
         end_as_told(&program);
+    if (strcmp(program.mode, "told") == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
     program_end(&program);
     MPI_Finalize();
     return program.rank == program.victim ? (int)program.value : 0;
