@@ -417,7 +417,7 @@ def test_a_limit_that_is_reached(sandbox, programs, setting, reason):
 
 
 def test_the_length_of_files_is_limited(sandbox, programs):
-    """A program that limits it is not killed for what is kept of its files."""
+    """A program that limits it is not killed for what is kept of its files, and all is put back."""
     deeds = Deeds(sandbox, programs, begin=[("limit", 30000)])
     deeds.then([("write", "file", at * 1000, "x" * 900) for at in range(25)] + [("unlink", "long")])
     deeds.write("file", "a" * 100000)
@@ -425,11 +425,25 @@ def test_the_length_of_files_is_limited(sandbox, programs):
     with elsewhere() as folder:
         deeds.job.options += ["--undo-dir", folder]
         deeds.run()
-        for name in ("file", "long"):
-            assert f"/{name} is not protected" in deeds.job.errors
+        assert "is not protected" not in deeds.job.errors
         deeds.recover()
-        deeds.write("long", "")
+        for name in ("file", "long"):
+            assert deeds.text(name) == "a" * 100000
         deeds.finish()
+
+
+def test_the_length_of_files_is_limited_after_a_write(sandbox, programs):
+    """The log is open by then, and longer than the limit."""
+    deeds = Deeds(sandbox, programs)
+    deeds.then([("write", "first", 0, "x"), ("limit", 30000), ("write", "second", 0, "x")])
+    for name in ("first", "second"):
+        deeds.write(name, "a" * 100000)
+    deeds.run()
+    assert "is not protected" not in deeds.job.errors
+    deeds.recover()
+    for name in ("first", "second"):
+        assert deeds.text(name) == "a" * 100000
+    deeds.finish()
 
 
 @contextlib.contextmanager

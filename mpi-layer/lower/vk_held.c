@@ -84,12 +84,5 @@ long vk_held_log(const struct vk_undo_note *note)
     if (journal < 0)
         return -EBADF;
     long end = raw3(SYS_lseek, journal, 0, SEEK_END);
-    if (end >= 0 && (uint64_t)end + sizeof entry + bytes > vk_undo_file_limit()) /* it would be SIGXFSZ */
-        return -EFBIG;
-    long result = end < 0 ? end : raw3(SYS_writev, journal, parts, 3);
-    if (result == (long)(sizeof entry + bytes))
-        return 0;
-    if (end >= 0)
-        raw2(SYS_ftruncate, journal, end);
-    return result < 0 ? result : -ENOSPC;
+    return end < 0 ? end : vk_undo_append(journal, (uint64_t)end, parts, 3);
 }

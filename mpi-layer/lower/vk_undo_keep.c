@@ -26,14 +26,15 @@ bool vk_undo_keep_note(const struct vk_undo_range *range, struct vk_undo_note *w
     what->id = range->file->id;
     what->folder = range->place->folder;
     what->path = range->place->path;
-    bool is_held = vk_held_is(&what->id), is_noted = !is_held || vk_held_log(what) >= 0;
+    bool is_held = vk_held_is(&what->id);
+    long result = is_held ? vk_held_log(what) : 0;
     if (is_held)
         what->mode |= UNDO_ALSO_HELD;
-    if (is_noted && (!is_held || vk_held_is_pending()))
-        is_noted = vk_undo_log(what) >= 0;
-    if (!is_noted)
-        vk_undo_give_up_file(range, VK_UNDO_NOT_WRITTEN);
-    return is_noted;
+    if (result >= 0 && (!is_held || vk_held_is_pending()))
+        result = vk_undo_log(what);
+    if (result < 0)
+        vk_undo_give_up_file(range, vk_undo_reason_of(result));
+    return result >= 0;
 }
 
 /* Keep [from, to), which are data. Where it ends early, somebody else has cut it, and has noted it before. */

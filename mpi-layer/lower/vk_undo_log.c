@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -20,10 +19,10 @@ static struct {
     long job_folder; /* of the job; -1: none */
     uint32_t rank;
     uint64_t line;
-    long folder;                   /* of this line, -1: not open yet */
-    long fd;                       /* of this line's log, -1: not made yet */
-    uint64_t log_bytes, max_bytes; /* its length, which the program may have limited */
-    uint64_t kept;                 /* files set aside at this line */
+    long folder;        /* of this line, -1: not open yet */
+    long fd;            /* of this line's log, -1: not made yet */
+    uint64_t log_bytes; /* its length */
+    uint64_t kept;      /* files set aside at this line */
     uint64_t last_time_ns;
 } journal = {.job_folder = -1, .folder = -1, .fd = -1};
 
@@ -94,25 +93,16 @@ long vk_undo_log_folder(void)
     return journal.folder;
 }
 
-uint64_t vk_undo_file_limit(void)
-{
-    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
-    raw4(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit);
-    return limit.rlim_cur;
-}
-
 static long write_head(void)
 {
     struct undo_head head = {
         .magic = UNDO_HEAD_MAGIC, .version = UNDO_VERSION, .rank = journal.rank, .line = journal.line};
-    long put = raw3(SYS_write, journal.fd, &head, sizeof head);
-    if (put == sizeof head) {
+    long result = vk_undo_append(journal.fd, 0, &(struct iovec){&head, sizeof head}, 1);
+    if (result < 0)
+        close_one(&journal.fd);
+    else
         journal.log_bytes = sizeof head;
-        return 0;
-    }
-    raw2(SYS_ftruncate, journal.fd, 0);
-    close_one(&journal.fd);
-    return put < 0 ? put : -ENOSPC;
+    return result;
 }
 
 static long open_log(void)
@@ -131,7 +121,6 @@ static long open_log(void)
         return fd;
     raw2(SYS_fchmod, fd, 0600);
     journal.fd = vk_fd_own(fd);
-    journal.max_bytes = vk_undo_file_limit();
     journal.log_bytes = (uint64_t)raw3(SYS_lseek, journal.fd, 0, SEEK_END);
     if (!journal.log_bytes)
         return write_head();
@@ -175,17 +164,13 @@ long vk_undo_log(const struct vk_undo_note *note)
                             {(void *)(uintptr_t)note->data[0], note->data_bytes[0]},
                             {(void *)(uintptr_t)note->data[1], note->data_bytes[1]}};
     uint64_t bytes = sizeof entry + entry.path_bytes + entry.data_bytes;
-    if (journal.log_bytes + bytes > journal.max_bytes) /* it would be killed by SIGXFSZ */
-        return -EFBIG;
     if (!has_room_for(note, bytes - entry.data_bytes))
         return -ENOSPC;
-    result = raw3(SYS_writev, journal.fd, parts, 4);
-    if (result == (long)bytes) {
-        journal.log_bytes += bytes;
-        return (long)entry.time_ns;
-    }
-    raw2(SYS_ftruncate, journal.fd, journal.log_bytes);
-    return result < 0 ? result : -ENOSPC;
+    result = vk_undo_append(journal.fd, journal.log_bytes, parts, 4);
+    if (result < 0)
+        return result;
+    journal.log_bytes += bytes;
+    return (long)entry.time_ns;
 }
 
 void vk_undo_log_kept(char name[UNDO_KEPT_NAME_BYTES], uint64_t *number)

@@ -29,7 +29,7 @@ static uint64_t note(const struct vk_undo_place *at, struct vk_undo_note *what)
     long result = vk_undo_log(what);
     if (result >= 0)
         return (uint64_t)result;
-    vk_undo_give_up(at->path, &what->id, VK_UNDO_NOT_WRITTEN);
+    vk_undo_give_up(at->path, &what->id, vk_undo_reason_of(result));
     return 0;
 }
 
@@ -185,7 +185,9 @@ static long copy_opened(const struct copying *copying, long from)
     if (to < 0)
         return to;
     raw2(SYS_fchmod, to, 0600); /* whatever the program's umask is */
-    long result = copy_data(from, to, opened.bytes);
+    long result = vk_undo_lift_limit(opened.bytes);
+    if (result == 0)
+        result = copy_data(from, to, opened.bytes);
     raw1(SYS_close, to);
     if (result < 0)
         raw3(SYS_unlinkat, copying->folder, copying->kept, 0);
@@ -246,13 +248,15 @@ static enum vk_undo_reason set_aside(const struct vk_undo_place *at, const char 
         return VK_UNDO_NO_REASON;
     if (facts->id.uid != (uint32_t)raw0(SYS_geteuid))
         return VK_UNDO_FOREIGN;
-    if (!S_ISREG(facts->id.mode) || facts->bytes > vk_undo_file_limit())
+    if (!S_ISREG(facts->id.mode))
         return VK_UNDO_NOT_KEPT;
     enum vk_undo_reason reason = vk_undo_take_room(facts->disk_bytes);
     if (reason != VK_UNDO_NO_REASON)
         return reason;
     *is_copy = true;
     long result = copy_aside(at, kept, facts);
+    if (result == -EFBIG)
+        return VK_UNDO_LENGTH;
     return result == 0 ? VK_UNDO_NO_REASON : result == -EACCES ? VK_UNDO_UNREADABLE : VK_UNDO_NOT_KEPT;
 }
 

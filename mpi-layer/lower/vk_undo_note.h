@@ -88,8 +88,11 @@ enum vk_undo_reason {
     VK_UNDO_NO_PATH,
     VK_UNDO_FOREIGN,
     VK_UNDO_NOT_KEPT,
+    VK_UNDO_LENGTH,
     VK_UNDO_REASONS
 };
+/* Why a file is not protected that an entry of the log could not be written for (-errno). */
+enum vk_undo_reason vk_undo_reason_of(long error);
 /* Say so, once for each reason, and note it. The path may be what the application has given. */
 void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_reason reason);
 
@@ -116,8 +119,6 @@ void vk_undo_log_start(long folder, uint32_t rank);
 void vk_undo_log_line(uint64_t line);
 /* Append. Returns when (time_ns of the entry) or -errno; a part that was written is taken back. */
 long vk_undo_log(const struct vk_undo_note *note);
-/* The longest file that the program may make now. */
-uint64_t vk_undo_file_limit(void);
 /* The folder of this line, made if need be: a descriptor (O_PATH), or -errno. */
 long vk_undo_log_folder(void);
 /* A name in it for one more file to be set aside, its number in *number. */
@@ -130,6 +131,17 @@ long vk_undo_log_held(uint64_t inode, char name[UNDO_KEPT_NAME_BYTES]);
 uint64_t vk_text_length(const char *text);
 char *vk_text_put(char *at, const char *text);
 char *vk_text_put_number(char *at, uint64_t number);
+
+/* ---- beyond the program's limit of the length of files (vk_undo_append.c) ---- */
+
+/*
+ * Append to a file, which is `end` bytes long. Returns 0 or -errno, EFBIG: the hard limit forbids it; a part
+ * that was written is taken back.
+ */
+struct iovec;
+long vk_undo_append(long fd, uint64_t end, const struct iovec *parts, long count);
+/* This process may write files of so many bytes. In vk_undo_aside() the limit is raised. 0 or -EFBIG. */
+long vk_undo_lift_limit(uint64_t bytes);
 
 /* ---- names for files without one (vk_undo_link.c) ---- */
 

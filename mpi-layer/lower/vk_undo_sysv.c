@@ -27,7 +27,7 @@ static uint64_t note(uint32_t note_kind, uint32_t kind, int32_t number)
                                                      .path = lists[kind]});
     if (result >= 0)
         return (uint64_t)result;
-    vk_undo_give_up(lists[kind], &nobody, VK_UNDO_NOT_WRITTEN);
+    vk_undo_give_up(lists[kind], &nobody, vk_undo_reason_of(result));
     return 0;
 }
 

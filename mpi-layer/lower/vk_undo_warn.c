@@ -1,10 +1,17 @@
 /* vk_undo_warn.c - files that cannot be protected; see vk_undo_note.h. */
 #include "mpi-layer/lower/vk_undo_note.h"
 
+#include <errno.h>
+
 #include "common/util/escape.h"
 #include "mpi-layer/lower/vk.h"
 
 static bool has_warned[VK_UNDO_REASONS];
+
+enum vk_undo_reason vk_undo_reason_of(long error)
+{
+    return error == -EFBIG ? VK_UNDO_LENGTH : VK_UNDO_NOT_WRITTEN;
+}
 
 static const char *text_of(enum vk_undo_reason reason)
 {
@@ -21,6 +28,8 @@ static const char *text_of(enum vk_undo_reason reason)
         return "too little memory would be left, which the undo folder is in (--undo-dir)";
     case VK_UNDO_NOT_WRITTEN:
         return "its old content could not be written to the undo folder, which may be full (--undo-dir)";
+    case VK_UNDO_LENGTH:
+        return "the hard limit of the length of files forbids to keep its old content (ulimit -f)";
     case VK_UNDO_NO_PATH:
         return "its path cannot be told, or is longer than 4095 bytes";
     case VK_UNDO_FOREIGN:
