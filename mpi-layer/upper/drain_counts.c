@@ -272,12 +272,25 @@ static void begin_agreement(bool is_told)
     }
 }
 
-/* A send that nobody has been told of is what the library says. */
+/* All have been told: from here on a drain may take the message of each send that this rank told of. */
+static void note_agreed(void)
+{
+    for (const struct outgoing *out = exchange.outgoing; out; out = out->next)
+        for (uint32_t i = 0; i < out->count; i++)
+            if (out->told[i].request)
+                ((struct request *)(uintptr_t)out->told[i].request)->may_be_drained = true;
+}
+
+/*
+ * A send that no drain could take is what the library says. If a former drain could, the library may have
+ * completed the send for that drain: only the receiver knows.
+ */
 static void take_back(const struct told *told)
 {
     struct request *r = (struct request *)(uintptr_t)told->request;
     r->is_told = false;
-    request_acknowledge(r);
+    if (drain_may_take_back(r->may_be_drained))
+        request_acknowledge(r);
 }
 
 static void take_back_all(void)
@@ -315,7 +328,9 @@ bool counts_look(bool is_leaving, bool *is_agreed)
     if (!flag)
         return false;
     *is_agreed = exchange.all == 1;
-    if (!*is_agreed) {
+    if (*is_agreed) {
+        note_agreed();
+    } else {
         take_back_all();
         forget_incoming();
     }

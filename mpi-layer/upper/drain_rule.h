@@ -40,6 +40,24 @@ static inline bool drain_is_taking_allowed(const struct control *control, uint64
     return __atomic_load_n(&control->drain_line, __ATOMIC_SEQ_CST) == line;
 }
 
+/*
+ * The library says that a synchronous send is complete: is it? A drain of the receiver's may have taken the
+ * message. is_held: the receiver will say. is_stopping: the sender has the order to stop.
+ */
+static inline bool drain_may_complete(bool is_held, bool is_stopping)
+{
+    return !is_held && !is_stopping;
+}
+
+/*
+ * The ranks could not agree: is a synchronous send that was told of what the library says, as before? Not if
+ * drains may have taken its message since an earlier agreement: only the receiver knows then.
+ */
+static inline bool drain_may_take_back(bool may_be_drained)
+{
+    return !may_be_drained;
+}
+
 /* May this rank say whether what it had to tell is told? A rank that has failed waits for the order to leave.
  */
 static inline bool drain_may_agree(bool is_told, bool is_leaving)

@@ -52,6 +52,7 @@ struct request {
         *sync_key;        /* a synchronous send (sync.h): those with the same key; NULL: not counted ... */
     uint64_t sync_number; /* ... which of them it is ... */
     uint64_t sync_serial; /* ... and which of all synchronous sends of this rank */
+    bool may_be_drained;  /* ... drains may take its message, or have: only the receiver completes it */
     struct request *next_orphan, *previous_orphan; /* one that the application has freed */
     struct handle *op;                             /* of a reduction, retained */
     void *to_free;       /* malloc'ed arrays that the library reads until completion */

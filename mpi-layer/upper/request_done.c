@@ -2,6 +2,7 @@
 #include "mpi-layer/upper/request_done.h"
 
 #include "mpi-layer/api/api.gen.h"
+#include "mpi-layer/upper/drain_rule.h"
 #include "mpi-layer/upper/half.h"
 #include "mpi-layer/upper/sync.h"
 
@@ -12,7 +13,7 @@ static inline bool is_stopping(void)
 
 void request_complete(struct request *request, const MPI_Status *status, int error)
 {
-    if (UNLIKELY(request->is_sync) && (request->is_held || is_stopping())) {
+    if (UNLIKELY(request->is_sync) && !drain_may_complete(request->is_held, is_stopping())) {
         request->is_held = true;
         request->real = NULL;
         return;

@@ -54,6 +54,7 @@ void sync_begin(struct request *r)
     r->sync_key = k;
     r->sync_number = k->sent;
     r->sync_serial = ++last_serial;
+    r->may_be_drained = false;
     r->comm->peers[r->peer].pending_sync++;
 }
 

@@ -13,6 +13,7 @@
 #include "mpi-layer/api/api.gen.h"
 #include "mpi-layer/upper/arena.h"
 #include "mpi-layer/upper/line.h"
+#include "mpi-layer/upper/request_done.h"
 #include "mpi-layer/upper/sync.h"
 #include "mpi-layer/upper/test/below.h"
 #include "mpi-layer/upper/test/world.h"
@@ -244,6 +245,52 @@ static void test_disagreement(void **state)
     assert_true(finish(false));
 }
 
+/* The order to stop is withdrawn while ranks drain: a send that was told of still waits for its receiver. */
+static void test_order_withdrawn(void **state)
+{
+    (void)state;
+    MPI_Status status = {0};
+    struct request *r = synchronous(1);
+    library.is_taken = true;
+    half_control()->command = CONTROL_STOP;
+    assert_int_equal(counts_begin(LINE, true), 0);
+    assert_true(finish(false));
+    half_control()->command = CONTROL_RUN;
+    request_complete(r, &status, MPI_SUCCESS);
+    assert_true(r->is_held);
+    assert_false(r->is_done);
+    counts_end(true);
+    request_acknowledge(r);
+    assert_true(r->is_done);
+}
+
+/*
+ * The library may have completed a send because a drain has taken its message. If that drain was left, and
+ * the next one comes to nothing, the send still waits for its receiver.
+ */
+static void test_disagreement_after_a_drain(void **state)
+{
+    (void)state;
+    struct request *r = synchronous(1);
+    library.is_taken = true;
+    assert_int_equal(counts_begin(LINE, true), 0);
+    assert_true(finish(false));
+    r->real = NULL;    /* its message is taken: the library says that it is complete */
+    counts_end(false); /* a rank has failed later */
+    library.others_agree = false;
+    assert_int_equal(counts_begin(LINE, true), 0);
+    assert_false(finish(false));
+    assert_true(r->is_held);
+    assert_false(r->is_told || r->is_done);
+    counts_end(false);
+    library.others_agree = true;
+    library.entries[1] = 0;
+    assert_int_equal(counts_begin(LINE, true), 0);
+    assert_int_equal(library.entries[1], 1); /* the receiver is told again */
+    assert_true(finish(false));
+    counts_end(true);
+}
+
 /* Who leaves does not wait for the others, and agrees to nothing. */
 static void test_leaving(void **state)
 {
@@ -349,8 +396,10 @@ static void test_no_memory_to_listen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_what_is_told),    TEST(test_agreement),           TEST(test_disagreement),
-        TEST(test_leaving),         TEST(test_without_memory),      TEST(test_what_comes),
+        TEST(test_what_is_told),    TEST(test_agreement),
+        TEST(test_disagreement),    TEST(test_disagreement_after_a_drain),
+        TEST(test_order_withdrawn), TEST(test_leaving),
+        TEST(test_without_memory),  TEST(test_what_comes),
         TEST(test_what_comes_late), TEST(test_no_memory_to_listen),
     };
     return cmocka_run_group_tests(tests, below_start, NULL);
