@@ -10,6 +10,10 @@
 static void fail(struct world *world, struct run *run, uint32_t index, const char *reason);
 static bool has_failed(const struct rank *rank);
 static void tell(struct world *world, struct run *run, uint32_t index, uint32_t peer, enum counted counted);
+static void tell_of_sends(const struct world *world, struct rank *rank, uint32_t index);
+static void note_agreed(const struct world *world, struct rank *rank);
+static void forget_told(const struct world *world, struct rank *rank);
+static void take_back(struct world *world, struct rank *rank);
 static void listen(struct world *world, struct run *run, uint32_t index);
 static void hear(struct world *world, struct run *run, uint32_t index, uint32_t peer, enum counted counted);
 static void look_at_told(struct world *world, struct run *run, uint32_t index);
@@ -40,6 +44,8 @@ void drain_begin(struct world *world, struct run *run, uint32_t index)
         tell(world, run, index, peer, COUNTED_MESSAGES);
         tell(world, run, index, peer, COUNTED_ACKS);
     }
+    if (!has_failed(rank))
+        tell_of_sends(world, rank, index);
     listen(world, run, index);
 }
 
@@ -58,6 +64,8 @@ bool drain_step(struct world *world, struct run *run, uint32_t index)
         rank->drain.end = drain_end_of(true, rank->drain.is_agreed, has_failed(rank),
                                        drain_is_left(rank->page, rank->page->line));
         rank->drain.stage = DRAIN_ENDED;
+        if (rank->drain.end != DRAIN_DONE)
+            forget_told(world, rank);
     }
     return rank->drain.stage == DRAIN_ENDED;
 }
@@ -113,6 +121,57 @@ static void tell(struct world *world, struct run *run, uint32_t index, uint32_t 
                                .number = peer_tell(known)});
 }
 
+/* From here on such a send is done when the receiver says so. */
+static void tell_of_sends(const struct world *world, struct rank *rank, uint32_t index)
+{
+    for (uint32_t msg = 0; msg < world->program.msgs; msg++) {
+        const struct msg *known = &world->program.msg[msg];
+        bool is_told = msg_set_has(&rank->upper.told, msg) && world->mutation != MUTATION_TAKE_BACK_ALL;
+
+        if (known->src != index || !known->is_sync || is_told || !msg_set_has(&rank->upper.sent, msg) ||
+            msg_set_has(&rank->upper.acked, msg))
+            continue;
+        msg_set_add(&rank->upper.held, msg);
+        msg_set_add(&rank->upper.told, msg);
+        msg_set_add(&rank->drain.told, msg);
+    }
+}
+
+/* From here on drains may take the messages of these sends. */
+static void note_agreed(const struct world *world, struct rank *rank)
+{
+    for (uint32_t msg = 0; msg < world->program.msgs; msg++)
+        if (msg_set_has(&rank->drain.told, msg))
+            msg_set_add(&rank->upper.drainable, msg);
+}
+
+/* What this drain has told is told again at the next line. */
+static void forget_told(const struct world *world, struct rank *rank)
+{
+    for (uint32_t msg = 0; msg < world->program.msgs; msg++)
+        if (msg_set_has(&rank->drain.told, msg))
+            msg_set_remove(&rank->upper.told, msg);
+}
+
+/* Nobody has been told of anything. */
+static void take_back(struct world *world, struct rank *rank)
+{
+    struct upper *upper = &rank->upper;
+
+    for (uint32_t peer = 0; peer < world->program.ranks; peer++)
+        for (uint32_t counted = 0; counted < COUNTED_KINDS; counted++)
+            peer_take_back(&upper->peers[counted][peer]);
+    for (uint32_t msg = 0; msg < world->program.msgs; msg++) {
+        bool is_drainable = msg_set_has(&upper->drainable, msg) && world->mutation != MUTATION_TAKE_BACK_ALL;
+
+        if (!msg_set_has(&rank->drain.told, msg) || !drain_may_take_back(is_drainable))
+            continue;
+        msg_set_remove(&upper->held, msg);
+        if (msg_set_has(&upper->completed, msg))
+            msg_set_add(&upper->acked, msg);
+    }
+}
+
 static void listen(struct world *world, struct run *run, uint32_t index)
 {
     for (uint32_t peer = 0; peer < world->program.ranks; peer++)
@@ -165,12 +224,11 @@ static void look_at_agreement(struct world *world, struct run *run, uint32_t ind
         return;
     rank->drain.is_agreed = run->is_told;
     if (rank->drain.is_agreed) {
+        note_agreed(world, rank);
         rank->drain.stage = DRAIN_TAKES;
         return;
     }
-    for (uint32_t peer = 0; peer < world->program.ranks; peer++)
-        for (uint32_t counted = 0; counted < COUNTED_KINDS; counted++)
-            peer_take_back(&rank->upper.peers[counted][peer]);
+    take_back(world, rank);
     meet(world, run, index);
 }
 
@@ -212,8 +270,8 @@ static bool take_messages(struct world *world, struct run *run, uint32_t index)
 }
 
 /*
- * The library takes that for the receive, and a synchronous send is complete for it. A sender that has the
- * order to stop knows that this says nothing; another one believes it.
+ * The library takes that for the receive, and tells the sender that its synchronous send is complete: at once
+ * if the sender has the order to stop, which holds the send then, else when the word has come.
  */
 static void take_message(struct world *world, struct run *run, uint32_t index, uint32_t msg)
 {
@@ -224,7 +282,9 @@ static void take_message(struct world *world, struct run *run, uint32_t index, u
     msg_set_remove(&rank->inbox, msg);
     msg_set_add(&rank->upper.drained, msg);
     rank->upper.peers[COUNTED_MESSAGES][known->src].received++;
-    if (known->is_sync && sender->page->command != CONTROL_STOP)
+    if (known->is_sync && sender->page->command == CONTROL_STOP)
+        process_note_completed(sender, msg);
+    else if (known->is_sync)
         process_send_ack(world, run, msg, false);
     process_wake(world, run, known->src, rng_range(&world->rng, 1, SHORT_US));
 }

@@ -25,6 +25,7 @@ static const struct {
     [MUTATION_SAME_MEMORY] = {"same_memory", "a node that has lost its memory keeps its incarnation"},
     [MUTATION_SKIP_RELEASE] = {"skip_release", "held ranks are not released along wait-for edges"},
     [MUTATION_STALE_REPORT] = {"stale_report", "reports count for targets they were not judged against"},
+    [MUTATION_TAKE_BACK_ALL] = {"take_back_all", "a void drain forgets what former drains may have taken"},
 };
 
 const char *mutation_name(enum mutation mutation)

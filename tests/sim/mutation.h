@@ -26,6 +26,7 @@ enum mutation {
     MUTATION_SAME_MEMORY,     /* a node that has lost its memory does not say so */
     MUTATION_SKIP_RELEASE,    /* agents do not say who waits for whom */
     MUTATION_STALE_REPORT,    /* reports count for newer targets than they were judged against */
+    MUTATION_TAKE_BACK_ALL,   /* after a void drain the library's word counts for sends of earlier drains */
     MUTATION_COUNT,
 };
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "mpi-layer/upper/drain_rule.h"
+
 void process_wake(struct world *world, struct run *run, uint32_t index, uint32_t delay_us)
 {
     struct rank *rank = &run->ranks[index];
@@ -117,6 +119,18 @@ void process_send_ack(struct world *world, struct run *run, uint32_t msg, bool i
                                .epoch = run->epoch,
                                .peer = is_counted,
                                .number = msg});
+}
+
+void process_note_completed(struct rank *sender, uint32_t msg)
+{
+    struct upper *upper = &sender->upper;
+
+    if (drain_may_complete(msg_set_has(&upper->held, msg), sender->page->command == CONTROL_STOP)) {
+        msg_set_add(&upper->acked, msg);
+        return;
+    }
+    msg_set_add(&upper->held, msg);
+    msg_set_add(&upper->completed, msg);
 }
 
 void process_note_acked(struct world *world, struct run *run, uint32_t msg)

@@ -31,6 +31,8 @@ bool process_is_parked(const struct rank *rank);
  * the send for complete.
  */
 void process_send_ack(struct world *world, struct run *run, uint32_t msg, bool is_counted);
+/* The sender's library takes the send for complete: the sender believes it, or holds the send. */
+void process_note_completed(struct rank *sender, uint32_t msg);
 /* The sender takes the acknowledgement from the library. */
 void process_note_acked(struct world *world, struct run *run, uint32_t msg);
 

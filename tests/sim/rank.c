@@ -88,7 +88,7 @@ void rank_take_ack(struct world *world, struct run *run, uint32_t msg, bool is_c
     if (is_counted)
         msg_set_add(&run->ranks[src].ackbox, msg);
     else
-        msg_set_add(&run->ranks[src].upper.acked, msg);
+        process_note_completed(&run->ranks[src], msg);
     process_wake(world, run, src, 1);
 }
 

@@ -55,6 +55,10 @@ struct upper {
     struct msg_set consumed;   /* received by the application */
     struct msg_set drained;    /* received at a line, not yet consumed */
     struct msg_set acked;      /* its synchronous sends known as matched */
+    struct msg_set held;       /* ... that are so when the receiver says it */
+    struct msg_set completed;  /* ... held, and complete for the library */
+    struct msg_set told;       /* ... whose receiver knows of them */
+    struct msg_set drainable;  /* ... whose message drains may take, or have */
     struct peer peers[COUNTED_KINDS][MAX_RANKS];
 };
 
@@ -64,7 +68,8 @@ struct drain {
     bool is_agreed; /* all have been told everything */
     bool is_stuck;  /* has no memory for another message */
     enum drain_end end;
-    uint32_t untold; /* counts on their way, also of former drains */
+    struct msg_set told; /* its synchronous sends that it tells of in this one */
+    uint32_t untold;     /* counts on their way, also of former drains */
 };
 
 /* Counts that have come from one rank, and have not been listened to. */
