@@ -80,8 +80,10 @@ def assert_readable(text):
 
 @pytest.mark.usefixtures("needs_gdb")
 def test_debugger_on_a_rank(sandbox, programs):
-    """Before and after a restart."""
-    job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 400, ranks=2))
+    """Before and after a restart. No line is under way then: a rank that has parked stands in Belay's own frames."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 400, ranks=2), interval=None)
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
     job.wait_committed(1)
     assert_readable(gdb("-p", str(job.pids[1][1])))
     job.kill_and_recover(0)

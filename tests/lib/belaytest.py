@@ -23,6 +23,11 @@ def short_folder(prefix):
     return tempfile.mkdtemp(prefix=prefix, dir=parent if len(parent) < SOCKET_PATH_LIMIT else "/tmp")
 
 
+def _raise_unless_gone(_function, _path, info):
+    if not issubclass(info[0], FileNotFoundError):
+        raise info[1]
+
+
 class Sandbox:
     """One test's run directory, working folder and environment; everything started in it is found again."""
 
@@ -120,9 +125,12 @@ class Sandbox:
         return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("ompi.")]
 
     def remove_sessions(self):
-        """Of a launcher that the test has killed before any rank of it had come: nobody knows of its folder."""
+        """Of a launcher that the test has killed before any rank of it had come: nobody knows of its folder.
+
+        What is left of that launcher may be removing it at the same time.
+        """
         for path in self.sessions():
-            shutil.rmtree(path)
+            shutil.rmtree(path, onerror=_raise_unless_gone)
 
     def destroy(self):
         for job in self.jobs:
