@@ -26,7 +26,6 @@
 #include "node-agent/undo/undo.h"
 
 #define JOB_MESSAGE_BYTES 512
-#define JOB_RETENTION_MS 3600000u
 #define JOB_AGENT_LOST "the agent was lost" /* why a launch was ended, if its arbiter says so */
 
 struct epoch;

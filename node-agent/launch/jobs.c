@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/conf/conf.h"
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
@@ -324,7 +325,8 @@ static uint64_t retention_ms(const struct job *job)
 {
     if (job->is_awaited && !job->owes_files && store_newest_line(job->store) == 0)
         return AWAITED_MS;
-    return job->config->settings->retention_ms ? job->config->settings->retention_ms : JOB_RETENTION_MS;
+    uint64_t given_ms = job->config->settings->retention_ms;
+    return given_ms ? given_ms : conf_default(CONF_RETENTION);
 }
 
 /* If the agent is killed, the keeper keeps everything as long as the longest retention asks for. */

@@ -17,7 +17,6 @@
 #include "common/wire/undo_replaced.h"
 
 #define UNDO_FOLDER_BYTES 1024
-#define UNDO_LIMIT_BYTES (1ull << 30) /* of each rank at each line, unless a job says otherwise */
 
 struct undo_folder {
     char path[UNDO_FOLDER_BYTES];
