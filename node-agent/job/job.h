@@ -97,8 +97,6 @@ struct job *job_only_running(struct agent *agent, struct belay_error *err);
 int job_wait(struct job *job, struct connection *connection);
 /* That client waits no longer. */
 void job_drop_waiter(struct job *job, const struct connection *connection);
-/* The job has ended: all who wait are told its last word. */
-void job_answer_waiters(struct job *job);
 
 /* Tell the arbiter, if there is one. */
 void job_tell(struct job *job, const Belay__Wire__Event *event);

@@ -12,6 +12,7 @@
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
 #include "node-agent/capture/tracker.h"
+#include "node-agent/job/answer.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
@@ -119,20 +120,6 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     timer_stop(job->retention);
     status_file_remove(job->agent->rundir, job->name);
     return 0;
-}
-
-void job_launch_worked(struct job *job)
-{
-    Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
-    if (!launch)
-        return;
-    Belay__Wire__JobSettings *settings = launch->settings;
-    launch->settings = recorded->settings;
-    recorded->settings = settings;
-    job->config = launch;
-    job->launch = NULL;
-    belay__wire__job_open__free_unpacked(recorded, NULL);
-    record_save_again(job);
 }
 
 /* Several nodes may have been given one folder for all. */
@@ -245,7 +232,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
         record_save_again(job);
     job->arbiter = NULL;
     record_remove_old(agent);
-    job_answer_waiters(job);
+    answer_waiters(job);
     if (is_kept) {
         if (!undo_has_begun(&job->undo)) /* else only the user gives it up */
             timer_start(job->retention, retention_ms(job), 0);
