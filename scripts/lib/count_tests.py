@@ -2,8 +2,8 @@
 
 Looked at: lint (one test), the .trs and .log files of Automake's tests (the tests of a cmocka program
 count one by one, any other program is one test), and pytest's XML. A unit test that is skipped prints
-`skipped: REASON` first. Prints what failed, what was skipped and why, then exactly one line
-`N passed, N failed`; the status is 1 if anything failed.
+`skipped: REASON` first. Prints what failed (of pytest's tests also why), what was skipped and why, then exactly
+one line `N passed, N failed`; the status is 1 if anything failed.
 """
 import pathlib
 import re
@@ -13,6 +13,8 @@ import xml.etree.ElementTree as ElementTree
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)", re.MULTILINE)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\)", re.MULTILINE)
 CMOCKA_SKIPPED = re.compile(r"^(?:skipped: (.*)\n)?\[  SKIPPED \] (?!\d+ test\(s\))(.+)", re.MULTILINE)
+TIMED_OUT = 124  # the status of timeout(1)
+REASON_CHARACTERS = 400
 CMOCKA_SUMMARY = "test(s) run."  # behind it, names are repeated
 CMOCKA_FAILED_NAME = re.compile(r"^\[  FAILED  \] (?!\d+ test\(s\))(\S+)", re.MULTILINE)
 
@@ -21,6 +23,7 @@ class Results:
     def __init__(self):
         self.passed = 0
         self.failed = []
+        self.reasons = {}  # name of a failed test: why
         self.skipped = {}  # reason: names
 
     def skip(self, name, reason):
@@ -82,10 +85,20 @@ def count_integration(logs, results):
             if skipped is not None:
                 results.skip(f"{case.get('classname')}.{case.get('name')}", skipped.get("message"))
             else:
-                is_passed = case.find("failure") is None and case.find("error") is None
-                results.add(f"{case.get('classname')}.{case.get('name')}", is_passed)
-    if step_status(logs, "integration") != 0 and len(results.failed) == failed_before:
+                count_case(case, results)
+    status = step_status(logs, "integration")
+    if status == TIMED_OUT or (status != 0 and len(results.failed) == failed_before):
         results.add("integration (did not run to the end)", False)
+
+
+def count_case(case, results):
+    name = f"{case.get('classname')}.{case.get('name')}"
+    problem = case.find("failure")
+    if problem is None:
+        problem = case.find("error")
+    results.add(name, problem is None)
+    if problem is not None and problem.get("message"):
+        results.reasons[name] = problem.get("message")[:REASON_CHARACTERS]
 
 
 def main():
@@ -96,6 +109,8 @@ def main():
     count_integration(logs, results)
     for name in results.failed:
         print(f"  failed: {name}")
+        for line in results.reasons.get(name, "").splitlines():
+            print(f"    | {line}")
     for reason, names in sorted(results.skipped.items()):
         print(f"  skipped: {reason}: {', '.join(names)}")
     print(f"{results.passed} passed, {len(results.failed)} failed")

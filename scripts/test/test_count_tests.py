@@ -12,6 +12,7 @@ CMOCKA_BAD = ("[  FAILED  ] test_b\n[==========] 3 test(s) run.\n[  PASSED  ] 2 
               "[  FAILED  ] 1 test(s), listed below:\n[  FAILED  ] test_b\n")
 XML_GOOD = "<testsuites><testsuite><testcase classname='t' name='a'/></testsuite></testsuites>"
 XML_BAD = XML_GOOD.replace("/></testsuite>", "><failure/></testcase></testsuite>")
+XML_WHY = XML_GOOD.replace("/></testsuite>", "><failure message='waited 5 s&#10;for a line'/></testcase></testsuite>")
 XML_SKIP = XML_GOOD.replace("/></testsuite>", "><skipped message='no such kernel'/></testcase></testsuite>")
 CMOCKA_SKIP = ("[==========] Running 3 test(s).\n[ RUN      ] test_b\nskipped: no such processor\n[  SKIPPED ] test_b\n"
                "[==========] 3 test(s) run.\n[  PASSED  ] 2 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n"
@@ -104,3 +105,16 @@ def test_pytest_was_killed(logs):
     (logs / "integration.xml").unlink()
     (logs / "integration.status").write_text("124\n")
     assert last_line(logs) == "5 passed, 1 failed"
+
+
+def test_pytest_was_interrupted_after_a_failure(logs):
+    (logs / "integration.xml").write_text(XML_BAD)
+    (logs / "integration.status").write_text("124\n")
+    assert last_line(logs) == "5 passed, 2 failed"
+
+
+def test_a_failed_case_tells_why(logs):
+    (logs / "integration.xml").write_text(XML_WHY)
+    (logs / "integration.status").write_text("1\n")
+    done = subprocess.run([sys.executable, COUNT, logs], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["  failed: t.a", "    | waited 5 s", "    | for a line", "5 passed, 1 failed"]
