@@ -16,7 +16,8 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
 {
     struct membership_facts facts = {.ranks = store_held_ranks(job->store),
                                      .committed_line = store_committed_line(job->store),
-                                     .last_line = job->last_line};
+                                     .last_line = job->last_line,
+                                     .scheme = job_scheme(job)};
     if (store_apply_rest(job->store, err) <
         0) /* could not be done before; without it the line is not to be had */
         return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,

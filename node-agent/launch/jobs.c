@@ -29,10 +29,20 @@ static void on_retention_over(void *context);
 static uint64_t retention_ms(const struct job *job);
 static void retain_in_keeper(struct agent *agent);
 
-/* Their texts; numbers are taken as they are. */
-static int check_settings(const Belay__Wire__JobSettings *settings, struct belay_error *err)
+static int check_redundancy(const char *name, uint32_t node_count, struct belay_error *err)
 {
-    if (!tracker_choose(settings->tracker, err))
+    enum scheme scheme;
+    if (scheme_choose(name, node_count ? node_count : 1, &scheme) == 0)
+        return 0;
+    if (errno == EDOM)
+        return belay_error_set(err, EINVAL, "--redundancy %s is for a job on several nodes (--nodes N)", name);
+    return belay_error_set(err, EINVAL, "there is no redundancy scheme '%.40s': SINGLE or PARTNER", name);
+}
+
+/* Their texts; numbers are taken as they are. */
+static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t node_count, struct belay_error *err)
+{
+    if (!tracker_choose(settings->tracker, err) || check_redundancy(settings->redundancy, node_count, err) < 0)
         return -1;
     if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
         return 0;
@@ -58,7 +68,7 @@ static int check_undo_dir(const struct job *job, const Belay__Wire__JobSettings 
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
-    if (job_name_check(name, err) < 0 || check_settings(config->settings, err) < 0)
+    if (job_name_check(name, err) < 0 || check_settings(config->settings, config->node_count, err) < 0)
         return NULL;
     struct job *old = job_find(agent, name);
     if (old && job_is_running(old)) {
@@ -99,7 +109,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
-    if (check_settings(config->settings, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
+    if (check_settings(config->settings, recorded->node_count, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);

@@ -35,6 +35,7 @@ struct remote {
     bool is_leaving; /* nothing more is sent but the end, an empty message */
     bool is_lost;
     bool has_told_loss;
+    bool has_told_listener; /* of the loss */
     bool is_destroyed;
     char reason[96];
 };
@@ -69,6 +70,7 @@ static bool parcels_put(struct parcels *parcels, uint8_t *bytes, size_t count);
 static struct parcel *parcels_take(struct parcels *parcels);
 static void parcels_drop(struct parcels *parcels);
 static void on_turn(uv_idle_t *turn);
+static void tell_listener(struct remote *remote);
 static bool tell(struct remote *remote);
 static void on_turn_closed(uv_handle_t *handle);
 
@@ -360,8 +362,10 @@ static void on_turn(uv_idle_t *turn)
     struct remotes *remotes = turn->data;
     bool has_more = false;
     transfers_tell(&remotes->transfers);
-    for (struct remote *remote = remotes->first; remote; remote = remote->next)
+    for (struct remote *remote = remotes->first; remote; remote = remote->next) {
+        tell_listener(remote);
         has_more |= tell(remote);
+    }
     for (struct remote *remote = remotes->first, *next; remote; remote = next) {
         next = remote->next;
         if (remote->is_destroyed && !remote->peer)
@@ -369,6 +373,17 @@ static void on_turn(uv_idle_t *turn)
     }
     if (!has_more)
         uv_idle_stop(turn);
+}
+
+/* Of words and data. */
+static void tell_listener(struct remote *remote)
+{
+    const struct remotes *remotes = remote->remotes;
+    if (!remote->is_lost || remote->is_destroyed || remote->has_told_listener)
+        return;
+    remote->has_told_listener = true;
+    if (remotes->ops)
+        remotes->ops->lost(remotes->ops_context, remote->identity.node);
 }
 
 /* True if there may be more. */

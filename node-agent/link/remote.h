@@ -29,6 +29,8 @@ struct remotes_ops {
     /* It would push `bytes` at most. Returns 0 and fills *intake, or an errno: they are refused. */
     int (*offered)(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
                    struct transfer_intake *intake);
+    /* The link to the agent of this node is lost, with all words on their way. */
+    void (*lost)(void *context, uint32_t node);
 };
 
 /*

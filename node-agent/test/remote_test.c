@@ -109,7 +109,7 @@ static int teardown(void **state)
 struct cargo {
     uint64_t given, taken;
     bool is_right;
-    unsigned pushed, pulled, words;
+    unsigned pushed, pulled, words, losses;
     int push_error, pull_error, refuse_with;
 };
 
@@ -169,7 +169,14 @@ static int on_offer(void *context, uint32_t node, const void *tag, size_t tag_by
     return of->refuse_with;
 }
 
-static const struct remotes_ops hearing = {.word = on_word, .offered = on_offer};
+static void on_link_lost(void *context, uint32_t node)
+{
+    struct cargo *of = context;
+    assert_int_equal(node, 0);
+    of->losses++;
+}
+
+static const struct remotes_ops hearing = {.word = on_word, .offered = on_offer, .lost = on_link_lost};
 
 /* Agent 0 makes the link. */
 static void connect_first(void)
@@ -370,10 +377,11 @@ static void the_end_of_a_link_is_the_end_of_its_data(void **state)
     connect_first();
     WAIT_FOR(agents[1].came == 1);
     assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
-    link_destroy(agents[1].link);
-    agents[1].link = NULL;
+    remotes_enter_epoch(agents[1].remotes, 5);
+    WAIT_FOR(cargo.losses == 1);
     remotes_enter_epoch(agents[0].remotes, 5);
-    WAIT_FOR(cargo.pushed == 1);
+    WAIT_FOR(cargo.pushed == 1 && agents[0].is_lost);
+    assert_int_equal(cargo.losses, 1);
     assert_int_not_equal(cargo.push_error, 0);
 }
 
