@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/util/escape.h"
 #include "common/util/log.h"
@@ -90,7 +92,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
-    if (undo_create(&job->undo, err) < 0) {
+    if ((config->undo ? undo_share(&job->undo, err) : undo_create(&job->undo, err)) < 0) {
         job->undo.path[0] = '\0'; /* another's */
         job_forget(job);
         return NULL;
@@ -144,13 +146,22 @@ void job_launch_worked(struct job *job)
     record_save_again(job);
 }
 
-/* Several nodes may have been given one folder for all. */
+/* Its own, or the first node's. */
 static int find_undo_folder(struct job *job, struct belay_error *err)
 {
     const Belay__Wire__JobOpen *config = job->config;
-    char name[JOB_NAME_BYTES + 16];
-    snprintf(name, sizeof name, config->node ? "%s:%u" : "%s", job->name, config->node);
-    return undo_folder_of(job->agent->rundir, config->settings->undo_dir, name, &job->undo, err);
+    const Belay__Wire__UndoFolder *given = config->undo;
+    if (!given)
+        return undo_folder_of(job->agent->rundir, config->settings->undo_dir, job->name, &job->undo, err);
+    if (given->path[0] != '/' || strlen(given->path) >= sizeof job->undo.path)
+        return belay_error_set(err, EINVAL, "the undo directory of the first node cannot be used");
+    job->undo = (struct undo_folder){.id = {.device = given->device,
+                                            .inode = given->inode,
+                                            .birth_ns = given->birth_ns,
+                                            .uid = geteuid(),
+                                            .mode = S_IFDIR}};
+    snprintf(job->undo.path, sizeof job->undo.path, "%s", given->path);
+    return 0;
 }
 
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,

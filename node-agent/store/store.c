@@ -157,9 +157,10 @@ int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64
     return store->staging.items[rank].fd;
 }
 
-bool store_guests_lack(const struct store *store)
+bool store_guests_lack(const struct store *store, uint64_t line)
 {
-    return store->images.guests_lack;
+    return (line == store->images.line && store->images.guests_lack) ||
+           (line == store->staging.line && store->staging.guests_lack);
 }
 
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err)

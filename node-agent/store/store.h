@@ -106,8 +106,8 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
 uint64_t store_image_line(const struct store *store, uint32_t rank);
 /* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image. */
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line);
-/* Whether a guest of the committed line lacks something (struct store_guest). */
-bool store_guests_lack(const struct store *store);
+/* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
+bool store_guests_lack(const struct store *store, uint64_t line);
 
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the

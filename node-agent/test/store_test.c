@@ -685,7 +685,7 @@ static void test_guests(void **state)
     assert_int_equal(entry.here, 2);
     assert_int_equal(entry.image_bytes, BYTES); /* of the ranks that run here */
     assert_int_equal(store_image_line(store, 1), 1);
-    assert_false(store_guests_lack(store));
+    assert_false(store_guests_lack(store, 1));
     guest = (struct store_guest){
         .rank = 1, .ranks = 2, .here = 1, .fd = make_delta(2, 1, 1), .is_delta = true, .lacks = true};
     assert_int_equal(store_stage_guest(store, 2, &guest, NULL), 0);
@@ -695,13 +695,13 @@ static void test_guests(void **state)
     assert_int_equal(store_commit(store, &entry, NULL), 0);
     assert_int_equal(store_apply_rest(store, NULL), 0);
     expect_applied(store_image(store, 1), 1, 2);
-    assert_true(store_guests_lack(store));
+    assert_true(store_guests_lack(store, 2));
     own.fd = make_image(3, 0); /* a line without the guest: its node is gone */
     assert_int_equal(store_stage(store, 3, &own, NULL), 0);
     entry.line = 3;
     assert_int_equal(store_commit(store, &entry, NULL), 0);
     assert_int_equal(store_image_line(store, 1), 0);
-    assert_false(store_guests_lack(store));
+    assert_false(store_guests_lack(store, 3));
     store_destroy(store, true);
 }
 
