@@ -354,10 +354,11 @@ static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_erro
 {
     const struct epoch_start *record = opener_record(arbiter->opener);
     if (arbiter->node_count > 1)
-        belay_error_set(err, ENODATA,
-                        "job \"%s\" cannot go on: the nodes that are left do not hold all images of its newest "
-                        "line; 'belay clean %s' drops what they hold",
-                        arbiter->job, arbiter->job);
+        belay_error_set(
+            err, ENODATA,
+            "job \"%s\" cannot go on: the nodes that are left do not hold all images of its newest "
+            "line; 'belay clean %s' drops what they hold",
+            arbiter->job, arbiter->job);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(
             err, ENODATA,

@@ -52,8 +52,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
                            struct belay_error *err);
 
 /*
- * The node has lost its memory: epochs are opened without it from now on. Returns 0, or -1 with err (ENODATA): no
- * other node holds what is needed of it.
+ * The node has lost its memory: epochs are opened without it from now on. Returns 0, or -1 with err
+ * (ENODATA): no other node holds what is needed of it.
  */
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
 

@@ -372,7 +372,8 @@ static int carry_input(const struct outlet *from, struct outlet *to)
 }
 
 /* How far a rank was. All of it is out, so the rings are empty. */
-static int carry_rank(const struct outlet *from, const struct outlet *to, uint32_t rank, struct belay_error *err)
+static int carry_rank(const struct outlet *from, const struct outlet *to, uint32_t rank,
+                      struct belay_error *err)
 {
     struct streams_rank slot;
     for (int which = 0; which < STREAMS_PER_RANK; which++) {

@@ -34,8 +34,8 @@ struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *er
 int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err);
 
 /*
- * A rank of `from` runs in `to` from now on: there it goes on where it was, and with_input the job's input does so,
- * too. All of its output is out (outlet_finish() of both). Returns 0 or -1 with err.
+ * A rank of `from` runs in `to` from now on: there it goes on where it was, and with_input the job's input
+ * does so, too. All of its output is out (outlet_finish() of both). Returns 0 or -1 with err.
  */
 int outlet_move_rank(struct outlet *from, struct outlet *to, uint32_t rank, bool with_input,
                      struct belay_error *err);

@@ -370,8 +370,8 @@ static int move_streams(struct supervisor *s, const struct epoch_start *last, st
 }
 
 /* The next epoch; *last is to be freed: the one before. */
-static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *launch, struct epoch_start **last,
-                      const struct epoch_start **start, struct belay_error *err)
+static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *launch,
+                      struct epoch_start **last, const struct epoch_start **start, struct belay_error *err)
 {
     const struct epoch_start *record = job_arbiter_record(s->arbiter);
     *last = record ? epoch_start_copy(record) : NULL;
@@ -600,7 +600,8 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
     if (leave_node(s, number, err) < 0)
         return -1;
-    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name, number);
+    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
+                number);
     return 0;
 }
 
@@ -628,7 +629,8 @@ static int reopen(struct supervisor *s, struct belay_error *err)
         return -1;
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_lost = false;
-    bool has_line = s->line > 0 || s->nodes.count > 1; /* of several nodes it is known when all have answered */
+    bool has_line =
+        s->line > 0 || s->nodes.count > 1; /* of several nodes it is known when all have answered */
     log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
              s->settings.max_restarts, has_line ? "the newest line that is left" : "the start");
     return 0;

@@ -287,8 +287,7 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event)
 {
     struct node *node = &arbiter->nodes[event->node];
-    bool is_member =
-        arbiter->record && epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY;
+    bool is_member = arbiter->record && epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY;
 
     node->is_gone = true;
     node->has_answered = false;

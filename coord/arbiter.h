@@ -123,7 +123,8 @@ const struct epoch_start *arbiter_record(const struct arbiter *arbiter);
 bool arbiter_is_inquiring(const struct arbiter *arbiter);
 /* What the inquiry waits for. */
 enum arbiter_want arbiter_wants(const struct arbiter *arbiter);
-/* Whether all nodes that are not gone have answered, and only a node that comes back can bring what is missing. */
+/* Whether all nodes that are not gone have answered, and only a node that comes back can bring what is
+ * missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);
 
 #endif

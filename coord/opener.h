@@ -5,7 +5,8 @@
  *
  * The caller's callbacks carry the messages and keep the record. The questions to all nodes are sent before
  * the opener waits for the first answer, and so are the decisions. The opener serves nodes that need no lease
- * (arbiter_settings.lease_us is 0) and that all answer but for those that are lost; it does not use repeat_us and collect_us.
+ * (arbiter_settings.lease_us is 0) and that all answer but for those that are lost; it does not use repeat_us
+ * and collect_us.
  */
 #ifndef BELAY_COORD_OPENER_H
 #define BELAY_COORD_OPENER_H

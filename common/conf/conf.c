@@ -144,8 +144,9 @@ static const struct conf_setting settings[CONF_END] = {
             .variable = "BELAY_REDUNDANCY",
             .argument = "SCHEME",
             .unit = CONF_UNIT_TEXT,
-            .help = "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
-                    "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
+            .help =
+                "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
+                "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
         },
     [CONF_RUNDIR] =
         {

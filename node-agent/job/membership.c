@@ -482,8 +482,8 @@ static void note(struct membership *membership, struct errand errand)
 }
 
 /*
- * What is to be done may come back here: so the machine has returned, and the list is our own. What fails of a
- * line has been told: by commit(), or as an ABORT. Returns what the machine returns.
+ * What is to be done may come back here: so the machine has returned, and the list is our own. What fails of
+ * a line has been told: by commit(), or as an ABORT. Returns what the machine returns.
  */
 static int step(struct membership *membership, const struct member_event *event,
                 const struct coord_action *order)

@@ -25,8 +25,8 @@ struct membership_ops {
     void (*obey)(void *context, const struct coord_action *order);
     void (*say)(void *context, enum coord_event_type word, uint64_t line);
     /*
-     * Bring what is staged of the rank to where the redundancy scheme wants it, with is_whole as a whole image;
-     * then membership_held().
+     * Bring what is staged of the rank to where the redundancy scheme wants it, with is_whole as a whole
+     * image; then membership_held().
      */
     void (*protect)(void *context, uint64_t line, uint32_t rank, bool is_whole);
     /* Keep the copy of a guest that has come. Returns 0 when it outlives the agent, or -1 with errno. */

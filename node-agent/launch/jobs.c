@@ -37,14 +37,17 @@ static int check_redundancy(const char *name, uint32_t node_count, struct belay_
     if (scheme_choose(name, node_count ? node_count : 1, &scheme) == 0)
         return 0;
     if (errno == EDOM)
-        return belay_error_set(err, EINVAL, "--redundancy %s is for a job on several nodes (--nodes N)", name);
+        return belay_error_set(err, EINVAL, "--redundancy %s is for a job on several nodes (--nodes N)",
+                               name);
     return belay_error_set(err, EINVAL, "there is no redundancy scheme '%.40s': SINGLE or PARTNER", name);
 }
 
 /* Their texts; numbers are taken as they are. */
-static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t node_count, struct belay_error *err)
+static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t node_count,
+                          struct belay_error *err)
 {
-    if (!tracker_choose(settings->tracker, err) || check_redundancy(settings->redundancy, node_count, err) < 0)
+    if (!tracker_choose(settings->tracker, err) ||
+        check_redundancy(settings->redundancy, node_count, err) < 0)
         return -1;
     if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
         return 0;
@@ -111,7 +114,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
-    if (check_settings(config->settings, recorded->node_count, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
+    if (check_settings(config->settings, recorded->node_count, err) < 0 ||
+        check_undo_dir(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);

@@ -1,9 +1,10 @@
 /*
  * links.h - the links of this node to the other members of a job's epochs, over the fabric.
  *
- * The coordinator's node has a link to each member, the others have one to the coordinator's node; and each has
- * one to the member that holds copies for it, if the job's scheme wants some. They are made when the epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run:
- * what the other side says until then waits.
+ * The coordinator's node has a link to each member, the others have one to the coordinator's node; and each
+ * has one to the member that holds copies for it, if the job's scheme wants some. They are made when the
+ * epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run: what the other
+ * side says until then waits.
  */
 #ifndef BELAY_NODE_AGENT_LINE_LINKS_H
 #define BELAY_NODE_AGENT_LINE_LINKS_H

@@ -60,7 +60,8 @@ struct link *remotes_connect(struct remotes *remotes, const struct fabric_identi
 
 /* Who hears words and offers; NULL: nobody, and offers are refused. ops are borrowed. */
 void remotes_hear(struct remotes *remotes, const struct remotes_ops *ops, void *context);
-/* Send a word to the agent of a node; it is copied. Returns 0 or -1 with errno (ENOTCONN: there is no link). */
+/* Send a word to the agent of a node; it is copied. Returns 0 or -1 with errno (ENOTCONN: there is no link).
+ */
 int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count);
 /* Push data to the agent of a node, as transfers_push(). */
 int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,

@@ -80,8 +80,7 @@ static struct transfer *add(struct transfers *transfers, const struct fabric_pee
     struct transfer *transfer = calloc(1, sizeof *transfer);
     if (!transfer)
         return NULL;
-    *transfer =
-        (struct transfer){.next = transfers->first, .peer = peer, .fill = fill, .intake = *intake};
+    *transfer = (struct transfer){.next = transfers->first, .peer = peer, .fill = fill, .intake = *intake};
     transfers->first = transfer;
     return transfer;
 }

@@ -14,7 +14,8 @@
 /* The end of a transfer; called once. 0: all of it was taken; else an errno. */
 typedef void transfer_done_f(void *context, int error);
 
-/* Where data that come go. `take` runs in a thread of the fabric's, and not any more when `done` is called. */
+/* Where data that come go. `take` runs in a thread of the fabric's, and not any more when `done` is called.
+ */
 struct transfer_intake {
     fabric_take_f *take;
     transfer_done_f *done;

@@ -123,19 +123,16 @@ static void fail(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t n
 
 /* ---- this node's ranks ---- */
 
-void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole, bool lacks)
+void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
+                 bool lacks)
 {
     struct sending *sending = calloc(1, sizeof *sending), **last = &mirror->sendings;
     if (!sending) {
         fail(mirror, line, rank, mirror->members[member], strerror(ENOMEM));
         return;
     }
-    *sending = (struct sending){.mirror = mirror,
-                                .line = line,
-                                .rank = rank,
-                                .member = member,
-                                .is_whole = is_whole,
-                                .lacks = lacks};
+    *sending = (struct sending){
+        .mirror = mirror, .line = line, .rank = rank, .member = member, .is_whole = is_whole, .lacks = lacks};
     while (*last)
         last = &(*last)->next;
     *last = sending;
@@ -232,8 +229,8 @@ static bool read_note(const struct mirror *mirror, const void *bytes, size_t cou
     if (count != sizeof *note)
         return false;
     memcpy(note, bytes, sizeof *note);
-    return note->magic == NOTE_MAGIC && note->epoch == mirror->epoch.number && note->ranks == mirror->epoch.world &&
-           note->rank < note->ranks;
+    return note->magic == NOTE_MAGIC && note->epoch == mirror->epoch.number &&
+           note->ranks == mirror->epoch.world && note->rank < note->ranks;
 }
 
 static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
@@ -332,7 +329,8 @@ static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t
     return incoming_take(&taking->incoming, bytes, count);
 }
 
-static void answer(struct mirror *mirror, uint32_t node, const struct note *note, enum note_kind kind, int error)
+static void answer(struct mirror *mirror, uint32_t node, const struct note *note, enum note_kind kind,
+                   int error)
 {
     struct note word = *note;
     word.magic = NOTE_MAGIC;

@@ -1,6 +1,6 @@
 /*
- * mirror.h - copies of what is staged, between the members of an epoch: sent to the member that the redundancy
- * scheme names, and taken in for the member before this one.
+ * mirror.h - copies of what is staged, between the members of an epoch: sent to the member that the
+ * redundancy scheme names, and taken in for the member before this one.
  *
  * Which copy is kept and what is answered, the member's machine decides (job/membership.h). All functions are
  * called from the agent's loop.
@@ -38,10 +38,11 @@ struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *
 void mirror_destroy(struct mirror *mirror);
 
 /*
- * Send what is staged of a rank of this node to a member. lacks: a restart of the rank needs more than that, and
- * only this node has it. membership_held() follows, or failed().
+ * Send what is staged of a rank of this node to a member. lacks: a restart of the rank needs more than that,
+ * and only this node has it. membership_held() follows, or failed().
  */
-void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole, bool lacks);
+void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
+                 bool lacks);
 /* The line is over: what is on its way is of no use, and its memory may be used again. */
 void mirror_cancel(struct mirror *mirror);
 

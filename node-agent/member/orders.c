@@ -101,7 +101,8 @@ static bool needs_more(struct line_member *member, uint64_t line, uint32_t rank)
         return false;
     snprintf(text, sizeof text,
              "%s are not copied to other nodes: the loss of node %u would be the end of the job",
-             shares ? "shared memory, pipes and the like of its ranks" : "open files without a name", member->node);
+             shares ? "shared memory, pipes and the like of its ranks" : "open files without a name",
+             member->node);
     complain(member, text, &member->has_told_lacks);
     return true;
 }

@@ -122,7 +122,8 @@ static void after_apply(void *context, bool is_cancelled)
         on_pushed(outgoing, errno);
 }
 
-/* The memory of a part may be used for the next line once this one is over: what was read then does not count.
+/* The memory of a part may be used for the next line once this one is over: what was read then does not
+ * count.
  */
 static ssize_t fill(void *context, uint8_t *to, size_t room)
 {

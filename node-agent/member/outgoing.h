@@ -1,6 +1,7 @@
 /*
  * outgoing.h - one staged part of a rank on its way to another node: the ranges of its memfd that count, one
- * after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it makes.
+ * after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it
+ * makes.
  *
  * All functions are called from the agent's loop.
  */
@@ -39,7 +40,8 @@ struct outgoing;
 
 /* NULL with err. */
 struct outgoing *outgoing_start(const struct outgoing_request *request, struct belay_error *err);
-/* Nothing that changes in the part from now on reaches the other node, and done() is not called. Frees, later. */
+/* Nothing that changes in the part from now on reaches the other node, and done() is not called. Frees,
+ * later. */
 void outgoing_cancel(struct outgoing *outgoing);
 
 #endif

@@ -30,7 +30,7 @@ struct commit_entry {
     uint64_t checksum; /* over everything else; last of the numbers so that it covers them */
     char reason[COMMITS_REASON_BYTES];
     uint64_t dirty_bytes;
-    uint8_t has_shared; /* there is an image of what the ranks share */
+    uint8_t has_shared;  /* there is an image of what the ranks share */
     uint8_t guests_lack; /* see store_guests_lack() */
     uint8_t reserved[2];
     uint32_t here; /* of the ranks, those with a part on this node; 0: all */

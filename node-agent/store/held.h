@@ -63,9 +63,9 @@ void held_name(const struct store *store, const struct held *held, uint32_t rank
 void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper);
 
 /*
- * What a staged part says of itself: fills in bytes, base_line and image_bytes, and the number of ranks of its
- * world. What is not what kept_line and rank say, or a delta where base_line is 0, is left with 0 bytes. Returns
- * 0, or -1 with err: it cannot be read now.
+ * What a staged part says of itself: fills in bytes, base_line and image_bytes, and the number of ranks of
+ * its world. What is not what kept_line and rank say, or a delta where base_line is 0, is left with 0 bytes.
+ * Returns 0, or -1 with err: it cannot be read now.
  */
 int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err);
 

@@ -132,7 +132,8 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
         rc = belay_error_set(err, EBADMSG, "what has come of rank %u is not its part of line %llu",
                              guest->rank, (unsigned long long)line);
     if (rc == 0 && held.base_line && store_image_line(store, guest->rank) != held.base_line)
-        rc = belay_error_set(err, EBADMSG, "a delta of rank %u is not to the image that is here", guest->rank);
+        rc =
+            belay_error_set(err, EBADMSG, "a delta of rank %u is not to the image that is here", guest->rank);
     if (rc == 0)
         rc = begin_staging(store, line, guest->ranks, guest->here, err);
     if (rc == 0)

@@ -97,14 +97,15 @@ struct store_guest {
 };
 
 /*
- * Stage a guest's part of the line in progress. It is checked whether it is what it is said to be. Returns 0 or
- * -1 with err (EBADMSG: it is not).
+ * Stage a guest's part of the line in progress. It is checked whether it is what it is said to be. Returns 0
+ * or -1 with err (EBADMSG: it is not).
  */
 int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
                       struct belay_error *err);
 /* The line of the rank's committed image, to which a delta can be applied; 0: there is none here. */
 uint64_t store_image_line(const struct store *store, uint32_t rank);
-/* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image. */
+/* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image.
+ */
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line);
 /* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
 bool store_guests_lack(const struct store *store, uint64_t line);
