@@ -20,6 +20,7 @@
 struct member {
     struct caller agent;
     Belay__Wire__Reply *state; /* its answer to the newest inquiry; NULL: none */
+    bool is_gone;              /* it has lost its memory */
 };
 
 struct job_arbiter {
@@ -27,6 +28,7 @@ struct job_arbiter {
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
     struct member members[PLACEMENT_NODES_MAX];
     uint32_t node_count;
+    enum scheme scheme;
     struct job_secret secret;    /* of several nodes */
     struct epoch_start *offered; /* newest record that agents have told of; NULL: none */
     uint32_t offered_epoch;      /* newest that they have heard of */
@@ -68,8 +70,6 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
     member->state = receive_node_state(&member->agent, arbiter->err);
     if (!member->state)
         return -1;
-    if (node + 1 == arbiter->node_count) /* all know it */
-        arbiter->reason[0] = '\0';
     if (epoch_message_to_state(member->state->node_state, state) < 0)
         return belay_error_set(
             arbiter->err, EPROTO,
@@ -208,6 +208,8 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
     arbiter->members[node].agent = *agent;
     arbiter->last_loss = (struct verdict_loss){0};
     arbiter->reason[0] = '\0'; /* another agent has its own */
+    if (arbiter->opener && arbiter->node_count > 1)
+        snprintf(arbiter->reason, sizeof arbiter->reason, "the agent of node %u was lost", node);
     if (opened->newest_epoch > arbiter->offered_epoch)
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
@@ -225,11 +227,12 @@ static int draw_secret(struct job_arbiter *arbiter, uint32_t node_count, struct 
                : belay_error_errno(err, "no random numbers");
 }
 
-int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, bool is_restart,
+int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
                       struct belay_error *err)
 {
     struct arbiter_settings settings = {
-        .node_count = node_count, .scheme = SCHEME_SINGLE, .past_epoch = arbiter->offered_epoch};
+        .node_count = node_count, .scheme = scheme, .past_epoch = arbiter->offered_epoch};
+    arbiter->scheme = scheme;
     if (draw_secret(arbiter, node_count, err) < 0)
         return -1;
     arbiter->node_count = node_count;
@@ -261,7 +264,25 @@ static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbi
     struct opener *opener = opener_create(settings, record, &ops, arbiter);
     if (!opener)
         belay_error_errno(err, "cannot be the arbiter of job \"%s\"", arbiter->job);
+    for (uint32_t node = 0; opener && node < settings->node_count; node++)
+        if (arbiter->members[node].is_gone)
+            opener_lose(opener, node);
     return opener;
+}
+
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err)
+{
+    const struct epoch_start *last = job_arbiter_record(arbiter);
+    bool was_member = last && epoch_start_index(last, node) != EPOCH_NOBODY;
+    if (was_member && arbiter->scheme == SCHEME_SINGLE)
+        return belay_error_set(err, ENODATA,
+                               "%s: node %u was lost with the images of its ranks, and the job with it; "
+                               "'belay clean %s' drops what the other nodes hold",
+                               arbiter->job, node, arbiter->job);
+    arbiter->members[node].is_gone = true;
+    snprintf(arbiter->reason, sizeof arbiter->reason, "node %u was lost", node);
+    opener_lose(arbiter->opener, node);
+    return 0;
 }
 
 static bool is_newer(const struct epoch_start *one, const struct epoch_start *other)
@@ -324,6 +345,7 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
                             strerror(code));
         return -1;
     }
+    arbiter->reason[0] = '\0'; /* all know it */
     *start = opener_record(arbiter->opener);
     return 0;
 }
@@ -331,7 +353,13 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
 static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
 {
     const struct epoch_start *record = opener_record(arbiter->opener);
-    if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
+    if (arbiter->node_count > 1)
+        belay_error_set(
+            err, ENODATA,
+            "job \"%s\" cannot go on: the nodes that are left do not hold all images of its newest "
+            "line; 'belay clean %s' drops what they hold",
+            arbiter->job, arbiter->job);
+    else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(
             err, ENODATA,
             "job \"%s\" cannot go on: the agent has lost its records, so it is not known which line was "
@@ -409,6 +437,11 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
     return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
+const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter)
+{
+    return arbiter->opener ? opener_record(arbiter->opener) : NULL;
+}
+
 uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter)
 {
     const struct epoch_start *start = opener_record(arbiter->opener);
@@ -425,12 +458,14 @@ static int join_facts(const struct job_arbiter *arbiter, Belay__Wire__Reply *con
     size_t count = 0;
     *all = (Belay__Wire__LaunchFacts)BELAY__WIRE__LAUNCH_FACTS__INIT;
     for (uint32_t node = 0; node < arbiter->node_count; node++)
-        count += facts[node]->launch_facts->n_ranks;
+        count += facts[node] ? facts[node]->launch_facts->n_ranks : 0;
     all->ranks = calloc(count + 1, sizeof(Belay__Wire__RankEnd *));
     if (!all->ranks)
         return belay_error_set(err, ENOMEM, "out of memory");
     for (uint32_t node = 0; node < arbiter->node_count; node++) {
-        const Belay__Wire__LaunchFacts *of = facts[node]->launch_facts;
+        const Belay__Wire__LaunchFacts *of = facts[node] ? facts[node]->launch_facts : NULL;
+        if (!of) /* the node is gone */
+            continue;
         for (size_t i = 0; i < of->n_ranks; i++)
             all->ranks[all->n_ranks++] = of->ranks[i];
         all->is_stopped |= of->is_stopped;

@@ -37,7 +37,7 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
  * that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA:
  * no record is left).
  */
-int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, bool is_restart,
+int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
                       struct belay_error *err);
 
 /*
@@ -52,12 +52,20 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
                            struct belay_error *err);
 
 /*
+ * The node has lost its memory: epochs are opened without it from now on. Returns 0, or -1 with err
+ * (ENODATA): no other node holds what is needed of it.
+ */
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
+
+/*
  * Where the ranks of the newest epoch run, for the launch (common/wire/placement.h). *words, to be freed, is
  * NULL for one node. Returns 0 or -1 with err.
  */
 int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struct belay_error *err);
 /* The node that rank 0 of it runs on. */
 uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter);
+/* The newest epoch, NULL: none. Valid until the next one is opened or placed. */
+const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter);
 
 /*
  * How the launch has ended, of which each node tells this, by node. *newest_line: that the nodes hold.

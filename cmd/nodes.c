@@ -44,12 +44,14 @@ bool nodes_have_lost_agent(const struct nodes *nodes)
     return false;
 }
 
-bool nodes_have_ranks(const struct nodes *nodes)
+uint32_t nodes_ranks(const struct nodes *nodes)
 {
-    for (uint32_t i = 0; i < nodes->count; i++)
-        if (nodes->of[i].outlet && outlet_has_ranks(nodes->of[i].outlet))
-            return true;
-    return false;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        uint32_t ranks = nodes->of[i].outlet ? outlet_ranks(nodes->of[i].outlet) : 0;
+        most = ranks > most ? ranks : most;
+    }
+    return most;
 }
 
 int nodes_start_output(const struct nodes *nodes, bool is_forwarded, struct belay_error *err)

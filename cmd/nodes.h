@@ -16,6 +16,7 @@ struct node {
     char rundir[PATH_MAX];
     int sock;              /* to its agent, -1: none */
     bool is_lost;          /* the agent has gone */
+    bool is_gone;          /* with all that it held: the job goes on without the node */
     struct outlet *outlet; /* of its ranks' output; NULL: none yet */
 };
 
@@ -31,8 +32,9 @@ int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, str
 void nodes_release(struct nodes *nodes);
 
 bool nodes_have_lost_agent(const struct nodes *nodes);
-/* Have any ranks come, in this launch or an earlier one? */
-bool nodes_have_ranks(const struct nodes *nodes);
+
+/* How many ranks there were, in this launch or an earlier one; 0: none has come. */
+uint32_t nodes_ranks(const struct nodes *nodes);
 
 /* Those of outlet.h, for all nodes that have an outlet. */
 int nodes_start_output(const struct nodes *nodes, bool is_forwarded, struct belay_error *err);

@@ -300,9 +300,9 @@ struct outlet_input *outlet_input(struct outlet *outlet)
     return &outlet->input;
 }
 
-bool outlet_has_ranks(const struct outlet *outlet)
+uint32_t outlet_ranks(const struct outlet *outlet)
 {
-    return __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE) > 0;
+    return __atomic_load_n(&outlet->head->ranks, __ATOMIC_ACQUIRE);
 }
 
 int outlet_start(struct outlet *outlet, bool is_forwarded, struct belay_error *err)
@@ -371,21 +371,45 @@ static int carry_input(const struct outlet *from, struct outlet *to)
     return 0;
 }
 
-/* How far each rank was, in the new memory. All of it is out, so the rings are empty. */
+/* How far a rank was. All of it is out, so the rings are empty. */
+static int carry_rank(const struct outlet *from, const struct outlet *to, uint32_t rank,
+                      struct belay_error *err)
+{
+    struct streams_rank slot;
+    for (int which = 0; which < STREAMS_PER_RANK; which++) {
+        slot.streams[which] = *stream_at(from, rank, which);
+        slot.streams[which].taken = reader_at(from, rank, which)->taken;
+    }
+    if (descriptor_put(to->fd, STREAMS_SLOT(rank), &slot, sizeof slot) < 0)
+        return belay_error_errno(err, "cannot write to the memory of standard streams");
+    return 0;
+}
+
+/* The same of all of them, in the new memory. */
 static int carry_over(const struct outlet *from, struct outlet *to, struct belay_error *err)
 {
     to->head->is_other_told = from->head->is_other_told;
     if (carry_input(from, to) < 0)
         return belay_error_errno(err, "cannot write to the memory of standard streams");
-    for (uint32_t rank = 0; from->slots && rank < from->slots_bytes / STREAMS_SLOT_BYTES; rank++) {
-        struct streams_rank slot;
-        for (int which = 0; which < STREAMS_PER_RANK; which++) {
-            slot.streams[which] = *stream_at(from, rank, which);
-            slot.streams[which].taken = reader_at(from, rank, which)->taken;
-        }
-        if (descriptor_put(to->fd, STREAMS_SLOT(rank), &slot, sizeof slot) < 0)
-            return belay_error_errno(err, "cannot write to the memory of standard streams");
-    }
+    for (uint32_t rank = 0; from->slots && rank < from->slots_bytes / STREAMS_SLOT_BYTES; rank++)
+        if (carry_rank(from, to, rank, err) < 0)
+            return -1;
+    return 0;
+}
+
+int outlet_move_rank(struct outlet *from, struct outlet *to, uint32_t rank, bool with_input,
+                     struct belay_error *err)
+{
+    if (with_input && carry_input(from, to) < 0)
+        return belay_error_errno(err, "cannot write to the memory of standard streams");
+    if (!has_slots(from) || rank >= from->slots_bytes / STREAMS_SLOT_BYTES)
+        return 0; /* it has not written anything */
+    to->head->is_other_told |= from->head->is_other_told;
+    if (carry_rank(from, to, rank, err) < 0)
+        return -1;
+    bool is_known = to->slots && rank < to->slots_bytes / STREAMS_SLOT_BYTES;
+    for (int which = 0; is_known && which < STREAMS_PER_RANK; which++)
+        *reader_at(to, rank, which) = (struct reader){.taken = reader_at(from, rank, which)->taken};
     return 0;
 }
 

@@ -33,12 +33,19 @@ struct outlet *outlet_create(int streams_fd, int wake_fd, struct belay_error *er
  */
 int outlet_change(struct outlet *outlet, int streams_fd, int wake_fd, struct belay_error *err);
 
+/*
+ * A rank of `from` runs in `to` from now on: there it goes on where it was, and with_input the job's input
+ * does so, too. All of its output is out (outlet_finish() of both). Returns 0 or -1 with err.
+ */
+int outlet_move_rank(struct outlet *from, struct outlet *to, uint32_t rank, bool with_input,
+                     struct belay_error *err);
+
 /* The memfd of the streams, and what is known of the input in it; both stay the outlet's. */
 int outlet_streams(const struct outlet *outlet);
 struct outlet_input *outlet_input(struct outlet *outlet);
 
-/* Has any rank come, in this launch or an earlier one? */
-bool outlet_has_ranks(const struct outlet *outlet);
+/* How many ranks the job has on all nodes, in this launch or an earlier one; 0: none has come. */
+uint32_t outlet_ranks(const struct outlet *outlet);
 
 /*
  * Start to forward, to STDOUT_FILENO and STDERR_FILENO. If the ranks of this launch give their output to the

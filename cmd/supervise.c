@@ -30,6 +30,7 @@
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/settings.h"
+#include "common/wire/streams.h"
 
 /* What is known of the job that this process supervises. */
 struct supervisor {
@@ -43,6 +44,8 @@ struct supervisor {
     uint32_t restarts;                 /* done by this process */
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
+    Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
+    char undo_path[PATH_MAX];
     struct signals signals;
     struct job_arbiter *arbiter; /* of the job's epochs */
     struct detach detach;
@@ -257,6 +260,16 @@ static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *s
     return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
+/* All nodes are on one machine: whatever ranks of several of them have changed is put back in one order. */
+static void take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo)
+{
+    if (!undo)
+        return;
+    s->undo = *undo;
+    snprintf(s->undo_path, sizeof s->undo_path, "%s", undo->path);
+    s->undo.path = s->undo_path;
+}
+
 /* The first node's agent names the job, and knows of how many nodes it is. */
 static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
@@ -272,12 +285,14 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;
     open.node_count = s->nodes.count;
+    open.undo = number > 0 && s->undo_path[0] ? &s->undo : NULL;
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
     const Belay__Wire__JobOpened *opened = reply->job_opened;
     s->line = opened->newest_line > s->line ? opened->newest_line : s->line;
     int rc = take_settings(s, opened->settings, err);
+    take_undo(s, opened->undo);
     if (rc == 0)
         rc = take_streams(node, fds, err);
     if (rc == 0)
@@ -290,6 +305,28 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     return rc;
 }
 
+static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
+{
+    enum scheme scheme;
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) < 0)
+        return belay_error_set(err, EINVAL, "there is no redundancy scheme '%s' for %" PRIu32 " nodes",
+                               s->settings.redundancy, s->nodes.count);
+    return job_arbiter_begin(s->arbiter, s->nodes.count, scheme, is_restart, err);
+}
+
+/* A node that holds nothing of the job any more. Returns 0, or -1 with err: the job cannot do without it. */
+static int leave_node(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    struct node *node = &s->nodes.of[number];
+    if (job_arbiter_lose(s->arbiter, number, err) < 0)
+        return -1;
+    if (node->sock >= 0)
+        close(node->sock);
+    node->sock = -1;
+    node->is_gone = true;
+    return 0;
+}
+
 /* Become the job's arbiter; is_restart: it goes on from a committed line. */
 static int open_job(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
@@ -299,10 +336,49 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
     for (uint32_t i = 1; i < s->nodes.count; i++)
         if (connect_agent(s, &s->nodes.of[i], err) < 0 || open_on_node(s, i, is_restart, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
-    return job_arbiter_begin(s->arbiter, s->nodes.count, is_restart, err);
+    return begin_arbiter(s, is_restart, err);
 }
 
 /* ---- one launch ---- */
+
+/* The node that had a rank in an epoch, of so many ranks. */
+static uint32_t home_of(const struct epoch_start *start, uint32_t rank, uint32_t ranks)
+{
+    return start->members[start->rank_count > 0 ? start->placement[rank]
+                                                : placement_block(rank, ranks, start->member_count)];
+}
+
+/* Ranks that run elsewhere than in the epoch `last` take their streams with them. */
+static int move_streams(struct supervisor *s, const struct epoch_start *last, struct belay_error *err)
+{
+    const struct epoch_start *start = job_arbiter_record(s->arbiter);
+    uint32_t ranks = last && last->rank_count > 0 ? last->rank_count : nodes_ranks(&s->nodes);
+    bool is_finished = false;
+    if (ranks > STREAMS_MAX_RANKS || (start->rank_count > 0 && start->rank_count < ranks))
+        return belay_error_set(err, EPROTO, "the streams of %" PRIu32 " ranks cannot be found", ranks);
+    for (uint32_t rank = 0; last && rank < ranks; rank++) {
+        uint32_t from = home_of(last, rank, ranks), to = home_of(start, rank, ranks);
+        if (from == to || !s->nodes.of[from].outlet || !s->nodes.of[to].outlet)
+            continue;
+        if (!is_finished)
+            nodes_finish_output(&s->nodes, false);
+        is_finished = true;
+        if (outlet_move_rank(s->nodes.of[from].outlet, s->nodes.of[to].outlet, rank, rank == 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The next epoch; *last is to be freed: the one before. */
+static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *launch,
+                      struct epoch_start **last, const struct epoch_start **start, struct belay_error *err)
+{
+    const struct epoch_start *record = job_arbiter_record(s->arbiter);
+    *last = record ? epoch_start_copy(record) : NULL;
+    if (record && !*last)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    return job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, *last, err) < 0 ? -1 : 0;
+}
 
 /* The launcher goes. Returns an exit code. */
 static int let_go(struct supervisor *s, struct belay_error *err)
@@ -327,7 +403,10 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
                                               .forwards_output = launch_line_leaves_output(s->argv)};
     const struct epoch_start *start;
-    if (job_arbiter_open(s->arbiter, &launch, &start, err)) {
+    struct epoch_start *last;
+    int rc = open_epoch(s, &launch, &last, &start, err);
+    free(last);
+    if (rc < 0) {
         launch_cancel(&s->launch);
         return exit_code_of(err);
     }
@@ -386,6 +465,9 @@ static bool look_for_loss(struct supervisor *s, bool *waiting)
     bool has_loss = false;
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct caller agent = caller(s, &s->nodes.of[i]);
+        waiting[i] = false;
+        if (s->nodes.of[i].is_gone)
+            continue;
         Belay__Wire__Reply *reply =
             s->nodes.of[i].is_lost ? NULL : call_loss_query(&agent, s->name, s->epoch, &err);
         has_loss |= !reply || reply->loss_facts->has_loss;
@@ -457,7 +539,7 @@ static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
         struct caller agent = caller(s, node);
-        if (node->is_lost)
+        if (node->is_lost || node->is_gone)
             continue;
         facts[i] = call_launch_ended(&agent, s->name, &err);
         if (facts[i])
@@ -514,17 +596,18 @@ static int reconnect(struct supervisor *s, struct node *node, struct belay_error
     return connect_agent(s, node, err);
 }
 
-/* A new agent in the place of a lost one. */
+/* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
 static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
     if (reconnect(s, &s->nodes.of[number], err) == 0 && open_on_node(s, number, true, err) == 0)
         return 0;
     if (err->code != ENOENT && err->code != ENODATA)
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
-    return belay_error_set(err, ENODATA,
-                           "%s: node %" PRIu32 " was lost with the images of its ranks, and the job with it; "
-                           "'belay clean %s' drops what the other nodes hold",
-                           s->name, number, s->name);
+    if (leave_node(s, number, err) < 0)
+        return -1;
+    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
+                number);
+    return 0;
 }
 
 /* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
@@ -533,7 +616,7 @@ static int reopen_nodes(struct supervisor *s, struct belay_error *err)
     for (uint32_t i = 0; i < s->nodes.count; i++)
         if (s->nodes.of[i].is_lost && reopen_node(s, i, err) < 0)
             return -1;
-    return job_arbiter_begin(s->arbiter, s->nodes.count, true, err);
+    return begin_arbiter(s, true, err);
 }
 
 /* It goes on from the newest line that the new agent can adopt. */
@@ -550,8 +633,10 @@ static int reopen(struct supervisor *s, struct belay_error *err)
         return -1;
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_lost = false;
+    bool has_line =
+        s->line > 0 || s->nodes.count > 1; /* of several nodes it is known when all have answered */
     log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
-             s->settings.max_restarts, s->line ? "the newest line that is left" : "the start");
+             s->settings.max_restarts, has_line ? "the newest line that is left" : "the start");
     return 0;
 }
 

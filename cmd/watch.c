@@ -195,7 +195,7 @@ static void tell_unprotected(struct watch *watch)
     if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
         return;
     watch->tell_at_ms = 0;
-    if (nodes_have_ranks(watch->nodes))
+    if (nodes_ranks(watch->nodes) > 0)
         return;
     log_warning("nothing is protected so far: no MPI program has turned up under the launcher in %d s (%s); "
                 "a program that loads MPI with dlopen must be named in BELAY_LATE_MPI",

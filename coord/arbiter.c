@@ -6,6 +6,7 @@
 
 /* What the arbiter knows of one node. */
 struct node {
+    bool is_gone;      /* with its memory: nothing is expected of it */
     bool has_answered; /* the inquiry; state is valid */
     struct epoch_state state;
     struct holding *held;
@@ -31,6 +32,7 @@ static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *eve
 static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_tick(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_placement(struct arbiter *arbiter, const struct arbiter_event *event);
+static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event);
 static void inquire(struct arbiter *arbiter, uint64_t now_us);
 static void ask(struct arbiter *arbiter, uint64_t now_us);
 static int decide(struct arbiter *arbiter, uint64_t now_us);
@@ -46,6 +48,7 @@ static bool holds(const struct node *node, uint64_t line, uint32_t rank);
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
 static void list_members(struct arbiter *arbiter, struct epoch_start *start);
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start);
+static uint32_t home_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t rank);
 static int place_rank(struct arbiter *arbiter, struct epoch_start *start, uint32_t rank, uint32_t first);
 static bool has_room(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index);
 static int record(struct arbiter *arbiter, struct epoch_start *start);
@@ -56,6 +59,7 @@ static uint32_t rank_count(const struct arbiter *arbiter);
 static uint32_t member_count(const struct arbiter *arbiter);
 static struct node *member(const struct arbiter *arbiter, uint32_t index);
 static uint32_t count_answers(const struct arbiter *arbiter);
+static uint32_t count_expected(const struct arbiter *arbiter);
 
 struct arbiter *arbiter_create(const struct arbiter_settings *settings, const struct epoch_start *recorded,
                                arbiter_action_f emit, void *context)
@@ -126,6 +130,8 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event)
         return take_lost_link(arbiter, event);
     case ARBITER_EVENT_PLACED:
         return take_placement(arbiter, event);
+    case ARBITER_EVENT_GONE:
+        return take_end_of_node(arbiter, event);
     default:
         errno = EINVAL;
         return -1;
@@ -166,7 +172,7 @@ enum arbiter_want arbiter_wants(const struct arbiter *arbiter)
 bool arbiter_is_stuck(const struct arbiter *arbiter)
 {
     return (arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA) &&
-           count_answers(arbiter) == arbiter->settings.node_count;
+           count_answers(arbiter) == count_expected(arbiter);
 }
 
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
@@ -175,7 +181,7 @@ static int take_state(struct arbiter *arbiter, const struct arbiter_event *event
     uint32_t count = event->state.held_count;
     struct holding *held;
 
-    if (!arbiter->is_inquiring || event->epoch != next_epoch(arbiter))
+    if (!arbiter->is_inquiring || node->is_gone || event->epoch != next_epoch(arbiter))
         return 0;
     held = calloc(count ? count : 1, sizeof(*held));
     if (!held)
@@ -277,6 +283,21 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
     return record(arbiter, start);
 }
 
+/* Its lease does not matter any more: its ranks are gone. */
+static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event)
+{
+    struct node *node = &arbiter->nodes[event->node];
+    bool is_member = arbiter->record && epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY;
+
+    node->is_gone = true;
+    node->has_answered = false;
+    if (arbiter->is_inquiring)
+        return decide(arbiter, event->now_us);
+    if (is_member)
+        inquire(arbiter, event->now_us);
+    return 0;
+}
+
 /* From now on no lease is granted. */
 static void inquire(struct arbiter *arbiter, uint64_t now_us)
 {
@@ -296,6 +317,8 @@ static void ask(struct arbiter *arbiter, uint64_t now_us)
     arbiter->asked_us = now_us;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
         action.node = i;
+        if (arbiter->nodes[i].is_gone)
+            continue;
         if (!arbiter->nodes[i].has_answered || arbiter->want > ARBITER_WANT_ANSWERS)
             arbiter->emit(arbiter->context, &action);
     }
@@ -322,14 +345,14 @@ static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us)
     const struct arbiter_settings *settings = &arbiter->settings;
     uint32_t answers = count_answers(arbiter);
 
-    if (answers == settings->node_count)
-        return true;
     if (answers == 0)
         return false;
+    if (answers == count_expected(arbiter))
+        return true;
     for (uint32_t i = 0; i < member_count(arbiter); i++) {
         const struct node *node = member(arbiter, i);
 
-        if (!node->has_answered &&
+        if (!node->has_answered && !node->is_gone &&
             (settings->lease_us == 0 || now_us < node->granted_us + settings->lease_us))
             return false;
     }
@@ -479,10 +502,23 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
 {
     uint32_t first = choose(arbiter, start->epoch, 2, start->member_count);
 
-    for (uint32_t rank = 0; rank < start->rank_count; rank++)
-        if (place_rank(arbiter, start, rank, first + rank) < 0)
+    for (uint32_t rank = 0; rank < start->rank_count; rank++) {
+        uint32_t home = home_of(arbiter, start, rank);
+
+        if (place_rank(arbiter, start, rank, home == EPOCH_NOBODY ? first + rank : home) < 0)
             return -1;
+    }
     return 0;
+}
+
+/* The index of the node that the rank ran on, EPOCH_NOBODY: it is no member any more, or nobody knows. */
+static uint32_t home_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t rank)
+{
+    const struct epoch_start *last = arbiter->record;
+
+    if (start->line == 0 || !last || rank >= last->rank_count)
+        return EPOCH_NOBODY;
+    return epoch_start_index(start, last->members[last->placement[rank]]);
 }
 
 /* Of several nodes that have its image, the first with room; of none, the first with room at all. */
@@ -586,5 +622,15 @@ static uint32_t count_answers(const struct arbiter *arbiter)
 
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
         count += arbiter->nodes[i].has_answered;
+    return count;
+}
+
+/* Nodes that may still answer. */
+static uint32_t count_expected(const struct arbiter *arbiter)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        count += !arbiter->nodes[i].is_gone;
     return count;
 }

@@ -61,6 +61,7 @@ enum arbiter_event_type {
     ARBITER_EVENT_TROUBLE,   /* node, epoch, incarnation: a member cannot go on */
     ARBITER_EVENT_LINK_LOST, /* node, epoch: the node's link of this epoch is gone, or its answer */
     ARBITER_EVENT_PLACED,    /* epoch, rank_count, placement: where the ranks of a first launch came up */
+    ARBITER_EVENT_GONE,      /* node: it has lost its memory and runs no ranks; it is not asked any more */
 };
 
 struct arbiter_event {
@@ -122,7 +123,8 @@ const struct epoch_start *arbiter_record(const struct arbiter *arbiter);
 bool arbiter_is_inquiring(const struct arbiter *arbiter);
 /* What the inquiry waits for. */
 enum arbiter_want arbiter_wants(const struct arbiter *arbiter);
-/* Whether all nodes have answered, and only a node that comes back can bring what is missing. */
+/* Whether all nodes that are not gone have answered, and only a node that comes back can bring what is
+ * missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);
 
 #endif

@@ -1,5 +1,6 @@
 #include "coord/epoch.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,23 @@ uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node)
         if (start->members[i] == node)
             return i;
     return EPOCH_NOBODY;
+}
+
+int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme)
+{
+    enum scheme best = node_count > 1 ? SCHEME_PARTNER : SCHEME_SINGLE;
+    bool is_single = strcmp(name, "SINGLE") == 0, is_partner = strcmp(name, "PARTNER") == 0;
+
+    if (name[0] != '\0' && !is_single && !is_partner) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (is_partner && node_count < 2) {
+        errno = EDOM;
+        return -1;
+    }
+    *scheme = is_single ? SCHEME_SINGLE : best;
+    return 0;
 }
 
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count)

@@ -62,6 +62,12 @@ bool epoch_start_is_valid(const struct epoch_start *start);
 /* The index of a node among the members, EPOCH_NOBODY if it is no member. */
 uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node);
 
+/*
+ * The scheme that a user names, for a job on so many nodes; "": the best that there is. Returns 0, or -1 with
+ * EINVAL (no such scheme) or EDOM (it needs more nodes).
+ */
+int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme);
+
 /* The index of the member that keeps copies for member `index` of `count`, EPOCH_NOBODY: none does. */
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count);
 

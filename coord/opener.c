@@ -12,11 +12,13 @@ struct opener {
     uint32_t node_count;
     /* What the step that is made asks for, done when the machine has returned. */
     bool *is_to_ask, *is_to_tell; /* by node */
+    bool *is_gone;                /* by node: it is lost */
     uint32_t epoch;               /* that is asked about */
 };
 
 static int act(void *context, const struct arbiter_action *action);
 static int step(struct opener *opener, const struct arbiter_event *event);
+static int leave_out_lost(struct opener *opener);
 static int ask_all(struct opener *opener);
 static int hear_all(struct opener *opener);
 static int tell_all(struct opener *opener);
@@ -36,7 +38,8 @@ struct opener *opener_create(const struct arbiter_settings *settings, const stru
     opener->arbiter = arbiter_create(&of_arbiter, record, act, opener);
     opener->is_to_ask = opener->arbiter ? calloc(settings->node_count, sizeof(bool)) : NULL;
     opener->is_to_tell = opener->is_to_ask ? calloc(settings->node_count, sizeof(bool)) : NULL;
-    if (!opener->is_to_tell) {
+    opener->is_gone = opener->is_to_tell ? calloc(settings->node_count, sizeof(bool)) : NULL;
+    if (!opener->is_gone) {
         opener_destroy(opener);
         return NULL;
     }
@@ -52,6 +55,7 @@ void opener_destroy(struct opener *opener)
     arbiter_destroy(opener->arbiter);
     free(opener->is_to_ask);
     free(opener->is_to_tell);
+    free(opener->is_gone);
     free(opener);
     errno = saved_errno;
 }
@@ -60,13 +64,20 @@ int opener_open(struct opener *opener)
 {
     const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
 
-    if (step(opener, &begin) < 0 || ask_all(opener) < 0 || hear_all(opener) < 0)
+    if (step(opener, &begin) < 0 || leave_out_lost(opener) < 0 || ask_all(opener) < 0 || hear_all(opener) < 0)
         return -1;
     if (arbiter_is_inquiring(opener->arbiter)) {
         errno = ENODATA;
         return -1;
     }
     return tell_all(opener);
+}
+
+/* The machine hears of it with the next opening. */
+void opener_lose(struct opener *opener, uint32_t node)
+{
+    if (node < opener->node_count)
+        opener->is_gone[node] = true;
 }
 
 int opener_place(struct opener *opener, uint32_t rank_count, const uint32_t *placement)
@@ -120,6 +131,21 @@ static int step(struct opener *opener, const struct arbiter_event *event)
     return arbiter_step(opener->arbiter, event);
 }
 
+/* Nobody has answered yet, so nothing follows from it but whom to ask. */
+static int leave_out_lost(struct opener *opener)
+{
+    struct arbiter_event gone = {.type = ARBITER_EVENT_GONE};
+
+    for (gone.node = 0; gone.node < opener->node_count; gone.node++) {
+        if (!opener->is_gone[gone.node])
+            continue;
+        opener->is_to_ask[gone.node] = false;
+        if (arbiter_step(opener->arbiter, &gone) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int ask_all(struct opener *opener)
 {
     for (uint32_t node = 0; node < opener->node_count; node++)
@@ -133,6 +159,8 @@ static int hear_all(struct opener *opener)
     struct arbiter_event event = {.type = ARBITER_EVENT_STATE, .epoch = opener->epoch};
 
     for (uint32_t node = 0; node < opener->node_count; node++) {
+        if (opener->is_gone[node])
+            continue;
         event.node = node;
         if (opener->ops->hear(opener->context, node, opener->epoch, &event.state) < 0 ||
             step(opener, &event) < 0)

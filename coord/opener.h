@@ -5,7 +5,8 @@
  *
  * The caller's callbacks carry the messages and keep the record. The questions to all nodes are sent before
  * the opener waits for the first answer, and so are the decisions. The opener serves nodes that need no lease
- * (arbiter_settings.lease_us is 0) and that all answer; it does not use repeat_us and collect_us.
+ * (arbiter_settings.lease_us is 0) and that all answer but for those that are lost; it does not use repeat_us
+ * and collect_us.
  */
 #ifndef BELAY_COORD_OPENER_H
 #define BELAY_COORD_OPENER_H
@@ -45,6 +46,8 @@ void opener_destroy(struct opener *opener);
  * ENOMEM, or ENODATA if what the nodes hold is not enough (opener_wants() says what is missing).
  */
 int opener_open(struct opener *opener);
+/* The node has lost its memory, and runs no ranks any more: epochs are opened without it from now on. */
+void opener_lose(struct opener *opener, uint32_t node);
 
 /*
  * Record and tell where the ranks of a first launch have come up; placement: by rank, the index of a member.

@@ -36,7 +36,7 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
     for node in status["nodes"]:
         for row in node["ranks"]:
             assert row["protected_line"] >= status["history"][-1]["restored_line"] > 0
-            assert row["holders"] == [node["number"]]
+            assert row["holders"] == [0, 1]
     job.finish()
     assert_recovered(job)
     sandbox.assert_clean()
@@ -94,19 +94,45 @@ def test_a_line_on_request(sandbox, programs):
     assert_same_result(job)
 
 
+def kill_node(sandbox, job, number):
+    """Its agent, its keeper and its ranks, so that its memory is really gone. Returns the ranks' processes."""
+    status = job.status()
+    node = os.path.join(sandbox.rundir, f"node-{number}") if number else sandbox.rundir
+    ranks = [row["pid"] for row in next(node for node in status["nodes"] if node["number"] == number)["ranks"]]
+    service = [pid for pid, command in traces.processes_of(node).items()
+               if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper") and command.endswith(node)]
+    assert len(service) == 2, service
+    for pid in service + ranks:
+        os.kill(pid, signal.SIGKILL)
+    return ranks
+
+
 def test_a_node_is_lost(sandbox, programs):
-    """Nobody else has its images: the end of the job is told, and that nothing can go on."""
+    """Its ranks go on where their copies are, from the newest committed line."""
     job = sandbox.run(workload(programs), options=on_nodes(2))
     job.wait_lines()
-    ranks = job.status() and job.pids[1]
-    node = os.path.join(sandbox.rundir, "node-1")
-    for pid, command in traces.processes_of(node).items():
-        if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper"):
-            os.kill(pid, signal.SIGKILL)
+    before = job.status()
+    lost = kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert [node_of(status, number) for number in range(4)] == [0, 0, 0, 0]
+    assert status["history"][-1]["restored_line"] >= before["newest_line"]
+    assert not any(map(traces.is_alive, lost))
+    job.finish()
+    assert "node 1 was lost" in job.errors
+    assert_recovered(job, 1)
+    assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", "node 1 was lost"]
+    sandbox.assert_clean()
+
+
+def test_a_node_is_lost_without_copies(sandbox, programs):
+    """Nobody else has its images: the end of the job is told, and that nothing can go on."""
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--redundancy", "SINGLE"])
+    job.wait_lines()
+    ranks = kill_node(sandbox, job, 1)
     assert job.wait() == 69, job.errors
     assert "node 1 was lost with the images of its ranks" in job.errors, job.errors
     assert "goes on" not in job.errors
-    wait_for(lambda: not any(map(traces.is_alive, ranks.values())), 20, "the end of the ranks")
+    wait_for(lambda: not any(map(traces.is_alive, ranks)), 20, "the end of the ranks")
     sandbox.assert_clean()
 
 

@@ -140,6 +140,16 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "When written pages are copied: precopy (while the program runs, the rest in the "
                     "pause) or sequential (all in the pause; default: precopy)",
         },
+    [CONF_REDUNDANCY] =
+        {
+            .name = "redundancy",
+            .variable = "BELAY_REDUNDANCY",
+            .argument = "SCHEME",
+            .unit = CONF_UNIT_TEXT,
+            .help =
+                "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
+                "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

@@ -23,6 +23,7 @@ enum conf_key {
     CONF_UNDO_DIR,
     CONF_TRACKER,
     CONF_POLICY,
+    CONF_REDUNDANCY,
     CONF_RUNDIR,
     CONF_RECORD_AGE,
     CONF_LOG,

@@ -460,6 +460,58 @@ static void a_rank_stays_where_its_image_is_if_there_is_room(void **state)
     assert_int_equal(recorder->durable->holder[2], 1);
 }
 
+static void of_two_holders_the_rank_stays_at_home(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[RANKS];
+
+    open_first(recorder, SCHEME_PARTNER);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        held[rank] = (struct holding){.image_line = 4};
+    for (uint32_t node = 0; node < NODES; node++)
+        step(recorder, committed(state_of(node, 2, held), 4));
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(recorder->durable->placement[rank], rank);
+        assert_int_equal(recorder->durable->holder[rank], rank);
+    }
+}
+
+/* No lease has to run out, and nobody asks it again. Its ranks go to its partner. */
+static void a_node_that_is_gone_is_not_waited_for(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[NODES][RANKS] = {0};
+
+    open_first(recorder, SCHEME_PARTNER);
+    held[0][0].image_line = held[0][2].image_line = 4;
+    held[2][2].image_line = held[2][1].image_line = 4;
+    step(recorder, committed(state_of(0, 2, held[0]), 4));
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 1});
+    assert_said(recorder, "");
+    tick_at(recorder, REPEAT_US);
+    assert_said(recorder, "ASK 2/2");
+    step(recorder, state_of(1, 2, held[0])); /* it was on its way */
+    step(recorder, committed(state_of(2, 2, held[2]), 4));
+    assert_said(recorder, "RECORD 2 line 4 of 2 START 0/2 START 2/2");
+    assert_int_equal(recorder->durable->members[recorder->durable->placement[0]], 0);
+    assert_int_equal(recorder->durable->members[recorder->durable->placement[1]], 2);
+    assert_int_equal(recorder->durable->members[recorder->durable->placement[2]], 2);
+}
+
+static void what_a_gone_node_held_alone_is_lost(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[RANKS] = {{.image_line = 4}, {0}, {.image_line = 4}};
+
+    open_first(recorder, SCHEME_SINGLE);
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 1});
+    step(recorder, committed(state_of(0, 2, held), 4));
+    step(recorder, committed(state_of(2, 2, held), 4));
+    assert_said(recorder, "");
+    assert_int_equal(arbiter_wants(recorder->arbiter), ARBITER_WANT_DATA);
+    assert_true(arbiter_is_stuck(recorder->arbiter));
+}
+
 static void nodes_are_asked_again_until_there_is_room(void **state)
 {
     struct recorder *recorder = *state;
@@ -547,6 +599,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_a_survivor_nothing_can_be_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_committed_line_is_never_gone_back_past, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_stays_where_its_image_is_if_there_is_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_two_holders_the_rank_stays_at_home, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_node_that_is_gone_is_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_gone_node_held_alone_is_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(nodes_are_asked_again_until_there_is_room, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_may_come_up_where_nobody_has_placed_them, setup, teardown),
         cmocka_unit_test_setup_teardown(a_number_out_of_range_is_refused, setup, teardown),

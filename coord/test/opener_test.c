@@ -128,6 +128,19 @@ static void all_are_asked_before_one_is_waited_for(void **state)
     expect(stage, "ask 0/2 ask 1/2 hear 0/2 hear 1/2 record 0/2 tell 0/2 tell 1/2 entered 0/2 entered 1/2");
 }
 
+static void a_lost_node_is_left_out(void **state)
+{
+    struct stage *stage = *state;
+
+    assert_int_equal(opener_open(stage->opener), 0);
+    stage->text[0] = '\0';
+    opener_lose(stage->opener, 0);
+    assert_int_equal(opener_open(stage->opener), 0);
+    expect(stage, "ask 1/2 hear 1/2 record 0/2 tell 1/2 entered 1/2");
+    assert_int_equal(opener_record(stage->opener)->member_count, 1);
+    assert_int_equal(opener_record(stage->opener)->members[0], 1);
+}
+
 static void where_ranks_came_up_is_recorded_before_it_is_told(void **state)
 {
     struct stage *stage = *state;
@@ -267,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_are_asked_before_one_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_node_is_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(where_ranks_came_up_is_recorded_before_it_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(each_step_may_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_nodes_hold_must_be_enough, setup, teardown),

@@ -29,6 +29,15 @@ struct job *job_find(struct agent *agent, const char *name)
     return job;
 }
 
+/* Its settings were checked when it was opened. */
+enum scheme job_scheme(const struct job *job)
+{
+    enum scheme scheme = SCHEME_SINGLE;
+    scheme_choose(job->config->settings->redundancy, job->config->node_count ? job->config->node_count : 1,
+                  &scheme);
+    return scheme;
+}
+
 bool job_is_running(const struct job *job)
 {
     return !job_state_has_ended(job->state);

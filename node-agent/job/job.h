@@ -84,6 +84,8 @@ struct job {
 
 struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
+/* Which copies of its images members hold for one another. */
+enum scheme job_scheme(const struct job *job);
 
 /* Whether the table of states in node-agent/README.md has this transition. */
 bool job_may_become(enum job_state from, enum job_state to);

@@ -29,10 +29,12 @@ struct records {
 
 /* What a step of the member's machine asks for, done when the machine has returned. */
 struct errand {
-    enum { ERRAND_NONE = 0, ERRAND_OBEY, ERRAND_SAY, ERRAND_PROTECT } kind;
+    enum { ERRAND_NONE = 0, ERRAND_OBEY, ERRAND_SAY, ERRAND_PROTECT, ERRAND_HELD, ERRAND_NEED_BASE } kind;
     enum coord_event_type word; /* SAY */
     uint64_t line;
-    uint32_t rank; /* PROTECT */
+    uint32_t rank; /* PROTECT, HELD, NEED_BASE */
+    uint32_t peer; /* HELD, NEED_BASE */
+    bool is_whole; /* PROTECT */
 };
 
 struct errands {
@@ -77,8 +79,8 @@ static void settle(struct membership *membership, uint64_t line);
 static int record_of_member(struct membership *membership, const struct member_record *record);
 static void note(struct membership *membership, struct errand errand);
 static void run(struct membership *membership, const struct errand *errand, const struct coord_action *order);
-static void step(struct membership *membership, const struct member_event *event,
-                 const struct coord_action *order);
+static int step(struct membership *membership, const struct member_event *event,
+                const struct coord_action *order);
 
 struct membership *membership_create(struct keeper *keeper, const char *job, uint32_t node,
                                      struct belay_error *err)
@@ -289,6 +291,33 @@ void membership_applied(struct membership *membership, uint64_t line)
     step(membership, &event, NULL);
 }
 
+int membership_data(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
+                    uint64_t base_line, uint64_t image_line)
+{
+    const struct member_event event = {.type = MEMBER_EVENT_DATA,
+                                       .epoch = member_epoch(membership->member),
+                                       .peer = node,
+                                       .line = line,
+                                       .rank = rank,
+                                       .base_line = base_line,
+                                       .image_line = image_line};
+    return step(membership, &event, NULL);
+}
+
+void membership_need_base(struct membership *membership, uint64_t line, uint32_t rank)
+{
+    const struct member_event event = {.type = MEMBER_EVENT_NEED_BASE,
+                                       .epoch = member_epoch(membership->member),
+                                       .line = line,
+                                       .rank = rank};
+    step(membership, &event, NULL);
+}
+
+uint64_t membership_line(const struct membership *membership)
+{
+    return member_line(membership->member);
+}
+
 static int draw_incarnation(struct membership *membership, struct belay_error *err)
 {
     uint64_t *incarnation = &membership->now.member.incarnation;
@@ -354,7 +383,7 @@ static bool is_staged(const struct membership *membership, const struct membersh
 /* Each epoch has a member of its own: all that it knows of former ones is recorded. */
 static int make_member(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct member_settings settings = {.node = membership->node, .scheme = SCHEME_SINGLE};
+    const struct member_settings settings = {.node = membership->node, .scheme = facts->scheme};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
     if (!is_staged(membership, facts))
@@ -399,7 +428,18 @@ static int act_as_member(void *context, const struct member_action *action)
     else if (action->type == MEMBER_ACTION_OBEY)
         note(membership, (struct errand){.kind = ERRAND_OBEY, .line = action->line});
     else if (action->type == MEMBER_ACTION_PROTECT)
-        note(membership, (struct errand){.kind = ERRAND_PROTECT, .line = action->line, .rank = action->rank});
+        note(membership, (struct errand){.kind = ERRAND_PROTECT,
+                                         .line = action->line,
+                                         .rank = action->rank,
+                                         .is_whole = action->is_whole});
+    else if (action->type == MEMBER_ACTION_ADMIT)
+        return membership->ops->admit(membership->context, action->line, action->rank);
+    else if (action->type == MEMBER_ACTION_HELD || action->type == MEMBER_ACTION_NEED_BASE)
+        note(membership,
+             (struct errand){.kind = action->type == MEMBER_ACTION_HELD ? ERRAND_HELD : ERRAND_NEED_BASE,
+                             .line = action->line,
+                             .rank = action->rank,
+                             .peer = action->peer});
     else if (action->type == MEMBER_ACTION_SAY &&
              action->word != COORD_EVENT_LOST) /* commit() has told that */
         note(membership, (struct errand){.kind = ERRAND_SAY, .word = action->word, .line = action->line});
@@ -441,14 +481,17 @@ static void note(struct membership *membership, struct errand errand)
     errands->of[errands->count++] = errand;
 }
 
-/* What is to be done may come back here: so the machine has returned, and the list is our own. */
-static void step(struct membership *membership, const struct member_event *event,
-                 const struct coord_action *order)
+/*
+ * What is to be done may come back here: so the machine has returned, and the list is our own. What fails of
+ * a line has been told: by commit(), or as an ABORT. Returns what the machine returns.
+ */
+static int step(struct membership *membership, const struct member_event *event,
+                const struct coord_action *order)
 {
     if (!membership->ops)
-        return;
+        return 0;
     membership->errands.count = 0;
-    member_step(membership->member, event); /* what fails has been told: by commit(), or as an ABORT below */
+    int rc = member_step(membership->member, event), code = errno;
     struct errands errands = membership->errands;
     membership->errands = (struct errands){0};
     for (uint32_t i = 0; i < errands.count && membership->ops; i++)
@@ -456,6 +499,8 @@ static void step(struct membership *membership, const struct member_event *event
     if (errands.is_short && membership->ops)
         membership->ops->say(membership->context, COORD_EVENT_ABORT, member_line(membership->member));
     free(errands.of);
+    errno = code;
+    return rc;
 }
 
 static void run(struct membership *membership, const struct errand *errand, const struct coord_action *order)
@@ -463,7 +508,10 @@ static void run(struct membership *membership, const struct errand *errand, cons
     if (errand->kind == ERRAND_OBEY)
         membership->ops->obey(membership->context, order);
     else if (errand->kind == ERRAND_PROTECT)
-        membership->ops->protect(membership->context, errand->line, errand->rank);
+        membership->ops->protect(membership->context, errand->line, errand->rank, errand->is_whole);
+    else if (errand->kind == ERRAND_HELD || errand->kind == ERRAND_NEED_BASE)
+        membership->ops->answer(membership->context, errand->peer, errand->line, errand->rank,
+                                errand->kind == ERRAND_HELD);
     else
         membership->ops->say(membership->context, errand->word, errand->line);
 }

@@ -10,6 +10,7 @@
 #ifndef BELAY_NODE_AGENT_JOB_MEMBERSHIP_H
 #define BELAY_NODE_AGENT_JOB_MEMBERSHIP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -19,12 +20,19 @@
 
 struct membership;
 
-/* Who carries out the orders. All may call membership_...(), except commit(). */
+/* Who carries out the orders. All may call membership_...(), except commit() and admit(). */
 struct membership_ops {
     void (*obey)(void *context, const struct coord_action *order);
     void (*say)(void *context, enum coord_event_type word, uint64_t line);
-    /* Bring what is staged of the rank to where the redundancy scheme wants it; then membership_held(). */
-    void (*protect)(void *context, uint64_t line, uint32_t rank);
+    /*
+     * Bring what is staged of the rank to where the redundancy scheme wants it, with is_whole as a whole
+     * image; then membership_held().
+     */
+    void (*protect)(void *context, uint64_t line, uint32_t rank, bool is_whole);
+    /* Keep the copy of a guest that has come. Returns 0 when it outlives the agent, or -1 with errno. */
+    int (*admit)(void *context, uint64_t line, uint32_t rank);
+    /* Tell the node that has sent it: the copy is held, or its delta's base image is not here. */
+    void (*answer)(void *context, uint32_t node, uint64_t line, uint32_t rank, bool is_held);
     /* Record the line as committed. Returns 0 or -1; a failure has been told. */
     int (*commit)(void *context, uint64_t line);
 };
@@ -35,6 +43,7 @@ struct membership_facts {
     const struct holding *held; /* what is here of each rank; borrowed for the call */
     uint64_t committed_line;    /* 0: none */
     uint64_t last_line;         /* largest number that is known to be used */
+    enum scheme scheme;         /* of the job */
 };
 
 /*
@@ -98,5 +107,14 @@ void membership_order(struct membership *membership, const struct coord_action *
 void membership_captured(struct membership *membership, uint64_t line);
 void membership_held(struct membership *membership, uint64_t line, uint32_t rank);
 void membership_applied(struct membership *membership, uint64_t line);
+
+/* A node has a copy for this one, or has sent it (coord/member.h, MEMBER_EVENT_DATA). Returns 0, or -1 with
+ * errno: it could not be kept. */
+int membership_data(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
+                    uint64_t base_line, uint64_t image_line);
+/* The partner lacks the image that the rank's staged delta changes. */
+void membership_need_base(struct membership *membership, uint64_t line, uint32_t rank);
+/* The line in progress, 0: none. */
+uint64_t membership_line(const struct membership *membership);
 
 #endif

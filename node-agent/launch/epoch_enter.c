@@ -9,6 +9,7 @@
 #include "node-agent/launch/places.h"
 #include "node-agent/launch/record.h"
 
+static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
 static int settle(void *context, uint64_t line, struct belay_error *err);
 
@@ -16,7 +17,8 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
 {
     struct membership_facts facts = {.ranks = store_held_ranks(job->store),
                                      .committed_line = store_committed_line(job->store),
-                                     .last_line = job->last_line};
+                                     .last_line = job->last_line,
+                                     .scheme = job_scheme(job)};
     if (store_apply_rest(job->store, err) <
         0) /* could not be done before; without it the line is not to be had */
         return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
@@ -40,9 +42,28 @@ int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_e
     if (here > 0 && !is_here(job->store, start->line))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
                                (unsigned long long)start->line);
+    if (has_incomplete_guest(job, start))
+        return belay_error_set(
+            err, ENODATA,
+            "job \"%s\" cannot go on: ranks of a lost node had shared memory, pipes or the like, or "
+            "open files without a name, which are not copied to other nodes",
+            job->name);
     if (membership_enter(job->membership, start, &settler, err) < 0)
         return belay_error_prefix(err, "job \"%s\"", job->name);
     return 0;
+}
+
+/* Does a rank come here of which only the image is held, and more is needed? */
+static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start)
+{
+    const struct epoch_start *last = membership_record(job->membership);
+    uint32_t node = job->config->node;
+    if (start->line == 0 || !last || !store_guests_lack(job->store, start->line))
+        return false;
+    for (uint32_t rank = 0; rank < start->rank_count && rank < last->rank_count; rank++)
+        if (start->members[start->placement[rank]] == node && last->members[last->placement[rank]] != node)
+            return true;
+    return false;
 }
 
 /* As images, or staged, which the verdict brings into the images. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/conf/conf.h"
 #include "common/util/escape.h"
@@ -31,10 +33,23 @@ static void on_retention_over(void *context);
 static uint64_t retention_ms(const struct job *job);
 static void retain_in_keeper(struct agent *agent);
 
-/* Their texts; numbers are taken as they are. */
-static int check_settings(const Belay__Wire__JobSettings *settings, struct belay_error *err)
+static int check_redundancy(const char *name, uint32_t node_count, struct belay_error *err)
 {
-    if (!tracker_choose(settings->tracker, err))
+    enum scheme scheme;
+    if (scheme_choose(name, node_count ? node_count : 1, &scheme) == 0)
+        return 0;
+    if (errno == EDOM)
+        return belay_error_set(err, EINVAL, "--redundancy %s is for a job on several nodes (--nodes N)",
+                               name);
+    return belay_error_set(err, EINVAL, "there is no redundancy scheme '%.40s': SINGLE or PARTNER", name);
+}
+
+/* Their texts; numbers are taken as they are. */
+static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t node_count,
+                          struct belay_error *err)
+{
+    if (!tracker_choose(settings->tracker, err) ||
+        check_redundancy(settings->redundancy, node_count, err) < 0)
         return -1;
     if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
         return 0;
@@ -60,7 +75,7 @@ static int check_undo_dir(const struct job *job, const Belay__Wire__JobSettings 
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
-    if (job_name_check(name, err) < 0 || check_settings(config->settings, err) < 0)
+    if (job_name_check(name, err) < 0 || check_settings(config->settings, config->node_count, err) < 0)
         return NULL;
     struct job *old = job_find(agent, name);
     if (old && job_is_running(old)) {
@@ -82,7 +97,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     struct job *job = job_new(agent, name, config, err);
     if (!job)
         return NULL;
-    if (undo_create(&job->undo, err) < 0) {
+    if ((config->undo ? undo_share(&job->undo, err) : undo_create(&job->undo, err)) < 0) {
         job->undo.path[0] = '\0'; /* another's */
         job_forget(job);
         return NULL;
@@ -101,7 +116,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
-    if (check_settings(config->settings, err) < 0 || check_undo_dir(job, config->settings, err) < 0)
+    if (check_settings(config->settings, recorded->node_count, err) < 0 ||
+        check_undo_dir(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
@@ -122,13 +138,22 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     return 0;
 }
 
-/* Several nodes may have been given one folder for all. */
+/* Its own, or the first node's. */
 static int find_undo_folder(struct job *job, struct belay_error *err)
 {
     const Belay__Wire__JobOpen *config = job->config;
-    char name[JOB_NAME_BYTES + 16];
-    snprintf(name, sizeof name, config->node ? "%s:%u" : "%s", job->name, config->node);
-    return undo_folder_of(job->agent->rundir, config->settings->undo_dir, name, &job->undo, err);
+    const Belay__Wire__UndoFolder *given = config->undo;
+    if (!given)
+        return undo_folder_of(job->agent->rundir, config->settings->undo_dir, job->name, &job->undo, err);
+    if (given->path[0] != '/' || strlen(given->path) >= sizeof job->undo.path)
+        return belay_error_set(err, EINVAL, "the undo directory of the first node cannot be used");
+    job->undo = (struct undo_folder){.id = {.device = given->device,
+                                            .inode = given->inode,
+                                            .birth_ns = given->birth_ns,
+                                            .uid = geteuid(),
+                                            .mode = S_IFDIR}};
+    snprintf(job->undo.path, sizeof job->undo.path, "%s", given->path);
+    return 0;
 }
 
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,

@@ -122,6 +122,9 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                                                 .world = world,
                                                 .member_count = start->member_count,
                                                 .placement = start->placement,
+                                                .members = start->members,
+                                                .remotes = line->links ? links_remotes(line->links) : NULL,
+                                                .scheme = job_scheme(line->job),
                                                 .link = ends.host,
                                                 .ranks = ranks,
                                                 .count = count};
@@ -161,7 +164,7 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
 {
     if (!line->links)
         return belay_error_set(err, EINVAL, "its arbiter has given no key for several nodes");
-    return links_connect(line->links, start, addresses, err);
+    return links_connect(line->links, job_scheme(line->job), start, addresses, err);
 }
 
 void line_refuse(struct line *line, const char *reason)

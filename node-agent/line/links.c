@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/util/log.h"
-#include "node-agent/link/remote.h"
 
 #define INTERFACE "127.0.0.1" /* of local nodes */
 
@@ -57,7 +56,15 @@ void links_address(const struct links *links, struct fabric_address *address)
     remotes_address(links->remotes, address);
 }
 
-int links_connect(struct links *links, const struct epoch_start *start,
+/* They exchange orders and words of lines, or copies. */
+static bool is_wanted(const struct epoch_start *start, enum scheme scheme, uint32_t own, uint32_t other)
+{
+    return own == start->coordinator || other == start->coordinator ||
+           scheme_partner(scheme, own, start->member_count) == other ||
+           scheme_partner(scheme, other, start->member_count) == own;
+}
+
+int links_connect(struct links *links, enum scheme scheme, const struct epoch_start *start,
                   const struct fabric_address *addresses, struct belay_error *err)
 {
     uint32_t own = epoch_start_index(start, links->node);
@@ -68,8 +75,8 @@ int links_connect(struct links *links, const struct epoch_start *start,
         return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
     links->count = start->member_count;
     for (uint32_t i = 0; i < start->member_count; i++) {
-        bool is_wanted = i != own && (own == start->coordinator || i == start->coordinator);
-        if (is_wanted && connect_one(links, start, i, &addresses[i], err) < 0)
+        bool is_other = i != own && is_wanted(start, scheme, own, i);
+        if (is_other && connect_one(links, start, i, &addresses[i], err) < 0)
             return -1;
     }
     return 0;
@@ -81,6 +88,11 @@ struct link *links_take(struct links *links, uint32_t index)
     if (link)
         links->of[index] = NULL;
     return link;
+}
+
+struct remotes *links_remotes(const struct links *links)
+{
+    return links->remotes;
 }
 
 static int connect_one(struct links *links, const struct epoch_start *start, uint32_t index,

@@ -1,9 +1,10 @@
 /*
  * links.h - the links of this node to the other members of a job's epochs, over the fabric.
  *
- * The coordinator's node has a link to each member, the others have one to the coordinator's node. They are
- * made when the epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run:
- * what the other side says until then waits.
+ * The coordinator's node has a link to each member, the others have one to the coordinator's node; and each
+ * has one to the member that holds copies for it, if the job's scheme wants some. They are made when the
+ * epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run: what the other
+ * side says until then waits.
  */
 #ifndef BELAY_NODE_AGENT_LINE_LINKS_H
 #define BELAY_NODE_AGENT_LINE_LINKS_H
@@ -15,6 +16,7 @@
 #include "coord/epoch.h"
 #include "node-agent/fabric/fabric.h"
 #include "node-agent/link/link.h"
+#include "node-agent/link/remote.h"
 
 struct links;
 
@@ -36,9 +38,11 @@ void links_address(const struct links *links, struct fabric_address *address);
  * An epoch begins: links of the former one are lost. addresses: of its members, by index. Returns 0 or -1
  * with err.
  */
-int links_connect(struct links *links, const struct epoch_start *start,
+int links_connect(struct links *links, enum scheme scheme, const struct epoch_start *start,
                   const struct fabric_address *addresses, struct belay_error *err);
 /* The link to a member, the caller's from now on; NULL: there is none, or it was taken. */
 struct link *links_take(struct links *links, uint32_t index);
+/* For words and data to those to whom there are links. */
+struct remotes *links_remotes(const struct links *links);
 
 #endif

@@ -9,6 +9,9 @@
 /* That may wait in a link, in each direction: for a user who listens, or for the other side. */
 #define WAITING_MAX_BYTES (64u << 20)
 
+/* The last byte of each message tells whose it is. An empty message is the end of the link. */
+enum channel { CHANNEL_LINK = 1, CHANNEL_WORD };
+
 struct parcel {
     struct parcel *next;
     uint8_t *bytes;
@@ -32,6 +35,7 @@ struct remote {
     bool is_leaving; /* nothing more is sent but the end, an empty message */
     bool is_lost;
     bool has_told_loss;
+    bool has_told_listener; /* of the loss */
     bool is_destroyed;
     char reason[96];
 };
@@ -42,6 +46,9 @@ struct remotes {
     uv_idle_t *turn; /* runs while a link has something to tell or is to be freed; frees itself when closed */
     remotes_came_f *came;
     void *context;
+    struct transfers transfers;
+    const struct remotes_ops *ops; /* NULL: nobody hears words and offers */
+    void *ops_context;
 };
 
 static void start(struct link *link);
@@ -51,6 +58,10 @@ static const struct link_class remote_class = {.open = start, .send = hand_over,
 
 static struct remote *remote_create(struct remotes *remotes, const struct fabric_identity *identity);
 static void remote_free(struct remote *remote);
+static struct remote *find(const struct remotes *remotes, uint32_t node);
+static void put_message(struct remote *remote, uint8_t *bytes, size_t count, enum channel channel);
+static void take_message(struct remote *remote, const uint8_t *bytes, size_t count);
+static void take_word(const struct remote *remote, const uint8_t *bytes, size_t count);
 static void flush(struct remote *remote);
 static void leave(struct remote *remote);
 static void lose(struct remote *remote, const char *reason);
@@ -59,6 +70,7 @@ static bool parcels_put(struct parcels *parcels, uint8_t *bytes, size_t count);
 static struct parcel *parcels_take(struct parcels *parcels);
 static void parcels_drop(struct parcels *parcels);
 static void on_turn(uv_idle_t *turn);
+static void tell_listener(struct remote *remote);
 static bool tell(struct remote *remote);
 static void on_turn_closed(uv_handle_t *handle);
 
@@ -111,6 +123,8 @@ void remotes_destroy(struct remotes *remotes)
     if (!remotes)
         return;
     fabric_destroy(remotes->fabric);
+    transfers_lose(&remotes->transfers, NULL);
+    transfers_tell(&remotes->transfers);
     while (remotes->first) {
         assert(remotes->first->is_destroyed);
         remote_free(remotes->first);
@@ -160,14 +174,67 @@ static void start(struct link *link)
 static void hand_over(struct link *link, uint8_t *bytes, size_t count)
 {
     struct remote *remote = (struct remote *)link;
-    if (!bytes || count == 0 || count > FABRIC_MESSAGE_BYTES || remote->is_leaving || remote->is_lost) {
+    if (!bytes || count == 0 || count > REMOTE_MESSAGE_BYTES || remote->is_leaving || remote->is_lost) {
         free(bytes);
         lose(remote, "a message could not be sent");
-    } else if (!parcels_put(&remote->out, bytes, count)) {
-        lose(remote, "the other end does not take what is sent");
-    } else if (remote->is_joined) {
-        flush(remote);
+    } else {
+        put_message(remote, bytes, count, CHANNEL_LINK);
     }
+}
+
+/* Takes the bytes over. */
+static void put_message(struct remote *remote, uint8_t *bytes, size_t count, enum channel channel)
+{
+    uint8_t *longer = realloc(bytes, count + 1);
+    if (!longer) {
+        free(bytes);
+        lose(remote, "there is no memory for a message");
+        return;
+    }
+    longer[count] = (uint8_t)channel;
+    if (!parcels_put(&remote->out, longer, count + 1))
+        lose(remote, "the other end does not take what is sent");
+    else if (remote->is_joined)
+        flush(remote);
+}
+
+void remotes_hear(struct remotes *remotes, const struct remotes_ops *listener, void *context)
+{
+    remotes->ops = listener;
+    remotes->ops_context = context;
+}
+
+int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count)
+{
+    struct remote *remote = find(remotes, node);
+    uint8_t *copy = remote && count > 0 && count <= REMOTE_MESSAGE_BYTES ? malloc(count) : NULL;
+    if (!copy) {
+        errno = !remote ? ENOTCONN : ENOMEM;
+        return -1;
+    }
+    memcpy(copy, bytes, count);
+    put_message(remote, copy, count, CHANNEL_WORD);
+    return 0;
+}
+
+int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                 fabric_fill_f *fill, transfer_done_f *done, void *context)
+{
+    const struct remote *remote = find(remotes, node);
+    if (remote)
+        return transfers_push(&remotes->transfers, remote->peer, tag, tag_bytes, bytes, fill, done, context);
+    errno = ENOTCONN;
+    return -1;
+}
+
+/* The link to the agent of a node, NULL: there is none that anything can be sent over. */
+static struct remote *find(const struct remotes *remotes, uint32_t node)
+{
+    struct remote *remote = remotes->first;
+    while (remote && (remote->identity.role != FABRIC_ROLE_MEMBER || remote->identity.node != node ||
+                      !remote->peer || remote->is_leaving || remote->is_lost))
+        remote = remote->next;
+    return remote;
 }
 
 static void destroy(struct link *link)
@@ -244,8 +311,10 @@ static void lose(struct remote *remote, const char *reason)
 
 static void forget(struct remote *remote)
 {
-    if (remote->peer)
+    if (remote->peer) {
+        transfers_lose(&remote->remotes->transfers, remote->peer);
         fabric_forget(remote->peer);
+    }
     remote->peer = NULL;
     uv_idle_start(remote->remotes->turn, on_turn);
 }
@@ -292,8 +361,11 @@ static void on_turn(uv_idle_t *turn)
 {
     struct remotes *remotes = turn->data;
     bool has_more = false;
-    for (struct remote *remote = remotes->first; remote; remote = remote->next)
+    transfers_tell(&remotes->transfers);
+    for (struct remote *remote = remotes->first; remote; remote = remote->next) {
+        tell_listener(remote);
         has_more |= tell(remote);
+    }
     for (struct remote *remote = remotes->first, *next; remote; remote = next) {
         next = remote->next;
         if (remote->is_destroyed && !remote->peer)
@@ -301,6 +373,17 @@ static void on_turn(uv_idle_t *turn)
     }
     if (!has_more)
         uv_idle_stop(turn);
+}
+
+/* Of words and data. */
+static void tell_listener(struct remote *remote)
+{
+    const struct remotes *remotes = remote->remotes;
+    if (!remote->is_lost || remote->is_destroyed || remote->has_told_listener)
+        return;
+    remote->has_told_listener = true;
+    if (remotes->ops)
+        remotes->ops->lost(remotes->ops_context, remote->identity.node);
 }
 
 /* True if there may be more. */
@@ -355,8 +438,8 @@ static void on_joined(void *context, struct fabric_peer *peer)
 /* What came before the link was opened is not overtaken. */
 static void on_received(void *context, struct fabric_peer *peer, const uint8_t *bytes, size_t count)
 {
-    struct remotes *remotes = context;
     struct remote *remote = fabric_peer_context(peer);
+    (void)context;
     if (count == 0) {
         lose(remote, "the other end has gone");
         forget(remote);
@@ -364,6 +447,23 @@ static void on_received(void *context, struct fabric_peer *peer, const uint8_t *
     }
     if (remote->is_destroyed || remote->is_lost)
         return;
+    if (bytes[count - 1] == CHANNEL_LINK && count > 1)
+        take_message(remote, bytes, count - 1);
+    else if (bytes[count - 1] == CHANNEL_WORD && count > 1)
+        take_word(remote, bytes, count - 1);
+    else
+        lose(remote, "the other end has sent what is no message");
+}
+
+static void take_word(const struct remote *remote, const uint8_t *bytes, size_t count)
+{
+    const struct remotes *remotes = remote->remotes;
+    if (remotes->ops)
+        remotes->ops->word(remotes->ops_context, remote->identity.node, bytes, count);
+}
+
+static void take_message(struct remote *remote, const uint8_t *bytes, size_t count)
+{
     if (remote->link.ops && !remote->in.first) {
         remote->link.ops->received(remote->link.context, bytes, count);
         return;
@@ -373,7 +473,7 @@ static void on_received(void *context, struct fabric_peer *peer, const uint8_t *
         memcpy(copy, bytes, count);
     if (!copy || !parcels_put(&remote->in, copy, count))
         lose(remote, "there is no memory for what comes");
-    uv_idle_start(remotes->turn, on_turn);
+    uv_idle_start(remote->remotes->turn, on_turn);
 }
 
 static void on_writable(void *context, struct fabric_peer *peer)
@@ -400,20 +500,32 @@ static void on_lost(void *context, struct fabric_peer *peer, const char *reason)
     forget(remote);
 }
 
-/* Data do not go over links. */
 static void on_offered(void *context, struct fabric_peer *peer, struct fabric_pull *pull, const void *tag,
                        size_t tag_bytes, uint64_t bytes)
 {
-    (void)context, (void)peer, (void)tag, (void)tag_bytes, (void)bytes;
-    fabric_refuse(pull, ENOTSUP);
+    struct remotes *remotes = context;
+    const struct remote *remote = fabric_peer_context(peer);
+    struct transfer_intake intake;
+    bool is_heard = remotes->ops && remote && !remote->is_destroyed && !remote->is_lost;
+    int error = is_heard ? remotes->ops->offered(remotes->ops_context, remote->identity.node, tag, tag_bytes,
+                                                 bytes, &intake)
+                         : ENOTSUP;
+    if (error) {
+        fabric_refuse(pull, error);
+    } else if (transfers_admit(&remotes->transfers, peer, pull, &intake) < 0) {
+        fabric_refuse(pull, ENOMEM);
+        intake.done(intake.context, ENOMEM);
+    }
 }
 
 static void on_pulled(void *context, struct fabric_pull *pull, int error)
 {
-    (void)context, (void)pull, (void)error;
+    struct remotes *remotes = context;
+    transfers_end(&remotes->transfers, fabric_pull_context(pull), error);
 }
 
 static void on_pushed(void *context, struct fabric_push *push, int error)
 {
-    (void)context, (void)push, (void)error;
+    struct remotes *remotes = context;
+    transfers_end(&remotes->transfers, fabric_push_context(push), error);
 }

@@ -5,6 +5,9 @@
  * remotes_connect() comes to the other one as `came`, or is the same link if both do. It may be used at once:
  * messages wait until both sides have shown that they have the job's key. It is lost when the other agent is
  * (fabric.h), when the other side destroys its end, when an epoch begins, and when a message cannot be sent.
+ *
+ * Beside the messages of a link go words and data between the two agents, for remotes_hear()'s user. They
+ * need the link, whoever owns it, and its agent is named by its node.
  */
 #ifndef BELAY_NODE_AGENT_LINK_REMOTE_H
 #define BELAY_NODE_AGENT_LINK_REMOTE_H
@@ -14,8 +17,21 @@
 #include "common/util/error.h"
 #include "node-agent/fabric/fabric.h"
 #include "node-agent/link/link.h"
+#include "node-agent/link/transfers.h"
+
+#define REMOTE_MESSAGE_BYTES (FABRIC_MESSAGE_BYTES - 1) /* of a message or word at most */
 
 struct remotes;
+
+struct remotes_ops {
+    /* A word of the agent of this node; the bytes are valid during the call. */
+    void (*word)(void *context, uint32_t node, const uint8_t *bytes, size_t count);
+    /* It would push `bytes` at most. Returns 0 and fills *intake, or an errno: they are refused. */
+    int (*offered)(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                   struct transfer_intake *intake);
+    /* The link to the agent of this node is lost, with all words on their way. */
+    void (*lost)(void *context, uint32_t node);
+};
 
 /*
  * Another agent has made a link to this one, which is the callee's from now on, to be opened and destroyed.
@@ -41,5 +57,14 @@ void remotes_enter_epoch(struct remotes *remotes, uint64_t epoch);
 /* A link to this agent. NULL with errno as fabric_connect(). */
 struct link *remotes_connect(struct remotes *remotes, const struct fabric_identity *identity,
                              const struct fabric_address *address);
+
+/* Who hears words and offers; NULL: nobody, and offers are refused. ops are borrowed. */
+void remotes_hear(struct remotes *remotes, const struct remotes_ops *ops, void *context);
+/* Send a word to the agent of a node; it is copied. Returns 0 or -1 with errno (ENOTCONN: there is no link).
+ */
+int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count);
+/* Push data to the agent of a node, as transfers_push(). */
+int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                 fabric_fill_f *fill, transfer_done_f *done, void *context);
 
 #endif

@@ -22,8 +22,8 @@ int member_record_commit(void *context, uint64_t line)
     struct belay_error err;
     struct commit_entry record = {.line = line};
     times_end(&member->times, &record);
-    if (member->count == 0) /* nothing is staged here: the member's own record is all that there is */
-        return 0;
+    if (member->count == 0 && store_staged_line(member->job->store) != line)
+        return 0; /* the member's own record is all that there is */
     if (store_commit(member->job->store, &record, &err) == 0) {
         member->times.image_bytes = record.image_bytes;
         return 0;

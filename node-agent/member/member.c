@@ -7,6 +7,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
+#include "node-agent/redundancy/partner.h"
 #include "node-agent/redundancy/single.h"
 #include "node-agent/shared/renew.h"
 
@@ -25,7 +26,7 @@ static void on_lost(void *context, const char *reason);
 static void abort_here(struct line_member *member, const char *reason);
 static bool find(const struct line_member *member, const struct rank *rank, uint32_t *index);
 
-static const struct redundancy_ops redundancy_ops = {.held = member_on_held};
+static const struct redundancy_ops redundancy_ops = {.held = member_on_held, .send = member_send_copy};
 static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
 
 struct line_member *line_member_create(struct job *job, struct belay_error *err)
@@ -81,17 +82,42 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     return 0;
 }
 
+static struct mirror *make_mirror(struct line_member *member, const struct line_member_epoch *epoch)
+{
+    const struct mirror_epoch of_mirror = {.job = member->job,
+                                           .remotes = epoch->remotes,
+                                           .number = epoch->number,
+                                           .node = epoch->node,
+                                           .world = epoch->world,
+                                           .count = epoch->count,
+                                           .member_count = epoch->member_count,
+                                           .members = epoch->members,
+                                           .placement = epoch->placement};
+    return mirror_create(&of_mirror, member_on_unprotected, member);
+}
+
+/* Without another member there is nobody to hold a copy. */
+static struct redundancy *make_redundancy(struct line_member *member, const struct line_member_epoch *epoch)
+{
+    const struct redundancy_epoch protected = {
+        .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
+    if (epoch->scheme == SCHEME_SINGLE || epoch->member_count == 1)
+        return single_create(&protected, &redundancy_ops, member);
+    member->mirror = make_mirror(member, epoch);
+    return member->mirror ? partner_create(&protected, &redundancy_ops, member) : NULL;
+}
+
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch)
 {
     struct rank **ranks = calloc(epoch->count + 1, sizeof *ranks);
     struct watch *watch = member_watch_create(member, epoch);
-    const struct redundancy_epoch protected = {
-        .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
-    struct redundancy *redundancy = single_create(&protected, &redundancy_ops, member);
+    struct redundancy *redundancy = make_redundancy(member, epoch);
     if (!ranks || !watch || !redundancy) {
         free(ranks);
         watch_destroy(watch);
         redundancy_destroy(redundancy);
+        mirror_destroy(member->mirror);
+        member->mirror = NULL;
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
@@ -186,7 +212,9 @@ void line_member_close_epoch(struct line_member *member)
 
 static void forget_ranks(struct line_member *member)
 {
+    mirror_destroy(member->mirror);
     redundancy_destroy(member->redundancy);
+    member->mirror = NULL;
     watch_destroy(member->watch);
     free(member->ranks);
     member->redundancy = NULL;

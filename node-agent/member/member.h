@@ -26,6 +26,9 @@ struct line_member_epoch {
     struct link *link;         /* to the host; taken over */
     struct rank *const *ranks; /* of this node, by ascending world rank; the list is copied */
     const uint32_t *placement; /* by world rank: index of the member that runs it; copied */
+    const uint32_t *members;   /* their nodes, by index; copied */
+    struct remotes *remotes;   /* links to them; NULL: there is no other */
+    enum scheme scheme;        /* of the job */
     uint32_t member_count;     /* of the epoch */
     uint32_t count;            /* of them; 0: none runs here */
 };

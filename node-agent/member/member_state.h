@@ -15,6 +15,7 @@
 #include "node-agent/member/line_capture.h"
 #include "node-agent/member/line_copy.h"
 #include "node-agent/member/member.h"
+#include "node-agent/member/mirror.h"
 #include "node-agent/member/times.h"
 #include "node-agent/member/words.h"
 #include "node-agent/redundancy/redundancy.h"
@@ -34,6 +35,8 @@ struct line_member {
     struct watch *watch;           /* of them, in the same order */
     struct memory **memories;      /* of the ranks */
     struct redundancy *redundancy; /* of the images */
+    struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
+    bool has_told_lacks;           /* that copies do not suffice for a restart */
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
@@ -68,6 +71,8 @@ struct line_member {
 /* orders.c: what the machine says is to be done. */
 extern const struct membership_ops member_ops;
 void member_on_held(void *context, uint64_t line, uint32_t rank);
+void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole);
+void member_on_unprotected(void *context, uint64_t line, const char *reason);
 void member_on_patience(void *context);
 
 /* commit.c */

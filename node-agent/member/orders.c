@@ -12,7 +12,10 @@
 
 static void obey(void *context, const struct coord_action *order);
 static void say_word(void *context, enum coord_event_type word, uint64_t line);
-static void protect(void *context, uint64_t line, uint32_t rank);
+static void protect(void *context, uint64_t line, uint32_t rank, bool is_whole);
+static int admit(void *context, uint64_t line, uint32_t rank);
+static void answer(void *context, uint32_t node, uint64_t line, uint32_t rank, bool is_held);
+static bool needs_more(struct line_member *member, uint64_t line, uint32_t rank);
 static void do_prepare(struct line_member *member);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void do_strobe(struct line_member *member);
@@ -27,7 +30,13 @@ static void give_up_copies(struct line_member *member);
 static void do_abort(struct line_member *member);
 
 const struct membership_ops member_ops = {
-    .obey = obey, .say = say_word, .protect = protect, .commit = member_record_commit};
+    .obey = obey,
+    .say = say_word,
+    .protect = protect,
+    .admit = admit,
+    .answer = answer,
+    .commit = member_record_commit,
+};
 static const struct line_capture_ops capture_ops = {.done = on_captured};
 
 /* What the machine has recorded, and found to be of the line in progress. */
@@ -70,10 +79,52 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
         say_aborted(member, "the line cannot be recorded");
 }
 
-static void protect(void *context, uint64_t line, uint32_t rank)
+static void protect(void *context, uint64_t line, uint32_t rank, bool is_whole)
 {
     struct line_member *member = context;
-    redundancy_protect(member->redundancy, line, rank);
+    redundancy_protect(member->redundancy, line, rank, is_whole);
+}
+
+void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole)
+{
+    struct line_member *member = context;
+    mirror_send(member->mirror, line, rank, to, is_whole, needs_more(member, line, rank));
+}
+
+/* What ranks share, and files that only a descriptor leads to, are nowhere else. */
+static bool needs_more(struct line_member *member, uint64_t line, uint32_t rank)
+{
+    uint64_t base_line;
+    char text[192];
+    bool shares = store_staged(member->job->store, line, member->world, &base_line) >= 0;
+    if (!shares && parcels_find(&member->job->parcels, line, rank) < 0)
+        return false;
+    snprintf(text, sizeof text,
+             "%s are not copied to other nodes: the loss of node %u would be the end of the job",
+             shares ? "shared memory, pipes and the like of its ranks" : "open files without a name",
+             member->node);
+    complain(member, text, &member->has_told_lacks);
+    return true;
+}
+
+void member_on_unprotected(void *context, uint64_t line, const char *reason)
+{
+    struct line_member *member = context;
+    if (line == member->line)
+        say_aborted(member, reason);
+}
+
+/* Only of a job whose members hold copies for one another. */
+static int admit(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    return mirror_admit(member->mirror, line, rank);
+}
+
+static void answer(void *context, uint32_t node, uint64_t line, uint32_t rank, bool is_held)
+{
+    struct line_member *member = context;
+    mirror_answer(member->mirror, node, line, rank, is_held);
 }
 
 void member_on_held(void *context, uint64_t line, uint32_t rank)
@@ -239,6 +290,8 @@ static void do_abort(struct line_member *member)
     timer_stop(member->patience);
     watch_end(member->watch);
     give_up_copies(member);
+    if (member->mirror)
+        mirror_cancel(member->mirror);
     snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
     times_end(&member->times, &record);
     store_abort(member->job->store, &record,

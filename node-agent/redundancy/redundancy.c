@@ -30,9 +30,9 @@ uint64_t redundancy_need(const struct redundancy *redundancy, uint64_t own_bytes
     return redundancy->class->need(redundancy, own_bytes);
 }
 
-void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank)
+void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole)
 {
-    redundancy->class->protect(redundancy, line, rank);
+    redundancy->class->protect(redundancy, line, rank, is_whole);
 }
 
 uint32_t redundancy_holders(const struct redundancy *redundancy, uint32_t rank, uint32_t *members)

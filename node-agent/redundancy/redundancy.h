@@ -21,8 +21,10 @@ struct redundancy_epoch {
 };
 
 struct redundancy_ops {
-    /* The copies of the rank's staging that the scheme wants are there. May be called within protect(). */
+    /* No copy of the rank's staging is wanted. May be called within protect(). */
     void (*held)(void *context, uint64_t line, uint32_t rank);
+    /* A copy is wanted on this member: of what is staged, or, with is_whole, of the image that it makes. */
+    void (*send)(void *context, uint64_t line, uint32_t rank, uint32_t member, bool is_whole);
 };
 
 struct redundancy;
@@ -30,7 +32,7 @@ struct redundancy;
 /* What a scheme does; see the functions below. */
 struct redundancy_class {
     uint64_t (*need)(const struct redundancy *redundancy, uint64_t own_bytes);
-    void (*protect)(struct redundancy *redundancy, uint64_t line, uint32_t rank);
+    void (*protect)(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole);
     uint32_t (*holders)(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);
     bool (*can_restore)(const struct redundancy *redundancy, uint32_t rank, const bool *is_lost);
     int (*rebuild)(struct redundancy *redundancy, uint32_t rank, struct belay_error *err);
@@ -56,8 +58,11 @@ void redundancy_destroy(struct redundancy *redundancy);
  * others. */
 uint64_t redundancy_need(const struct redundancy *redundancy, uint64_t own_bytes);
 
-/* Protect the staging of a rank of this node. held() is called when it is protected; else the line aborts. */
-void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank);
+/*
+ * Protect the staging of a rank of this node: held() or send() follows. is_whole: whoever is to hold the copy
+ * lacks the image that the staged delta changes.
+ */
+void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole);
 
 /* The members that hold the rank's image, into members[member_count]. Returns how many. */
 uint32_t redundancy_holders(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static uint64_t need(const struct redundancy *redundancy, uint64_t own_bytes);
-static void protect(struct redundancy *redundancy, uint64_t line, uint32_t rank);
+static void protect(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole);
 static uint32_t holders(const struct redundancy *redundancy, uint32_t rank, uint32_t *members);
 static bool can_restore(const struct redundancy *redundancy, uint32_t rank, const bool *is_lost);
 static int rebuild(struct redundancy *redundancy, uint32_t rank, struct belay_error *err);
@@ -32,8 +32,9 @@ static uint64_t need(const struct redundancy *redundancy, uint64_t own_bytes)
 }
 
 /* It is where it has to be. */
-static void protect(struct redundancy *redundancy, uint64_t line, uint32_t rank)
+static void protect(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole)
 {
+    (void)is_whole;
     redundancy->ops->held(redundancy->context, line, rank);
 }
 

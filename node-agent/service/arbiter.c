@@ -68,6 +68,12 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     opened.settings = job->config->settings;
     opened.newest_epoch = newest_epoch_of(job);
     opened.node_count = job->config->node_count;
+    Belay__Wire__UndoFolder undo = BELAY__WIRE__UNDO_FOLDER__INIT;
+    undo.path = job->undo.path;
+    undo.device = job->undo.id.device;
+    undo.inode = job->undo.id.inode;
+    undo.birth_ns = job->undo.id.birth_ns;
+    opened.undo = &undo;
     const struct epoch_start *start = membership_record(job->membership);
     Belay__Wire__EpochRecord record;
     if (start) {

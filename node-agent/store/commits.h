@@ -16,6 +16,7 @@
 #include "common/util/error.h"
 #include "node-agent/store/keeper.h"
 
+#define STORE_NOBODY_HERE UINT32_MAX /* of the ranks that a line is of, none runs on this node */
 #define COMMITS_KEPT 256
 #define COMMITS_MAX 4096 /* entries before the record is shortened */
 #define COMMITS_REASON_BYTES 160
@@ -29,8 +30,9 @@ struct commit_entry {
     uint64_t checksum; /* over everything else; last of the numbers so that it covers them */
     char reason[COMMITS_REASON_BYTES];
     uint64_t dirty_bytes;
-    uint8_t has_shared; /* there is an image of what the ranks share */
-    uint8_t reserved[3];
+    uint8_t has_shared;  /* there is an image of what the ranks share */
+    uint8_t guests_lack; /* see store_guests_lack() */
+    uint8_t reserved[2];
     uint32_t here; /* of the ranks, those with a part on this node; 0: all */
 };
 

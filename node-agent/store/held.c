@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/image/image.h"
+#include "common/util/log.h"
+
 struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err)
 {
     struct store *store = calloc(1, sizeof *store);
@@ -45,6 +48,40 @@ void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_ke
     *held = (struct held){.fd = -1, .copy = -1};
 }
 
+/* What the image takes that a delta makes, or that a whole image is. */
+static uint64_t bytes_once_applied(const struct image_view *view)
+{
+    const struct image_header *header = view->header;
+    if (!header->base_line)
+        return header->total_bytes;
+    uint64_t left_out = (header->run_count + header->drop_count) * sizeof *view->runs;
+    uint64_t bytes = IMAGE_PAGE_BYTES + header->tables_bytes - left_out;
+    for (uint64_t i = 0; i < header->present_count; i++)
+        bytes += view->present[i].bytes;
+    return bytes;
+}
+
+int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err)
+{
+    struct image_view view;
+    struct belay_error why;
+    *ranks = 0;
+    if (image_load(held->fd, &view, &why) < 0) {
+        log_warning("what is staged of rank %u is not used: %s", rank, why.text);
+        return why.code == EINVAL ? 0 : belay_error_set(err, why.code, "%s", why.text);
+    }
+    bool is_delta = view.header->base_line > 0;
+    if (view.header->line == held->kept_line && view.header->rank == rank &&
+        is_delta == (held->base_line > 0)) {
+        held->base_line = view.header->base_line;
+        held->bytes = view.header->total_bytes;
+        held->image_bytes = bytes_once_applied(&view);
+        *ranks = view.header->ranks;
+    }
+    image_unload(&view);
+    return 0;
+}
+
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
 {
     uint32_t parts = ranks + 1;
@@ -81,7 +118,10 @@ void set_drop(struct store *store, struct held_set *set, bool in_keeper)
 
 bool set_is_whole(const struct held_set *set)
 {
-    return set->ranks > 0 && set_count(set) == (set->here ? set->here : set->ranks);
+    uint32_t wanted = set->here == STORE_NOBODY_HERE ? 0 : set->here ? set->here : set->ranks, own = 0;
+    for (uint32_t i = 0; i < set->ranks; i++)
+        own += set->items[i].fd >= 0 && !set->items[i].is_guest;
+    return set->ranks > 0 && own >= wanted;
 }
 
 uint32_t set_count(const struct held_set *set)

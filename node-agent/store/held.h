@@ -26,6 +26,7 @@ struct held {
     uint64_t number;            /* unique in this store; 0: the part is missing */
     uint32_t pins[PIN_REASONS]; /* number of pins, by reason (pin.h) */
     bool is_changing;           /* a delta is being applied in place: it cannot be pinned */
+    bool is_guest;              /* staged: the copy of a rank that another member runs */
     int copy;                   /* of a pinned image, for the next delta; -1: none */
 };
 
@@ -33,8 +34,10 @@ struct held {
 struct held_set {
     uint64_t line;  /* 0: no line */
     uint32_t ranks; /* of the world */
-    uint32_t here;  /* of them, those that have a part on this node when the set is whole; 0: all */
+    uint32_t here;  /* of them, those that have a part on this node when the set is whole, guests not counted;
+                       0: all; STORE_NOBODY_HERE: none */
     uint32_t parts; /* one for each rank, and a last one for what the ranks share, which may be missing */
+    bool guests_lack; /* a guest needs more than its image, which only its own node has */
     struct held *items;
 };
 
@@ -58,6 +61,13 @@ uint32_t held_pins(const struct held *held);
 void held_name(const struct store *store, const struct held *held, uint32_t rank, char *name);
 /* Close it; in_keeper: have it dropped there as well. A part that is not there is left alone. */
 void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_keeper);
+
+/*
+ * What a staged part says of itself: fills in bytes, base_line and image_bytes, and the number of ranks of
+ * its world. What is not what kept_line and rank say, or a delta where base_line is 0, is left with 0 bytes.
+ * Returns 0, or -1 with err: it cannot be read now.
+ */
+int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err);
 
 /* An empty set of a line. Returns 0 or -1 with err (ENOMEM). */
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);

@@ -73,38 +73,95 @@ uint64_t store_room(const struct store *store, uint64_t limit_bytes)
     return room_left(store_held_bytes(store), limit_bytes);
 }
 
-int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err)
+/* The first part begins the set. */
+static int begin_staging(struct store *store, uint64_t line, uint32_t ranks, uint32_t here,
+                         struct belay_error *err)
+{
+    if (store->staging.line == line)
+        return 0;
+    set_drop(store, &store->staging, true);
+    if (set_begin(&store->staging, line, ranks, err) < 0)
+        return -1;
+    store->staging.here = here;
+    return 0;
+}
+
+/* Returns 0 or -1 with err; the descriptor stays the caller's then. */
+static int put_staged(struct store *store, const struct held *held, uint32_t rank, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    struct held held = {.fd = item->fd,
-                        .bytes = item->bytes,
-                        .kept_line = line,
-                        .base_line = item->base_line,
-                        .image_bytes = item->image_bytes,
-                        .number = ++store->parts_made,
-                        .copy = -1};
-    if (store->staging.line != line) {
-        set_drop(store, &store->staging, true);
-        if (set_begin(&store->staging, line, item->ranks, err) < 0)
-            goto fail;
-        store->staging.here = item->here;
-    }
-    if (item->rank >= store->staging.parts || store->staging.items[item->rank].fd >= 0) {
-        belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", item->rank);
-        goto fail;
-    }
-    if (item->base_line && (item->base_line != store->images.line || item->rank >= store->images.parts)) {
-        belay_error_set(err, EINVAL, "a delta of rank %u is not to the committed line", item->rank);
-        goto fail;
-    }
-    held_name(store, &held, item->rank, name);
-    if (keeper_put(store->keeper, name, held.fd, err) < 0)
-        goto fail;
-    store->staging.items[item->rank] = held;
+    if (rank >= store->staging.parts || store->staging.items[rank].fd >= 0)
+        return belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", rank);
+    if (held->base_line && (held->base_line != store->images.line || rank >= store->images.parts))
+        return belay_error_set(err, EINVAL, "a delta of rank %u is not to the committed line", rank);
+    held_name(store, held, rank, name);
+    if (keeper_put(store->keeper, name, held->fd, err) < 0)
+        return -1;
+    store->staging.items[rank] = *held;
     return 0;
-fail:
+}
+
+int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err)
+{
+    const struct held held = {.fd = item->fd,
+                              .bytes = item->bytes,
+                              .kept_line = line,
+                              .base_line = item->base_line,
+                              .image_bytes = item->image_bytes,
+                              .number = ++store->parts_made,
+                              .copy = -1};
+    if (begin_staging(store, line, item->ranks, item->here, err) == 0 &&
+        put_staged(store, &held, item->rank, err) == 0)
+        return 0;
     close(item->fd);
     return -1;
+}
+
+int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
+                      struct belay_error *err)
+{
+    struct held held = {.fd = guest->fd,
+                        .kept_line = line,
+                        .base_line = guest->is_delta,
+                        .number = ++store->parts_made,
+                        .is_guest = true,
+                        .copy = -1};
+    uint32_t ranks;
+    int rc = held_look(&held, guest->rank, &ranks, err);
+    if (rc == 0 && (held.bytes == 0 || ranks != guest->ranks))
+        rc = belay_error_set(err, EBADMSG, "what has come of rank %u is not its part of line %llu",
+                             guest->rank, (unsigned long long)line);
+    if (rc == 0 && held.base_line && store_image_line(store, guest->rank) != held.base_line)
+        rc =
+            belay_error_set(err, EBADMSG, "a delta of rank %u is not to the image that is here", guest->rank);
+    if (rc == 0)
+        rc = begin_staging(store, line, guest->ranks, guest->here, err);
+    if (rc == 0)
+        rc = put_staged(store, &held, guest->rank, err);
+    if (rc == 0)
+        store->staging.guests_lack |= guest->lacks;
+    else
+        close(guest->fd);
+    return rc;
+}
+
+uint64_t store_image_line(const struct store *store, uint32_t rank)
+{
+    return rank < store->images.ranks && store->images.items[rank].fd >= 0 ? store->images.line : 0;
+}
+
+int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line)
+{
+    if (store->staging.line != line || rank >= store->staging.parts || store->staging.items[rank].fd < 0)
+        return -1;
+    *base_line = store->staging.items[rank].base_line;
+    return store->staging.items[rank].fd;
+}
+
+bool store_guests_lack(const struct store *store, uint64_t line)
+{
+    return (line == store->images.line && store->images.guests_lack) ||
+           (line == store->staging.line && store->staging.guests_lack);
 }
 
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err)
@@ -117,9 +174,11 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
     entry->ranks = store->staging.ranks;
     entry->here = set_count(&store->staging);
     entry->has_shared = store->staging.items[store->staging.ranks].fd >= 0;
+    entry->guests_lack = store->staging.guests_lack;
     entry->image_bytes = 0;
     for (uint32_t i = 0; i < store->staging.parts; i++)
-        entry->image_bytes += store->staging.items[i].image_bytes;
+        if (!store->staging.items[i].is_guest)
+            entry->image_bytes += store->staging.items[i].image_bytes;
     fault_hit("agent.commit.before", -1, entry->line);
     struct held_set images = {0}, deltas = {0};
     if (set_begin(&deltas, entry->line, store->staging.ranks, err) < 0)
@@ -332,10 +391,12 @@ static void take_staging(struct store *store, struct held_set images, struct hel
     }
     store->images.line = from->line;
     store->images.here = from->here;
+    store->images.guests_lack = from->guests_lack;
     for (uint32_t i = 0; i < from->parts; i++) {
         struct held *to = from->items[i].base_line ? &store->deltas.items[i] : &store->images.items[i];
         held_drop(store, to, i, true); /* also where this line has nothing: nothing is shared any more */
         *to = from->items[i];
+        to->is_guest = false; /* a restart may bring its rank here */
     }
     free(from->items);
     *from = (struct held_set){0};

@@ -16,6 +16,9 @@
  * overwrites it, or until the next epoch's verdict commits or drops it (docs/line.md, "The agent's side").
  * The member's record (job/membership.h) says whether the line was protected.
  *
+ * Guests are copies of ranks that another member runs. They are staged, committed and held as the node's own
+ * ranks are, but no line waits for them here: their own node does, before it says that it is protected.
+ *
  * All functions are called from the agent's loop only.
  */
 #ifndef BELAY_NODE_AGENT_STORE_STORE_H
@@ -74,7 +77,7 @@ uint64_t store_room(const struct store *store, uint64_t limit_bytes);
 /* The staging of one rank. */
 struct store_item {
     uint32_t rank, ranks; /* of the world */
-    uint32_t here;        /* of them, those that have a part on this node; 0: all */
+    uint32_t here;        /* of them, those that this node runs; 0: all; STORE_NOBODY_HERE: none */
     int fd;               /* taken over, also when staging fails */
     uint64_t bytes;       /* memory that it takes */
     uint64_t base_line;   /* of a delta; 0: an image */
@@ -83,6 +86,29 @@ struct store_item {
 
 /* Stage a rank's part of the line in progress, or the part that ranks share. Returns 0 or -1 with err. */
 int store_stage(struct store *store, uint64_t line, const struct store_item *item, struct belay_error *err);
+
+/* A guest's part, as it has come from its node. */
+struct store_guest {
+    uint32_t rank, ranks; /* of the world */
+    uint32_t here;        /* as of a store_item */
+    int fd;               /* of image_make_memfd(); taken over, also when staging fails */
+    bool is_delta;        /* to the committed line */
+    bool lacks;           /* its rank needs more than the image for a restart, which its own node alone has */
+};
+
+/*
+ * Stage a guest's part of the line in progress. It is checked whether it is what it is said to be. Returns 0
+ * or -1 with err (EBADMSG: it is not).
+ */
+int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
+                      struct belay_error *err);
+/* The line of the rank's committed image, to which a delta can be applied; 0: there is none here. */
+uint64_t store_image_line(const struct store *store, uint32_t rank);
+/* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image.
+ */
+int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line);
+/* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
+bool store_guests_lack(const struct store *store, uint64_t line);
 
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the

@@ -9,8 +9,7 @@
 #include "node-agent/store/held.h"
 #include "node-agent/store/store.h"
 
-static uint64_t bytes_once_applied(const struct image_view *view);
-static int look_at_staged(struct held *held, uint32_t rank, struct belay_error *err);
+static int look_at(struct held *held, uint32_t rank, struct belay_error *err);
 static int keep_adopted(struct store *store, struct held *held, const struct held *found, uint32_t rank,
                         struct belay_error *err);
 static uint32_t count_staged_ranks(const struct held_set *set);
@@ -39,8 +38,10 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
         store_destroy(store, false);
         return NULL;
     }
-    if (newest)
+    if (newest) {
         store->images.here = newest->here;
+        store->images.guests_lack = newest->guests_lack;
+    }
     if (protected_line > store->images.line) {
         store->staging.line = protected_line; /* how many ranks the world has, its parts tell */
         store->staging.here = protected_here;
@@ -58,7 +59,7 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
                          .copy = -1};
     bool is_staged = line > 0 && line == store->staging.line && rank <= STREAMS_MAX_RANKS;
     struct held_set *set = is_staged ? &store->staging : is_delta ? &store->deltas : &store->images;
-    if (is_staged && (set_extend(set, rank + 1, err) < 0 || look_at_staged(&found, rank, err) < 0)) {
+    if (is_staged && (set_extend(set, rank + 1, err) < 0 || look_at(&found, rank, err) < 0)) {
         close(fd);
         return -1;
     }
@@ -99,40 +100,11 @@ int store_adopt_done(struct store *store, struct belay_error *err)
     return rc == 0 ? complete_staging(store, err) : -1;
 }
 
-/* What the image takes that a delta makes, or that a whole image is. */
-static uint64_t bytes_once_applied(const struct image_view *view)
+/* Of which world it is, the first part of the set tells. */
+static int look_at(struct held *held, uint32_t rank, struct belay_error *err)
 {
-    const struct image_header *header = view->header;
-    if (!header->base_line)
-        return header->total_bytes;
-    uint64_t left_out = (header->run_count + header->drop_count) * sizeof *view->runs;
-    uint64_t bytes = IMAGE_PAGE_BYTES + header->tables_bytes - left_out;
-    for (uint64_t i = 0; i < header->present_count; i++)
-        bytes += view->present[i].bytes;
-    return bytes;
-}
-
-/*
- * What a former agent has staged tells what it is; what is not what its name says is left with 0 bytes.
- * Returns 0, or -1 with err: it cannot be read now.
- */
-static int look_at_staged(struct held *held, uint32_t rank, struct belay_error *err)
-{
-    struct image_view view;
-    struct belay_error why;
-    if (image_load(held->fd, &view, &why) < 0) {
-        log_warning("what is staged of rank %u is not used: %s", rank, why.text);
-        return why.code == EINVAL ? 0 : belay_error_set(err, why.code, "%s", why.text);
-    }
-    bool is_delta = view.header->base_line > 0;
-    if (view.header->line == held->kept_line && view.header->rank == rank &&
-        is_delta == (held->base_line > 0)) {
-        held->base_line = view.header->base_line;
-        held->bytes = view.header->total_bytes;
-        held->image_bytes = bytes_once_applied(&view);
-    }
-    image_unload(&view);
-    return 0;
+    uint32_t ranks;
+    return held_look(held, rank, &ranks, err);
 }
 
 /* The keeper gets our descriptor in the place of the one that it gave. */

@@ -171,11 +171,31 @@ static void say(void *context, enum coord_event_type word, uint64_t line)
     add("SAY %lu %lu ", word, line);
 }
 
-static void protect_rank(void *context, uint64_t line, uint32_t rank)
+static bool lacks_base; /* the partner does */
+
+static void protect_rank(void *context, uint64_t line, uint32_t rank, bool is_whole)
 {
     (void)context;
-    add("PROTECT %lu %lu ", line, rank);
-    membership_held(membership, line, rank);
+    add(is_whole ? "WHOLE %lu %lu " : "PROTECT %lu %lu ", line, rank);
+    if (lacks_base && !is_whole)
+        membership_need_base(membership, line, rank);
+    else
+        membership_held(membership, line, rank);
+}
+
+static int admit(void *context, uint64_t line, uint32_t rank)
+{
+    (void)context;
+    add("ADMIT %lu %lu ", line, rank);
+    errno = ENOSPC;
+    return is_disk_full ? -1 : 0;
+}
+
+static void answer(void *context, uint32_t node, uint64_t line, uint32_t rank, bool is_held)
+{
+    (void)context;
+    assert_int_equal(line, 1);
+    add(is_held ? "HELD of %lu to %lu " : "NEED_BASE of %lu to %lu ", rank, node);
 }
 
 static int commit(void *context, uint64_t line)
@@ -186,11 +206,21 @@ static int commit(void *context, uint64_t line)
 }
 
 static const struct membership_ops ops = {
-    .obey = obey, .say = say, .protect = protect_rank, .commit = commit};
+    .obey = obey, .say = say, .protect = protect_rank, .admit = admit, .answer = answer, .commit = commit};
 
 static void order(uint32_t epoch, enum coord_action_type type, uint64_t line)
 {
     membership_order(membership, &(struct coord_action){.type = type, .epoch = epoch, .line = line});
+}
+
+/* A line is in progress; what was said before is forgotten. */
+static void reach_protect(void)
+{
+    for (enum coord_action_type type = COORD_ACTION_PREPARE; type <= COORD_ACTION_CAPTURE; type++)
+        if (type != COORD_ACTION_DRAIN)
+            order(1, type, 1);
+    membership_captured(membership, 1);
+    said[0] = '\0';
 }
 
 /* Those of a line have been placed when the epoch was opened. */
@@ -445,6 +475,38 @@ static void test_records_of_another_size_are_refused(void **state)
     assert_true(err.code != 0);
 }
 
+static void test_copies_of_other_ranks_are_kept(void **state)
+{
+    (void)state;
+    open_epoch(1, 0);
+    begin_lines();
+    assert_int_equal(membership_data(membership, 5, 1, 1, 0, 0), 0); /* there is no line */
+    reach_protect();
+    assert_int_equal(membership_line(membership), 1);
+    assert_int_equal(membership_data(membership, 5, 1, 1, 0, 0), 0);
+    assert_string_equal(said, "ADMIT 1 1 HELD of 1 to 5 ");
+    said[0] = '\0';
+    assert_int_equal(membership_data(membership, 5, 1, 0, 3, 2), 0);
+    assert_string_equal(said, "NEED_BASE of 0 to 5 ");
+    said[0] = '\0';
+    is_disk_full = true; /* what is not kept is not told of as kept */
+    assert_int_equal(membership_data(membership, 5, 1, 0, 3, 3), -1);
+    assert_int_equal(errno, ENOSPC);
+    assert_string_equal(said, "ADMIT 1 0 ");
+}
+
+static void test_who_lacks_the_base_gets_a_whole_image(void **state)
+{
+    (void)state;
+    open_epoch(1, 0);
+    begin_lines();
+    reach_protect();
+    lacks_base = true;
+    order(1, COORD_ACTION_PROTECT, 1);
+    lacks_base = false;
+    assert_string_equal(said, "PROTECT 1 0 WHOLE 1 0 PROTECT 1 1 WHOLE 1 1 SAY 9 1 ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +515,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_decision_for_another_memory_is_not_entered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_held_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_line_goes_its_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_copies_of_other_ranks_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_who_lacks_the_base_gets_a_whole_image, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_line_without_a_record_is_not_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_number_is_used_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_protected_line_is_told, setup, teardown),

@@ -1,4 +1,5 @@
 /* remote_test.c - links over the fabric: order, what waits, who hears of an end. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -99,6 +100,83 @@ static int teardown(void **state)
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop); /* fails if something is left in it */
 }
+
+/* ---- words and data beside the link ---- */
+
+#define DATA_BYTES 50000u
+
+/* What agent 0 pushes, and agent 1 takes. */
+struct cargo {
+    uint64_t given, taken;
+    bool is_right;
+    unsigned pushed, pulled, words, losses;
+    int push_error, pull_error, refuse_with;
+};
+
+static struct cargo cargo;
+
+static ssize_t give(void *context, uint8_t *to, size_t room)
+{
+    struct cargo *of = context;
+    uint64_t left = DATA_BYTES - of->given, count = left < room ? left : room;
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = (uint8_t)((of->given + i) % 251);
+    of->given += count;
+    return (ssize_t)count;
+}
+
+static int take(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
+{
+    struct cargo *of = context;
+    for (size_t i = 0; i < count; i++)
+        of->is_right &= bytes[i] == (uint8_t)((offset + i) % 251);
+    of->taken += count;
+    return 0;
+}
+
+static void on_given(void *context, int error)
+{
+    struct cargo *of = context;
+    of->pushed++;
+    of->push_error = error;
+}
+
+static void on_taken(void *context, int error)
+{
+    struct cargo *of = context;
+    of->pulled++;
+    of->pull_error = error;
+}
+
+static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
+{
+    struct cargo *of = context;
+    assert_int_equal(node, 0);
+    assert_int_equal(count, 4);
+    assert_memory_equal(bytes, "held", 4);
+    of->words++;
+}
+
+static int on_offer(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                    struct transfer_intake *intake)
+{
+    const struct cargo *of = context;
+    assert_int_equal(node, 0);
+    assert_int_equal(tag_bytes, 3);
+    assert_memory_equal(tag, "tag", 3);
+    assert_int_equal(bytes, DATA_BYTES);
+    *intake = (struct transfer_intake){.take = take, .done = on_taken, .context = context};
+    return of->refuse_with;
+}
+
+static void on_link_lost(void *context, uint32_t node)
+{
+    struct cargo *of = context;
+    assert_int_equal(node, 0);
+    of->losses++;
+}
+
+static const struct remotes_ops hearing = {.word = on_word, .offered = on_offer, .lost = on_link_lost};
 
 /* Agent 0 makes the link. */
 static void connect_first(void)
@@ -220,7 +298,7 @@ static void missing_message_loses_the_link(void **state)
     agents[1].received = 0;
     connect_first();
     WAIT_FOR(agents[1].came == 2);
-    send_number(&agents[0], 0, FABRIC_MESSAGE_BYTES + 1);
+    send_number(&agents[0], 0, REMOTE_MESSAGE_BYTES + 1);
     WAIT_FOR(agents[0].is_lost && agents[1].is_lost);
     assert_int_equal(agents[1].received, 0);
 }
@@ -254,6 +332,59 @@ static void link_may_be_destroyed_by_its_listener(void **state)
     assert_int_equal(agents[1].received, 1);
 }
 
+static void data_go_beside_the_messages(void **state)
+{
+    (void)state;
+    cargo = (struct cargo){.is_right = true};
+    assert_int_equal(remotes_say(agents[0].remotes, 1, "held", 4), -1);
+    remotes_hear(agents[1].remotes, &hearing, &cargo);
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    send_number(&agents[0], 0, 8);
+    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    assert_int_equal(remotes_say(agents[0].remotes, 1, "held", 4), 0);
+    send_number(&agents[0], 1, 8);
+    WAIT_FOR(cargo.pushed == 1 && cargo.pulled == 1 && cargo.words == 1 && agents[1].received == 2);
+    assert_int_equal(cargo.push_error, 0);
+    assert_int_equal(cargo.pull_error, 0);
+    assert_int_equal(cargo.taken, DATA_BYTES);
+    assert_true(cargo.is_right && agents[1].is_in_order);
+}
+
+static void refused_data_are_told_of(void **state)
+{
+    (void)state;
+    cargo = (struct cargo){.refuse_with = ESTALE};
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    WAIT_FOR(cargo.pushed == 1); /* nobody hears offers */
+    assert_int_not_equal(cargo.push_error, 0);
+    remotes_hear(agents[1].remotes, &hearing, &cargo);
+    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    WAIT_FOR(cargo.pushed == 2);
+    assert_int_equal(cargo.push_error, ESTALE);
+    assert_int_equal(cargo.pulled, 0);
+    assert_int_equal(cargo.taken, 0);
+}
+
+/* Whoever began them hears it once, on both sides. */
+static void the_end_of_a_link_is_the_end_of_its_data(void **state)
+{
+    (void)state;
+    cargo = (struct cargo){.is_right = true};
+    remotes_hear(agents[1].remotes, &hearing, &cargo);
+    connect_first();
+    WAIT_FOR(agents[1].came == 1);
+    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    remotes_enter_epoch(agents[1].remotes, 5);
+    WAIT_FOR(cargo.losses == 1);
+    remotes_enter_epoch(agents[0].remotes, 5);
+    WAIT_FOR(cargo.pushed == 1 && agents[0].is_lost);
+    assert_int_equal(cargo.losses, 1);
+    assert_int_not_equal(cargo.push_error, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -264,6 +395,9 @@ int main(void)
         TEST(missing_message_loses_the_link),
         TEST(epoch_ends_links),
         TEST(link_may_be_destroyed_by_its_listener),
+        TEST(data_go_beside_the_messages),
+        TEST(refused_data_are_told_of),
+        TEST(the_end_of_a_link_is_the_end_of_its_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

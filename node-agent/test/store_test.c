@@ -652,6 +652,59 @@ static void test_long_record_is_shortened(void **state)
     commits_destroy(commits, true);
 }
 
+/* Rank 0 runs here, and rank 1 elsewhere: its copy is held, and no line waits for it. */
+static void test_guests(void **state)
+{
+    (void)state;
+    struct store *store = store_create(keeper, "job", NULL);
+    struct belay_error err;
+    struct commit_entry entry = {.line = 1};
+    struct store_item own = {
+        .rank = 0, .ranks = 2, .here = 1, .fd = make_image(1, 0), .bytes = BYTES, .image_bytes = BYTES};
+    struct store_guest guest = {.rank = 1, .ranks = 2, .here = 1, .fd = make_image(2, 1)};
+    uint64_t base_line = 9;
+    assert_int_equal(store_stage_guest(store, 1, &guest, &err), -1); /* of another line */
+    assert_int_equal(err.code, EBADMSG);
+    guest.fd = make_image(1, 0); /* of another rank */
+    assert_int_equal(store_stage_guest(store, 1, &guest, &err), -1);
+    guest.fd = make_delta(1, 7, 1); /* to an image that is not here */
+    guest.is_delta = true;
+    assert_int_equal(store_stage_guest(store, 1, &guest, &err), -1);
+    assert_int_equal(err.code, EBADMSG);
+    guest.fd = memfd_create("nothing", MFD_CLOEXEC);
+    assert_int_equal(store_stage_guest(store, 1, &guest, &err), -1);
+    assert_int_equal(store_staged_line(store), 0);
+    guest.is_delta = false;
+    guest.fd = make_image(1, 1);
+    assert_int_equal(store_stage_guest(store, 1, &guest, &err), 0);
+    assert_int_equal(store_commit(store, &entry, &err), -1); /* its own is missing */
+    assert_int_equal(store_stage(store, 1, &own, NULL), 0);
+    assert_true(store_staged(store, 1, 1, &base_line) >= 0);
+    assert_int_equal(base_line, 0);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(entry.here, 2);
+    assert_int_equal(entry.image_bytes, BYTES); /* of the ranks that run here */
+    assert_int_equal(store_image_line(store, 1), 1);
+    assert_false(store_guests_lack(store, 1));
+    guest = (struct store_guest){
+        .rank = 1, .ranks = 2, .here = 1, .fd = make_delta(2, 1, 1), .is_delta = true, .lacks = true};
+    assert_int_equal(store_stage_guest(store, 2, &guest, NULL), 0);
+    own.fd = make_image(2, 0);
+    assert_int_equal(store_stage(store, 2, &own, NULL), 0);
+    entry.line = 2;
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    expect_applied(store_image(store, 1), 1, 2);
+    assert_true(store_guests_lack(store, 2));
+    own.fd = make_image(3, 0); /* a line without the guest: its node is gone */
+    assert_int_equal(store_stage(store, 3, &own, NULL), 0);
+    entry.line = 3;
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_image_line(store, 1), 0);
+    assert_false(store_guests_lack(store, 3));
+    store_destroy(store, true);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -660,6 +713,7 @@ int main(void)
         EACH(test_commit_and_abort),
         EACH(test_room),
         EACH(test_a_node_has_some_of_the_ranks),
+        EACH(test_guests),
         EACH(test_a_protected_line_is_rolled_forward_to),
         EACH(test_a_protected_line_is_given_up),
         EACH(test_what_is_not_whole_is_not_settled),

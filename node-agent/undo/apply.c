@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
@@ -201,6 +202,15 @@ static int apply_in(struct apply *apply, struct belay_error *err)
     return rc;
 }
 
+/* The agents of several nodes may have one folder. */
+static int wait_for_others(const struct apply *apply)
+{
+    while (flock(apply->folder, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return belay_error_errno(apply->err, "the undo directory cannot be locked");
+    return 0;
+}
+
 int undo_apply(const struct undo_folder *folder, struct undo_request *request, uint64_t *left,
                struct belay_error *err)
 {
@@ -216,7 +226,9 @@ int undo_apply(const struct undo_folder *folder, struct undo_request *request, u
     apply->err = err ? err : &unheard;
     apply->place.folder = apply->other.folder = apply->target = apply->replaced_fd = -1;
     apply->folder = folder_open(folder, apply->err);
-    int rc = apply->folder < 0 ? -1 : apply_in(apply, apply->err);
+    int rc = apply->folder < 0 ? -1 : wait_for_others(apply);
+    if (rc == 0)
+        rc = apply_in(apply, apply->err);
     if (apply->folder >= 0)
         close(apply->folder);
     *left = apply->left;

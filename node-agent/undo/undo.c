@@ -92,6 +92,14 @@ int undo_create(struct undo_folder *folder, struct belay_error *err)
     return rc == 0 ? 0 : belay_error_set(err, EPERM, "somebody else has put %s in the place of ours", shown);
 }
 
+int undo_share(const struct undo_folder *folder, struct belay_error *err)
+{
+    int fd = folder_open(folder, err);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 ? -1 : 0;
+}
+
 int undo_list_replaced(const struct undo_folder *folder, uint64_t line, struct undo_replaced_list *list,
                        struct belay_error *err)
 {
@@ -167,7 +175,8 @@ void undo_remove(const struct undo_folder *folder)
         return;
     sweep.folder = folder_open(folder, &err);
     if (sweep.folder < 0) {
-        log_warning("not removed: %s", err.text);
+        if (err.code != ENOENT) /* another node's agent has been faster */
+            log_warning("not removed: %s", err.text);
         return;
     }
     folder_each_line(sweep.folder, empty_if_below, &sweep);

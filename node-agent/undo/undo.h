@@ -26,6 +26,13 @@ int undo_folder_of(const char *rundir, const char *base, const char *job, struct
  */
 int undo_create(struct undo_folder *folder, struct belay_error *err);
 
+/*
+ * Use a folder that another node's agent has made, at folder->path and with folder->id: the ranks of all
+ * nodes of a machine write to it, and whichever agent comes first puts all files back. Returns 0, or -1 with
+ * err: it is not there, or not ours.
+ */
+int undo_share(const struct undo_folder *folder, struct belay_error *err);
+
 struct undo_request {
     uint64_t line;      /* put files back to what they were at this line; 0: at the start */
     bool leaves_failed; /* go on where a file cannot be put back; the user wants it so */
@@ -41,7 +48,8 @@ struct undo_request {
  * Put files back, and forget everything. No rank may be running. Only what is still the file that was noted
  * is touched: one that others have replaced or removed is left as it is, named and counted in *left. Returns
  * 0, or -1 with err, which names the first file that could not be put back: nothing is forgotten then, and
- * the next call goes on from there, as it does after a kill. Blocks for as long as copying takes.
+ * the next call goes on from there, as it does after a kill. Blocks for as long as copying takes, also that
+ * of another agent with the same folder, after which nothing is left to be done.
  */
 int undo_apply(const struct undo_folder *folder, struct undo_request *request, uint64_t *left,
                struct belay_error *err);

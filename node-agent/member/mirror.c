@@ -1,0 +1,400 @@
+#include "node-agent/member/mirror.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fault/fault.h"
+#include "common/util/log.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/member/incoming.h"
+#include "node-agent/member/outgoing.h"
+
+#define SENDING_MAX 4u /* at a time; a whole image that is made for it takes memory */
+#define NOTE_MAGIC 0x746f6e6du
+
+enum note_kind { NOTE_NONE = 0, NOTE_PART, NOTE_HELD, NOTE_NEED_BASE, NOTE_REFUSED };
+
+/* In front of a part, and the answer to it. */
+struct note {
+    uint32_t magic;
+    uint32_t kind; /* enum note_kind */
+    uint32_t epoch;
+    uint32_t rank, ranks;
+    int32_t error; /* REFUSED: errno */
+    uint64_t line;
+    uint64_t base_line; /* PART: of a delta; 0: an image */
+    uint32_t lacks;     /* PART */
+    uint32_t reserved;
+};
+
+/* A rank's part that waits to be sent, or is being sent. */
+struct sending {
+    struct sending *next;
+    struct mirror *mirror;
+    uint64_t line;
+    uint32_t rank, member;
+    bool is_whole, lacks;
+    struct outgoing *outgoing; /* NULL: it waits */
+};
+
+/* A guest's part that comes. */
+struct taking {
+    struct taking *next;
+    struct mirror *mirror; /* NULL: gone */
+    struct note note;
+    uint32_t node; /* that sends it */
+    bool is_whole; /* all of it is there */
+    struct incoming incoming;
+};
+
+struct mirror {
+    struct mirror_epoch epoch;
+    uint32_t *members, *placement; /* of it */
+    uint32_t own;                  /* index */
+    mirror_failed_f *failed;
+    void *context;
+    struct sending *sendings;
+    uint32_t sending_count; /* of them those that do not wait */
+    struct taking *takings;
+};
+
+static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count);
+static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                      struct transfer_intake *intake);
+static void on_lost(void *context, uint32_t node);
+static void send_next(struct mirror *mirror);
+static int begin_sending(struct sending *sending, struct belay_error *err);
+static void on_sent(void *context, int error);
+static void take_out(struct mirror *mirror, struct sending *sending);
+static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
+static void on_taken(void *context, int error);
+static void forget(struct taking *taking);
+
+static const struct remotes_ops remotes_ops = {.word = on_word, .offered = on_offered, .lost = on_lost};
+
+struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *failed, void *context)
+{
+    struct mirror *mirror = calloc(1, sizeof *mirror);
+    if (!mirror)
+        return NULL;
+    mirror->epoch = *epoch;
+    mirror->members = calloc(epoch->member_count, sizeof *mirror->members);
+    mirror->placement = calloc((size_t)epoch->world + 1, sizeof *mirror->placement);
+    if (!mirror->members || !mirror->placement) {
+        mirror_destroy(mirror);
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(mirror->members, epoch->members, epoch->member_count * sizeof *mirror->members);
+    memcpy(mirror->placement, epoch->placement, epoch->world * sizeof *mirror->placement);
+    while (mirror->own + 1 < epoch->member_count && epoch->members[mirror->own] != epoch->node)
+        mirror->own++;
+    mirror->failed = failed;
+    mirror->context = context;
+    remotes_hear(epoch->remotes, &remotes_ops, mirror);
+    return mirror;
+}
+
+void mirror_destroy(struct mirror *mirror)
+{
+    if (!mirror)
+        return;
+    mirror_cancel(mirror);
+    while (mirror->takings) {
+        struct taking *taking = mirror->takings;
+        mirror->takings = taking->next;
+        taking->mirror = NULL; /* the fabric still gives to it */
+    }
+    remotes_hear(mirror->epoch.remotes, NULL, NULL);
+    free(mirror->members);
+    free(mirror->placement);
+    free(mirror);
+}
+
+static void fail(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t node, const char *why)
+{
+    char text[BELAY_ERROR_TEXT_BYTES + 64];
+    snprintf(text, sizeof text, "rank %" PRIu32 " cannot be copied to node %" PRIu32 ": %s", rank, node, why);
+    mirror->failed(mirror->context, line, text);
+}
+
+/* ---- this node's ranks ---- */
+
+void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
+                 bool lacks)
+{
+    struct sending *sending = calloc(1, sizeof *sending), **last = &mirror->sendings;
+    if (!sending) {
+        fail(mirror, line, rank, mirror->members[member], strerror(ENOMEM));
+        return;
+    }
+    *sending = (struct sending){
+        .mirror = mirror, .line = line, .rank = rank, .member = member, .is_whole = is_whole, .lacks = lacks};
+    while (*last)
+        last = &(*last)->next;
+    *last = sending;
+    send_next(mirror);
+}
+
+void mirror_cancel(struct mirror *mirror)
+{
+    while (mirror->sendings) {
+        struct sending *sending = mirror->sendings;
+        if (sending->outgoing)
+            outgoing_cancel(sending->outgoing);
+        take_out(mirror, sending);
+    }
+}
+
+/* The first that waits. */
+static void send_next(struct mirror *mirror)
+{
+    struct belay_error err = {0};
+    struct sending *sending = mirror->sendings;
+    while (sending && sending->outgoing)
+        sending = sending->next;
+    if (!sending || mirror->sending_count >= SENDING_MAX)
+        return;
+    if (begin_sending(sending, &err) == 0)
+        return;
+    uint64_t line = sending->line;
+    uint32_t rank = sending->rank, node = mirror->members[sending->member];
+    take_out(mirror, sending);
+    fail(mirror, line, rank, node, err.text);
+}
+
+static int begin_sending(struct sending *sending, struct belay_error *err)
+{
+    struct mirror *mirror = sending->mirror;
+    const struct store *store = mirror->epoch.job->store;
+    struct note tag = {.magic = NOTE_MAGIC,
+                       .kind = NOTE_PART,
+                       .epoch = mirror->epoch.number,
+                       .rank = sending->rank,
+                       .ranks = mirror->epoch.world,
+                       .line = sending->line,
+                       .lacks = sending->lacks};
+    int part = store_staged(store, sending->line, sending->rank, &tag.base_line);
+    if (part < 0)
+        return belay_error_set(err, ENODATA, "nothing is staged of it");
+    bool is_made = sending->is_whole && tag.base_line > 0;
+    if (is_made)
+        tag.base_line = 0;
+    const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
+                                             .remotes = mirror->epoch.remotes,
+                                             .node = mirror->members[sending->member],
+                                             .tag = &tag,
+                                             .tag_bytes = sizeof tag,
+                                             .part = part,
+                                             .base = is_made ? store_image(store, sending->rank) : -1,
+                                             .line = sending->line,
+                                             .rank = sending->rank,
+                                             .done = on_sent,
+                                             .context = sending};
+    fault_hit("agent.mirror.send", (int)sending->rank, sending->line);
+    sending->outgoing = outgoing_start(&request, err);
+    mirror->sending_count += sending->outgoing != NULL;
+    return sending->outgoing ? 0 : -1;
+}
+
+/* ESTALE: the other node says so itself, by NEED_BASE. Whether it holds what it has taken, its word tells. */
+static void on_sent(void *context, int error)
+{
+    struct sending *sending = context;
+    struct mirror *mirror = sending->mirror;
+    uint64_t line = sending->line;
+    uint32_t rank = sending->rank, node = mirror->members[sending->member];
+    take_out(mirror, sending);
+    if (error && error != ESTALE && error != ECANCELED)
+        fail(mirror, line, rank, node, error == ECONNRESET ? "the link to it is lost" : strerror(error));
+    else
+        send_next(mirror);
+}
+
+static void take_out(struct mirror *mirror, struct sending *sending)
+{
+    struct sending **at = &mirror->sendings;
+    while (*at != sending)
+        at = &(*at)->next;
+    *at = sending->next;
+    mirror->sending_count -= sending->outgoing != NULL;
+    free(sending);
+}
+
+static bool read_note(const struct mirror *mirror, const void *bytes, size_t count, struct note *note)
+{
+    if (count != sizeof *note)
+        return false;
+    memcpy(note, bytes, sizeof *note);
+    return note->magic == NOTE_MAGIC && note->epoch == mirror->epoch.number &&
+           note->ranks == mirror->epoch.world && note->rank < note->ranks;
+}
+
+static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
+{
+    return scheme_partner(SCHEME_PARTNER, index, mirror->epoch.member_count);
+}
+
+/* The partner's word about a copy of ours. */
+static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
+{
+    struct mirror *mirror = context;
+    struct membership *membership = mirror->epoch.job->membership;
+    struct note note;
+    if (!read_note(mirror, bytes, count, &note) || mirror->placement[note.rank] != mirror->own ||
+        mirror->members[partner_of(mirror, mirror->own)] != node || note.line != membership_line(membership))
+        return;
+    if (note.kind == NOTE_HELD)
+        membership_held(membership, note.line, note.rank);
+    else if (note.kind == NOTE_NEED_BASE)
+        membership_need_base(membership, note.line, note.rank);
+    else if (note.kind == NOTE_REFUSED)
+        fail(mirror, note.line, note.rank, node, strerror(note.error));
+}
+
+/* What was sent may not have arrived, and no word of it will come. */
+static void on_lost(void *context, uint32_t node)
+{
+    struct mirror *mirror = context;
+    uint64_t line = membership_line(mirror->epoch.job->membership);
+    char text[64];
+    if (line == 0 || mirror->members[partner_of(mirror, mirror->own)] != node)
+        return;
+    snprintf(text, sizeof text, "the link to node %" PRIu32 " is lost", node);
+    mirror->failed(mirror->context, line, text);
+}
+
+/* ---- guests ---- */
+
+static struct taking *find_taking(const struct mirror *mirror, uint64_t line, uint32_t rank)
+{
+    struct taking *taking = mirror->takings;
+    while (taking && (taking->note.line != line || taking->note.rank != rank))
+        taking = taking->next;
+    return taking;
+}
+
+/* Is it for us, and of now? Returns 0 or an errno. */
+static int check_part(struct mirror *mirror, uint32_t node, const struct note *note, uint64_t bytes)
+{
+    const struct job *job = mirror->epoch.job;
+    uint32_t home = mirror->placement[note->rank];
+    uint64_t image_line = store_image_line(job->store, note->rank);
+    if (note->kind != NOTE_PART || partner_of(mirror, home) != mirror->own || mirror->members[home] != node)
+        return EPERM;
+    if (note->line == 0 || note->line != membership_line(job->membership))
+        return ECANCELED;
+    if (find_taking(mirror, note->line, note->rank))
+        return EALREADY;
+    if (note->base_line > 0 && note->base_line != image_line) {
+        membership_data(job->membership, node, note->line, note->rank, note->base_line, image_line);
+        return ESTALE;
+    }
+    return bytes > store_room(job->store, job->config->settings->memory_bytes) ? ENOMEM : 0;
+}
+
+static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                      struct transfer_intake *intake)
+{
+    struct mirror *mirror = context;
+    struct belay_error err;
+    struct note note;
+    if (!read_note(mirror, tag, tag_bytes, &note))
+        return EPROTO;
+    int code = check_part(mirror, node, &note, bytes);
+    if (code)
+        return code;
+    struct taking *taking = calloc(1, sizeof *taking);
+    if (!taking || incoming_begin(&taking->incoming, &err) < 0) {
+        free(taking);
+        return ENOMEM;
+    }
+    taking->mirror = mirror;
+    taking->note = note;
+    taking->node = node;
+    taking->next = mirror->takings;
+    mirror->takings = taking;
+    *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = taking};
+    return 0;
+}
+
+/* In a thread of the fabric's. */
+static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
+{
+    struct taking *taking = context;
+    (void)offset;
+    return incoming_take(&taking->incoming, bytes, count);
+}
+
+static void answer(struct mirror *mirror, uint32_t node, const struct note *note, enum note_kind kind,
+                   int error)
+{
+    struct note word = *note;
+    word.magic = NOTE_MAGIC;
+    word.kind = kind;
+    word.epoch = mirror->epoch.number;
+    word.ranks = mirror->epoch.world;
+    word.error = error;
+    if (remotes_say(mirror->epoch.remotes, node, &word, sizeof word) < 0) /* then it hears of the lost link */
+        log_info("node %" PRIu32 " cannot be told of its copy of rank %" PRIu32, node, note->rank);
+}
+
+/* The machine says whether it is kept, and has it answered. */
+static void on_taken(void *context, int error)
+{
+    struct taking *taking = context;
+    struct mirror *mirror = taking->mirror;
+    const struct note *note = &taking->note;
+    if (mirror && error == 0) {
+        struct job *job = mirror->epoch.job;
+        taking->is_whole = incoming_is_whole(&taking->incoming);
+        fault_hit("agent.mirror.taken", (int)note->rank, note->line);
+        if (membership_data(job->membership, taking->node, note->line, note->rank, note->base_line,
+                            store_image_line(job->store, note->rank)) < 0)
+            answer(mirror, taking->node, note, NOTE_REFUSED, errno);
+    }
+    forget(taking);
+}
+
+static void forget(struct taking *taking)
+{
+    struct taking **at = taking->mirror ? &taking->mirror->takings : NULL;
+    while (at && *at != taking)
+        at = &(*at)->next;
+    if (at)
+        *at = taking->next;
+    incoming_end(&taking->incoming);
+    free(taking);
+}
+
+int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank)
+{
+    struct taking *taking = find_taking(mirror, line, rank);
+    struct belay_error err;
+    if (!taking || !taking->is_whole) {
+        errno = EBADMSG;
+        return -1;
+    }
+    const struct store_guest guest = {.rank = rank,
+                                      .ranks = mirror->epoch.world,
+                                      .here = mirror->epoch.count ? mirror->epoch.count : STORE_NOBODY_HERE,
+                                      .fd = taking->incoming.fd,
+                                      .is_delta = taking->note.base_line > 0,
+                                      .lacks = taking->note.lacks};
+    taking->incoming.fd = -1;
+    if (store_stage_guest(mirror->epoch.job->store, line, &guest, &err) == 0)
+        return 0;
+    log_warning("job \"%s\": the copy of rank %" PRIu32 " of line %" PRIu64 " is not kept: %s",
+                mirror->epoch.job->name, rank, line, err.text);
+    errno = err.code;
+    return -1;
+}
+
+void mirror_answer(struct mirror *mirror, uint32_t node, uint64_t line, uint32_t rank, bool is_held)
+{
+    const struct note note = {.line = line, .rank = rank};
+    answer(mirror, node, &note, is_held ? NOTE_HELD : NOTE_NEED_BASE, 0);
+}

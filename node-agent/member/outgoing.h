@@ -1,0 +1,47 @@
+/*
+ * outgoing.h - one staged part of a rank on its way to another node: the ranges of its memfd that count, one
+ * after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it
+ * makes.
+ *
+ * All functions are called from the agent's loop.
+ */
+#ifndef BELAY_NODE_AGENT_MEMBER_OUTGOING_H
+#define BELAY_NODE_AGENT_MEMBER_OUTGOING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "node-agent/link/remote.h"
+
+/* In front of each range of the file: where it is in the file. */
+struct part_range {
+    uint64_t offset, bytes;
+};
+
+struct outgoing_request {
+    uv_loop_t *loop;
+    struct remotes *remotes;
+    uint32_t node; /* to that one */
+    const void *tag;
+    size_t tag_bytes;
+    int part; /* an image or a delta; a copy of the descriptor is kept */
+    int base; /* the image that the delta is to be applied to, on a copy of it; -1: the part goes as it is */
+    uint64_t line;
+    uint32_t rank;
+    /* All of it was taken (error 0), or not. Called once, later, unless it was cancelled. */
+    void (*done)(void *context, int error);
+    void *context;
+};
+
+struct outgoing;
+
+/* NULL with err. */
+struct outgoing *outgoing_start(const struct outgoing_request *request, struct belay_error *err);
+/* Nothing that changes in the part from now on reaches the other node, and done() is not called. Frees,
+ * later. */
+void outgoing_cancel(struct outgoing *outgoing);
+
+#endif
