@@ -13,21 +13,11 @@
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 
-/* read(2) of exactly `bytes`, interrupted or not. False at the end or on an error. */
-static bool read_whole(int fd, void *buffer, size_t bytes)
-{
-    ssize_t got;
-    do {
-        got = read(fd, buffer, bytes);
-    } while (got < 0 && errno == EINTR);
-    return got == (ssize_t)bytes;
-}
-
-/* The same of what may come in pieces. */
-static bool read_all(int fd, char *buffer, size_t bytes)
+/* read(2) of exactly `bytes`, interrupted or in pieces. False if the end or an error comes before. */
+static bool read_all(int fd, void *buffer, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
-        ssize_t got = read(fd, buffer + done, bytes - done);
+        ssize_t got = read(fd, (char *)buffer + done, bytes - done);
         if (got <= 0 && !(got < 0 && errno == EINTR))
             return false;
         done += got > 0 ? (size_t)got : 0;
@@ -104,7 +94,7 @@ static void run_child(const struct launch_spec *spec, int go_fd, int fail_fd)
     char *placement = NULL;
     if (spec->is_own_group)
         setpgid(0, 0);
-    if (!read_whole(go_fd, &order, sizeof order)) /* belay has given up, or is gone */
+    if (!read_all(go_fd, &order, sizeof order)) /* belay has given up, or is gone */
         _exit(EXIT_FAILURE);
     if (order.placement_bytes > 0 && (!(placement = calloc(1, (size_t)order.placement_bytes + 1)) ||
                                       !read_all(go_fd, placement, order.placement_bytes)))
@@ -158,7 +148,7 @@ int launch_go(struct launch *launch, uint32_t epoch, const char *placement, stru
         ignored = write(launch->go_fd, placement, order.placement_bytes);
     (void)ignored;
     close_if_open(&launch->go_fd);
-    bool has_failed = read_whole(launch->fail_fd, &code, sizeof code);
+    bool has_failed = read_all(launch->fail_fd, &code, sizeof code);
     close_if_open(&launch->fail_fd);
     if (!has_failed)
         return 0;

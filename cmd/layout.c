@@ -11,9 +11,9 @@ static const char *const parts[] = {
     "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
 };
 
-static int join(char path[PATH_MAX], const char *prefix, const char *name, struct belay_error *err)
+static int join(char path[PATH_MAX], const char *folder, const char *name, struct belay_error *err)
 {
-    int used = snprintf(path, PATH_MAX, "%s/lib/belay/%s", prefix, name);
+    int used = snprintf(path, PATH_MAX, "%s/%s", folder, name);
     return used < PATH_MAX ? 0 : belay_error_set(err, ENAMETOOLONG, "the path of %s is too long", name);
 }
 
@@ -29,8 +29,9 @@ int layout_find(struct install_layout *layout, struct belay_error *err)
         if (slash)
             *slash = '\0';
     }
-    if (join(layout->agent, self, "belayd", err) || join(layout->preload, self, "libbelay.so", err) ||
-        join(layout->launch, self, "belay-launch", err))
+    if (join(layout->folder, self, "lib/belay", err) || join(layout->agent, layout->folder, "belayd", err) ||
+        join(layout->preload, layout->folder, "libbelay.so", err) ||
+        join(layout->launch, layout->folder, "belay-launch", err))
         return -1;
     return 0;
 }
@@ -38,10 +39,9 @@ int layout_find(struct install_layout *layout, struct belay_error *err)
 const char *layout_next_missing(const struct install_layout *layout, size_t *part)
 {
     char path[PATH_MAX + 32];
-    int folder = (int)(strrchr(layout->agent, '/') - layout->agent);
     while (*part < sizeof parts / sizeof *parts) {
         const char *name = parts[(*part)++];
-        snprintf(path, sizeof path, "%.*s/%s", folder, layout->agent, name);
+        snprintf(path, sizeof path, "%s/%s", layout->folder, name);
         if (access(path, R_OK) < 0)
             return name;
     }
@@ -59,7 +59,6 @@ int layout_check(const struct install_layout *layout, struct belay_error *err)
             layout->preload);
     if (!missing)
         return 0;
-    int folder = (int)(strrchr(layout->agent, '/') - layout->agent);
-    return belay_error_set(err, ENOENT, "the installation is incomplete: %.*s lacks %s; install Belay again",
-                           folder, layout->agent, missing);
+    return belay_error_set(err, ENOENT, "the installation is incomplete: %s lacks %s; install Belay again",
+                           layout->folder, missing);
 }

@@ -10,6 +10,7 @@
 #include "common/util/error.h"
 
 struct install_layout {
+    char folder[PATH_MAX];  /* X/lib/belay, where the others are */
     char agent[PATH_MAX];   /* belayd */
     char preload[PATH_MAX]; /* libbelay.so */
     char launch[PATH_MAX];  /* belay-launch */

@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/util/log.h"
 #include "common/wire/job_name.h"
+
+#define DOC_BYTES 512 /* of an option's help */
 
 /* The option row whose letter is this, here or in a child. NULL: none. */
 static const struct argp_option *find_short_option(const struct argp *argp, char letter)
@@ -116,9 +119,13 @@ int tool_options_parse(const struct argp *argp, int argc, char **argv, bool need
 
 struct argp_option option_of_setting(enum conf_key key)
 {
+    static char docs[CONF_END][DOC_BYTES]; /* argp keeps what it is given */
     const struct conf_setting *setting = conf_setting(key);
+    const char *fallback = setting->fallback;
+    snprintf(docs[key], DOC_BYTES, "%s%s%s%s", setting->help, fallback ? " (default: " : "",
+             fallback ? fallback : "", fallback ? ")" : "");
     return (struct argp_option){.name = setting->name,
                                 .key = setting->letter ? setting->letter : OPTION_KEY + (int)key,
                                 .arg = setting->argument,
-                                .doc = setting->help};
+                                .doc = docs[key]};
 }

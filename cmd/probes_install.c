@@ -115,9 +115,7 @@ void probe_installation(struct finding *finding)
         snprintf(finding->text, sizeof finding->text, "%.*s", FINDING_BYTES - 1, err.text);
         return;
     }
-    int folder = (int)(strrchr(layout.agent, '/') - layout.agent);
-    size_t used = (size_t)snprintf(finding->text, sizeof finding->text, "%.*s", folder < 200 ? folder : 200,
-                                   layout.agent);
+    size_t used = (size_t)snprintf(finding->text, sizeof finding->text, "%.200s", layout.folder);
     while ((missing = layout_next_missing(&layout, &part))) {
         used += (size_t)snprintf(finding->text + used, sizeof finding->text - used, "%s %s",
                                  finding->is_good ? " lacks" : ",", missing);

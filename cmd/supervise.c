@@ -595,13 +595,18 @@ static struct outcome judge(struct supervisor *s)
 
 /* ---- after a launch ---- */
 
+/* To the agent in the place of a lost one, which this may start. */
+static int reconnect(struct supervisor *s, struct node *node, struct belay_error *err)
+{
+    close(node->sock);
+    node->sock = -1;
+    return connect_agent(s, node, err);
+}
+
 /* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
 static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
-    struct node *node = &s->nodes.of[number];
-    close(node->sock);
-    node->sock = -1;
-    if (connect_agent(s, node, err) == 0 && open_on_node(s, number, true, err) == 0)
+    if (reconnect(s, &s->nodes.of[number], err) == 0 && open_on_node(s, number, true, err) == 0)
         return 0;
     if (err->code != ENOENT && err->code != ENODATA)
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
@@ -624,10 +629,9 @@ static int reopen_nodes(struct supervisor *s, struct belay_error *err)
 /* It goes on from the newest line that the new agent can adopt. */
 static int reopen_only(struct supervisor *s, struct belay_error *err)
 {
-    close(s->nodes.of[0].sock);
-    s->nodes.of[0].sock = -1;
-    return connect_agent(s, &s->nodes.of[0], err) || (open_job(s, true, err) && open_job(s, false, err)) ? -1
-                                                                                                         : 0;
+    if (reconnect(s, &s->nodes.of[0], err))
+        return -1;
+    return open_job(s, true, err) && open_job(s, false, err) ? -1 : 0;
 }
 
 static int reopen(struct supervisor *s, struct belay_error *err)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coord/coord.h"
+#include "common/wire/coord_clock.h"
 
 struct targets {
     struct coord_clock *clocks; /* dense, in the order of first appearance */

@@ -19,7 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coord/coord.h"
+#include "common/wire/coord_clock.h"
+#include "coord/coord_report.h"
 
 struct waitfor_rank;
 

@@ -183,7 +183,7 @@ def test_interval_auto(sandbox, programs):
                       options=["--mtbf", "5s", "--duty-cycle", "50"])
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
     status = job.status()
     cost, mtbf = status["line_cost_ms"], status["mtbf_ms"]

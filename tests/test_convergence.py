@@ -126,7 +126,7 @@ def test_program_without_memory(sandbox, programs):
     job.wait_step(4)
     job.wait_committed(newest_line(job.status()) + 1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
     reasons = [line["reason"] for line in job.status()["lines"] if line["state"] == "aborted"]
     assert any("no memory for a message in transit (49999999 bytes)" in reason for reason in reasons), reasons
@@ -195,7 +195,7 @@ def test_sixteen_lines_in_a_row(sandbox, programs, belay):
         lines = committed(job.status())
     assert cost(lines[-1]) < cost_limit(lines[1:8])
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -243,7 +243,7 @@ def test_requests_while_a_line_is_running(sandbox, programs, belay):
     numbers = {json.loads(answer.stdout)["line"] for answer in answers}
     assert numbers <= {line["line"] for line in committed(job.status())}
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -263,6 +263,7 @@ def test_lines_on_demand_from_beginning_to_end(sandbox, programs, belay):
     for i in range(3):
         job = sandbox.run(program, name=f"short{i}", interval=None, trace=False)
         wait_for(lambda job=job: sandbox.status(job.name), 10, "the job")
+        job.let_end()
         while job.process.poll() is None:
             done = belay("checkpoint", job.name)
             assert done.returncode == 0 or done.stderr.startswith("belay:"), done

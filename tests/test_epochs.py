@@ -47,7 +47,7 @@ def run_again(sandbox, programs):
     again = sandbox.run(ring(programs))
     again.wait_committed(1)
     again.kill_and_recover()
-    assert again.wait() == 0
+    assert again.finish() == 0
     assert_same_result(again)
     assert_restored(again, 1)
     assert not os.path.exists(record_of(sandbox))
@@ -69,7 +69,7 @@ def test_belay_run_dies_at_a_restart(sandbox, programs, point):
     assert status["epoch"] == (3 if ARBITER_POINTS[point] else 2)
     assert status["history"][-1]["restored_line"] >= line
     assert epochs_of(status) == sorted(set(epochs_of(status)))
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
     assert not os.path.exists(record_of(sandbox))
 
@@ -101,7 +101,7 @@ def test_launcher_dies_before_it_may_go(sandbox, programs):
     os.kill(job.process.pid, signal.SIGCONT)
     status = job.wait_epoch(3)
     assert status["epoch"] == 3 and status["history"][-1]["restored_line"] >= line
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 
@@ -118,7 +118,7 @@ def test_agent_dies_at_a_restart(sandbox, programs, point):
     status = job.wait_epoch(epoch)
     assert status["epoch"] == epoch and status["history"][-1]["restored_line"] >= line
     assert sandbox.agent()[0] != agent
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -140,7 +140,7 @@ def test_agent_dies_when_ranks_are_placed(sandbox, programs):
     status = job.wait_epoch(2)
     assert epochs_of(status)[-1] == 2 and status["history"][-1]["restored_line"] == 0
     job.wait_committed(1)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 
@@ -212,7 +212,7 @@ def test_keeper_dies(sandbox, programs, point):
     os.kill(agent, signal.SIGKILL)
     status = job.wait_epoch(epoch + 1)
     assert status["epoch"] == epoch + 1 and status["history"][-1]["restored_line"] >= line
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, epoch)
 
@@ -236,7 +236,7 @@ def test_restart_with_one_of_both_records(sandbox, programs):
         job.restart(options=["--max-restarts", "0"])
         assert job.wait_epoch(epoch + 1)["history"][-1]["restored_line"] >= line
     assert "it is damaged" in job.errors
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
     assert not os.path.exists(record_of(sandbox))
 

@@ -41,7 +41,7 @@ def assert_back_from(job, lines):
     done = job.sandbox.belay("checkpoint", "job")
     assert done.returncode == 0, done.stderr
     assert newest_line(job.status()) > restored
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -74,7 +74,7 @@ def test_rank_dies_in_the_restore(sandbox, programs):
     job.wait_status(lambda status: status["epoch"] == 2 and 2 in job.pids, what="the second epoch")
     job.kill_rank(3, state="restarting")
     job.wait_epoch(3)
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 2)
 
@@ -130,7 +130,7 @@ def test_agent_dies_amid_memory_operations(sandbox, programs, belay, point, kind
     done = belay("checkpoint", "job")
     assert done.returncode == 0, done.stderr
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert job.status()["restarts_from_start"] == (restored == 0)
 
@@ -149,7 +149,7 @@ def test_failed_step_aborts_the_line_only(sandbox, programs, belay, point):
     assert (states[1], states[2], states[3]) == ("committed", "aborted", "committed")
     job.kill_and_recover()
     assert job.status()["history"][-1]["restored_line"] == 3
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -181,7 +181,7 @@ def test_line_after_one_that_was_protected(sandbox, programs, belay):
     results = [belay("checkpoint", "job").returncode for _ in range(3)]
     assert results[0] == 0 and results[1] != 0 and results[2] == 0
     assert job.kill_and_recover()["history"][-1]["restored_line"] == 3
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -214,7 +214,7 @@ def test_agent_killed_between_lines(sandbox, programs):
     job.wait_committed(2)
     os.kill(job.status()["nodes"][0]["agent_pid"], signal.SIGKILL)
     job.wait_epoch(2)
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -228,7 +228,7 @@ def test_launcher_dies_at_the_start_of_a_restart(sandbox, programs):
     again = wait_for(lambda: job.find_launcher() not in (None, first) and job.find_launcher(), 20, "another launcher")
     os.kill(again, signal.SIGKILL)
     assert job.wait_epoch(3)["history"][-1]["restored_line"] >= line
-    job.wait()
+    job.finish()
     assert_same_result(job)
     sandbox.remove_sessions()
 
@@ -245,7 +245,7 @@ def test_mpirun_that_hangs_below_a_script(sandbox, programs):
     os.kill(mpirun, signal.SIGSTOP)
     job.kill_and_recover()
     assert not traces.is_alive(mpirun)
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -260,7 +260,7 @@ def test_keeper_killed_then_the_agent(sandbox, programs):
     assert sandbox.agent()[1] != keeper
     os.kill(agent, signal.SIGKILL)
     assert job.wait_epoch(2)["history"][-1]["restored_line"] >= line
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -274,7 +274,7 @@ def test_agent_and_keeper_killed(sandbox, programs):
     status = job.wait_epoch(2)
     assert (status["restarts"], status["restarts_from_start"]) == (0, 1)
     assert status["history"][-1]["restored_line"] == 0 and "agent" in status["history"][-1]["reason"]
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -296,6 +296,6 @@ def test_agent_and_belay_run_killed(sandbox, programs, belay, first):
     assert '"job"' in belay("list", "--json").stdout
     assert job.status()["state"] == "lost"
     job.restart()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert job.status()["history"][-1]["restored_line"] >= line
     assert_same_result(job)

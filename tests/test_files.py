@@ -34,7 +34,7 @@ def test_contents_are_rolled_back(sandbox, programs, mode):
     job = sandbox.run(files(programs, mode), interval="200ms")
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -60,7 +60,7 @@ def test_files_that_lose_their_names_before_a_line_that_fails(sandbox, programs,
     job.wait_step(max(step for _, step in job.steps()) + 2)
     job.kill_and_recover()
     assert job.status()["history"][-1]["restored_line"] == 1
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -81,7 +81,7 @@ def test_open_files_outlive_the_agent(sandbox, programs):
     job.wait_committed(3)
     os.kill(sandbox.agent()[0], signal.SIGKILL)
     assert job.wait_epoch(2)["history"][-1]["restored_line"] >= 3
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -100,7 +100,7 @@ def test_a_file_beyond_the_limit_is_named(sandbox, programs):
     """It is not protected then, and the program may go wrong after a restart; without one it does not."""
     job = sandbox.run(files(programs, "rewrite"), interval="200ms", options=["--undo-limit", "8K"])
     job.wait_committed(2)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert "--undo-limit" in job.errors and "data-" in job.errors
 
 
@@ -114,7 +114,7 @@ def test_campaign_of_files(sandbox, programs, mode, seed):
     for _ in range(5):
         job.wait_committed(restored_line(job) + 1)
         job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -142,7 +142,7 @@ def run_with_kills(sandbox, program, kills=2, **options):
     for _ in range(kills):
         job.wait_committed(restored_line(job) + 1)
         job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_restored(job, kills)
     return job
 
@@ -256,8 +256,8 @@ def test_streams_outlive_belay_run(sandbox, programs):
     job = sandbox.run(program, interval="200ms", trace=False)
     job.wait_committed(2)
     job.process.kill()
-    job.wait()
+    job.finish()
     wait_for(lambda: sandbox.status("job")["state"] == "lost", 20, "the end of the launch")
     job.restart()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_every_line_once(job, "out", job.read("out").decode())

@@ -75,7 +75,7 @@ def test_used_before_and_after(sandbox, programs, words):
     job.wait_step(12 if is_paced else 20)
     job.wait_committed(newest_line(job.status()) + 2)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
     counts = read_counts(job)
     mine = [function for function, words_of_it in USES.items() if words_of_it == words]

@@ -30,7 +30,7 @@ def test_fortran(sandbox, programs, name):
     job = sandbox.run(built(programs, name, "--steps", 200, "--seconds", 2))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -40,7 +40,7 @@ def test_fortran_as_scientists_write_it(sandbox, programs, name):
     job = sandbox.run(Program(program.argv, 4, f"{name}.*"), seconds=2)
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -49,7 +49,7 @@ def test_fortran_with_large_commons(sandbox, programs):
     job = sandbox.run(built(programs, "integrals", "--steps", 200, "--seconds", 2))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -59,7 +59,7 @@ def test_fortran_twice(sandbox, programs):
     for epoch in (1, 2):
         job.wait_committed(2 * epoch)
         job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -68,7 +68,7 @@ def test_cxx(sandbox, programs, name):
     job = sandbox.run(built(programs, name, "--steps", 200, "--seconds", 2))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -87,7 +87,7 @@ def test_python(sandbox):
     job = sandbox.run(pickles("--steps", "150", "--seconds", "3"))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -98,7 +98,7 @@ def test_python_as_scientists_write_it(sandbox):
     job = sandbox.run(program, seconds=3, OPENBLAS_NUM_THREADS="2")
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -123,10 +123,10 @@ def test_pool_of_processes(sandbox):
     path = os.path.join(sandbox.folder, "pool.py")
     with open(path, "w", encoding="ascii") as file:
         file.write(POOL)
-    job = sandbox.run(Program((PYTHON, "-m", "mpi4py.futures", path)), trace=False)
+    job = sandbox.run(Program((PYTHON, "-m", "mpi4py.futures", path), ends_by_itself=True), trace=False)
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -140,7 +140,7 @@ def run_in_ways(sandbox, program, ways, **options):
     job.trace_path = trace
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -191,7 +191,7 @@ def test_sanitizers(sandbox, programs, monkeypatch):
     job = sandbox.run(programs.test_program("ring_asan", "--steps", 200, "--seconds", 2))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -230,7 +230,7 @@ def test_names_of_the_program(sandbox, programs, name):
     job = sandbox.run(programs.test_program(name, "--steps", 100, "--seconds", 1, ranks=2))
     job.wait_committed(1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -254,7 +254,7 @@ def test_names(sandbox, programs):
     job = sandbox.run(type(program)(tuple(called), 2), trace=False)
     job.wait_committed(1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -268,7 +268,7 @@ def test_python_script_in_a_shell_script(sandbox):
     job.trace_path = trace
     job.wait_committed(1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -279,7 +279,7 @@ def test_libmpi_by_an_absolute_path(sandbox, programs, monkeypatch):
     job = sandbox.run(programs.test_program("late"), trace=False)
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -306,5 +306,5 @@ def test_campaign_of_fortran_kills(sandbox, programs, name, kill):
     job.wait_committed(1 + kill % 5)
     job.wait_step(job.random.randrange(1, 200))
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)

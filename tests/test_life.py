@@ -13,7 +13,7 @@ import pytest
 
 import traces
 from belaytest import assert_recovered, assert_same_result, lines_of_belay
-from waiting import wait_for
+from waiting import communicate, wait_for
 
 NOBODY = 65534
 
@@ -48,6 +48,7 @@ def test_ends_while_lines_run(sandbox, programs, jobs):
     for number in range(jobs):
         job = sandbox.run(programs.test_program("ring", "--steps", 20 + number, "--seconds", 0.5), name=f"job{number}",
                           interval="50ms", trace=False)
+        job.let_end()
         while job.process.poll() is None:
             sandbox.belay("checkpoint", job.name, timeout=20)
         assert job.wait() == 0
@@ -122,7 +123,7 @@ def test_restarts_exhausted_then_restart(sandbox, programs):
     assert job.wait(20) == 75
     job.restart()
     job.wait_epoch(3)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job, restarts=2)
 
 
@@ -173,7 +174,7 @@ def test_preload_without_belay_run(sandbox, programs):
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=sandbox.folder)
     wait_for(lambda: any(line["state"] == "committed" for line in (sandbox.status("alone") or {"lines": []})["lines"]),
              30, "a line")
-    stdout, _ = process.communicate(timeout=60)
+    stdout, _ = communicate(process, 60)
     assert (process.returncode, stdout) == (0, programs.reference(program).stdout)
     wait_for(lambda: sandbox.status("alone")["state"] == "finished", 10, "the state finished")
     sandbox.wait_quiet()
@@ -204,7 +205,7 @@ def test_app_file(sandbox, programs):
     job = sandbox.run(program, trace=False, line=["mpirun", "--app", path])
     job.wait_committed()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -223,7 +224,7 @@ def test_no_mpi_program_so_far(sandbox):
         assert "nothing is protected so far" in said and "(sleep)" in said and "BELAY_LATE_MPI" in said
         assert job.poll() is None
         job.terminate()
-        job.communicate(timeout=30)
+        communicate(job, 30)
 
 
 def script_of(sandbox, text):
@@ -282,7 +283,7 @@ def test_clean_while_the_agent_leaves(sandbox, belay):
             assert "waiting for it" in clean.stderr.readline()
             os.unlink(path)  # as an agent does it
             fcntl.flock(lock, fcntl.LOCK_UN)
-            out, err = clean.communicate(timeout=30)
+            out, err = communicate(clean, 30)
     assert (clean.returncode, out, err) == (0, "1 job cleaned\n", "")
 
 
@@ -323,7 +324,7 @@ def test_two_jobs_at_once(sandbox, programs, belay):
     assert listed.returncode == 0 and all(f'"{job.name}"' in listed.stdout for job in jobs)
     jobs[0].kill_and_recover()
     for job in jobs:
-        job.wait()
+        job.finish()
         assert_recovered(job)
 
 
@@ -349,7 +350,7 @@ def test_two_ordinary_users(sandbox, other_sandbox, programs):
         job.kill_and_recover()
     assert {os.stat(f"/proc/{job.pids[2][0]}").st_uid for job in jobs} == {NOBODY, NOBODY - 1}
     for job in jobs:
-        job.wait()
+        job.finish()
         assert_recovered(job)
 
 
@@ -365,7 +366,7 @@ def test_process_that_hides_its_memory(sandbox, programs):
     job.wait_epoch(1)
     done = sandbox.belay("checkpoint", "job")
     assert done.returncode != 0 and "cannot be read" in done.stderr, done.stderr
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
     assert "no line can be taken" in job.errors and "PR_SET_DUMPABLE" in job.errors, job.errors
 
@@ -398,7 +399,7 @@ def test_jobs_one_after_another(sandbox, programs, jobs):
         job = sandbox.run(programs.test_program("collmix", "--steps", 100, "--seconds", 1, ranks=2), interval="200ms",
                           name=f"job{number}", trace=False)
         job.wait_committed(1)
-        assert job.wait() == 0
+        assert job.finish() == 0
         assert_same_result(job)
         assert sandbox.belay("clean", job.name).returncode == 0
         memory = memory or memory_kib(sandbox.agent())

@@ -76,7 +76,7 @@ def test_agent_has_nothing_from_the_shell_that_started_it(sandbox, programs):
     assert {name: int(limits[name][0]) for name in SOFT} == SOFT and status["Umask"] == "0037"
     assert os.getpriority(os.PRIO_PROCESS, rank) == 3 and {one} == os.sched_getaffinity(rank)
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job)
 
 
@@ -149,7 +149,7 @@ def test_limit_that_an_agent_meets_while_it_serves(sandbox, programs, belay):
         assert waiting.wait(20) == 0
     assert job.status()["newest_line"] == line + 1 and sandbox.agent()[0] == pid
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job)
 
 
@@ -197,7 +197,7 @@ def test_more_ranks_than_descriptors(sandbox, programs, belay):
     job.wait_lines()
     job.kill_and_recover()
     job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job)
 
 
@@ -212,7 +212,7 @@ def test_descriptors_of_a_rank(sandbox, programs):
         job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
         counts[ranks] = [max(descriptors_of(pid) for _ in range(200)) for pid in sandbox.agent()]
         assert sandbox.belay("stop", job.name).returncode == 0
-        job.wait()
+        job.finish()
         sandbox.belay("clean", job.name)
         sandbox.wait_quiet()
     for most, two, six in zip((12, 3), counts[2], counts[6]):
@@ -239,7 +239,7 @@ def test_descriptors_that_run_out(sandbox, programs, belay, who):
     assert belay("checkpoint", "job").returncode == 0
     line = job.status()["newest_line"]
     assert job.kill_and_recover()["history"][-1]["restored_line"] == line
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job)
 
 
@@ -259,7 +259,7 @@ def test_adoption_that_lacks_descriptors(sandbox, programs, belay):
         assert (status["state"], status["ranks"]) == ("lost", 2) and status["newest_line"] >= line
         os.kill(sandbox.agent()[0], signal.SIGKILL)
     job.restart()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
     assert job.status()["history"][-1]["restored_line"] >= line
 
@@ -291,7 +291,7 @@ def test_run_directory_that_is_full(sandbox, programs, small_rundir):
     job = sandbox.run(ring(programs), seconds=4)
     job.wait_lines()
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
     told = [line for line in lines_of_belay(job.errors) if "cannot be written" in line]
     assert len(told) == 1 and "No space left on device" in told[0], job.errors
@@ -327,5 +327,5 @@ def test_list_of_very_many_jobs(sandbox, programs, belay):
     job.wait_epoch(1)
     done = belay("list", "--all")
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 300 + 2, done.stderr
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)

@@ -75,7 +75,7 @@ def recover(job, before_the_kill=lambda: None):
     job.wait_committed(2)
     before_the_kill()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 

@@ -17,7 +17,7 @@ def kill_and_compare(sandbox, program):
     job = sandbox.run(program, interval="150ms")
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -61,5 +61,5 @@ def test_campaign_of_kills(sandbox, programs, name, mode):
     for _ in range(10):
         line = job.wait_committed(line + 1)
         line = job.kill_and_recover()["history"][-1]["restored_line"]
-    job.wait()
+    job.finish()
     assert_recovered(job)

@@ -38,7 +38,7 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
         for row in node["ranks"]:
             assert row["protected_line"] >= status["history"][-1]["restored_line"] > 0
             assert row["holders"] == [0, 1]
-    job.wait()
+    job.finish()
     assert_recovered(job)
     sandbox.assert_clean()
 
@@ -48,6 +48,7 @@ def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
     program = programs.test_program("exits", "--steps", 50, "--seconds", 2, "--mode", "told", "--rank", 3, "--value", 7)
     job = sandbox.run(program, interval="100ms", options=on_nodes(2))
     job.wait_lines()
+    job.let_end()
     job.wait_step(50)
     stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
     for pid in stopped:
@@ -70,7 +71,7 @@ def test_lines_over_three_nodes(sandbox, programs):
     for rank in (1, 2):
         job.wait_lines()
         job.kill_and_recover(rank)
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -79,7 +80,7 @@ def test_a_node_without_ranks_is_a_member(sandbox, programs):
     job.wait_lines()
     status = job.kill_and_recover()
     assert sorted(len(node["ranks"]) for node in status["nodes"]) == [0, 0, 1, 1, 1, 1]
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -90,7 +91,7 @@ def test_a_line_on_request(sandbox, programs):
         done = sandbox.belay("checkpoint", "job")
         assert done.returncode == 0, done.stderr
         assert job.wait_committed(line) == line
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -126,7 +127,7 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     assert restored >= before["newest_line"]
     assert not any(map(traces.is_alive, lost))
     job.wait_committed(restored + 1)
-    job.wait()
+    job.finish()
     assert f"node {number} was lost" in job.errors
     assert_recovered(job, 1)
     assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", f"node {number} was lost"]
@@ -141,7 +142,7 @@ def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
         kill_node(sandbox, job, number)
         status = job.wait_epoch(epoch)
     assert [node_of(status, rank) for rank in range(4)] == [2, 2, 2, 2]
-    job.wait()
+    job.finish()
     assert_recovered(job, 2)
 
 
@@ -153,7 +154,7 @@ def test_files_of_lost_ranks_are_put_back(sandbox, programs, mode):
     job.wait_lines()
     kill_node(sandbox, job, 1)
     job.wait_epoch(2)
-    job.wait()
+    job.finish()
     assert_recovered(job, 1)
 
 
@@ -200,7 +201,7 @@ def test_restart_of_an_ended_job(sandbox, programs):
     job.restart()
     status = job.wait_epoch(2)
     assert len(status["nodes"]) == 2
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
     sandbox.assert_clean()
@@ -211,7 +212,7 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
     job.wait_lines()
     for folder in (sandbox.rundir, os.path.join(sandbox.rundir, "node-1")):
         assert {"agent.sock", "keeper.sock", "agent.lock"} <= set(os.listdir(folder))
-    job.wait()
+    job.finish()
     assert_same_result(job)
     sandbox.assert_clean()
 

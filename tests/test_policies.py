@@ -19,7 +19,7 @@ def test_outside_of_memory(sandbox, programs, mode):
     for _ in range(2):
         job.wait_committed(line + 1)
         line = job.kill_and_recover()["history"][-1]["restored_line"]
-    job.wait()
+    job.finish()
     assert_recovered(job)
     named = re.findall(r"belay: descriptor \d+ \((.*)\) of the program is not restored", job.errors)
     assert len(named) == LOST[mode] * 2, job.errors

@@ -13,7 +13,7 @@ from programs import Program
 def kill_after_two_lines(job):
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -176,7 +176,7 @@ def test_closing_every_descriptor(sandbox, programs):
     job = sandbox.run(descriptors(programs, "close"))
     job.wait_lines()
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_restored(job, 1)
 
 

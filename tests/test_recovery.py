@@ -22,7 +22,7 @@ def test_kill_after_a_line(sandbox, programs, name):
     job = sandbox.run(workload(programs, name))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -33,7 +33,7 @@ def test_restart_of_a_restart_of_a_restart(sandbox, programs):
         status = job.kill_and_recover()
         assert status["history"][-1]["restored_line"] >= line
         job.wait_committed(status["history"][-1]["restored_line"] + 1)
-    job.wait()
+    job.finish()
     assert_recovered(job)
     assert job.errors.count("this answers mpirun's message above") == 3
 
@@ -44,7 +44,7 @@ def test_each_line_is_restored_not_the_first(sandbox, programs):
     line = job.wait_committed(3)
     status = job.kill_and_recover(rank=0)
     assert status["history"][-1]["restored_line"] >= line
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -70,7 +70,7 @@ def test_kill_of_others_than_one_rank(sandbox, programs, victims):
         except ProcessLookupError:  # the launcher has been faster
             pass
     job.wait_epoch(2)
-    job.wait()
+    job.finish()
     assert_recovered(job, restarts=1)
 
 
@@ -80,7 +80,7 @@ def test_kill_in_other_programs(sandbox, programs, name):
     job = sandbox.run(programs.test_program(name, *extra, "--seconds", 4), trace=name in ("p2pmix", "threads"))
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -93,7 +93,7 @@ def test_on_demand_lines(sandbox, programs, belay):
         assert job.wait_committed(line) == line
     status = job.kill_and_recover()
     assert status["history"][-1]["restored_line"] == 2
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -106,5 +106,5 @@ def test_campaign_of_kills(sandbox, programs, name, kill):
     job.wait_committed(1 + kill % 5)
     job.wait_step(job.random.randrange(1, 200))  # somewhere between two lines
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)

@@ -148,7 +148,7 @@ def test_memory_that_the_images_do_not_fit(sandbox, programs, belay):
     assert_refused(done, "--memory")
     line = job.status()["lines"][-1]
     assert line["state"] == "aborted" and "--memory" in line["reason"]
-    job.wait()
+    job.finish()
     assert_same_result(job)
 
 
@@ -198,7 +198,7 @@ def test_name_in_use(sandbox, programs, belay):
     job = sandbox.run(programs.test_program("ring", "--steps", 300, "--seconds", 3))
     job.wait_epoch(1)
     assert_refused(belay("run", "--name", "job", "--", "mpirun", "-n", "1", "true"), "job")
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 
@@ -207,7 +207,7 @@ def test_name_in_use_with_the_preload(sandbox, programs):
     job.wait_epoch(1)
     done = with_preload(sandbox, programs, f"BELAY_NAME={job.name}")
     assert done.returncode == 97 and "choose another BELAY_NAME" in only_line(done.stderr)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 

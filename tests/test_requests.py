@@ -106,5 +106,5 @@ def test_campaign_of_kills(sandbox, programs, kill):
     job.wait_committed(1 + kill % 7)
     job.wait_step(job.random.randrange(1, 25))
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)

@@ -17,7 +17,7 @@ def recover_often(job):
     status = job.kill_and_recover(0)
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -42,7 +42,7 @@ def test_memory_and_a_lost_agent(sandbox, programs):
     agents.append(sandbox.agent()[0])
     assert len(set(agents)) == len(agents)
     job.wait_committed(status["history"][-1]["restored_line"] + 1)
-    job.wait()
+    job.finish()
     assert_recovered(job, status["restarts"])
 
 
@@ -72,7 +72,7 @@ def test_locks_across_collectives(sandbox, programs):
     job = sandbox.run(program, interval="100ms")
     job.wait_lines(3)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 

@@ -8,7 +8,7 @@ from belaytest import assert_recovered, kill_three_times
 def kill_once(job):
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 

@@ -18,7 +18,7 @@ ANOTHER_BOOT = ["unshare", "--time", "--fork", "--monotonic", "-600", "--boottim
 def kill_once(job):
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -32,7 +32,7 @@ def test_waits_on_sockets(sandbox, programs):
     job = sandbox.run(programs.test_program("time_waits", "--steps", 2, "--mode", "sockets", ranks=2),
                       interval="200ms")
     job.wait_committed(3)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 
@@ -47,7 +47,7 @@ def test_clocks_of_another_boot(sandbox, programs):
     assert job.wait() == 75
     job.restart([*ANOTHER_BOOT, *job.launch_line()])
     job.wait_epoch(2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -88,7 +88,7 @@ def test_transfers_on_sockets(sandbox, programs):
     job = sandbox.run(programs.test_program("time_transfers", "--steps", 3, "--mode", "sockets", ranks=2),
                       interval="50ms")
     job.wait_committed(5)
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_same_result(job)
 
 

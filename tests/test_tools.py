@@ -39,7 +39,7 @@ def test_preloaded_profiler(sandbox, programs):
                                      "--seconds", "3"], trace=False)
     job.wait_committed(1)
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert job.read("out") == reference_with_counter(programs, program)
 
 
@@ -58,7 +58,7 @@ def test_linked_profiler(sandbox, programs):
     job = sandbox.run(programs.test_program("linked_tool", "--steps", 200, ranks=2), seconds=3)
     job.wait_committed(1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
     assert b"counter: MPI_Isend 400\n" in job.read("out")
 
@@ -132,5 +132,5 @@ def test_process_state(sandbox, programs):
     job = sandbox.run(programs.test_program("process_state", "--steps", 200, ranks=2), seconds=3)
     job.wait_committed(1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_same_result(job)

@@ -45,7 +45,7 @@ def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy)
     status = job.kill_and_recover()
     assert status["history"][-1]["restored_line"] >= line
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -74,7 +74,7 @@ def test_agent_killed_while_it_serves_faults(sandbox, programs, belay):
     job.wait_committed(2)
     os.kill(job.status()["nodes"][0]["agent_pid"], signal.SIGKILL)
     job.wait_epoch(2)
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
 
@@ -91,7 +91,7 @@ def test_unusual_memory(sandbox, programs, mode, mappings):
     line = job.wait_committed(2)
     assert job.kill_and_recover()["history"][-1]["restored_line"] >= line
     job.wait_committed(line + 2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -106,7 +106,7 @@ def test_writes_that_no_page_table_shows(sandbox, programs, mode, word):
     job.wait_committed(3)
     restored = job.kill_and_recover()["history"][-1]["restored_line"]
     job.wait_committed(restored + 2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
     assert sum(word in line for line in lines_of_belay(job.errors)) == 2  # once for each epoch
 
@@ -120,7 +120,7 @@ def test_messages_that_the_sender_writes(sandbox, programs):
     job.wait_committed(2)
     restored = job.kill_and_recover()["history"][-1]["restored_line"]
     job.wait_committed(restored + 2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
     assert any("process_vm_writev" in line for line in lines_of_belay(job.errors)), job.errors
 
@@ -138,7 +138,7 @@ def test_a_line_copies_what_changed(sandbox, programs, belay):
     for line in lines[1:]:
         assert line["captured_bytes"] < lines[0]["captured_bytes"] / 5, line
         assert line["image_bytes"] > 4 * (64 << 20), line
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -157,7 +157,7 @@ def test_line_beyond_the_limit_is_in_the_next(sandbox, programs, belay):
     last = status["lines"][-1]["line"]
     job.wait_committed(last + 1)
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -218,7 +218,7 @@ def test_limit_of_the_cgroup(sandbox, programs, belay, cgroup):
     done = belay("checkpoint", "job")
     assert done.returncode == 0, done.stderr
     assert job.kill_and_recover()["history"][-1]["restored_line"] == 3
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 
@@ -233,6 +233,6 @@ def test_small_shared_memory(sandbox, programs):
     job.wait_committed(2)
     restored = job.kill_and_recover()["history"][-1]["restored_line"]
     job.wait_committed(restored + 1)
-    job.wait()
+    job.finish()
     assert_same_result(job)
     assert_restored(job, 1)

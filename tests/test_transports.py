@@ -50,5 +50,5 @@ def test_transport(sandbox, programs, settings):
     job = sandbox.run(program, seconds=1, interval="150ms", **chosen)
     job.wait_lines()
     job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)

@@ -10,6 +10,7 @@ import pytest
 
 from belaytest import assert_recovered, lines_of_belay, newest_line
 from programs import Program
+from waiting import communicate
 
 NOBODY = 65534
 
@@ -158,7 +159,7 @@ def test_directory_that_another_user_was_first_to_make(sandbox, programs):
             lines = lines_of_belay(done.stderr)
             assert done.returncode != 0 and len(lines) == 1, (done.args, done.stderr)
             assert rundir in lines[0] and "another user" in lines[0]
-        heard = impostor.communicate("", timeout=20)[0]
+        heard = communicate(impostor, 20, "")[0]
     assert heard == "0\n" and os.listdir(rundir) == ["agent.sock"]
 
 
@@ -198,5 +199,5 @@ def test_images_are_for_nobody_else(sandbox, programs):
         for path in [folder, *(os.path.join(folder, name) for name in names)]:
             assert os.lstat(path).st_mode & 0o077 == 0, path
     job.kill_and_recover()
-    assert job.wait() == 0
+    assert job.finish() == 0
     assert_recovered(job)

@@ -1,13 +1,10 @@
 /*
- * The supervision loop: the installed layout in a temporary folder, the real belay, a fake agent with a
- * script, and sh as the launcher. Looked at: exit codes, what is said, and what the agent was asked.
+ * The supervision loop: the real belay (installed.h), a fake agent with a script, and sh as the launcher.
+ * Looked at: exit codes, what is said, and what the agent was asked.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
-#include <link.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,117 +21,10 @@
 #include <cmocka.h>
 
 #include "cmd/test/fake_agent.h"
+#include "cmd/test/installed.h"
 
-#define TEXT_BYTES 4096
-#define DEADLINE_S 20
 #define KILLS 4
 #define GUARD_WAITS_MS 2500 /* and a little more */
-
-static char prefix[] = "/tmp/belay-supervise-XXXXXX";
-static char said[TEXT_BYTES];    /* stderr of the last run */
-static char printed[TEXT_BYTES]; /* its stdout */
-static char journal[TEXT_BYTES]; /* what the agent was asked */
-
-static char *path_of(const char *name)
-{
-    static char paths[2][PATH_MAX];
-    static int next;
-    char *path = paths[next++ % 2];
-    snprintf(path, PATH_MAX, "%s/%s", prefix, name);
-    return path;
-}
-
-static void read_text(int fd, char *text)
-{
-    ssize_t got = pread(fd, text, TEXT_BYTES - 1, 0);
-    text[got > 0 ? got : 0] = '\0';
-}
-
-static void write_text(const char *name, const char *text)
-{
-    FILE *file = fopen(path_of(name), "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static int open_empty(const char *name)
-{
-    return open(path_of(name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-}
-
-/* ---- running belay ---- */
-
-static pid_t start(char *const argv[], int out, int err)
-{
-    pid_t parent = getpid(), pid = fork();
-    if (pid)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || chdir(prefix))
-        _exit(1);
-    alarm(DEADLINE_S); /* survives exec: a run that hangs fails */
-    dup2(out, STDOUT_FILENO);
-    dup2(err, STDERR_FILENO);
-    execv(path_of("bin/belay"), argv);
-    _exit(1);
-}
-
-/* Start a run with this script for the agent. */
-static pid_t start_run(const char *script, char *const argv[], int *out, int *err)
-{
-    unlink(path_of("run/journal"));
-    unlink(path_of("ready"));
-    write_text("run/script", script);
-    *out = open_empty("stdout");
-    *err = open_empty("stderr");
-    assert_true(*out >= 0 && *err >= 0);
-    return start(argv, *out, *err);
-}
-
-/* Wait for its end and read what it left. Returns its exit code, or -signal. */
-static int finish_run(pid_t pid, int out, int err)
-{
-    int status, fd;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    read_text(out, printed);
-    read_text(err, said);
-    fd = open(path_of("run/journal"), O_RDONLY);
-    read_text(fd, journal);
-    close(fd);
-    close(out);
-    close(err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static int run(const char *script, char *const argv[])
-{
-    int out, err;
-    pid_t pid = start_run(script, argv, &out, &err);
-    return finish_run(pid, out, err);
-}
-
-#define RUN(...) ((char *[]){"belay", "run", "--name", "j", __VA_ARGS__, NULL})
-
-static void expect_said(const char *part)
-{
-    if (!strstr(said, part))
-        fail_msg("'%s' was not said: %s", part, said);
-}
-
-static void expect_silence(void)
-{
-    assert_string_equal(said, "");
-}
-
-/* Wait until the launch has made the file "ready". */
-static void wait_ready(void)
-{
-    for (int i = 0; access(path_of("ready"), F_OK); i++) {
-        assert_true(i < DEADLINE_S * 100);
-        poll(NULL, 0, 10);
-    }
-}
 
 /* ---- tests ---- */
 
@@ -465,18 +354,6 @@ static void test_detached_failure_is_told(void **state)
     expect_said("cannot run no-such-launcher");
 }
 
-/* ---- the installed layout ---- */
-
-static int shell(const char *format, ...)
-{
-    char command[3 * PATH_MAX];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(command, sizeof command, format, ap);
-    va_end(ap);
-    return system(command);
-}
-
 /* What it says would be launched, mapped, waited for, or be the name of a file. */
 static void test_answers_that_make_no_sense(void **state)
 {
@@ -631,35 +508,6 @@ static void test_damaged_streams(void **state)
             said, "belay: rank 0 reports an impossible position in its output: some of its output is lost\n");
     }
     unlink(path_of("run/lie"));
-}
-
-/* Some shared object that does no harm when it is preloaded. */
-static const char *harmless_library(void)
-{
-    struct link_map *map = NULL;
-    void *library = dlopen("libm.so.6", RTLD_LAZY);
-    return library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : NULL;
-}
-
-static int set_up(void **state)
-{
-    char self[PATH_MAX] = "", folder[PATH_MAX];
-    (void)state;
-    if (!mkdtemp(prefix) || readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return -1;
-    setenv("BELAY_RUNDIR", path_of("run"), 1);
-    unsetenv("BELAY_LOG");
-    return shell("cd %s && mkdir -p -m 700 bin lib/belay run && cp %s lib/belay/belayd && "
-                 "cp -L %s lib/belay/libbelay.so && cp %s/../belay bin/belay && cd lib/belay && "
-                 "touch belay-keeper belay-launch belay-vdso.so libmpi.so.40 libmpi_cxx.so.40 "
-                 "libmpi_mpifh.so.40",
-                 prefix, self, harmless_library(), dirname(strcpy(folder, self)));
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return shell("rm -rf %s", prefix);
 }
 
 int main(int argc, char **argv)

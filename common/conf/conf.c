@@ -1,5 +1,6 @@
 #include "common/conf/conf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,8 +98,9 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_SIZE,
             .min = 4096,
             .max = INT64_MAX,
+            .fallback = "1G",
             .help = "How much of overwritten and removed files each rank keeps, so that a restart can put "
-                    "them back; a file beyond the limit is not protected (default: 1G)",
+                    "them back; a file beyond the limit is not protected",
         },
     [CONF_UNDO_TOTAL] =
         {
@@ -255,6 +257,15 @@ int conf_number(enum conf_key key, const char *option, uint64_t *value, struct b
                       : belay_error_prefix(err, "%s=%s", setting->variable, text);
     *value = number;
     return 0;
+}
+
+uint64_t conf_default(enum conf_key key)
+{
+    uint64_t value = 0;
+    int rc = settings[key].fallback ? parse(settings[key].unit, settings[key].fallback, &value, NULL) : 0;
+    assert(rc == 0);
+    (void)rc;
+    return value;
 }
 
 int conf_pace(const char *interval, const char *mtbf, const char *duty_cycle, struct conf_pace *pace,

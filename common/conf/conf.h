@@ -49,7 +49,7 @@ struct conf_setting {
     uint64_t min, max;     /* in the unit's base; unused for texts */
     const char *fallback;  /* the default as a user would write it; NULL: none */
     const char *zero_hint; /* not NULL: 0 is refused with this advice */
-    const char *help;      /* one sentence */
+    const char *help;      /* one sentence, without the fallback */
 };
 
 /* The row of a key; never NULL for a valid key. */
@@ -61,6 +61,9 @@ const struct conf_setting *conf_setting(enum conf_key key);
  * no default. Returns 0, or -1 (EINVAL, ERANGE) with err, which names where the text came from.
  */
 int conf_number(enum conf_key key, const char *option, uint64_t *value, struct belay_error *err);
+
+/* The default of a setting that is a number, in the unit's base, whatever the environment says; 0: none. */
+uint64_t conf_default(enum conf_key key);
 
 /* How often lines are taken. */
 struct conf_pace {

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "common/util/trial.h"
 
 #define PAGE_BYTES 4096ul
 #define REGIONS_AT_ONCE 512u /* longer answers repeat pages */
@@ -101,21 +102,14 @@ static bool is_marked(int pagemap, const void *page)
 
 bool soft_dirty_works(void)
 {
-    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    int clear_refs = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    bool works = page != MAP_FAILED && pagemap >= 0 && clear_refs >= 0;
+    struct trial trial;
+    bool works = trial_open(&trial, PAGE_BYTES, open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
     if (works) {
-        *(volatile char *)page = 1;
-        works = soft_dirty_clear(clear_refs) == 0 && !is_marked(pagemap, page);
-        *(volatile char *)page = 2;
-        works = works && is_marked(pagemap, page);
+        *(volatile char *)trial.pages = 1;
+        works = soft_dirty_clear(trial.tried) == 0 && !is_marked(trial.pagemap, trial.pages);
+        *(volatile char *)trial.pages = 2;
+        works = works && is_marked(trial.pagemap, trial.pages);
     }
-    if (pagemap >= 0)
-        close(pagemap);
-    if (clear_refs >= 0)
-        close(clear_refs);
-    if (page != MAP_FAILED)
-        munmap(page, PAGE_BYTES);
+    trial_close(&trial);
     return works;
 }

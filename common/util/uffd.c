@@ -7,11 +7,11 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util/pagemap.h"
+#include "common/util/trial.h"
 
 #define PAGE_BYTES 4096ul
 #define USER_MODE_ONLY 1
@@ -108,55 +108,46 @@ static int add_pages(void *context, uint64_t start, uint64_t end)
 }
 
 /* How many of the pages were written since they were last armed; -1: it cannot be told. */
-static int64_t count_written(int pagemap, const char *pages, size_t bytes)
+static int64_t count_written(const struct trial *trial)
 {
     uint64_t count = 0;
-    struct pagemap_query query = {
-        .start = (uintptr_t)pages, .end = (uintptr_t)pages + bytes, .arm = true, .all = PAGEMAP_WRITTEN};
-    return pagemap_scan(pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
+    struct pagemap_query query = {.start = (uintptr_t)trial->pages,
+                                  .end = (uintptr_t)trial->pages + trial->bytes,
+                                  .arm = true,
+                                  .all = PAGEMAP_WRITTEN};
+    return pagemap_scan(trial->pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
 }
 
 bool uffd_async_works(void)
 {
-    const size_t bytes = 2 * PAGE_BYTES;
-    char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC), uffd = uffd_make();
-    bool works = pages != MAP_FAILED && uffd >= 0 && pagemap >= 0 && uffd_begin(uffd, UFFD_MODE_ASYNC) == 0 &&
-                 uffd_register(uffd, UFFD_MODE_ASYNC, (uintptr_t)pages, (uintptr_t)pages + bytes) == 0 &&
-                 count_written(pagemap, pages, bytes) >= 0;
+    struct trial trial;
+    bool works = trial_open(&trial, 2 * PAGE_BYTES, uffd_make());
+    uint64_t at = (uintptr_t)trial.pages;
+    works = works && uffd_begin(trial.tried, UFFD_MODE_ASYNC) == 0 &&
+            uffd_register(trial.tried, UFFD_MODE_ASYNC, at, at + trial.bytes) == 0 &&
+            count_written(&trial) >= 0;
     if (works) {
-        ((volatile char *)pages)[PAGE_BYTES] = 1;
-        works = count_written(pagemap, pages, bytes) == 1 && count_written(pagemap, pages, bytes) == 0;
+        ((volatile char *)trial.pages)[PAGE_BYTES] = 1;
+        works = count_written(&trial) == 1 && count_written(&trial) == 0;
     }
-    if (uffd >= 0)
-        close(uffd);
-    if (pagemap >= 0)
-        close(pagemap);
-    if (pages != MAP_FAILED)
-        munmap(pages, bytes);
+    trial_close(&trial);
     return works;
 }
 
 bool uffd_served_works(void)
 {
-    char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int uffd = uffd_make(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    bool works = false;
-    if (pages != MAP_FAILED && uffd >= 0 && pagemap >= 0) {
-        uint64_t at = (uintptr_t)pages, end = at + 2 * PAGE_BYTES, entries[2];
-        pages[0] = pages[PAGE_BYTES] = 1;
-        works = uffd_begin(uffd, UFFD_MODE_SERVED) == 0 &&
-                uffd_register(uffd, UFFD_MODE_SERVED, at, end) == 0 &&
-                uffd_protect(uffd, at, end, true) == 0 && is_kernel_served(uffd, pages) &&
-                pagemap_entries(pagemap, at, entries, 2) == 2 && !(entries[0] & PAGEMAP_ENTRY_PROTECTED) &&
-                (entries[1] & PAGEMAP_ENTRY_PROTECTED);
+    struct trial trial;
+    bool works = trial_open(&trial, 2 * PAGE_BYTES, uffd_make());
+    if (works) {
+        uint64_t at = (uintptr_t)trial.pages, end = at + trial.bytes, entries[2];
+        trial.pages[0] = trial.pages[PAGE_BYTES] = 1;
+        works = uffd_begin(trial.tried, UFFD_MODE_SERVED) == 0 &&
+                uffd_register(trial.tried, UFFD_MODE_SERVED, at, end) == 0 &&
+                uffd_protect(trial.tried, at, end, true) == 0 && is_kernel_served(trial.tried, trial.pages) &&
+                pagemap_entries(trial.pagemap, at, entries, 2) == 2 &&
+                !(entries[0] & PAGEMAP_ENTRY_PROTECTED) && (entries[1] & PAGEMAP_ENTRY_PROTECTED);
     }
-    if (uffd >= 0)
-        close(uffd);
-    if (pagemap >= 0)
-        close(pagemap);
-    if (pages != MAP_FAILED)
-        munmap(pages, 2 * PAGE_BYTES);
+    trial_close(&trial);
     return works;
 }
 

@@ -36,12 +36,17 @@ long vk_undo_lift_limit(uint64_t bytes)
     return raw4(SYS_prlimit64, 0, RLIMIT_FSIZE, &limit, 0) < 0 ? -EFBIG : 0;
 }
 
-static void append(const void *with)
+static void append(const struct appending *what)
+{
+    *what->result = raw3(SYS_writev, what->fd, what->parts, what->count);
+}
+
+static void append_beyond(const void *with)
 {
     const struct appending *what = with;
     *what->result = vk_undo_lift_limit(what->end);
     if (*what->result == 0)
-        *what->result = raw3(SYS_writev, what->fd, what->parts, what->count);
+        append(what);
 }
 
 long vk_undo_append(long fd, uint64_t end, const struct iovec *parts, long count)
@@ -50,10 +55,12 @@ long vk_undo_append(long fd, uint64_t end, const struct iovec *parts, long count
     struct appending what = {fd, parts, count, end, &result};
     for (long i = 0; i < count; i++)
         what.end += parts[i].iov_len;
-    if (what.end > limit_now().rlim_cur && vk_is_own_process()) /* it would be SIGXFSZ */
-        vk_undo_aside(append, &what);
-    else
+    if (what.end <= limit_now().rlim_cur)
         append(&what);
+    else if (vk_is_own_process()) /* writing would be SIGXFSZ */
+        vk_undo_aside(append_beyond, &what);
+    else
+        append_beyond(&what);
     if (result == (long)(what.end - end))
         return 0;
     raw2(SYS_ftruncate, fd, end);

@@ -11,9 +11,9 @@
 
 #include "common/image/layout.h"
 #include "common/image/runs.h"
+#include "common/util/error.h"
 #include "node-agent/capture/faults.h"
 #include "node-agent/capture/hot.h"
-#include "node-agent/capture/memory.h"
 #include "node-agent/capture/stage.h"
 #include "node-agent/capture/tracker.h"
 

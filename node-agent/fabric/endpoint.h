@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
-#include "node-agent/fabric/fabric.h"
+#include "node-agent/fabric/types.h"
 
 #define ENDPOINT_FRAME_BYTES                                                                                 \
     8192u /* of a frame at most: every provider sends so much without asking back                            \

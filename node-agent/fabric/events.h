@@ -13,7 +13,4 @@ int events_put_message(struct fabric_peer *peer, const struct channel_item *item
 /* Nothing is said of this peer and its transfers any more; NULL: of any. With the lock. */
 void events_forget(struct fabric *fabric, const struct fabric_peer *peer);
 
-/* uv_async_cb: call the callbacks. In the loop's thread, without the lock. */
-void events_dispatch(uv_async_t *async);
-
 #endif

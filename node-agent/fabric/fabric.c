@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "node-agent/fabric/dispatch.h"
+#include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/greet.h"
 #include "node-agent/fabric/peer.h"
@@ -211,27 +212,37 @@ int fabric_send(struct fabric_peer *peer, const void *bytes, size_t count)
     return rc;
 }
 
+struct fabric_push *fabric_push(struct fabric_peer *peer, const void *tag, size_t tag_bytes, uint64_t bytes,
+                                fabric_fill_f *fill, void *context)
+{
+    return push_begin(peer, tag, tag_bytes, bytes, fill, context);
+}
+
+void *fabric_push_context(const struct fabric_push *push)
+{
+    return push->context;
+}
+
+void fabric_admit(struct fabric_pull *pull, fabric_take_f *take, void *context)
+{
+    pull_admit(pull, take, context);
+}
+
+void fabric_refuse(struct fabric_pull *pull, int error)
+{
+    pull_refuse(pull, error);
+}
+
+void *fabric_pull_context(const struct fabric_pull *pull)
+{
+    return pull->context;
+}
+
 void fabric_read_counts(struct fabric *fabric, struct fabric_counts *counts)
 {
     pthread_mutex_lock(&fabric->lock);
     *counts = fabric->counts;
     pthread_mutex_unlock(&fabric->lock);
-}
-
-uint64_t fabric_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-void fabric_wake(struct fabric *fabric)
-{
-    const uint64_t one = 1;
-    int code = errno;
-    ssize_t ignored = write(fabric->wake_fd, &one, sizeof one); /* full: it is awake */
-    (void)ignored;
-    errno = code;
 }
 
 static int check_config(const struct fabric_config *config, struct belay_error *err)
@@ -277,7 +288,7 @@ static int make_slabs(struct fabric *fabric, struct slabs *slabs, bool is_target
 static int start_async(struct fabric *fabric, uv_loop_t *loop, struct belay_error *err)
 {
     uv_async_t *async = calloc(1, sizeof *async);
-    int rc = async ? uv_async_init(loop, async, events_dispatch) : UV_ENOMEM;
+    int rc = async ? uv_async_init(loop, async, dispatch_events) : UV_ENOMEM;
     if (rc != 0) {
         free(async);
         return belay_error_set(err, -rc, "cannot have a fabric in the event loop: %s", uv_strerror(rc));

@@ -15,102 +15,12 @@
 #ifndef BELAY_NODE_AGENT_FABRIC_FABRIC_H
 #define BELAY_NODE_AGENT_FABRIC_FABRIC_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 #include <uv.h>
 
 #include "common/util/error.h"
-
-#define FABRIC_KEY_BYTES 32u
-#define FABRIC_JOB_BYTES 16u            /* what tells jobs apart: any bytes, random best */
-#define FABRIC_ADDRESS_BYTES 128u       /* of an address at most */
-#define FABRIC_MESSAGE_BYTES (1u << 20) /* of a message at most */
-#define FABRIC_TAG_BYTES 256u           /* of a tag at most */
-
-enum fabric_mode {
-    FABRIC_MODE_NONE = 0,
-    FABRIC_MODE_AUTHENTICATE, /* everything carries a MAC */
-    FABRIC_MODE_ENCRYPT,      /* and is encrypted */
-};
-
-enum fabric_role { FABRIC_ROLE_NONE = 0, FABRIC_ROLE_MEMBER, FABRIC_ROLE_ARBITER };
-
-/* An agent. Its incarnation is of its memory: random, another one after the memory was lost. */
-struct fabric_identity {
-    enum fabric_role role;
-    uint32_t node;
-    uint64_t incarnation;
-};
-
-/* Where it listens: bytes of libfabric's, to be passed on as they are. */
-struct fabric_address {
-    uint8_t bytes[FABRIC_ADDRESS_BYTES];
-    size_t count;
-};
-
-struct fabric_config {
-    const char *provider;  /* of libfabric: NULL is "tcp" */
-    const char *interface; /* address or name of the host's to bind to, NULL: the provider chooses */
-    enum fabric_mode mode;
-    uint8_t key[FABRIC_KEY_BYTES]; /* the job's; the caller wipes its copy */
-    uint8_t job[FABRIC_JOB_BYTES];
-    uint64_t epoch;
-    struct fabric_identity self;
-    uint64_t stall_ms;   /* a peer of which nothing is heard for so long is lost; 0: 5 s */
-    uint32_t peers;      /* at most at a time; 0: 256 */
-    bool is_open;        /* agents that were not connected to may join, if they have the key */
-    uint32_t slabs;      /* in each direction; 0: 32 */
-    uint32_t slab_bytes; /* 4 KiB at least; 0: 256 KiB */
-};
-
-struct fabric;
-struct fabric_peer;
-struct fabric_push; /* data on their way out */
-struct fabric_pull; /* and in */
-
-/* Called in the loop's thread. None may be NULL. */
-struct fabric_ops {
-    /* Both sides have shown that they have the key. An agent that joined by itself is the caller's from now
-     * on. */
-    void (*joined)(void *context, struct fabric_peer *peer);
-    /* The next message; the bytes are valid during the call. */
-    void (*received)(void *context, struct fabric_peer *peer, const uint8_t *bytes, size_t count);
-    /* After fabric_send() has failed with EAGAIN: there is room again. */
-    void (*writable)(void *context, struct fabric_peer *peer);
-    /* The connection broke or is refused. Only a hint: it is tried again until the peer is lost. */
-    void (*broken)(void *context, struct fabric_peer *peer);
-    /*
-     * Nothing was heard for the stall time, or the peer has begun anew. Said once, and after it nothing more
-     * about the peer, whose pushes and pulls have ended (ECONNRESET). It stays until fabric_forget().
-     */
-    void (*lost)(void *context, struct fabric_peer *peer, const char *reason);
-    /*
-     * The peer would push `bytes` at most. Answer now or later with fabric_admit() or fabric_refuse();
-     * nothing flows before.
-     */
-    void (*offered)(void *context, struct fabric_peer *peer, struct fabric_pull *pull, const void *tag,
-                    size_t tag_bytes, uint64_t bytes);
-    /* All of it was taken (error 0) or it failed; fabric_take_f is not called any more. `pull` is gone after
-     * this. */
-    void (*pulled)(void *context, struct fabric_pull *pull, int error);
-    /* The peer has taken all of it (0) or it failed; fabric_fill_f is not called any more. `push` is gone
-     * after. */
-    void (*pushed)(void *context, struct fabric_push *push, int error);
-};
-
-/*
- * Put the next bytes at `to`, `room` at most. Returns how many, 0 at the end, or -1 with errno. Runs in the
- * thread that fills slabs: one call at a time, in order.
- */
-typedef ssize_t fabric_fill_f(void *context, uint8_t *to, size_t room);
-
-/*
- * Take the next bytes, which are what the peer sent; they are valid during the call. Returns 0, or -1 with
- * errno. Runs in the thread that empties slabs: one call at a time, in order, from offset 0 without a gap.
- */
-typedef int fabric_take_f(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
+#include "node-agent/fabric/types.h"
 
 /*
  * An end that listens. NULL with err: no such provider, no such interface, no memory, a processor that cannot
@@ -163,14 +73,6 @@ void fabric_admit(struct fabric_pull *pull, fabric_take_f *take, void *context);
 void fabric_refuse(struct fabric_pull *pull, int error);
 void *fabric_pull_context(const struct fabric_pull *pull);
 
-/* What has gone by so far, for status and tests. */
-struct fabric_counts {
-    uint64_t frames_sent;
-    uint64_t frames_refused;  /* whose sender could not show that it has the key, or that were damaged */
-    uint64_t frames_repeated; /* sent again after a connection broke */
-    uint64_t chunks_refused;  /* damaged in a slab */
-    uint64_t bytes_pushed, bytes_pulled;
-};
 void fabric_read_counts(struct fabric *fabric, struct fabric_counts *counts);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "node-agent/fabric/endpoint.h"
-#include "node-agent/fabric/fabric.h"
+#include "node-agent/fabric/types.h"
 #include "node-agent/fabric/seal.h"
 
 #define FRAME_HEADER_BYTES 48u

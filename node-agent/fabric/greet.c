@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/fabric/ending.h"
+#include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
 
 static void take_first(struct fabric *fabric, const uint8_t *bytes, const struct hello *hello,
@@ -14,6 +16,8 @@ static void take_answer(struct fabric *fabric, const uint8_t *bytes, const struc
                         uint64_t now_ms);
 static void take_confirm(struct fabric *fabric, const uint8_t *bytes, const struct hello *hello,
                          uint64_t now_ms);
+static void join(struct fabric_peer *peer, const uint8_t confirm[HELLO_BYTES], bool is_initiator,
+                 uint64_t now_ms);
 static bool is_ahead(const struct fabric_identity *one, const struct fabric_identity *other);
 static void refuse(struct fabric *fabric, unsigned kind, const struct hello *hello, const char *why,
                    uint64_t now_ms);
@@ -102,7 +106,7 @@ static void take_answer(struct fabric *fabric, const uint8_t *bytes, const struc
     hello_make(&fabric->terms, HELLO_CONFIRM, &peer->identity, bytes, peer->confirm);
     peer->order = hello->order;
     peer->hello_due = peer->confirm;
-    peer_join(peer, peer->confirm, true, now_ms);
+    join(peer, peer->confirm, true, now_ms);
 }
 
 /* Sent again until we have sent a frame, so one that came before is nothing wrong. */
@@ -120,7 +124,32 @@ static void take_confirm(struct fabric *fabric, const uint8_t *bytes, const stru
     }
     memcpy(peer->confirm, bytes, HELLO_BYTES);
     peer->order = hello->order;
-    peer_join(peer, bytes, false, now_ms);
+    join(peer, bytes, false, now_ms);
+}
+
+/* The handshake is over: `confirm` is its last hello. A former session with the same agent is lost. */
+static void join(struct fabric_peer *peer, const uint8_t confirm[HELLO_BYTES], bool is_initiator,
+                 uint64_t now_ms)
+{
+    struct fabric *fabric = peer->fabric;
+    struct hello_session *session = &peer->session;
+    struct fabric_peer *former = peer_find(fabric, &peer->identity, PEER_JOINED, PEER_JOINED);
+    hello_derive_session(&fabric->terms, confirm, session);
+    peer->channel = channel_create(fabric->config.mode, session->id,
+                                   is_initiator ? session->from_initiator : session->from_responder,
+                                   is_initiator ? session->from_responder : session->from_initiator);
+    if (!peer->channel) {
+        peer_lose(peer, "there is no memory for its session");
+        return;
+    }
+    if (former)
+        peer_lose(former, "it has begun anew");
+    peer->state = PEER_JOINED;
+    peer->is_initiator = is_initiator;
+    peer->is_confirmed = !is_initiator;
+    peer->heard_ms = peer->beat_ms = now_ms;
+    peer->is_owned = true;
+    events_put(fabric, &peer->joined);
 }
 
 /* When both speak first at a time, both know whose hello counts. */

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "node-agent/fabric/fabric.h"
+#include "node-agent/fabric/types.h"
 #include "node-agent/fabric/seal.h"
 
 #define HELLO_BYTES 320u

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "node-agent/fabric/greet.h"
-#include "node-agent/fabric/peer.h"
+#include "node-agent/fabric/peers.h"
 #include "node-agent/fabric/pull.h"
 #include "node-agent/fabric/push.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
 
@@ -13,16 +14,14 @@ static int take_offer(struct fabric_peer *peer, const struct notice *notice);
 static int take_written(struct fabric_pull *pull, const struct notice *notice);
 static int take_finished(struct fabric_pull *pull, const struct notice *notice);
 static void end_if_complete(struct fabric_pull *pull);
-static void release_granted(struct fabric_pull *pull, bool must_renew);
 static void renew(struct fabric *fabric, struct slab *slab);
 static uint32_t share_of(const struct fabric *fabric);
 static struct fabric_pull *least(struct fabric *fabric, uint32_t share);
 static struct fabric_pull *pick(struct fabric *fabric);
 static void take(struct fabric *fabric, struct fabric_pull *pull, uint8_t *copy);
 static int take_unlocked(struct fabric_pull *pull, const struct slab *slab, uint8_t *copy);
-static void free_slab(struct fabric_pull *pull, struct slab *slab);
 
-void fabric_admit(struct fabric_pull *pull, fabric_take_f *take_it, void *context)
+void pull_admit(struct fabric_pull *pull, fabric_take_f *take_it, void *context)
 {
     struct fabric *fabric = pull->peer->fabric;
     pthread_mutex_lock(&fabric->lock);
@@ -34,18 +33,13 @@ void fabric_admit(struct fabric_pull *pull, fabric_take_f *take_it, void *contex
     fabric_wake(fabric);
 }
 
-void fabric_refuse(struct fabric_pull *pull, int error)
+void pull_refuse(struct fabric_pull *pull, int error)
 {
     struct fabric *fabric = pull->peer->fabric;
     pthread_mutex_lock(&fabric->lock);
     pull_end(pull, error);
     pthread_mutex_unlock(&fabric->lock);
     fabric_wake(fabric);
-}
-
-void *fabric_pull_context(const struct fabric_pull *pull)
-{
-    return pull->context;
 }
 
 int pull_take_notice(struct fabric_peer *peer, enum frame_kind kind, const struct notice *notice)
@@ -76,33 +70,6 @@ void pull_grant(struct fabric *fabric)
         if (peer_tell(pull->peer, FRAME_GRANT, &grant) < 0)
             peer_lose(pull->peer, "there is no memory for what is to be sent");
     }
-}
-
-void pull_end(struct fabric_pull *pull, int error)
-{
-    struct notice done = {.transfer = pull->transfer, .error = (uint32_t)error};
-    if (pull->has_ended)
-        return;
-    pull->has_ended = true;
-    pull->error = error;
-    while (pull->first) {
-        struct slab *slab = pull->first;
-        pull->first = slab->next;
-        free_slab(pull, slab);
-    }
-    release_granted(pull, true);
-    peer_tell(pull->peer, FRAME_DONE, &done);
-    if (!pull->is_taking)
-        events_put(pull->peer->fabric, &pull->pulled);
-}
-
-void pull_destroy(struct fabric_pull *pull)
-{
-    struct fabric_pull **link = &pull->peer->pulls;
-    while (*link != pull)
-        link = &(*link)->next;
-    *link = pull->next;
-    free(pull);
 }
 
 /* A chunk is copied first: who has the slab's key can still write to the slab while its MAC is checked. */
@@ -192,7 +159,7 @@ static int take_finished(struct fabric_pull *pull, const struct notice *notice)
     if (notice->bytes != pull->announced || pull->has_finished)
         return -1;
     pull->has_finished = true;
-    release_granted(pull, false); /* the sender has nothing under way */
+    pull_release_granted(pull, false); /* the sender has nothing under way */
     end_if_complete(pull);
     return 0;
 }
@@ -201,18 +168,6 @@ static void end_if_complete(struct fabric_pull *pull)
 {
     if (pull->is_admitted && pull->has_finished && pull->taken == pull->announced)
         pull_end(pull, 0);
-}
-
-static void release_granted(struct fabric_pull *pull, bool must_renew)
-{
-    struct slabs *targets = &pull->peer->fabric->targets;
-    for (uint32_t i = 0; i < targets->count; i++) {
-        struct slab *slab = &targets->slabs[i];
-        if (slab->pull == pull && slab->state == SLAB_GRANTED) {
-            slab->must_renew |= must_renew;
-            free_slab(pull, slab);
-        }
-    }
 }
 
 /* A slab whose memory cannot be registered is out of service until it can. */
@@ -276,7 +231,7 @@ static void take(struct fabric *fabric, struct fabric_pull *pull, uint8_t *copy)
     pthread_mutex_lock(&fabric->lock);
     pull->is_taking = false;
     fabric->counts.chunks_refused += error == EBADMSG;
-    free_slab(pull, slab);
+    target_release(pull, slab);
     if (pull->has_ended) {
         events_put(fabric, &pull->pulled);
     } else if (error) {
@@ -312,11 +267,4 @@ static int take_unlocked(struct fabric_pull *pull, const struct slab *slab, uint
     if (pull->take(pull->context, slab->offset, copy + CHUNK_HEADER_BYTES, slab->count) == 0)
         return 0;
     return errno ? errno : EIO;
-}
-
-static void free_slab(struct fabric_pull *pull, struct slab *slab)
-{
-    slab->state = SLAB_FREE;
-    slab->pull = NULL;
-    pull->held--;
 }

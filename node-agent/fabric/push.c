@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
-
-#define RETRY_MS 100u
 
 static struct fabric_push *find(struct fabric_peer *peer, uint64_t transfer);
 static bool write_slabs(struct fabric_push *push, uint64_t now_ms);
@@ -18,13 +17,12 @@ static struct fabric_push *pick(struct fabric *fabric, struct slab **source);
 static void fill(struct fabric *fabric, struct fabric_push *push, struct slab *slab);
 static ssize_t fill_unlocked(struct fabric_push *push, struct slab *slab, size_t room);
 static void take_filled(struct fabric_push *push, struct slab *slab, ssize_t count, int code);
-static void free_slab(struct fabric *fabric, struct slab *slab);
 static struct slab *find_writing(struct fabric *fabric, uint64_t chunk);
 static int replace(struct fabric *fabric, struct slab *slab);
 static void free_orphan(struct fabric *fabric, uint64_t chunk);
 
-struct fabric_push *fabric_push(struct fabric_peer *peer, const void *tag, size_t tag_bytes, uint64_t bytes,
-                                fabric_fill_f *fill_it, void *context)
+struct fabric_push *push_begin(struct fabric_peer *peer, const void *tag, size_t tag_bytes, uint64_t bytes,
+                               fabric_fill_f *fill_it, void *context)
 {
     struct fabric *fabric = peer->fabric;
     struct notice offer = {.bytes = bytes, .tag_bytes = (uint32_t)tag_bytes};
@@ -56,11 +54,6 @@ struct fabric_push *fabric_push(struct fabric_peer *peer, const void *tag, size_
     pthread_mutex_unlock(&fabric->lock);
     fabric_wake(fabric);
     return push;
-}
-
-void *fabric_push_context(const struct fabric_push *push)
-{
-    return push->context;
 }
 
 int push_take_notice(struct fabric_peer *peer, enum frame_kind kind, const struct notice *notice)
@@ -99,7 +92,7 @@ void push_written(struct fabric *fabric, uint64_t chunk, int error, uint64_t now
         return;
     }
     if (!slab->push) { /* it has ended meanwhile */
-        free_slab(fabric, slab);
+        source_release(fabric, slab);
         return;
     }
     slab->push->peer->writing--;
@@ -116,35 +109,6 @@ void push_replace_slabs(struct fabric *fabric)
         if (slab->state == SLAB_WRITING && !slab->push && replace(fabric, slab) < 0)
             return;
     }
-}
-
-void push_end(struct fabric_push *push, int error)
-{
-    struct fabric *fabric = push->peer->fabric;
-    if (push->has_ended)
-        return;
-    push->has_ended = true;
-    push->error = error;
-    for (struct slab *slab = push->first, *next; slab; slab = next) {
-        next = slab->next;
-        slab->push = NULL;
-        if (slab->state == SLAB_WRITING) /* the endpoint still reads from it */
-            push->peer->writing--;
-        else
-            free_slab(fabric, slab);
-    }
-    push->first = push->last = NULL;
-    if (!push->is_filling)
-        events_put(fabric, &push->pushed);
-}
-
-void push_destroy(struct fabric_push *push)
-{
-    struct fabric_push **link = &push->peer->pushes;
-    while (*link != push)
-        link = &(*link)->next;
-    *link = push->next;
-    free(push);
 }
 
 void *push_run(void *context)
@@ -210,7 +174,7 @@ static void announce(struct fabric_push *push)
         if (!push->first)
             push->last = NULL;
         fabric->counts.bytes_pushed += slab->count;
-        free_slab(fabric, slab);
+        source_release(fabric, slab);
         if (peer_tell(push->peer, FRAME_WRITTEN, &notice) < 0)
             peer_lose(push->peer, "there is no memory for what is to be sent");
     }
@@ -294,7 +258,7 @@ static void take_filled(struct fabric_push *push, struct slab *slab, ssize_t cou
 {
     struct fabric *fabric = push->peer->fabric;
     if (push->has_ended || count <= 0)
-        free_slab(fabric, slab);
+        source_release(fabric, slab);
     if (push->has_ended) {
         events_put(fabric, &push->pushed);
         return;
@@ -317,13 +281,6 @@ static void take_filled(struct fabric_push *push, struct slab *slab, ssize_t cou
     else
         push->first = slab;
     push->last = slab;
-}
-
-static void free_slab(struct fabric *fabric, struct slab *slab)
-{
-    slab->state = SLAB_FREE;
-    slab->push = NULL;
-    pthread_cond_signal(&fabric->has_fill);
 }
 
 static struct slab *find_writing(struct fabric *fabric, uint64_t chunk)
@@ -352,7 +309,7 @@ static int replace(struct fabric *fabric, struct slab *slab)
     fabric->orphan_count++;
     slab->bytes = bytes;
     slab->memory = memory;
-    free_slab(fabric, slab);
+    source_release(fabric, slab);
     return 0;
 }
 

@@ -2,12 +2,16 @@
  * push.h - data on their way out: chunks filled and sealed in source slabs, written to granted ones,
  * announced in order.
  *
- * All with the lock. push_run() is the filler's thread.
+ * All with the lock, but push_begin(). push_run() is the filler's thread.
  */
 #ifndef BELAY_NODE_AGENT_FABRIC_PUSH_H
 #define BELAY_NODE_AGENT_FABRIC_PUSH_H
 
 #include "node-agent/fabric/state.h"
+
+/* fabric_push(). Takes the lock. */
+struct fabric_push *push_begin(struct fabric_peer *peer, const void *tag, size_t tag_bytes, uint64_t bytes,
+                               fabric_fill_f *fill, void *context);
 
 /* A word of the receiver's: GRANT or DONE. -1: it breaks the rules. */
 int push_take_notice(struct fabric_peer *peer, enum frame_kind kind, const struct notice *notice);
@@ -21,11 +25,6 @@ void push_written(struct fabric *fabric, uint64_t chunk, int error, uint64_t now
  * thread.
  */
 void push_replace_slabs(struct fabric *fabric);
-
-/* The end, of which the loop is told as soon as the filler is out of fill(). */
-void push_end(struct fabric_push *push, int error);
-/* Out of the list of its peer and of memory; it has ended and the filler is out. */
-void push_destroy(struct fabric_push *push);
 
 void *push_run(void *fabric);
 

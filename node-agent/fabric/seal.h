@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
-#include "node-agent/fabric/fabric.h"
+#include "node-agent/fabric/types.h"
 
 #define SEAL_MAC_BYTES 16u
 #define SEAL_KEY_BYTES 32u

@@ -15,7 +15,7 @@
 
 #include "node-agent/fabric/channel.h"
 #include "node-agent/fabric/endpoint.h"
-#include "node-agent/fabric/fabric.h"
+#include "node-agent/fabric/types.h"
 #include "node-agent/fabric/frame.h"
 #include "node-agent/fabric/hello.h"
 #include "node-agent/fabric/limit.h"

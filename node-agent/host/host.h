@@ -11,26 +11,10 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
+#include "node-agent/host/epoch.h"
 #include "node-agent/job/job.h"
-#include "node-agent/link/link.h"
 
 struct line_host;
-
-/* A member of an epoch, in the order of the epoch's list. */
-struct line_host_peer {
-    uint32_t node;
-    struct link *link;
-};
-
-struct line_host_epoch {
-    uint32_t number;
-    uint32_t node;           /* this one */
-    uint32_t ranks;          /* of the world */
-    uint64_t committed_line; /* that ranks continue from, 0: none */
-    uint64_t last_line;      /* largest number that may have been used */
-    const struct line_host_peer *peers;
-    uint32_t peer_count; /* at least 1 */
-};
 
 /* NULL with err. */
 struct line_host *line_host_create(struct job *job, struct belay_error *err);

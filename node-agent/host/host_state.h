@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include "coord/coord.h"
-#include "node-agent/host/host.h"
 #include "node-agent/host/measure.h"
 #include "node-agent/host/members.h"
 #include "node-agent/host/pace.h"
 #include "node-agent/host/requests.h"
+#include "node-agent/job/job.h"
 
 #define HOST_REASON_BYTES 512
 

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node-agent/host/host.h"
-
 int members_create(struct host_members *members, struct line_host *host, const struct line_host_epoch *epoch)
 {
     struct host_members made = {.count = epoch->peer_count, .ranks = epoch->ranks};

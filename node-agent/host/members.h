@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/wire/peer_message.h"
+#include "node-agent/host/epoch.h"
 #include "node-agent/link/link.h"
 
 struct line_host;
@@ -32,7 +33,6 @@ struct host_members {
 };
 
 /* Returns 0 or -1 with ENOMEM; then there are none, and the caller still has the links. */
-struct line_host_epoch;
 int members_create(struct host_members *members, struct line_host *host, const struct line_host_epoch *epoch);
 /* Destroys their links. */
 void members_release(struct host_members *members);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "common/util/log.h"
+#include "node-agent/host/host.h"
 #include "node-agent/host/host_state.h"
 
 static void take(struct host_member *member, const struct peer_message *message);

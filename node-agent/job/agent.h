@@ -23,6 +23,7 @@ struct agent {
     struct job *jobs; /* uthash by name: running, or ended with images */
     unsigned connection_count;
     uint64_t record_age_ms; /* records of ended jobs that are older are removed */
+    bool is_cleaned;        /* all of it, and no job has come since: it need not stay for more work */
     bool leaves_jobs;       /* the agent ends and leaves its jobs with the keeper, for the next agent */
     /* Called when the agent may have become idle: it decides later whether to leave. */
     void (*settle)(struct agent *agent);

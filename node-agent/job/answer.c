@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus *status)
 {
@@ -54,4 +55,14 @@ void answer_line_done(struct connection *connection, struct job *job, uint64_t l
     reply.body_case = BELAY__WIRE__REPLY__BODY_LINE_DONE;
     reply.line_done = &done;
     connection_reply(connection, &reply, NULL, 0);
+}
+
+void answer_waiters(struct job *job)
+{
+    while (job->waiters) {
+        struct job_waiter *waiter = job->waiters;
+        job->waiters = waiter->next;
+        answer_done(waiter->connection, 1, job->message);
+        free(waiter);
+    }
 }

@@ -20,4 +20,7 @@ void answer_done(struct connection *connection, uint32_t count, const char *text
 /* A line is over: committed (reason NULL), or aborted, which is an error as well. line 0: none began. */
 void answer_line_done(struct connection *connection, struct job *job, uint64_t line, const char *reason);
 
+/* The job has ended: all clients that wait for that are told its last word. */
+void answer_waiters(struct job *job);
+
 #endif

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node-agent/job/answer.h"
-
 #define BIT(state) (1u << (state))
 #define ENDED (BIT(JOB_STATE_FINISHED) | BIT(JOB_STATE_FAILED) | BIT(JOB_STATE_STOPPED) | BIT(JOB_STATE_LOST))
 #define BEGUN_AGAIN (BIT(JOB_STATE_STARTING) | BIT(JOB_STATE_RESTARTING)) /* belay restart */
@@ -94,16 +92,6 @@ void job_drop_waiter(struct job *job, const struct connection *connection)
         } else {
             at = &waiter->next;
         }
-    }
-}
-
-void job_answer_waiters(struct job *job)
-{
-    while (job->waiters) {
-        struct job_waiter *waiter = job->waiters;
-        job->waiters = waiter->next;
-        answer_done(waiter->connection, 1, job->message);
-        free(waiter);
     }
 }
 

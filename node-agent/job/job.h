@@ -26,7 +26,6 @@
 #include "node-agent/undo/undo.h"
 
 #define JOB_MESSAGE_BYTES 512
-#define JOB_RETENTION_MS 3600000u
 #define JOB_AGENT_LOST "the agent was lost" /* why a launch was ended, if its arbiter says so */
 
 struct epoch;
@@ -100,8 +99,6 @@ struct job *job_only_running(struct agent *agent, struct belay_error *err);
 int job_wait(struct job *job, struct connection *connection);
 /* That client waits no longer. */
 void job_drop_waiter(struct job *job, const struct connection *connection);
-/* The job has ended: all who wait are told its last word. */
-void job_answer_waiters(struct job *job);
 
 /* Tell the arbiter, if there is one. */
 void job_tell(struct job *job, const Belay__Wire__Event *event);

@@ -13,7 +13,6 @@
 #include "common/wire/streams.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
-#include "node-agent/launch/jobs.h"
 #include "node-agent/launch/match.h"
 #include "node-agent/launch/newcomer.h"
 #include "node-agent/launch/own_arbiter.h"
@@ -297,7 +296,7 @@ static int begin_without_ranks(struct epoch *epoch, const struct epoch_start *st
         return -1;
     epoch->is_ready = true;
     job_become(epoch->job, JOB_STATE_RUNNING);
-    job_launch_worked(epoch->job);
+    record_take_launch(epoch->job);
     return 0;
 }
 
@@ -449,7 +448,7 @@ static void become_ready(struct epoch *epoch)
     uint64_t restore_ns = 0;
     epoch->is_ready = true;
     job_become(job, JOB_STATE_RUNNING);
-    job_launch_worked(job);
+    record_take_launch(job);
     for (uint32_t i = 0; i < epoch->ranks; i++) {
         if (!epoch->table[i])
             continue;

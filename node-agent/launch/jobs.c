@@ -7,12 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/conf/conf.h"
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
 #include "node-agent/capture/tracker.h"
+#include "node-agent/job/answer.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
@@ -136,20 +138,6 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     return 0;
 }
 
-void job_launch_worked(struct job *job)
-{
-    Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
-    if (!launch)
-        return;
-    Belay__Wire__JobSettings *settings = launch->settings;
-    launch->settings = recorded->settings;
-    recorded->settings = settings;
-    job->config = launch;
-    job->launch = NULL;
-    belay__wire__job_open__free_unpacked(recorded, NULL);
-    record_save_again(job);
-}
-
 /* Its own, or the first node's. */
 static int find_undo_folder(struct job *job, struct belay_error *err)
 {
@@ -269,7 +257,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
         record_save_again(job);
     job->arbiter = NULL;
     record_remove_old(agent);
-    job_answer_waiters(job);
+    answer_waiters(job);
     if (is_kept) {
         if (!undo_has_begun(&job->undo)) /* else only the user gives it up */
             timer_start(job->retention, retention_ms(job), 0);
@@ -349,7 +337,8 @@ static uint64_t retention_ms(const struct job *job)
 {
     if (job->is_awaited && !job->owes_files && store_newest_line(job->store) == 0)
         return AWAITED_MS;
-    return job->config->settings->retention_ms ? job->config->settings->retention_ms : JOB_RETENTION_MS;
+    uint64_t given_ms = job->config->settings->retention_ms;
+    return given_ms ? given_ms : conf_default(CONF_RETENTION);
 }
 
 /* If the agent is killed, the keeper keeps everything as long as the longest retention asks for. */

@@ -18,12 +18,9 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
 
 /*
  * Make an ended job with a committed line run again. Settings that are 0 stay as they are; another launch
- * line is recorded only by job_launch_worked(). Returns 0 or -1 with err.
+ * line is recorded only by record_take_launch() (record.h). Returns 0 or -1 with err.
  */
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err);
-
-/* All ranks of the newest launch run: a later restart may use its launch line, directory and environment. */
-void job_launch_worked(struct job *job);
 
 /* A bare job for adoption from a record, not in the table yet. NULL with err. */
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,

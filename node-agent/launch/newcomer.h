@@ -7,7 +7,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
-#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/epoch_state.h"
 
 /*
  * Returns 0, or -1 with err. EALREADY: the epoch's program has ended, and the process belongs to another

@@ -12,7 +12,7 @@
 
 #include "common/util/log.h"
 #include "common/wire/status_file.h"
-#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/epoch_state.h"
 #include "node-agent/launch/record.pb-c.h"
 #include "node-agent/launch/status.h"
 #include "node-agent/shared/renew.h"
@@ -49,6 +49,20 @@ void record_save_again(struct job *job)
     belay_error_prefix(&err, "if the agent is lost, job \"%s\" goes on as it was recorded before", job->name);
     log_warning("%s", err.text);
     job_tell_text(job, err.text);
+}
+
+void record_take_launch(struct job *job)
+{
+    Belay__Wire__JobOpen *launch = job->launch, *recorded = job->config;
+    if (!launch)
+        return;
+    Belay__Wire__JobSettings *settings = launch->settings;
+    launch->settings = recorded->settings;
+    recorded->settings = settings;
+    job->config = launch;
+    job->launch = NULL;
+    belay__wire__job_open__free_unpacked(recorded, NULL);
+    record_save_again(job);
 }
 
 void record_drop(struct job *job)

@@ -22,6 +22,8 @@
 int record_save(struct job *job, struct belay_error *err);
 /* The same for a job that has a record; a failure is logged, and told to the arbiter. */
 void record_save_again(struct job *job);
+/* All ranks of the newest launch run: a later restart may use its launch line, directory and environment. */
+void record_take_launch(struct job *job);
 void record_drop(struct job *job);
 
 /*

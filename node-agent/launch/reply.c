@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/conf/conf.h"
 #include "node-agent/shared/renew.h"
 
 /* The ids of System V objects that are not the kernel's any more. NULL: none. */
@@ -30,6 +31,7 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
 {
     Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__RankWelcome welcome = BELAY__WIRE__RANK_WELCOME__INIT;
+    const Belay__Wire__JobSettings *settings = job->config->settings;
     welcome.job = (char *)job->name;
     welcome.epoch = epoch;
     welcome.restore_line = restore_line;
@@ -40,8 +42,8 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_inode = job->undo.id.inode;
     welcome.undo_birth_ns = job->undo.id.birth_ns;
     welcome.undo_limit_bytes =
-        job->config->settings->undo_limit_bytes ? job->config->settings->undo_limit_bytes : UNDO_LIMIT_BYTES;
-    welcome.undo_total_bytes = job->config->settings->undo_total_bytes;
+        settings->undo_limit_bytes ? settings->undo_limit_bytes : conf_default(CONF_UNDO_LIMIT);
+    welcome.undo_total_bytes = settings->undo_total_bytes;
     welcome.kernel_ids = restore_line ? list_ids(job, &welcome.n_kernel_ids) : NULL;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;

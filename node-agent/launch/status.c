@@ -8,7 +8,7 @@
 
 #include "node-agent/job/answer.h"
 #include "node-agent/job/membership.h"
-#include "node-agent/launch/epoch.h"
+#include "node-agent/launch/epoch_state.h"
 
 #define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
 

@@ -92,12 +92,12 @@ static int make_ends(struct line *line, const struct epoch_start *start, uint32_
     return rc == 0 && ends->host ? 0 : belay_error_set(err, ENOMEM, "no memory for the links of an epoch");
 }
 
-static int open_host(struct line *line, const struct epoch_start *start, uint32_t node, uint32_t world,
+static int open_host(struct line *line, const struct epoch_start *start, uint32_t node,
                      const struct ends *ends, struct belay_error *err)
 {
     const struct line_host_epoch of_host = {.number = start->epoch,
                                             .node = node,
-                                            .ranks = world,
+                                            .ranks = start->rank_count,
                                             .committed_line = start->line,
                                             .last_line = line->job->last_line,
                                             .peers = ends->peers,
@@ -115,7 +115,7 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
         return belay_error_set(err, EINVAL, "its arbiter has not placed its ranks");
     int rc = make_ends(line, start, epoch_start_index(start, node), &ends, err);
     if (rc == 0 && ends.peers)
-        rc = open_host(line, start, node, world, &ends, err);
+        rc = open_host(line, start, node, &ends, err);
     const struct line_member_epoch of_member = {.number = epoch,
                                                 .node = node,
                                                 .host_node = start->members[start->coordinator],

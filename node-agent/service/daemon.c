@@ -353,7 +353,8 @@ static void on_signal(uv_signal_t *handle, int number)
 static void on_settle(struct agent *agent)
 {
     struct daemon *daemon = (struct daemon *)agent;
-    timer_start(daemon->grace, GRACE_MS, 0);
+    agent->is_cleaned = agent->is_cleaned && !agent->jobs;
+    timer_start(daemon->grace, agent->is_cleaned ? 0 : GRACE_MS, 0);
 }
 
 static void on_grace_over(void *context)

@@ -138,6 +138,7 @@ void take_clean(struct agent *agent, struct connection *connection, const Belay_
         status_file_each(agent->rundir, clean_recorded, &names);
         epoch_record_each(agent->rundir, clean_recorded, &names);
         count += (uint32_t)names.count + undo_clean_others(agent->rundir, is_known, agent);
+        agent->is_cleaned = true;
     }
     answer_done(connection, count, "");
     agent->settle(agent);

@@ -74,66 +74,105 @@ static void sleep_ms(long time_ms)
 
 /* ---- requests ---- */
 
-static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind, uint8_t *to, size_t *count)
+/* One message of each kind, whose parts point at one another. */
+struct messages {
+    Belay__Wire__RankHello hello;
+    Belay__Wire__JobOpen open;
+    Belay__Wire__JobSettings settings;
+    Belay__Wire__Inquire inquiry;
+    Belay__Wire__EpochStart start;
+    Belay__Wire__EpochPlaced placed;
+    Belay__Wire__EpochRecord record;
+    Belay__Wire__LaunchEnded ended;
+    Belay__Wire__JobClose end;
+    Belay__Wire__Stop named; /* all that have but a name look like this */
+    uint32_t members[2], placement[2];
+    uint64_t incarnations[2];
+};
+
+static void name_job(struct fuzz *fuzz, struct messages *m)
+{
+    *m = (struct messages){
+        .hello = BELAY__WIRE__RANK_HELLO__INIT,
+        .open = BELAY__WIRE__JOB_OPEN__INIT,
+        .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
+        .inquiry = BELAY__WIRE__INQUIRE__INIT,
+        .start = BELAY__WIRE__EPOCH_START__INIT,
+        .placed = BELAY__WIRE__EPOCH_PLACED__INIT,
+        .record = BELAY__WIRE__EPOCH_RECORD__INIT,
+        .ended = BELAY__WIRE__LAUNCH_ENDED__INIT,
+        .end = BELAY__WIRE__JOB_CLOSE__INIT,
+        .named = BELAY__WIRE__STOP__INIT,
+        .members = {0, 1},
+        .incarnations = {fuzz_edge(fuzz), 7},
+    };
+    m->hello.job = m->open.job = m->inquiry.job = m->record.job = m->ended.job = m->end.job = m->named.job =
+        fuzz_below(fuzz, 4) ? "fuzz" : "";
+    m->end.final_state = "lost";
+    m->end.keep_images = true;
+}
+
+static void fill_hello_and_open(struct fuzz *fuzz, struct messages *m)
 {
     static char *words[] = {"mpirun", "-n", "2", "./fake"};
     static uint8_t identity[32] = {7};
-    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
-    Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
-    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
-    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
-    Belay__Wire__Inquire inquiry = BELAY__WIRE__INQUIRE__INIT;
-    Belay__Wire__EpochStart start = BELAY__WIRE__EPOCH_START__INIT;
-    Belay__Wire__EpochPlaced placed = BELAY__WIRE__EPOCH_PLACED__INIT;
-    Belay__Wire__EpochRecord record = BELAY__WIRE__EPOCH_RECORD__INIT;
-    uint32_t members[2] = {0, 1}, placement[2] = {0, 0};
-    uint64_t incarnations[2] = {fuzz_edge(fuzz), 7};
-    Belay__Wire__LaunchEnded ended = BELAY__WIRE__LAUNCH_ENDED__INIT;
-    Belay__Wire__JobClose end = BELAY__WIRE__JOB_CLOSE__INIT;
-    Belay__Wire__Stop named = BELAY__WIRE__STOP__INIT; /* all that have but a name look like this */
-    hello.job = open.job = inquiry.job = record.job = ended.job = end.job = named.job =
-        fuzz_below(fuzz, 4) ? "fuzz" : "";
-    hello.rank = (uint32_t)fuzz_below(fuzz, 2);
-    hello.ranks = 2;
-    hello.program = "/usr/bin/fake";
-    hello.identity = (ProtobufCBinaryData){sizeof identity, identity};
-    settings.has_interval_ms = settings.has_mtbf_ms = settings.has_duty_cycle = true;
-    settings.interval_ms = fuzz_below(fuzz, 3);
-    settings.mtbf_ms = fuzz_below(fuzz, 2);
-    settings.duty_cycle = 50;
-    hello.settings = fuzz_below(fuzz, 4) ? &settings : NULL;
-    open.settings = fuzz_below(fuzz, 8) ? &settings : NULL;
-    open.argv = open.environment = words;
-    open.n_argv = open.n_environment = 4;
-    open.cwd = "no folder of this name";
-    open.restart = !fuzz_below(fuzz, 4);
-    inquiry.epoch = record.epoch =
+    m->hello.rank = (uint32_t)fuzz_below(fuzz, 2);
+    m->hello.ranks = 2;
+    m->hello.program = "/usr/bin/fake";
+    m->hello.identity = (ProtobufCBinaryData){sizeof identity, identity};
+    m->settings.has_interval_ms = m->settings.has_mtbf_ms = m->settings.has_duty_cycle = true;
+    m->settings.interval_ms = fuzz_below(fuzz, 3);
+    m->settings.mtbf_ms = fuzz_below(fuzz, 2);
+    m->settings.duty_cycle = 50;
+    m->hello.settings = fuzz_below(fuzz, 4) ? &m->settings : NULL;
+    m->open.settings = fuzz_below(fuzz, 8) ? &m->settings : NULL;
+    m->open.argv = m->open.environment = words;
+    m->open.n_argv = m->open.n_environment = 4;
+    m->open.cwd = "no folder of this name";
+    m->open.restart = !fuzz_below(fuzz, 4);
+}
+
+static void fill_epoch(struct fuzz *fuzz, struct messages *m)
+{
+    m->inquiry.epoch = m->record.epoch =
         fuzz_below(fuzz, 4) ? 1 + (uint32_t)fuzz_below(fuzz, 3) : (uint32_t)fuzz_edge(fuzz);
-    record.members = members;
-    record.incarnations = incarnations;
-    record.n_members = record.n_incarnations = 1 + fuzz_below(fuzz, 2);
-    record.placement = record.holder = placement;
-    record.n_placement = record.n_holder = fuzz_below(fuzz, 3);
-    record.line = fuzz_below(fuzz, 4) ? 0 : fuzz_edge(fuzz);
-    start.start = placed.start = fuzz_below(fuzz, 8) ? &record : NULL;
-    end.final_state = "lost";
-    end.keep_images = true;
-    request.body_case = kind;
-    request.stop = &named;
+    m->record.members = m->members;
+    m->record.incarnations = m->incarnations;
+    m->record.n_members = m->record.n_incarnations = 1 + fuzz_below(fuzz, 2);
+    m->record.placement = m->record.holder = m->placement;
+    m->record.n_placement = m->record.n_holder = fuzz_below(fuzz, 3);
+    m->record.line = fuzz_below(fuzz, 4) ? 0 : fuzz_edge(fuzz);
+    m->start.start = m->placed.start = fuzz_below(fuzz, 8) ? &m->record : NULL;
+}
+
+static void choose(Belay__Wire__Request *request, Belay__Wire__Request__BodyCase kind, struct messages *m)
+{
+    request->body_case = kind;
+    request->stop = &m->named;
     if (kind == REQUEST(RANK_HELLO))
-        request.rank_hello = &hello;
+        request->rank_hello = &m->hello;
     else if (kind == REQUEST(JOB_OPEN))
-        request.job_open = &open;
+        request->job_open = &m->open;
     else if (kind == REQUEST(INQUIRE))
-        request.inquire = &inquiry;
+        request->inquire = &m->inquiry;
     else if (kind == REQUEST(EPOCH_START))
-        request.epoch_start = &start;
+        request->epoch_start = &m->start;
     else if (kind == REQUEST(EPOCH_PLACED))
-        request.epoch_placed = &placed;
+        request->epoch_placed = &m->placed;
     else if (kind == REQUEST(LAUNCH_ENDED))
-        request.launch_ended = &ended;
+        request->launch_ended = &m->ended;
     else if (kind == REQUEST(JOB_CLOSE))
-        request.job_close = &end;
+        request->job_close = &m->end;
+}
+
+static void fill_request(struct fuzz *fuzz, Belay__Wire__Request__BodyCase kind, uint8_t *to, size_t *count)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    struct messages messages;
+    name_job(fuzz, &messages);
+    fill_hello_and_open(fuzz, &messages);
+    fill_epoch(fuzz, &messages);
+    choose(&request, kind, &messages);
     uint8_t *frame = message_pack(&request.base, count);
     memcpy(to, frame, *count);
     free(frame);

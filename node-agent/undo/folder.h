@@ -2,7 +2,12 @@
 #ifndef BELAY_NODE_AGENT_UNDO_FOLDER_H
 #define BELAY_NODE_AGENT_UNDO_FOLDER_H
 
-#include "node-agent/undo/undo.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "node-agent/undo/undo_folder.h"
 
 /* The folder, if it is the one that was made; -1 with err. */
 int folder_open(const struct undo_folder *folder, struct belay_error *err);

@@ -13,17 +13,8 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
-#include "common/util/file_id.h"
 #include "common/wire/undo_replaced.h"
-
-#define UNDO_FOLDER_BYTES 1024
-#define UNDO_LIMIT_BYTES (1ull << 30) /* of each rank at each line, unless a job says otherwise */
-
-struct undo_folder {
-    char path[UNDO_FOLDER_BYTES];
-    bool is_in_rundir;
-    struct file_id id; /* inode 0: not made yet */
-};
+#include "node-agent/undo/undo_folder.h"
 
 /* Name the folder of a job: in `base`, "" for the run directory. Returns 0, or -1 with err. */
 int undo_folder_of(const char *rundir, const char *base, const char *job, struct undo_folder *folder,

@@ -10,8 +10,8 @@ import tempfile
 import time
 
 import traces
-from programs import collect, mpi_environment
-from waiting import wait_for
+from programs import PACE, collect, mpi_environment
+from waiting import run, wait_for
 
 COMMAND_LIMIT_S = 60
 SOCKET_PATH_LIMIT = 60  # of the run directory; a socket's whole path has 107 bytes
@@ -64,9 +64,8 @@ class Sandbox:
 
     def belay(self, *arguments, timeout=COMMAND_LIMIT_S, **options):
         """Run `belay ARGUMENTS` to its end; a CompletedProcess with text."""
-        options = {"stdin": subprocess.DEVNULL, "cwd": self.folder, "env": self.environment, **options}
-        return subprocess.run([*self.user, self.command, *map(str, arguments)], capture_output=True, text=True,
-                              timeout=timeout, **options)
+        options = {"cwd": self.folder, "env": self.environment, **options}
+        return run([*self.user, self.command, *map(str, arguments)], timeout, text=True, **options)
 
     def status(self, job):
         """The object of `belay status JOB --json`, or None if the job is not known (yet)."""
@@ -164,7 +163,9 @@ class Job:
         self.trace_path = os.path.join(self.folder, "trace") if trace else None
         self.seed = random.randrange(1 << 30) if seed is None else seed
         self.random = random.Random(self.seed)
+        self.interval = interval
         self.options = ["run", "--name", name, *(["--interval", interval] if interval else []), *options]
+        self.pace_path = f"{self.folder}.pace"
         self.seconds = seconds  # how long its steps take at least; the undisturbed run takes as long as it likes
         self.line = line or self.launch_line()
         self.piped = piped  # standard output and error through pipes
@@ -186,6 +187,7 @@ class Job:
 
     def restart(self, line=(), options=()):
         """`belay restart` of the same job, after its first process has ended."""
+        self._set_pace(None)
         self._start(["restart", *options, self.name, *(["--", *line] if line else [])])
 
     def _start(self, arguments):
@@ -194,7 +196,7 @@ class Job:
             source = self._pipe_from(self.stdin) if self.stdin else subprocess.DEVNULL
             self.process = subprocess.Popen([*self.sandbox.user, self.sandbox.command, *arguments],
                                             stdin=source, stdout=ends[0], stderr=ends[1], cwd=self.folder,
-                                            env={**self.sandbox.environment, **self.variables},
+                                            env={**self.sandbox.environment, PACE: self.pace_path, **self.variables},
                                             process_group=0)
             for end in [*ends, source] if self.piped else [source]:
                 if end is not subprocess.DEVNULL:
@@ -302,15 +304,34 @@ class Job:
 
     # ---- the end ----
 
+    def _set_pace(self, contents):
+        """None: the last steps wait. Otherwise they do not, and steps with contents take as little time as they can."""
+        if contents is None:
+            if os.path.exists(self.pace_path):
+                os.unlink(self.pace_path)
+        else:
+            with open(self.pace_path + ".new", "w", encoding="ascii") as file:
+                file.write(contents)
+            os.rename(self.pace_path + ".new", self.pace_path)
+
+    def let_end(self):
+        """The job may end from now on, at its own pace."""
+        if not os.path.exists(self.pace_path):
+            self._set_pace("")
+
+    def finish(self, deadline_s=90):
+        """After one more line, if there are lines by themselves, let the job hurry to its end; its status."""
+        if self.interval and not self.program.ends_by_itself:
+            self.wait_committed(self.wait_committed(0) + 1)
+        self._set_pace("hurry")
+        return self.wait(deadline_s)
+
     def wait(self, deadline_s=90):
-        """Wait for the end of `belay run`; its status."""
-        try:
-            status = self.process.wait(deadline_s)
-            for pipe in self.pipes:
-                pipe.wait(deadline_s)
-            return status
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} did not end within {deadline_s} s") from None
+        """Let the job end, and wait until `belay run` has; its status."""
+        self.let_end()
+        for process in (self.process, *self.pipes):
+            wait_for(lambda process=process: process.poll() is not None, deadline_s, f"the end of {self.name}")
+        return self.process.returncode
 
     def result(self):
         return collect(self.program, self.folder, self.process.returncode, self.read("out"))
@@ -413,7 +434,7 @@ def run_and_recover(sandbox, program, interval="100ms", **options):
     job.wait_lines()
     status = job.kill_and_recover()
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    job.wait()
+    job.finish()
     assert_recovered(job)
     return job
 
@@ -423,7 +444,7 @@ def recover_twice(job):
     for _ in range(2):
         job.wait_lines()
         job.kill_and_recover()
-    job.wait()
+    job.finish()
     assert_recovered(job)
 
 

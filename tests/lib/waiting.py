@@ -1,11 +1,18 @@
-"""Waiting for conditions with a deadline; the only place of the tests that sleeps."""
+"""Waiting for conditions with a deadline; the only place of the tests that sleeps.
+
+Deadlines count the time that the machine had. A virtual machine whose host runs others instead (the kernel calls that
+time stolen) stands still meanwhile, and nothing that is waited for can come true.
+"""
 
 import os
 import signal
+import subprocess
 import time
 from contextlib import contextmanager
 
 POLL_S = 0.05
+LEAST_REST_S = 0.1
+COMMUNICATE_S = 5
 # On a machine that is slower by an order of magnitude (an emulated one), deadlines are longer.
 PATIENCE = float(os.environ.get("BELAY_TEST_PATIENCE", "1"))
 
@@ -14,17 +21,47 @@ class Late(AssertionError):
     """A condition did not come true in time."""
 
 
+def machine_s():
+    """Seconds for which the processors ran or were idle since the machine began, without those that were stolen."""
+    with open("/proc/stat", encoding="ascii") as file:
+        lines = file.read().splitlines()
+    processors = sum(line.startswith("cpu") for line in lines) - 1
+    ticks = [int(word) for word in lines[0].split()[1:8]]  # user, nice, system, idle, iowait, irq, softirq; then: steal
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") / processors
+
+
 def wait_for(condition, deadline_s=30.0, what="a condition"):
     """Return the first true value of condition(); raise Late after deadline_s."""
     deadline_s *= PATIENCE
-    end = time.monotonic() + deadline_s
+    end = machine_s() + deadline_s
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > end:
+        if machine_s() > end:
             raise Late(f"waited {deadline_s:g} s for {what}")
         time.sleep(POLL_S)
+
+
+def communicate(process, deadline_s, text=None):
+    """Popen.communicate(text) with such a deadline, after which the process is killed."""
+    end = machine_s() + deadline_s * PATIENCE
+    while True:
+        try:
+            return process.communicate(text, timeout=COMMUNICATE_S)
+        except subprocess.TimeoutExpired:
+            if machine_s() > end:
+                process.kill()
+                out, err = process.communicate()
+                raise Late(f"{process.args} took longer than {deadline_s:g} s:\n{out}\n{err}") from None
+
+
+def run(arguments, deadline_s, **options):
+    """subprocess.run(), both outputs captured, with such a deadline."""
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    with subprocess.Popen(arguments, **options) as process:
+        out, err = communicate(process, deadline_s)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 @contextmanager
@@ -32,9 +69,12 @@ def deadline(seconds, what):
     """Raise Late in the main thread when the block takes longer (as a last resort: waits have their own)."""
 
     seconds *= PATIENCE
+    end = machine_s() + seconds
 
     def ring(signum, frame):
-        raise Late(f"{what} took longer than {seconds:g} s")
+        if machine_s() >= end:
+            raise Late(f"{what} took longer than {seconds:g} s")
+        signal.setitimer(signal.ITIMER_REAL, max(end - machine_s(), LEAST_REST_S))
 
     previous = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -14,6 +14,8 @@ import time
 
 from mpi4py import MPI
 
+from pace import rest_after
+
 COMM = MPI.COMM_WORLD
 RANK, RANKS = COMM.Get_rank(), COMM.Get_size()
 NEXT, PREVIOUS = (RANK + 1) % RANKS, (RANK - 1) % RANKS
@@ -88,7 +90,7 @@ def main():
                 time.sleep(0.001)
         if trace:
             print(os.getpid(), step, time.monotonic(), file=trace, flush=True)
-        time.sleep(options.seconds / options.steps)
+        rest_after(step, options.steps, options.seconds)
     digests = COMM.gather(digest.hexdigest())
     if RANK == 0:
         print("pickles:", RANKS, "ranks,", options.steps, "steps,", *digests)

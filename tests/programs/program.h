@@ -27,7 +27,12 @@ struct program {
  * the program with status 2 and one line. */
 void program_begin(struct program *program, const char *name, int argc, char **argv);
 
-/* A step is done: trace it and sleep for its part of --seconds. */
+/*
+ * A step is done: trace it and sleep for its part of --seconds.
+ *
+ * A test may name a file in BELAY_TEST_PACE: the last steps wait until it is there, so that no job ends
+ * before its test has done with it. Once it has contents no step sleeps any more.
+ */
 void program_step(struct program *program, long step);
 
 /* Combine the ranks' digests (collective); rank 0 prints one line. */

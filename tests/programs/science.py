@@ -11,6 +11,8 @@ from collections import Counter
 import numpy
 from mpi4py import MPI
 
+from pace import rest_after
+
 SIZE = 200
 
 
@@ -76,7 +78,7 @@ def main():
         if options.trace and rank == 0:
             with open(options.trace, "a", encoding="ascii") as log:
                 log.write(f"{os.getpid()} {step + 1} {time.monotonic():.9f}\n")
-        time.sleep(options.seconds / options.steps)
+        rest_after(step, options.steps, options.seconds)
     file.Close()
     if rank == 0:
         print(sum(merged.values()), sorted(merged.items()), total)

@@ -4,7 +4,6 @@
 
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
-#include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
 #include "tests/sim/watch_host.h"
 
@@ -50,7 +49,7 @@ void agent_notice(struct world *world, uint32_t node, uint32_t rank)
 }
 
 /* Take the changed pages, let the rank go on. The first time there is no image that they could change. */
-void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t line)
+bool agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t line)
 {
     struct agent *agent = &world->nodes[node].agent;
     const struct image *image = &world->nodes[node].keeper.images[index];
@@ -58,7 +57,7 @@ void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
     struct rank *rank = local_rank(world, agent, index);
 
     if (agent->line != line || !agent->is_serving || !rank)
-        return;
+        return false;
     *staging = (struct staging){.line = line, .base_line = image->line, .upper = rank->upper};
     staging->mask = image->line ? rank->dirty | agent->folded[index] : 0xff;
     for (uint32_t page = 0; page < PAGES; page++)
@@ -68,7 +67,7 @@ void agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
     agent->folded[index] = 0;
     agent->captured |= (uint8_t)(1u << index);
     rank_resume(world, world_run_of(world, agent->epoch), index);
-    member_host_captured(world, node, line, index);
+    return true;
 }
 
 /* What is staged, or the image that it would become. */
@@ -101,12 +100,6 @@ void agent_prepared(struct world *world, uint32_t node, uint64_t line)
 {
     if (world->nodes[node].agent.line == line)
         agent_say(world, node, COORD_EVENT_PREPARED, line);
-}
-
-void agent_apply(struct world *world, uint32_t node, uint64_t line)
-{
-    agent_apply_all(world, node, line);
-    member_host_applied(world, node, line);
 }
 
 void agent_apply_all(struct world *world, uint32_t node, uint64_t line)

@@ -12,14 +12,12 @@ void agent_obey(struct world *world, uint32_t node, enum coord_action_type order
                 const struct message *message);
 /* A rank has published something. */
 void agent_notice(struct world *world, uint32_t node, uint32_t rank);
-/* The moment to capture one rank. */
-void agent_capture(struct world *world, uint32_t node, uint32_t rank, uint64_t line);
+/* The moment to capture one rank. Returns false if it is not to be captured any more. */
+bool agent_capture(struct world *world, uint32_t node, uint32_t rank, uint64_t line);
 /* Copy what is staged of a rank to the partner, if there is one. */
 void agent_send_data(struct world *world, uint32_t node, const struct member_action *action);
 /* What can be copied while the ranks run is copied. */
 void agent_prepared(struct world *world, uint32_t node, uint64_t line);
-/* The moment at which a line is applied. */
-void agent_apply(struct world *world, uint32_t node, uint64_t line);
 /* Apply what is staged of a line, of all ranks, or of one. Idempotent. */
 void agent_apply_all(struct world *world, uint32_t node, uint64_t line);
 void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank, uint64_t line);

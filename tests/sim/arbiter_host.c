@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/sim/check.h"
-#include "tests/sim/fault.h"
+#include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/wire.h"
 
@@ -100,16 +100,6 @@ void arbiter_host_notice_broken_link(struct world *world, uint32_t node)
                                        .epoch = world->broken_epoch[ARBITER][node]});
 }
 
-uint32_t arbiter_host_epoch(const struct world *world)
-{
-    return world->arbiter.durable ? world->arbiter.durable->epoch : 0;
-}
-
-bool arbiter_host_is_stuck(const struct world *world)
-{
-    return world->arbiter.machine && arbiter_is_stuck(world->arbiter.machine);
-}
-
 /* One event, and a crash if its actions have come to one. */
 static void step(struct world *world, struct arbiter_event event)
 {
@@ -123,7 +113,7 @@ static void step(struct world *world, struct arbiter_event event)
         violate(world, "the arbiter refused an event of type %d", event.type);
     arbiter->is_stepping = false;
     if (arbiter->is_dying) {
-        fault_crash(world, ARBITER);
+        world->crash(world, ARBITER);
         return;
     }
     if (arbiter->late)

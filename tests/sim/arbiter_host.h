@@ -17,9 +17,4 @@ void arbiter_host_take(struct world *world, const struct message *message);
 void arbiter_host_tick(struct world *world, uint64_t tick_us);
 void arbiter_host_notice_broken_link(struct world *world, uint32_t node);
 
-/* The newest epoch that is recorded, 0: none. */
-uint32_t arbiter_host_epoch(const struct world *world);
-/* Nothing can be restored from what all nodes have. */
-bool arbiter_host_is_stuck(const struct world *world);
-
 #endif

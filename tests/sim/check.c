@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/sim/arbiter_host.h"
-#include "tests/sim/coord_host.h"
 #include "tests/sim/process.h"
 
+static const struct agent *current(const struct world *world);
+static bool has_converged(const struct world *world, uint32_t epoch, uint64_t line);
+static const char *phase_name(const struct world *world);
 static struct snapshot *snapshot_of(struct world *world, uint64_t line);
 static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct upper *b,
                     const uint64_t *b_pages);
@@ -28,8 +29,7 @@ void check_entry(struct world *world, const struct run *run, uint32_t index)
     const struct rank *rank = &run->ranks[index];
 
     if (rank->page->command == CONTROL_STOP || rank->is_stopped ||
-        (rank->page->command == CONTROL_CONVERGE &&
-         coord_host_has_converged(world, run->epoch, rank->page->line)))
+        (rank->page->command == CONTROL_CONVERGE && has_converged(world, run->epoch, rank->page->line)))
         violate(world, "converged, but rank %u enters a collective", index);
 }
 
@@ -54,7 +54,6 @@ void check_finished(struct world *world, struct run *run)
     for (uint32_t i = 0; i < world->program.ranks; i++)
         if (memcmp(run->ranks[i].pages, world->program.result[i], sizeof(run->ranks[i].pages)) != 0)
             violate(world, "the result of rank %u differs from an undisturbed run", i);
-    coord_host_close(world, run->epoch);
 }
 
 void check_converged(struct world *world, const struct run *run)
@@ -198,16 +197,28 @@ void check_progress(struct world *world)
 {
     uint64_t since = world->faults_end_us;
 
-    if (arbiter_host_is_stuck(world))
+    if (check_is_stuck(world))
         return;
     since = world->last_progress_us > since ? world->last_progress_us : since;
     if (!world->is_finished && world->now_us > since + STALL_US)
         violate(world, "deadlock: no rank has moved for %u ms (line %lu is in phase %s)", STALL_US / 1000,
-                (unsigned long)coord_host_line(world), coord_host_phase_name(world));
+                (unsigned long)check_line(world), phase_name(world));
     since = world->last_phase_us > world->faults_end_us ? world->last_phase_us : world->faults_end_us;
-    if (coord_host_line(world) != 0 && world->now_us > since + STALL_US)
-        violate(world, "line %lu stands still in phase %s", (unsigned long)coord_host_line(world),
-                coord_host_phase_name(world));
+    if (check_line(world) != 0 && world->now_us > since + STALL_US)
+        violate(world, "line %lu stands still in phase %s", (unsigned long)check_line(world),
+                phase_name(world));
+}
+
+uint64_t check_line(const struct world *world)
+{
+    const struct agent *agent = current(world);
+
+    return agent ? coord_line(agent->coord) : 0;
+}
+
+bool check_is_stuck(const struct world *world)
+{
+    return world->arbiter.machine && arbiter_is_stuck(world->arbiter.machine);
 }
 
 void check_stuck(struct world *world)
@@ -219,7 +230,7 @@ void check_stuck(struct world *world)
 
         /* The committed line, and what the last epoch may have committed. */
         if (snapshot->line == 0 ||
-            (snapshot->line != world->committed_line && snapshot->epoch != arbiter_host_epoch(world)))
+            (snapshot->line != world->committed_line && snapshot->epoch != world_epoch(world)))
             continue;
         for (uint32_t rank = 0; rank < world->program.ranks; rank++)
             if (!is_survivable(world, snapshot, rank))
@@ -253,6 +264,33 @@ void violate(struct world *world, const char *format, ...)
     va_end(arguments);
     trace(world, "VIOLATION: %s", world->violation);
     world->is_over = true;
+}
+
+/* The agent that has the coordinator of the newest epoch; NULL: none. */
+static const struct agent *current(const struct world *world)
+{
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const struct agent *agent = &world->nodes[node].agent;
+
+        if (agent->is_up && agent->coord && agent->epoch == world->running_epoch)
+            return agent;
+    }
+    return NULL;
+}
+
+static bool has_converged(const struct world *world, uint32_t epoch, uint64_t line)
+{
+    const struct agent *agent = current(world);
+
+    return agent && agent->epoch == epoch && coord_line(agent->coord) == line &&
+           coord_phase(agent->coord) >= COORD_PHASE_STOP;
+}
+
+static const char *phase_name(const struct world *world)
+{
+    const struct agent *agent = current(world);
+
+    return coord_phase_name(agent ? coord_phase(agent->coord) : COORD_PHASE_NONE);
 }
 
 static struct snapshot *snapshot_of(struct world *world, uint64_t line)

@@ -12,7 +12,7 @@ void check_step(struct world *world, const struct run *run, uint32_t rank);
 void check_entry(struct world *world, const struct run *run, uint32_t rank);
 /* A message is sent: a step executed again sends what it sent before. */
 void check_payload(struct world *world, uint32_t msg, uint64_t payload);
-/* All ranks have reached the end: with the result of an undisturbed run? */
+/* Have all ranks reached the end, with the result of an undisturbed run? Then the program is finished. */
 void check_finished(struct world *world, struct run *run);
 
 /* The coordinator has said STOP: everybody is at target, nobody inside. */
@@ -35,8 +35,12 @@ void check_answer(struct world *world, uint64_t token, bool is_committed, uint64
 void check_restorable(struct world *world);
 /* Now and then: without faults something moves. */
 void check_progress(struct world *world);
-/* The arbiter has heard all nodes and can restore nothing: more was lost than the scheme survives. */
+/* The arbiter has heard all nodes and can restore nothing. */
+bool check_is_stuck(const struct world *world);
+/* It is stuck: more must have been lost than the scheme survives. */
 void check_stuck(struct world *world);
+/* The line that the coordinator of the newest epoch is at, 0: none. */
+uint64_t check_line(const struct world *world);
 
 /* What a node's memory truly holds of a rank. */
 struct holding check_holding(const struct keeper *keeper, uint32_t rank);

@@ -4,14 +4,13 @@
 #include <stdlib.h>
 
 #include "tests/sim/check.h"
-#include "tests/sim/fault.h"
+#include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 
 static void act(void *context, const struct coord_action *action);
 static void tell_truth(struct world *world, const struct agent *agent, const struct coord_action *action);
 static void step(struct world *world, uint32_t node, const struct coord_event *event);
 static void push_strobe(struct world *world, uint32_t node);
-static const struct agent *current(const struct world *world);
 
 void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line)
 {
@@ -97,28 +96,6 @@ void coord_host_close(struct world *world, uint32_t epoch)
             step(world, node, &event);
 }
 
-bool coord_host_has_converged(const struct world *world, uint32_t epoch, uint64_t line)
-{
-    const struct agent *agent = current(world);
-
-    return agent && agent->epoch == epoch && coord_line(agent->coord) == line &&
-           coord_phase(agent->coord) >= COORD_PHASE_STOP;
-}
-
-uint64_t coord_host_line(const struct world *world)
-{
-    const struct agent *agent = current(world);
-
-    return agent ? coord_line(agent->coord) : 0;
-}
-
-const char *coord_host_phase_name(const struct world *world)
-{
-    const struct agent *agent = current(world);
-
-    return coord_phase_name(agent ? coord_phase(agent->coord) : COORD_PHASE_NONE);
-}
-
 /* One action of the coordinator: to all members, or to who asked. */
 static void act(void *context, const struct coord_action *action)
 {
@@ -192,15 +169,4 @@ static void push_strobe(struct world *world, uint32_t node)
                                               .node = node,
                                               .epoch = agent->epoch,
                                               .incarnation = agent->incarnation});
-}
-
-static const struct agent *current(const struct world *world)
-{
-    for (uint32_t node = 0; node < world->node_count; node++) {
-        const struct agent *agent = &world->nodes[node].agent;
-
-        if (agent->is_up && agent->coord && agent->epoch == world->running_epoch)
-            return agent;
-    }
-    return NULL;
 }

@@ -18,9 +18,4 @@ void coord_host_strobe(struct world *world, uint32_t node);
 /* The job finalizes. */
 void coord_host_close(struct world *world, uint32_t epoch);
 
-/* For checks: of the newest epoch's coordinator. */
-bool coord_host_has_converged(const struct world *world, uint32_t epoch, uint64_t line);
-uint64_t coord_host_line(const struct world *world);
-const char *coord_host_phase_name(const struct world *world);
-
 #endif

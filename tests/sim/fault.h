@@ -14,10 +14,6 @@
 void fault_plan(struct world *world);
 /* A scheduled fault. */
 void fault_strike(struct world *world);
-/* A step of the protocol has been done at this node: it may be its last. */
-void fault_point(struct world *world, uint32_t node);
-/* Whether one is to die of this step. */
-bool fault_is_due(struct world *world);
 /* An agent, with its node or not, or the arbiter. */
 void fault_crash(struct world *world, uint32_t endpoint);
 /* A node, an agent or the arbiter returns. */

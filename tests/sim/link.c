@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/arbiter_host.h"
-
 static void push(struct world *world, const struct message *message, uint64_t time_us);
 static size_t bytes_of(enum message_type type);
 static void let_notice(struct world *world, uint32_t node, uint32_t peer);
@@ -47,8 +45,8 @@ bool link_is_cut(const struct world *world, uint32_t a, uint32_t b)
 
 void link_break(struct world *world, uint32_t a, uint32_t b)
 {
-    world->broken_epoch[a][b] = arbiter_host_epoch(world);
-    world->broken_epoch[b][a] = arbiter_host_epoch(world);
+    world->broken_epoch[a][b] = world_epoch(world);
+    world->broken_epoch[b][a] = world_epoch(world);
     let_notice(world, a, b);
     let_notice(world, b, a);
 }
@@ -63,8 +61,8 @@ void link_check(struct world *world, uint32_t node)
         if (peer == node || !(link_is_cut(world, node, peer) || !world->nodes[peer].agent.is_up ||
                               world->broken_epoch[node][peer] >= agent->epoch))
             continue;
-        world->broken_epoch[node][peer] = arbiter_host_epoch(world);
-        world->broken_epoch[peer][node] = arbiter_host_epoch(world);
+        world->broken_epoch[node][peer] = world_epoch(world);
+        world->broken_epoch[peer][node] = world_epoch(world);
         let_notice(world, node, peer);
     }
 }
@@ -106,5 +104,5 @@ static void let_notice(struct world *world, uint32_t node, uint32_t peer)
                                               .kind = EVENT_LINK_BROKEN,
                                               .node = node,
                                               .peer = peer,
-                                              .epoch = arbiter_host_epoch(world)});
+                                              .epoch = world_epoch(world)});
 }

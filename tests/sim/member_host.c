@@ -8,7 +8,7 @@
 #include "tests/sim/agent.h"
 #include "tests/sim/check.h"
 #include "tests/sim/coord_host.h"
-#include "tests/sim/fault.h"
+#include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/process.h"
 #include "tests/sim/watch_host.h"
@@ -196,7 +196,7 @@ static void step(struct world *world, uint32_t node, struct member_event event)
     agent->is_stepping = false;
     agent->message = NULL;
     if (agent->is_dying)
-        fault_crash(world, node);
+        world->crash(world, node);
     else
         schedule_tick(world, node);
 }

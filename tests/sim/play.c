@@ -9,6 +9,7 @@
 #include "tests/sim/coord_host.h"
 #include "tests/sim/drain.h"
 #include "tests/sim/fault.h"
+#include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
 #include "tests/sim/rank.h"
@@ -21,6 +22,7 @@
 
 static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing);
 static void dispatch(struct world *world, const struct event *event);
+static void step_rank(struct world *world, struct run *run, uint32_t rank);
 static void dispatch_to_agent(struct world *world, const struct event *event);
 static void deliver(struct world *world, const struct message *message);
 static void deliver_to_agent(struct world *world, const struct message *message);
@@ -56,6 +58,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->seed = seed;
     world->mutation = mutation;
     world->is_tracing = is_tracing;
+    world->crash = fault_crash;
     world->rng.state = rng_mix(seed + 1);
     program_generate(&world->program, &world->rng, seed);
     world->node_count = rng_range(&world->rng, 1, MAX_NODES);
@@ -92,7 +95,7 @@ static void dispatch(struct world *world, const struct event *event)
         run = world_run_of(world, event->epoch);
         if (run) {
             run->ranks[event->rank].has_step = false;
-            rank_step(world, run, event->rank);
+            step_rank(world, run, event->rank);
         }
         break;
     case EVENT_DATA:
@@ -133,6 +136,16 @@ static void dispatch(struct world *world, const struct event *event)
     }
 }
 
+/* The last step of all ends the program, and its coordinator is told. */
+static void step_rank(struct world *world, struct run *run, uint32_t rank)
+{
+    bool was_finished = world->is_finished;
+
+    rank_step(world, run, rank);
+    if (world->is_finished && !was_finished)
+        coord_host_close(world, run->epoch);
+}
+
 /* What was meant for an earlier life of the agent, or for another epoch, is void. */
 static void dispatch_to_agent(struct world *world, const struct event *event)
 {
@@ -145,7 +158,8 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
         agent_notice(world, event->node, event->rank);
         break;
     case EVENT_CAPTURE:
-        agent_capture(world, event->node, event->rank, event->number);
+        if (agent_capture(world, event->node, event->rank, event->number))
+            member_host_captured(world, event->node, event->number, event->rank);
         break;
     case EVENT_PREPARED:
         agent_prepared(world, event->node, event->number);
@@ -154,7 +168,8 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
         member_host_held(world, event->node, event->number, event->rank);
         break;
     case EVENT_APPLY:
-        agent_apply(world, event->node, event->number);
+        agent_apply_all(world, event->node, event->number);
+        member_host_applied(world, event->node, event->number);
         break;
     case EVENT_TICK:
         member_host_tick(world, event->node, event->number);
@@ -237,9 +252,9 @@ static void deliver_wire(struct world *world, const struct event *event)
 
 static void see_whether_over(struct world *world)
 {
-    if (world->is_finished && coord_host_line(world) == 0)
+    if (world->is_finished && check_line(world) == 0)
         world->is_over = true;
-    if (arbiter_host_is_stuck(world) && world->now_us > world->faults_end_us + COMEBACKS_US) {
+    if (check_is_stuck(world) && world->now_us > world->faults_end_us + COMEBACKS_US) {
         check_stuck(world);
         trace(world, "the job is lost");
         world->counts.lost_jobs++;

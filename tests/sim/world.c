@@ -43,6 +43,11 @@ uint64_t world_delay_us(const struct world *world, uint32_t endpoint, uint64_t u
     return us > now_us ? us - now_us : 0;
 }
 
+uint32_t world_epoch(const struct world *world)
+{
+    return world->arbiter.durable ? world->arbiter.durable->epoch : 0;
+}
+
 struct run *world_run_of(struct world *world, uint32_t epoch)
 {
     struct run *run = &world->runs[epoch % RUNS];

@@ -308,6 +308,7 @@ struct world {
     uint64_t faults_end_us;
     uint32_t crash_per_mille; /* at each step of the protocol */
     uint32_t crash_budget, node_crash_budget;
+    void (*crash)(struct world *world, uint32_t endpoint); /* fault_crash(), for the parts below fault.c */
     /* the truth, for check.c */
     uint32_t running_epoch;
     uint64_t committed_line;
@@ -328,6 +329,8 @@ void world_destroy(struct world *world);
 /* What an endpoint's clock shows; and how long virtual time takes until it shows `us`. */
 uint64_t world_clock(const struct world *world, uint32_t endpoint);
 uint64_t world_delay_us(const struct world *world, uint32_t endpoint, uint64_t us);
+/* The newest epoch that the arbiter has recorded, 0: none. */
+uint32_t world_epoch(const struct world *world);
 struct run *world_run_of(struct world *world, uint32_t epoch); /* NULL if gone */
 void world_trace(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

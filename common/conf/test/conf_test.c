@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +113,16 @@ static void test_rows_are_whole(void **state)
     }
 }
 
+static void test_default_is_that_of_the_table(void **state)
+{
+    (void)state;
+    setenv("BELAY_RETENTION", "7h", 1);
+    assert_int_equal(conf_default(CONF_RETENTION), 3600000);
+    assert_int_equal(conf_default(CONF_UNDO_LIMIT), 1ull << 30);
+    assert_int_equal(conf_default(CONF_MEMORY), 0);
+}
+
+/* With its default, if it has one: the page follows the table. */
 static void test_man_page_lists_every_variable(void **state)
 {
     (void)state;
@@ -119,9 +131,21 @@ static void test_man_page_lists_every_variable(void **state)
     assert_non_null(file);
     page[fread(page, 1, sizeof page - 1, file)] = '\0';
     fclose(file);
-    for (int key = CONF_NONE + 1; key < CONF_END; key++)
-        if (!strstr(page, conf_setting(key)->variable))
-            fail_msg("man/belay.1 does not mention %s", conf_setting(key)->variable);
+    for (int key = CONF_NONE + 1; key < CONF_END; key++) {
+        const struct conf_setting *setting = conf_setting(key);
+        char title[64], wanted[64], wanted_so[64];
+        snprintf(title, sizeof title, "\n.B %s\n", setting->variable);
+        char *entry = strstr(page, title), *next = entry ? strstr(entry, "\n.TP") : NULL;
+        if (!next)
+            fail_msg("man/belay.1 has no entry for %s", setting->variable);
+        *next = '\0';
+        snprintf(wanted, sizeof wanted, "default %s", setting->fallback ? setting->fallback : "");
+        snprintf(wanted_so, sizeof wanted_so, "%s (default)", setting->fallback ? setting->fallback : "");
+        if (setting->fallback && !strstr(entry, wanted) && !strstr(entry, wanted_so))
+            fail_msg("man/belay.1 does not say that the default of %s is %s", setting->variable,
+                     setting->fallback);
+        *next = '\n';
+    }
 }
 
 int main(void)
@@ -132,6 +156,7 @@ int main(void)
         cmocka_unit_test_setup(test_absent_is_zero, clear_environment),
         cmocka_unit_test_setup(test_refusals_name_their_source, clear_environment),
         cmocka_unit_test_setup(test_rows_are_whole, clear_environment),
+        cmocka_unit_test_setup(test_default_is_that_of_the_table, clear_environment),
         cmocka_unit_test(test_man_page_lists_every_variable),
     };
     return cmocka_run_group_tests_name("conf", tests, NULL, NULL);

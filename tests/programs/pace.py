@@ -1,0 +1,24 @@
+"""How fast a program in Python takes its steps: --seconds and BELAY_TEST_PACE, as program.h tells."""
+
+import os
+import time
+
+LAST_STEPS = 2
+HELD_LOOK_S = 0.01
+
+
+def _is_held(path):
+    return path is not None and not os.path.exists(path)
+
+
+def _is_hurried(path):
+    return path is not None and os.path.exists(path) and os.path.getsize(path) > 0
+
+
+def rest_after(step, steps, seconds):
+    """Sleep for the step's part of the seconds, and hold the last steps as long as the test wants it."""
+    path = os.environ.get("BELAY_TEST_PACE")
+    if not _is_hurried(path):
+        time.sleep(seconds / steps)
+    while step >= steps - LAST_STEPS and _is_held(path):
+        time.sleep(HELD_LOOK_S)
