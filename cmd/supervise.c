@@ -45,6 +45,7 @@ struct supervisor {
     Belay__Wire__JobSettings settings; /* that hold: given, or recorded */
     uint32_t restarts;                 /* done by this process */
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
+    bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
     char undo_path[PATH_MAX];
@@ -413,6 +414,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     struct epoch_start *last;
     int rc = open_epoch(s, &launch, &last, &start, err);
     free(last);
+    s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
     if (rc < 0) {
         launch_cancel(&s->launch);
         return exit_code_of(err);
@@ -693,7 +695,7 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
-    bool is_whole = s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s));
+    bool is_whole = s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
     if (is_closed && outcome->keep_images && is_whole)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);

@@ -25,14 +25,23 @@ static bool has_keeper(const char *rundir)
     return snprintf(path, sizeof path, "%s/keeper.sock", rundir) < PATH_MAX && stat(path, &st) == 0;
 }
 
+/* The agent of a local node. Returns 0 (tool_close() it), or -1: none serves. */
+static int open_agent_of(const struct tool *tool, uint32_t node, struct tool *other)
+{
+    *other = (struct tool){.agent.sock = -1};
+    if (placement_rundir(other->rundir, sizeof other->rundir, tool->rundir, node, NULL) == 0 &&
+        access(other->rundir, F_OK) == 0)
+        other->agent.sock = agent_connect(other->rundir, NULL, NULL);
+    return other->agent.sock < 0 ? -1 : 0;
+}
+
 /* Of a job on several local nodes that has lost the first of them: any other node's. */
 static void find_agent_of_others(struct tool *tool)
 {
-    char rundir[PATH_MAX];
-    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && tool->agent.sock < 0; i++) {
-        if (placement_rundir(rundir, sizeof rundir, tool->rundir, i, NULL) == 0 && access(rundir, F_OK) == 0)
-            tool->agent.sock = agent_connect(rundir, NULL, NULL);
-    }
+    struct tool other;
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && tool->agent.sock < 0; i++)
+        if (open_agent_of(tool, i, &other) == 0)
+            tool->agent.sock = other.agent.sock;
     tool->is_other = tool->agent.sock >= 0;
 }
 
@@ -215,14 +224,15 @@ Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job)
 /* The agent of the first node may be a new one, which knows nothing of a job that goes on without that node. */
 static Belay__Wire__JobStatus *ask_others(const struct tool *tool, const char *job)
 {
-    struct tool others = *tool;
+    struct tool other;
     struct belay_error err;
-    others.agent.sock = -1;
-    find_agent_of_others(&others);
-    if (others.agent.sock < 0)
-        return NULL;
-    Belay__Wire__JobStatus *status = ask_agent(&others, job, &err);
-    tool_close(&others);
+    Belay__Wire__JobStatus *status = NULL;
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && !status; i++) {
+        if (open_agent_of(tool, i, &other) < 0)
+            continue;
+        status = ask_agent(&other, job, &err);
+        tool_close(&other);
+    }
     return status;
 }
 
