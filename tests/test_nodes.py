@@ -158,6 +158,19 @@ def test_files_of_lost_ranks_are_put_back(sandbox, programs, mode):
     assert_recovered(job, 1)
 
 
+@pytest.mark.parametrize("point", ["agent.mirror.send", "agent.mirror.taken", "agent.protected", "agent.commit.recorded"])
+def test_an_agent_dies_amid_copies(sandbox, programs, point):
+    """Its keeper has what was held: no node is lost, and no rank moves."""
+    sandbox.start_agent(BELAY_FAULT=f"{point}#2=kill")
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    status = job.wait_epoch(2)
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["restored_line"] in (1, 2)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_a_node_is_lost_before_the_first_line(sandbox, programs):
     """The program begins anew on the nodes that are left, and no output appears twice."""
     job = sandbox.run(workload(programs), interval=None, options=on_nodes(2))
