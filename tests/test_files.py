@@ -256,7 +256,7 @@ def test_streams_outlive_belay_run(sandbox, programs):
     job = sandbox.run(program, interval="200ms", trace=False)
     job.wait_committed(2)
     job.process.kill()
-    job.finish()
+    job.wait()
     wait_for(lambda: sandbox.status("job")["state"] == "lost", 20, "the end of the launch")
     job.restart()
     assert job.finish() == 0

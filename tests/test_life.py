@@ -366,7 +366,7 @@ def test_process_that_hides_its_memory(sandbox, programs):
     job.wait_epoch(1)
     done = sandbox.belay("checkpoint", "job")
     assert done.returncode != 0 and "cannot be read" in done.stderr, done.stderr
-    assert job.finish() == 0
+    assert job.wait() == 0
     assert_same_result(job)
     assert "no line can be taken" in job.errors and "PR_SET_DUMPABLE" in job.errors, job.errors
 

@@ -212,7 +212,7 @@ def test_descriptors_of_a_rank(sandbox, programs):
         job.wait_committed(job.status()["history"][-1]["restored_line"] + 2)
         counts[ranks] = [max(descriptors_of(pid) for _ in range(200)) for pid in sandbox.agent()]
         assert sandbox.belay("stop", job.name).returncode == 0
-        job.finish()
+        job.wait()
         sandbox.belay("clean", job.name)
         sandbox.wait_quiet()
     for most, two, six in zip((12, 3), counts[2], counts[6]):

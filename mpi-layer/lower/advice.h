@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The rank parks. NULL, or why it cannot be noted. */
+/* The rank parks: note it. Returns NULL, or why that cannot be done. */
 const char *advice_note(void);
 /* Is the memory that begins there to be mapped with MAP_GROWSDOWN? */
 bool advice_is_growing(uint64_t start);
 /* Flags to map the memory that begins there with huge pages, MAP_NORESERVE among them; 0: it had none. */
 int advice_huge_flags(uint64_t start);
-/* The memory is back. */
+/* After a restart, when the memory is back: tell the kernel again. */
 void advice_restore(void);
 
 #endif

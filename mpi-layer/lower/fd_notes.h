@@ -1,7 +1,7 @@
 /*
- * fd_notes.h - the table of what is noted of the application's descriptors: a record of each, and its texts.
- * It is made at each line in memory that is not saved, beside that of the line before, and then published in
- * struct vk.
+ * fd_notes.h - the table of the application's descriptors: a record of each, and its texts. The table is made
+ * at each line in memory that is not saved, beside the table of the line before, and then published in struct
+ * vk.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_FD_NOTES_H
 #define BELAY_MPI_LAYER_LOWER_FD_NOTES_H
@@ -25,8 +25,8 @@ struct fd_record *fd_notes_records(size_t *count);
 const char *fd_notes_text(void);
 
 /*
- * Room for `bytes` more of texts, in memory that may move with the next call (NULL: none); so many of them
- * are used for details of the descriptor, or for its path.
+ * reserve: room for `bytes` more of texts, in memory that may move with the next call (NULL: none).
+ * commit: so many of these bytes are used for details of the descriptor, or for its path.
  */
 char *fd_notes_reserve(size_t bytes);
 void fd_notes_commit(struct fd_record *record, size_t bytes);
@@ -44,7 +44,7 @@ struct fd_note_before {
 bool fd_notes_before(const struct fd_record *record, struct fd_note_before *old);
 void fd_notes_rewind(void);
 
-/* A descriptor of the program that stands for this; -1: there is none. */
+/* A descriptor of the program that stands for this file; -1: there is none. */
 int fd_notes_find(uint64_t device, uint64_t inode);
 /* The next one behind `fd` (-1: the first) that stands for the device with this number; -1: none. */
 int fd_notes_next_device(int fd, uint64_t rdev);

@@ -26,9 +26,9 @@ void held_note(struct fd_record *records, size_t count, const char *text);
 
 /* In a restart: open the parcel (-1: there is none) and put the files back to what they were at the line. */
 int held_open(int parcel, struct belay_error *err);
-/* A descriptor of the held file, which stays ours; -1: there is none. */
+/* A descriptor of the held file, not to be closed by the caller; -1: there is none. */
 int held_fd(uint32_t held);
-/* All of them are in use by now. */
+/* All held files have their descriptors in the program: close ours. */
 void held_close(void);
 
 #endif

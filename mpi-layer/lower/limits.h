@@ -1,6 +1,6 @@
 /*
- * limits.h - resource limits that the program has changed: noted at a line, set again after a restart. Those
- * that it has left alone are the new launch's.
+ * limits.h - resource limits that the program has changed: noted at a line, set again after a restart. Limits
+ * that it has not changed are those of the new launch.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_LIMITS_H
 #define BELAY_MPI_LAYER_LOWER_LIMITS_H

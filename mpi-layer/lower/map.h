@@ -1,8 +1,8 @@
 /*
  * map.h - the address map of a rank: where the upper half's parts and the fixed lower pages lie.
  *
- * Everything is saved but the windows of the lower half (common/image/layout.h). Two fixed pages of that are
- * made anew by every launch, at addresses that the saved half knows.
+ * All memory is saved but the windows of the lower half (common/image/layout.h). Every launch makes the gate
+ * page and the page of code of the lower half anew, at addresses that the saved half knows.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_MAP_H
 #define BELAY_MPI_LAYER_LOWER_MAP_H
@@ -35,11 +35,11 @@
  */
 #define UPPER_LOW 0x40000000ul
 #define UPPER_LOW_MAP_END 0x80000000ul
-/* For what is larger than the areas above: reservations of address space. */
+/* For mappings that are larger than the areas above: reservations of address space. */
 #define UPPER_WIDE UPPER_END
 #define UPPER_WIDE_END 0x550000000000ul
-/* When that is full, too: between the windows, and below them, behind the heaps of programs that lie there.
- */
+/* When UPPER_WIDE is full, too: between the windows, and below them, behind the heaps of programs that lie
+ * there. */
 #define UPPER_HIGH 0x550000000000ul
 #define UPPER_HIGH_END LAYOUT_END
 #define UPPER_DEEP 0x1000000000ul

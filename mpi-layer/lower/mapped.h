@@ -1,12 +1,15 @@
-/* mapped.h - files that are mapped shared: they are written to without any call, so noted at each line. */
+/*
+ * mapped.h - files that are mapped shared: the program writes to them without any call, so they are noted at
+ * each line.
+ */
 #ifndef BELAY_MPI_LAYER_LOWER_MAPPED_H
 #define BELAY_MPI_LAYER_LOWER_MAPPED_H
 
 #include "common/util/file_id.h"
 
 /*
- * Note (vk_undo.h) the whole of every file that is mapped shared and writable. When the rank goes on after a
- * line, or was restored: then no rank writes to what is mapped but those that have noted it. Lower FS.
+ * Note (vk_undo.h) the whole of every file that is mapped shared and writable. Called when the rank goes on
+ * after a line, or was restored: a rank notes such a file before it writes to it. Lower FS.
  */
 void mapped_note_files(void);
 

@@ -1,4 +1,4 @@
-/* process.h - what the kernel knows of the application's process besides memory: noted, and made again. */
+/* process.h - the state of the application's process in the kernel, besides memory: noted, and made again. */
 #ifndef BELAY_MPI_LAYER_LOWER_PROCESS_H
 #define BELAY_MPI_LAYER_LOWER_PROCESS_H
 
@@ -19,14 +19,14 @@ void process_note(void);
 int process_restore_fds(int parcel, struct belay_error *err);
 
 /*
- * After MPI_Init, whose descriptors have come above all that the program had open and some more: what is free
- * in between is free again.
+ * After MPI_Init, whose descriptors lie above all that the program had open: free the numbers in between that
+ * were kept taken meanwhile.
  */
 void process_free_numbers(void);
 
 /*
- * Start the noted timers with what was left of them: the threads that they signal are there. Set the umask:
- * not before MPI_Init, which makes files of its own.
+ * Start the noted timers with the time that they had left, when the threads that they signal exist. Set the
+ * umask, after MPI_Init, which makes files of its own.
  */
 int process_restore_timers(struct belay_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * rank.h - the rank's side of the agent: who it is, its welcome, its control page.
+ * rank.h - the rank as the agent knows it: its number, the agent's welcome, its control page.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_RANK_H
 #define BELAY_MPI_LAYER_LOWER_RANK_H
@@ -20,7 +20,7 @@ struct rank_kernel_id {
 struct rank {
     char job[65];
     uint32_t rank, ranks;
-    const char *variable; /* of the environment, "NAME=value", that says `rank`; NULL: there is no launcher */
+    const char *variable; /* "NAME=value" of the environment that gives `rank`; NULL: there is no launcher */
     uint32_t epoch;
     uint64_t restore_line; /* 0: start from the beginning */
     struct control *control;

@@ -3,10 +3,11 @@
  *
  * While the program ran, or since it was lost, others may have renamed a file, put another one in its place
  * or turned a folder of its path into a link. A file that was renamed in its folder, as by the rotation of a
- * log, is found there; one that the agent had to make anew at the restart counts as the former one. Otherwise
- * the restart is refused rather than let the program write to what it has not opened, with two exceptions,
- * which do no harm: what is only read may be another file of the same length and time of change, and what is
- * only written to, and is gone, is written to a file without a name, as it would have been.
+ * log, is found there. A file that the agent had to make anew at the restart counts as the former one. If the
+ * file is another one, the restart is refused: the program must not write to a file that it has not opened.
+ * Two exceptions do no harm. A file that is only read may be another one of the same length and time of
+ * change. What is written to a file that was open for writing only, and is gone, goes to a file without a
+ * name, as it would have without Belay.
  *
  * Lower FS; before the program runs.
  */
@@ -24,11 +25,11 @@
 int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err);
 
 /*
- * What was noted of a descriptor's file: a new descriptor. `path` is the noted one, or what it means in this
- * process. Lines go to `messages`. -1 with err.
+ * Open the file of a record again. `path` is the noted path, or what that means in this process. Lines for
+ * the user go to `messages`. Returns a new descriptor, or -1 with err.
  */
 int reopen_record(const struct fd_record *record, const char *path, int messages, struct belay_error *err);
-/* ... by these flags. */
+/* The flags by which reopen_record() opens the file. */
 int reopen_flags(const struct fd_record *record);
 
 /* Go to the noted working directory. Returns 0, or -1 with err. */

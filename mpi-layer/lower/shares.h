@@ -18,7 +18,9 @@ void shares_begin(void);
 void shares_note(const struct share_note *note);
 void shares_end(struct control *control);
 
-/* A restart: whom to ask. The ids of System V objects that changed are taken over. Returns 0 or -1 with err.
+/*
+ * A restart begins: `rank` has the connection to the agent, and the new ids of System V objects, which are
+ * taken over. Returns 0 or -1 with err.
  */
 int shares_restore_begin(const struct rank *rank, struct belay_error *err);
 
@@ -30,9 +32,10 @@ int shares_file(uint32_t kind, uint64_t device, uint64_t inode, struct belay_err
 /* The kernel's id of the segment that had this one at the line. -1 with err. */
 int shares_segment(uint64_t inode, struct belay_error *err);
 
-/* The rank has all of it. What the kernel does with semaphores when the process ends is set again. */
+/* The rank has all shared objects. Set again what the kernel does with semaphores when the process ends. */
 int shares_restore_end(struct belay_error *err);
-/* All ranks have: the files are sealed again that were, and go with the last who has them. */
+/* All ranks have theirs: seal the files again that were sealed; a file goes with the last rank that has it.
+ */
 int shares_let_go(struct belay_error *err);
 
 #endif

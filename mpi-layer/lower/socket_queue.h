@@ -21,8 +21,8 @@ struct socket_queue {
 };
 
 /*
- * Note it behind `used` bytes of the note. Returns their new number; 0: it cannot be had, as
- * descriptors come with it, there is no room for it, or messages are empty that nobody could write anew.
+ * Note what waits, behind `used` bytes of the note. Returns the new number of bytes; 0: impossible, since
+ * descriptors come with it, there is no room for it, or there are empty messages and no end to write them by.
  */
 size_t socket_queue_note(const struct socket_queue *queue, size_t used);
 

@@ -5,10 +5,10 @@
 #include "common/util/error.h"
 
 /*
- * From now on system calls of vk_trapped_calls made by code of the upper half raise SIGSYS, which the
- * handler serves; threads made later inherit it, so do children until they exec (they keep the filter,
- * which then never matches). Sets NO_NEW_PRIVS: set-user-id programs that the application starts run
- * without their privilege. Returns 0, or -1 with err where the kernel has no seccomp filters.
+ * From now on the system calls of vk_trapped_calls raise SIGSYS if code of the upper half makes them, and the
+ * handler serves them. Threads that are made later inherit the filter, and so do children; behind an exec of
+ * theirs it stays, but matches no call any more. Sets NO_NEW_PRIVS: set-user-id programs that the application
+ * starts run without their privilege. Returns 0, or -1 with err where the kernel has no seccomp filters.
  */
 int trap_install(struct belay_error *err);
 

@@ -31,12 +31,13 @@ void vk_actions_become_child(uint64_t *mask);
 void vk_actions_install(void);
 
 /*
- * Before execve(): the new program finds our signals, too, ignored as the application had them; which of them
- * are to be blocked. If it fails, vk_actions_install() puts our handlers back.
+ * Before execve(): the two signals of Belay are ignored or not, as the application has set them, so that the
+ * new program finds them so. Returns which of them are to be blocked. If the execve fails,
+ * vk_actions_install() puts our handlers back.
  */
 uint64_t vk_actions_leave(void);
 
-/* Of functions in the page of code (vdso.S), found by the launcher. */
+/* Addresses of functions in the page of code (vdso.S), found by the launcher. */
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
 extern uint64_t vk_start_address; /* of __vdso_belay_start */
 

@@ -1,5 +1,5 @@
 /*
- * vk_cut.h - what a signal that has met a waiting call does to it. Freestanding, like vk.h.
+ * vk_cut.h - what becomes of a waiting call when a signal comes during it. Freestanding, like vk.h.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_VK_CUT_H
 #define BELAY_MPI_LAYER_LOWER_VK_CUT_H
@@ -10,13 +10,14 @@
 #include "mpi-layer/lower/gate.h"
 
 /*
- * After CONTROL_SIGNAL, before its handler returns: what it has interrupted goes on. `counts`: the
- * thread's when it came.
+ * After CONTROL_SIGNAL, before its handler returns: the call that it has interrupted is to go on. `counts`:
+ * the thread's counts of handlers when the signal came.
  */
 void vk_cut_interrupted(void *ucontext, struct handler_counts counts);
-/* The kernel restarts a call that this signal has met, though the application's handler may not want it. */
+/* The kernel restarts the interrupted call after this signal, though a handler of the application may end it.
+ */
 void vk_cut_note_restart(const void *ucontext);
-/* Before a handler of the application runs: what its signal has met ends. */
+/* Before a handler of the application runs: the call that its signal has interrupted ends. */
 void vk_cut_handled(bool restarts, void *ucontext);
 /* Is the thread just behind a call whose result vk_wait_ended() has to see first? */
 bool vk_cut_has_result(const void *ucontext);

@@ -15,7 +15,7 @@ static inline bool vk_file_is_count(long parts)
 {
     return parts >= 0 && parts <= 1024 /* UIO_MAXIOV */;
 }
-/* Of the arguments of a call that writes: the descriptor that it writes to. */
+/* The descriptor that a call writes to, by its arguments. */
 long vk_file_written_fd(long nr, long a, long c);
 /* Note what a call that writes, with these arguments, is about to change. */
 void vk_file_note_write(long nr, const int64_t args[6]);
@@ -23,7 +23,7 @@ bool vk_file_is_open(long nr);
 /* A call that waits has this result: a descriptor of the application, if it opens a file or accepts a
  * connection. */
 void vk_file_note_opened(long nr, long result);
-/* Is it to be treated as a wait, for the other end of a named pipe? */
+/* Does this open wait for the other end of a named pipe? */
 bool vk_file_is_open_wait(long nr, long a, long b, long c);
 long vk_file_syscall(long nr, const long args[6]);
 /* Requests of ioctl that change a file, ended by 0; the filter traps these. */

@@ -1,11 +1,11 @@
 /*
- * vk_held.h - files that no path leads to at the line (held.h): what was changed of them since.
+ * vk_held.h - held files, to which no path leads at the line (held.h): their changes since the line.
  *
- * What the undo log (common/wire/undo.h) tells of is put back by the agent, which finds it by its path and
- * its identity. These have no path, and their descriptors come to the restarted rank itself. So notes of them
- * go to a journal of the rank's own, which is an open file without a name as well, and comes with them. It
- * serves all lines: each image says how long it was. To go back, entries behind that are undone, the latest
- * first.
+ * The agent puts back the files of the undo log (common/wire/undo.h), which it finds by path and identity. A
+ * held file has no path, and its descriptor comes to the restarted rank itself. So the rank notes changes of
+ * held files in a journal of its own. The journal is an open file without a name as well, and comes with
+ * them. One journal serves all lines: each image tells the journal's length at its line. A restart undoes the
+ * entries behind that length, the latest first.
  *
  * Freestanding. With the lock of vk_undo_note.h, or while the application stands still.
  */
@@ -29,14 +29,14 @@ struct vk_held_entry {
 
 struct vk_undo_note;
 
-/* From now on these are held, and no others. */
+/* From now on no file is held / this one is, too. */
 void vk_held_clear(void);
 void vk_held_add(const struct file_id *id);
 bool vk_held_is(const struct file_id *id);
 
 /*
- * They were noted for this line. Until it has committed, a restart may go back to the line before, for which
- * they may have had a path: then what is noted has to be in the undo log as well.
+ * The held files were noted for this line. Until it has committed, a restart may go back to the line before,
+ * at which they may have had a path: until then (pending) changes have to be noted in the undo log as well.
  */
 void vk_held_set_line(uint64_t line);
 bool vk_held_is_pending(void);

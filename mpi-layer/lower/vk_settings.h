@@ -6,10 +6,10 @@
 
 #include "mpi-layer/lower/gate.h"
 
-/* Read / set what the program had changed since its start. */
+/* Read the settings of the thread / set those again that the program had changed since its start. */
 void vk_settings_read(struct vk_settings *settings);
 void vk_settings_restore(const struct vk_settings *noted, const struct vk_settings *start);
-/* Before that, once, by the main thread of a restored process. */
+/* Before vk_settings_restore(), once, by the main thread of a restored process. */
 void vk_settings_begin(void);
 
 #endif

@@ -13,7 +13,8 @@
 /* NULL: no memory. Free it when its thread has ended. */
 struct thread *vk_thread_create(void);
 void vk_thread_free(struct thread *thread);
-/* Mark the robust mutexes of an ending thread, as the kernel would (which knows another id). */
+/* Mark the robust mutexes of an ending thread; the kernel would not, since it knows the thread by another id.
+ */
 void vk_thread_leave_mutexes(const struct thread *thread);
 int vk_park_threads(void);
 void vk_release_threads(void);
@@ -21,8 +22,8 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext);
 void vk_park_event(void);
 
 /*
- * What the kernel knows of the calling thread (vk_pending.c): all signals are blocked. NULL, or why it cannot
- * be noted.
+ * Note the state of the calling thread in the kernel (vk_pending.c), with all signals blocked. Returns NULL,
+ * or why that cannot be done.
  */
 const char *vk_thread_note(void);
 /* Restart: forget what the new process was started with. */

@@ -20,7 +20,8 @@ long vk_tgkill(long pid, long tid, long signal);
 
 /*
  * A restart may come between getpid(2) and tgkill(2), which raise(3) and pthread_cancel(3) call one behind
- * the other. The process has another id from now on: the one that is meant by an id and a thread's.
+ * the other. leave: the process has another id from now on. of: the process that is meant by a process id,
+ * which may be a former one, together with a thread's id.
  */
 void vk_pid_leave(uint32_t pid);
 long vk_pid_of(long pid, long tid);

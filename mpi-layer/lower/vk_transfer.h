@@ -12,7 +12,7 @@
 /* May this call end with less than it was asked for because a signal has come? */
 bool vk_transfer_is(long nr);
 
-/* Nothing of it is done yet. */
+/* A transfer begins: nothing of it is done yet. */
 void vk_transfer_begin(struct wait *wait);
 
 /*
@@ -29,7 +29,8 @@ bool vk_transfer_may_bring_fds(long nr, long message);
 void vk_transfer_note_passed(long nr, long message);
 
 /*
- * The last part has ended with this result of all: what its header tells, and brings, is the application's.
+ * The last part has ended; `result` is that of the whole call. Header and descriptors that the last part has
+ * received are handed to the application.
  */
 void vk_transfer_end(const struct wait *wait, long result);
 

@@ -1,6 +1,7 @@
 /*
- * vk_undo_note.h - inside of vk_undo*.c: the files that were noted, where names are, the log. All but the
- * first function are called with the lock held.
+ * vk_undo_note.h - what the files vk_undo*.c share: the table of noted files, the places of names, the log.
+ *
+ * The functions are called with the lock held (vk_undo_lock()), but for those that are said to need none.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_VK_UNDO_NOTE_H
 #define BELAY_MPI_LAYER_LOWER_VK_UNDO_NOTE_H
@@ -12,24 +13,24 @@
 
 /* ---- what is known of a file (vk_undo_facts.c) ---- */
 
-/* What is known of a file, or of what else has a name. */
+/* What is known of a file, a folder, a link or another object that has a name. */
 struct vk_undo_facts {
     struct file_id id;
-    uint64_t bytes, disk_bytes; /* its length; what it takes */
+    uint64_t bytes, disk_bytes; /* its length; the room that it takes */
     uint32_t links, gid;
 };
 
 /*
- * Of `name` in a folder, not following a link; vk_undo_itself: of the descriptor. The name may be the
- * application's, and lead nowhere. Returns 0 or -errno.
+ * Look at `name` in a folder, not following a link; with the name vk_undo_itself, at the descriptor itself.
+ * The name may be a pointer of the application's that leads nowhere. Returns 0 or -errno. Needs no lock.
  */
 extern const char vk_undo_itself[];
 long vk_undo_look(long folder, const char *name, struct vk_undo_facts *facts);
 
-/* What a file is beside its data. Asked for once for a file and line: see FILE_ID_MASK. */
+/* Permissions, owner and times of a file. Asked for once for a file and line: see FILE_ID_MASK. */
 struct undo_attributes vk_undo_attributes_of(long folder, const char *name);
 
-/* Nobody finds it again, and it was not there at the line; or its content is in the image. */
+/* No path leads to the file, and it was not there at the line; or its content is in the image. */
 bool vk_undo_is_lost(const struct vk_undo_facts *facts);
 /* Files in which the kernel tells and takes settings (/proc, /sys): they hold nothing that could be kept. */
 bool vk_undo_is_of_the_kernel(long fd);
@@ -37,13 +38,16 @@ bool vk_undo_is_of_the_kernel(long fd);
 /* ---- the lock (vk_undo.c) ---- */
 
 bool vk_undo_is_active(void);
-/* With all signals blocked, or a handler that writes to a file would wait for itself. Returns the mask. */
+/*
+ * Blocks all signals: a handler that writes to a file would wait for the lock that its own thread holds.
+ * Returns the former mask.
+ */
 uint64_t vk_undo_lock(void);
 void vk_undo_unlock(uint64_t mask);
 
 /*
- * Run it in a process with this memory and descriptors of its own: whatever it opens and closes, the locks
- * that the rank has on the file (fcntl) stay.
+ * Run a function in a process that shares this memory and has descriptors of its own. It may open and close
+ * files without the loss of the locks (fcntl) that the rank has on them.
  */
 void vk_undo_aside(void (*what)(const void *with), const void *with);
 
@@ -65,11 +69,11 @@ struct vk_undo_file {
 void vk_undo_files_line(void);
 /* Zeroed memory that lasts as long as the table; NULL: there is none left. */
 void *vk_undo_alloc(uint64_t bytes);
-/* NULL: it was not noted. Also without the lock: files are added, never freed while threads run. */
+/* NULL: the file was not noted. Needs no lock: files are added, never freed while threads run. */
 struct vk_undo_file *vk_undo_find(const struct file_id *id);
 /* NULL: no memory. */
 struct vk_undo_file *vk_undo_add(const struct vk_undo_facts *facts);
-/* A file was made since the line: nothing of it has to be kept. Is it such a one? Its name is going. */
+/* A file was made since the line, so nothing of it has to be kept / is it such a file? / its name goes. */
 void vk_undo_add_new(const struct vk_undo_facts *facts);
 bool vk_undo_is_new(const struct vk_undo_facts *facts);
 void vk_undo_forget(const struct vk_undo_facts *facts);
@@ -91,17 +95,20 @@ enum vk_undo_reason {
     VK_UNDO_LENGTH,
     VK_UNDO_REASONS
 };
-/* Why a file is not protected that an entry of the log could not be written for (-errno). */
+/* Why a file is not protected if the log could not take its entry (-errno). */
 enum vk_undo_reason vk_undo_reason_of(long error);
-/* Say so, once for each reason, and note it. The path may be what the application has given. */
+/*
+ * The file is not protected: tell the user, once for each reason, and note it in the log. The path may be
+ * the application's.
+ */
 void vk_undo_give_up(const char *path, const struct file_id *id, enum vk_undo_reason reason);
 
 /* ---- room (vk_undo_room.c) ---- */
 
-/* Of this rank for a line; of all ranks of the job on this node together (0: no limit). */
+/* The limits of this rank for a line, and of all ranks of the job on this node together (0: no limit). */
 void vk_undo_room_start(uint64_t limit_bytes, uint64_t total_bytes);
 void vk_undo_room_line(void);
-/* So much more is kept for this line; else why it must not be. */
+/* Take room for so many bytes more of this line. Else returns why they must not be kept. */
 enum vk_undo_reason vk_undo_take_room(uint64_t bytes);
 
 /* ---- the log (vk_undo_log.c) ---- */
@@ -117,7 +124,7 @@ struct vk_undo_note {
 
 void vk_undo_log_start(long folder, uint32_t rank);
 void vk_undo_log_line(uint64_t line);
-/* Append. Returns when (time_ns of the entry) or -errno; a part that was written is taken back. */
+/* Append an entry. Returns its time_ns, or -errno; a part that was written is taken back. */
 long vk_undo_log(const struct vk_undo_note *note);
 /* The folder of this line, made if need be: a descriptor (O_PATH), or -errno. */
 long vk_undo_log_folder(void);
@@ -135,7 +142,7 @@ char *vk_text_put_number(char *at, uint64_t number);
 /* ---- beyond the program's limit of the length of files (vk_undo_append.c) ---- */
 
 /*
- * Append to a file, which is `end` bytes long. Returns 0 or -errno, EFBIG: the hard limit forbids it; a part
+ * Append to a file, which is `end` bytes long. Returns 0 or -errno (EFBIG: the hard limit forbids it); a part
  * that was written is taken back.
  */
 struct iovec;
@@ -145,7 +152,7 @@ long vk_undo_lift_limit(uint64_t bytes);
 
 /* ---- names for files without one (vk_undo_link.c) ---- */
 
-/* Another name was made for what these are the facts of. */
+/* Another name was made for the file with these facts. */
 struct vk_undo_change;
 void vk_undo_keep_link(const struct vk_undo_change *change, const struct vk_undo_facts *facts);
 
@@ -159,8 +166,9 @@ struct vk_undo_place {
 };
 
 /*
- * Where `name`, relative to a folder, is. vk_undo_leave() it. Returns 0 or -errno: EINVAL for a name that no
- * call can change ("..", "/"), ENAMETOOLONG: its path is longer than a log takes.
+ * Find the place of `name`, which is relative to a folder. vk_undo_leave() the place. Returns 0 or -errno:
+ * EINVAL for a name that no call can change ("..", "/"), ENAMETOOLONG for a path that is longer than a log
+ * takes.
  */
 long vk_undo_place(long folder, const char *name, struct vk_undo_place *place);
 void vk_undo_leave(struct vk_undo_place *place);
@@ -177,16 +185,16 @@ struct vk_undo_range {
     const struct vk_undo_place *place;
 };
 
-/* Where data are on their way to the log. */
+/* Data on their way to the log. */
 extern char vk_undo_buffer[UNDO_DATA_BYTES];
 
-/* Append what is to be known of the file. False: it cannot be, and the file is given up. */
+/* Append an entry about the file. False: that was impossible, and the file is given up. */
 bool vk_undo_keep_note(const struct vk_undo_range *range, struct vk_undo_note *what);
-/* [from, to) of what the file was is about to be lost. */
+/* The contents [from, to) that the file had at the line are about to be lost. */
 void vk_undo_keep_range(const struct vk_undo_range *range, uint64_t from, uint64_t to);
-/* Has all been kept of it that has to be? Without the lock, too. */
+/* Has everything been kept that has to be, of this range? Needs no lock. */
 bool vk_undo_is_kept(const struct vk_undo_file *file, uint64_t from, uint64_t to);
-/* It cannot be protected. */
+/* The range's file cannot be protected. */
 void vk_undo_give_up_file(const struct vk_undo_range *range, enum vk_undo_reason reason);
 
 #endif
