@@ -671,7 +671,8 @@ static void keep_records(const struct supervisor *s, const struct outcome *outco
     for (uint32_t i = 1; !status && i < s->nodes.count; i++)
         status = s->nodes.of[i].is_gone ? NULL : status_file_read(s->nodes.of[i].rundir, s->name);
     if (status && status_file_write(s->rundir, status) < 0)
-        log_warning("%s: its final status cannot be written below %s: %s", s->name, s->rundir, strerror(errno));
+        log_warning("%s: its final status cannot be written below %s: %s", s->name, s->rundir,
+                    strerror(errno));
     if (!outcome->keep_images)
         epoch_record_remove(s->rundir, s->name);
     if (status)
@@ -695,7 +696,8 @@ static void close_job(struct supervisor *s, const struct outcome *outcome)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
-    bool is_whole = s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
+    bool is_whole =
+        s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
     if (is_closed && outcome->keep_images && is_whole)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);

@@ -221,7 +221,8 @@ Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job)
     return status ? status : record_read(tool->rundir, job, &err);
 }
 
-/* The agent of the first node may be a new one, which knows nothing of a job that goes on without that node. */
+/* The agent of the first node may be a new one, which knows nothing of a job that goes on without that node.
+ */
 static Belay__Wire__JobStatus *ask_others(const struct tool *tool, const char *job)
 {
     struct tool other;
