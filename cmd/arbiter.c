@@ -272,17 +272,22 @@ static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbi
 
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err)
 {
-    const struct epoch_start *last = job_arbiter_record(arbiter);
-    bool was_member = last && epoch_start_index(last, node) != EPOCH_NOBODY;
-    if (was_member && arbiter->scheme == SCHEME_SINGLE)
+    if (job_arbiter_has_member(arbiter, node) && arbiter->scheme == SCHEME_SINGLE)
         return belay_error_set(err, ENODATA,
                                "%s: node %u was lost with the images of its ranks, and the job with it; "
                                "'belay clean %s' drops what the other nodes hold",
                                arbiter->job, node, arbiter->job);
     arbiter->members[node].is_gone = true;
     snprintf(arbiter->reason, sizeof arbiter->reason, "node %u was lost", node);
-    opener_lose(arbiter->opener, node);
+    if (arbiter->opener)
+        opener_lose(arbiter->opener, node);
     return 0;
+}
+
+bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node)
+{
+    const struct epoch_start *last = arbiter->opener ? opener_record(arbiter->opener) : arbiter->offered;
+    return last && epoch_start_index(last, node) != EPOCH_NOBODY;
 }
 
 static bool is_newer(const struct epoch_start *one, const struct epoch_start *other)

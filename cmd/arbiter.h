@@ -56,6 +56,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
  * (ENODATA): no other node holds what is needed of it.
  */
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
+/* Is the node a member of the newest epoch that is known? */
+bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
 
 /*
  * Where the ranks of the newest epoch run, for the launch (common/wire/placement.h). *words, to be freed, is

@@ -9,6 +9,7 @@
 #include "cmd/render.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
+#include "common/wire/placement.h"
 #include "common/wire/states.h"
 
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
@@ -43,7 +44,9 @@ static Belay__Wire__Reply *ask_others(const struct tool *tool, const char *job, 
 {
     struct tool node;
     Belay__Wire__Reply *reply = NULL;
-    for (uint32_t i = 1; !reply && err->code == EREMOTE && members_open(&node, tool, i); i++) {
+    for (uint32_t i = 1; !reply && err->code == EREMOTE && i < PLACEMENT_NODES_MAX; i++) {
+        if (!members_open(&node, tool, i))
+            continue;
         if (node.agent.sock >= 0)
             reply = call_checkpoint(&node.agent, job, err);
         tool_close(&node);

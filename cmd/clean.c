@@ -19,6 +19,8 @@
 #include "common/util/tree.h"
 #include "common/wire/client.h"
 #include "common/wire/epoch_record.h"
+#include "common/wire/placement.h"
+#include "common/wire/states.h"
 #include "common/wire/status_file.h"
 #include "common/wire/undo.h"
 
@@ -194,11 +196,27 @@ static void clean_other_nodes(const struct tool *tool, const char *job)
     struct tool node;
     struct belay_error err = {0};
     unsigned count;
-    for (uint32_t i = 1; members_open(&node, tool, i); i++) {
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX; i++) {
+        if (!members_open(&node, tool, i))
+            continue;
         if (clean_jobs(&node, job, &count, &err) && err.code != ENOENT)
             log_warning("node %u: %s", i, err.text);
         tool_close(&node);
     }
+}
+
+/* Does a job go on without the first node? What it needs lies in that node's folder. */
+static bool is_needed_by_others(const struct tool *tool)
+{
+    struct jobs jobs;
+    struct belay_error err;
+    bool is_needed = false;
+    if (!tool->is_other || tool_list_jobs(tool, &jobs, &err) < 0)
+        return false;
+    for (size_t i = 0; i < jobs.count; i++)
+        is_needed |= !job_state_has_ended(job_state_from(jobs.items[i]->job_state, jobs.items[i]->state));
+    jobs_release(&jobs);
+    return is_needed;
 }
 
 static int clean(int argc, char **argv)
@@ -213,6 +231,15 @@ static int clean(int argc, char **argv)
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
     clean_other_nodes(&tool, options.job);
+    if (is_needed_by_others(&tool)) {
+        log_error("a job on several nodes runs without its first node: clean when it has ended");
+        tool_close(&tool);
+        return EXIT_USAGE;
+    }
+    if (tool.is_other) {
+        tool_close(&tool);
+        tool.agent.sock = -1;
+    }
     if (clean_jobs(&tool, options.job, &count, &err)) {
         log_error("%s", err.text);
         code = tool_exit_code(&err);

@@ -92,10 +92,26 @@ static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
         belay__wire__node_status__free_unpacked(node, NULL);
 }
 
+static bool has_node(const Belay__Wire__JobStatus *status, uint32_t number)
+{
+    for (size_t i = 0; i < status->n_nodes; i++)
+        if (status->nodes[i]->number == number)
+            return true;
+    return false;
+}
+
+static int compare_nodes(const void *left, const void *right)
+{
+    Belay__Wire__NodeStatus *const *a = left, *const *b = right;
+    return (*a)->number < (*b)->number ? -1 : (*a)->number > (*b)->number;
+}
+
 void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
 {
     struct tool node;
-    for (uint32_t i = 1; i < status->node_count; i++) {
+    for (uint32_t i = 0; status->node_count > 1 && i < status->node_count; i++) {
+        if (has_node(status, i) || (i == 0 && status->n_nodes == 0))
+            continue;
         bool is_there = members_open(&node, tool, i);
         Belay__Wire__JobStatus *other = is_there ? tool_ask(&node, status->job) : NULL;
         if (other)
@@ -106,4 +122,6 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
         if (is_there)
             tool_close(&node);
     }
+    if (status->n_nodes > 1)
+        qsort(status->nodes, status->n_nodes, sizeof *status->nodes, compare_nodes);
 }

@@ -27,9 +27,11 @@
 #include "cmd/watch.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/settings.h"
+#include "common/wire/status_file.h"
 #include "common/wire/streams.h"
 
 /* What is known of the job that this process supervises. */
@@ -43,6 +45,7 @@ struct supervisor {
     Belay__Wire__JobSettings settings; /* that hold: given, or recorded */
     uint32_t restarts;                 /* done by this process */
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
+    bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
     char undo_path[PATH_MAX];
@@ -333,9 +336,14 @@ static int open_job(struct supervisor *s, bool is_restart, struct belay_error *e
     s->line = 0;
     if (open_on_node(s, 0, is_restart, err) < 0)
         return -1;
-    for (uint32_t i = 1; i < s->nodes.count; i++)
-        if (connect_agent(s, &s->nodes.of[i], err) < 0 || open_on_node(s, i, is_restart, err) < 0)
+    for (uint32_t i = 1; i < s->nodes.count; i++) {
+        if (connect_agent(s, &s->nodes.of[i], err) == 0 && open_on_node(s, i, is_restart, err) == 0)
+            continue;
+        bool is_past = is_restart && (err->code == ENOENT || err->code == ENODATA) &&
+                       !job_arbiter_has_member(s->arbiter, i); /* the job went on without it */
+        if (!is_past || leave_node(s, i, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
+    }
     return begin_arbiter(s, is_restart, err);
 }
 
@@ -406,6 +414,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     struct epoch_start *last;
     int rc = open_epoch(s, &launch, &last, &start, err);
     free(last);
+    s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
     if (rc < 0) {
         launch_cancel(&s->launch);
         return exit_code_of(err);
@@ -655,13 +664,40 @@ static bool close_on_node(struct supervisor *s, const struct node *node, const s
     return reply;
 }
 
+/* The first node is gone, in whose folder tools look for the records of a job that has ended. */
+static void keep_records(const struct supervisor *s, const struct outcome *outcome)
+{
+    Belay__Wire__JobStatus *status = NULL;
+    for (uint32_t i = 1; !status && i < s->nodes.count; i++)
+        status = s->nodes.of[i].is_gone ? NULL : status_file_read(s->nodes.of[i].rundir, s->name);
+    if (status && status_file_write(s->rundir, status) < 0)
+        log_warning("%s: its final status cannot be written below %s: %s", s->name, s->rundir,
+                    strerror(errno));
+    if (!outcome->keep_images)
+        epoch_record_remove(s->rundir, s->name);
+    if (status)
+        belay__wire__job_status__free_unpacked(status, NULL);
+}
+
+/* Could 'belay restart' go on? */
+static bool has_all_members(const struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        if (s->nodes.of[i].is_gone && (i == 0 || job_arbiter_has_member(s->arbiter, i)))
+            return false;
+    return true;
+}
+
 static void close_job(struct supervisor *s, const struct outcome *outcome)
 {
     bool is_closed = false;
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
-    bool is_whole = s->nodes.count == 1 || !nodes_have_lost_agent(&s->nodes);
+    if (s->nodes.of[0].is_gone)
+        keep_records(s, outcome);
+    bool is_whole =
+        s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
     if (is_closed && outcome->keep_images && is_whole)
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);

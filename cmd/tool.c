@@ -13,6 +13,7 @@
 #include "cmd/records.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
+#include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/status_file.h"
 
@@ -24,6 +25,26 @@ static bool has_keeper(const char *rundir)
     return snprintf(path, sizeof path, "%s/keeper.sock", rundir) < PATH_MAX && stat(path, &st) == 0;
 }
 
+/* The agent of a local node. Returns 0 (tool_close() it), or -1: none serves. */
+static int open_agent_of(const struct tool *tool, uint32_t node, struct tool *other)
+{
+    *other = (struct tool){.agent.sock = -1};
+    if (placement_rundir(other->rundir, sizeof other->rundir, tool->rundir, node, NULL) == 0 &&
+        access(other->rundir, F_OK) == 0)
+        other->agent.sock = agent_connect(other->rundir, NULL, NULL);
+    return other->agent.sock < 0 ? -1 : 0;
+}
+
+/* Of a job on several local nodes that has lost the first of them: any other node's. */
+static void find_agent_of_others(struct tool *tool)
+{
+    struct tool other;
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && tool->agent.sock < 0; i++)
+        if (open_agent_of(tool, i, &other) == 0)
+            tool->agent.sock = other.agent.sock;
+    tool->is_other = tool->agent.sock >= 0;
+}
+
 /* The agent, or one in the place of one that died: in tool->agent.sock, -1 without err: none. */
 static int find_agent(struct tool *tool, struct belay_error *err)
 {
@@ -33,8 +54,10 @@ static int find_agent(struct tool *tool, struct belay_error *err)
         return 0;
     if (err->code != ENOENT && err->code != ECONNREFUSED)
         return -1;
-    if (!has_keeper(tool->rundir))
+    if (!has_keeper(tool->rundir)) {
+        find_agent_of_others(tool);
         return 0;
+    }
     if (layout_find(&layout, err))
         return -1;
     tool->agent.sock = agent_connect(tool->rundir, layout.agent, err);
@@ -198,11 +221,29 @@ Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job)
     return status ? status : record_read(tool->rundir, job, &err);
 }
 
+/* The agent of the first node may be a new one, which knows nothing of a job that goes on without that node.
+ */
+static Belay__Wire__JobStatus *ask_others(const struct tool *tool, const char *job)
+{
+    struct tool other;
+    struct belay_error err;
+    Belay__Wire__JobStatus *status = NULL;
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && !status; i++) {
+        if (open_agent_of(tool, i, &other) < 0)
+            continue;
+        status = ask_agent(&other, job, &err);
+        tool_close(&other);
+    }
+    return status;
+}
+
 Belay__Wire__JobStatus *tool_find_job(const struct tool *tool, const char *job, struct belay_error *err)
 {
     Belay__Wire__JobStatus *status = NULL;
     if (tool->agent.sock >= 0)
         status = ask_agent(tool, job, err);
+    if (!status && job && *job)
+        status = ask_others(tool, job);
     if (!status)
         status = job && *job ? record_read(tool->rundir, job, err) : find_only_job(tool, err);
     return status;

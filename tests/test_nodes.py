@@ -1,5 +1,6 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
+import dataclasses
 import os
 import signal
 
@@ -107,20 +108,88 @@ def kill_node(sandbox, job, number):
     return ranks
 
 
-def test_a_node_is_lost(sandbox, programs):
-    """Its ranks go on where their copies are, from the newest committed line."""
-    job = sandbox.run(workload(programs), options=on_nodes(2))
+@pytest.mark.parametrize("count, number, homes", [
+    (2, 1, [0, 0, 0, 0]),
+    (2, 0, [1, 1, 1, 1]),
+    (3, 1, [0, 0, 2, 2]),
+    (4, 3, [0, 1, 2, 0]),
+])
+def test_a_node_is_lost(sandbox, programs, count, number, homes):
+    """Its ranks go on where their copies are, from the newest committed line; more lines follow."""
+    job = sandbox.run(workload(programs), options=on_nodes(count))
     job.wait_lines()
     before = job.status()
-    lost = kill_node(sandbox, job, 1)
+    lost = kill_node(sandbox, job, number)
     status = job.wait_epoch(2)
-    assert [node_of(status, number) for number in range(4)] == [0, 0, 0, 0]
-    assert status["history"][-1]["restored_line"] >= before["newest_line"]
+    assert [node_of(status, rank) for rank in range(4)] == homes
+    assert [node["state"] for node in status["nodes"]] == ["lost" if i == number else "member" for i in range(count)]
+    restored = status["history"][-1]["restored_line"]
+    assert restored >= before["newest_line"]
     assert not any(map(traces.is_alive, lost))
+    job.wait_committed(restored + 1)
     job.finish()
-    assert "node 1 was lost" in job.errors
+    assert f"node {number} was lost" in job.errors
     assert_recovered(job, 1)
-    assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", "node 1 was lost"]
+    assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", f"node {number} was lost"]
+    sandbox.assert_clean()
+
+
+def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
+    """The first delta after the first loss is for a partner that has no image to apply it to."""
+    job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
+    for epoch, number in ((2, 1), (3, 0)):
+        job.wait_lines()
+        kill_node(sandbox, job, number)
+        status = job.wait_epoch(epoch)
+    assert [node_of(status, rank) for rank in range(4)] == [2, 2, 2, 2]
+    job.finish()
+    assert_recovered(job, 2)
+
+
+@pytest.mark.parametrize("mode", ["shared", "truncate"])
+def test_files_of_lost_ranks_are_put_back(sandbox, programs, mode):
+    """Ranks of both nodes write to files; those of the lost one are put back by the node that goes on."""
+    program = programs.test_program("files", "--mode", mode, "--steps", 200, "--seconds", 2)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=on_nodes(2))
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+@pytest.mark.parametrize("point", ["agent.mirror.send", "agent.mirror.taken", "agent.protected", "agent.commit.recorded"])
+def test_an_agent_dies_amid_copies(sandbox, programs, point):
+    """Its keeper has what was held: no node is lost, and no rank moves."""
+    sandbox.start_agent(BELAY_FAULT=f"{point}#2=kill")
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    status = job.wait_epoch(2)
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["restored_line"] in (1, 2)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def test_a_node_is_lost_before_the_first_line(sandbox, programs):
+    """The program begins anew on the nodes that are left, and no output appears twice."""
+    job = sandbox.run(workload(programs), interval=None, options=on_nodes(2))
+    job.wait_step(20)
+    kill_node(sandbox, job, 1)
+    job.wait()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 1
+
+
+def test_what_ranks_of_a_lost_node_shared_is_not_forgotten(sandbox, programs):
+    """It is on no other node: the job ends with a line that says so."""
+    program = programs.test_program("shm", "--mode", "constant", "--steps", 100, "--seconds", 4)
+    job = sandbox.run(program, options=on_nodes(2))
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    assert job.wait() != 0
+    assert "which are not copied to other nodes" in job.errors, job.errors
+    assert "goes on" not in job.errors
     sandbox.assert_clean()
 
 

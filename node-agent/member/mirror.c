@@ -180,7 +180,8 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
     int part = store_staged(store, sending->line, sending->rank, &tag.base_line);
     if (part < 0)
         return belay_error_set(err, ENODATA, "nothing is staged of it");
-    bool is_made = sending->is_whole && tag.base_line > 0;
+    uint64_t base_line = tag.base_line;
+    bool is_made = sending->is_whole && base_line > 0;
     if (is_made)
         tag.base_line = 0;
     const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
@@ -190,6 +191,7 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                                              .tag_bytes = sizeof tag,
                                              .part = part,
                                              .base = is_made ? store_image(store, sending->rank) : -1,
+                                             .base_line = base_line,
                                              .line = sending->line,
                                              .rank = sending->rank,
                                              .done = on_sent,

@@ -94,6 +94,7 @@ static int make_whole(struct outgoing *outgoing, struct belay_error *err)
     outgoing->apply.delta = outgoing->fd;
     outgoing->apply.is_pinned = true;
     outgoing->apply.rank = (int)request->rank;
+    outgoing->apply.base_line = request->base_line;
     outgoing->apply.line = request->line;
     outgoing->work = outgoing->apply.image < 0 ? NULL : pool_start(request->loop, 1, &apply_ops, outgoing);
     return outgoing->work ? 0 : belay_error_errno(err, "a copy for another node cannot be made");

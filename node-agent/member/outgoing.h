@@ -29,6 +29,7 @@ struct outgoing_request {
     size_t tag_bytes;
     int part; /* an image or a delta; a copy of the descriptor is kept */
     int base; /* the image that the delta is to be applied to, on a copy of it; -1: the part goes as it is */
+    uint64_t base_line; /* its line */
     uint64_t line;
     uint32_t rank;
     /* All of it was taken (error 0), or not. Called once, later, unless it was cancelled. */
