@@ -17,8 +17,8 @@
 #include "common/wire/descriptor.h"
 
 #define HURRY_S 1
-#define LINE_PATIENCE_MS 100 /* how long the beginning of a line waits for its end */
-
+#define LINE_PATIENCE_MS 100  /* how long the beginning of a line waits for its end */
+#define OPEN_PATIENCE_MS 2000 /* how long others wait for the end of a line whose beginning is out */
 #define CUT_PATIENCE_MS 10000 /* ... that a restarted rank has to write again */
 
 /* What is known of a stream here. */
@@ -29,12 +29,20 @@ struct reader {
     bool is_cut;           /* ... and its rank has been lost */
 };
 
+/* A line whose beginning is out. */
+struct open_line {
+    bool is_open;
+    uint32_t rank;
+    int64_t since_ms;
+};
+
 struct outlet {
     int fd, wake_fd; /* of the streams */
     struct streams *head;
     char *slots; /* all ranks', NULL: their number is not known yet */
     size_t slots_bytes;
     struct reader *readers; /* STREAMS_PER_RANK for each slot */
+    struct open_line open[STREAMS_PER_RANK];
     struct outlet_input input;
     pthread_t thread;
     bool is_started, is_closed[STREAMS_PER_RANK]; /* it cannot be written any more: the rest is dropped */
@@ -218,6 +226,33 @@ static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, ui
     return at;
 }
 
+/*
+ * Is this another rank's line, into which nothing of this one belongs? A rank that has stood still for longer
+ * than a prompt may wait (a line was being taken, the machine was busy) gets the time to end what it has
+ * begun.
+ */
+static bool is_anothers_line(struct outlet *outlet, uint32_t rank, int which)
+{
+    struct open_line *open = &outlet->open[which];
+    if (!open->is_open || open->rank == rank || outlet->is_ending)
+        return false;
+    bool is_cut = __atomic_load_n(&outlet->is_cut, __ATOMIC_RELAXED);
+    open->is_open = now_ms() - open->since_ms < (is_cut ? CUT_PATIENCE_MS : OPEN_PATIENCE_MS);
+    outlet->has_held |= open->is_open;
+    return open->is_open;
+}
+
+/* This is out of the stream's ring. */
+static void note_line(struct outlet *outlet, uint32_t rank, int which, uint64_t end)
+{
+    struct open_line *open = &outlet->open[which];
+    bool is_open = ring_at(outlet, rank, which)[(end - 1) % STREAMS_RING_BYTES] != '\n';
+    if (is_open && !(open->is_open && open->rank == rank))
+        *open = (struct open_line){.is_open = true, .rank = rank, .since_ms = now_ms()};
+    else if (!is_open && open->rank == rank)
+        open->is_open = false;
+}
+
 /* No rank is further ahead than its ring is large. What it has there now is not known. */
 static void skip_damage(struct outlet *outlet, uint32_t rank, int which, uint64_t end)
 {
@@ -240,8 +275,12 @@ static bool forward_stream(struct outlet *outlet, uint32_t rank, int which)
         skip_damage(outlet, rank, which, end);
         return false;
     }
+    if (is_anothers_line(outlet, rank, which))
+        return false;
     end = end_of_lines(outlet, rank, which, taken, end);
     bool has_found = taken < end;
+    if (has_found)
+        note_line(outlet, rank, which, end);
     while (taken < end) {
         ssize_t put = outlet->is_closed[which] ? (ssize_t)(end - taken)
                                                : write_ring(ring, taken, end - taken, STDOUT_FILENO + which);
@@ -259,6 +298,9 @@ static bool forward_all(struct outlet *outlet)
     outlet->has_held = false;
     if (!has_slots(outlet))
         return false;
+    for (int which = 0; which < STREAMS_PER_RANK; which++)
+        if (outlet->open[which].is_open)
+            has_found |= forward_stream(outlet, outlet->open[which].rank, which);
     for (uint32_t rank = 0; rank < outlet->slots_bytes / STREAMS_SLOT_BYTES; rank++)
         for (int which = 0; which < STREAMS_PER_RANK; which++)
             has_found |= forward_stream(outlet, rank, which);

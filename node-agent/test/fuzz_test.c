@@ -569,9 +569,9 @@ static void damaged_leftovers(void **state)
     snprintf(keeper_program, sizeof keeper_program, "%.*s/belay-keeper", (int)(strrchr(belayd, '/') - belayd),
              belayd);
     for (unsigned round = 0; round < rounds; round++) {
-        disconnect();
-        kill(agent_pid, SIGKILL);
+        kill(agent_pid, SIGKILL); /* before it sees that its last client has gone, and leaves */
         wait_gone(agent_pid);
+        disconnect();
         struct keeper *keeper = keeper_open(rundir, keeper_program, &err);
         assert_non_null(keeper);
         leave(keeper, &fuzz, round == 0 ? LEFTOVERS : (enum leftover)fuzz_below(&fuzz, LEFTOVERS));
