@@ -1,6 +1,7 @@
 #include "cmd/arbiter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -538,6 +539,7 @@ static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank 
                                                   .status = end->status,
                                                   .announced_ns = end->announced_ns,
                                                   .seen_ns = end->seen_ns,
+                                                  .signal = end->signal < NSIG ? end->signal : 0,
                                                   .is_killed_by_us = end->is_killed_by_us,
                                                   .is_over_loss = end->is_over_loss}};
     }

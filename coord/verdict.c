@@ -72,7 +72,8 @@ static void judge_end(const struct verdict_case *of, struct verdict *verdict)
 static void judge_loss(const struct verdict_case *of, const struct verdict_rank *lost,
                        struct verdict *verdict)
 {
-    uint32_t signal = signal_of_rank(of->wait_status);
+    /* The launcher may have heard first of one that was killed because of the loss. */
+    uint32_t signal = lost->exit.signal ? lost->exit.signal : signal_of_rank(of->wait_status);
     verdict->lost_rank = lost->rank;
     verdict->signal = signal;
     if (signal)

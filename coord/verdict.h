@@ -37,6 +37,7 @@ struct rank_exit {
     enum control_exit kind; /* NONE: not announced, so it was killed */
     int status;
     uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
+    uint32_t signal;                /* that killed it, as its node has seen; 0: none, or not seen */
     bool is_killed_by_us;
     bool is_over_loss; /* it was announced after another rank had been lost */
 };

@@ -15,6 +15,8 @@ enum process_field {
     PROCESS_START = 22, /* in ticks since the machine's; with the id it tells processes apart */
     PROCESS_RESIDENT_PAGES = 24,
     PROCESS_PROCESSOR = 39, /* that it has run on last */
+    PROCESS_EXIT_CODE =
+        52, /* as of waitpid(2), until its parent has waited; 0 for those who may not trace it */
 };
 
 /*

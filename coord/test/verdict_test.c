@@ -71,6 +71,10 @@ static void test_first_loss_counts(void **state)
     assert_int_equal(verdict.lost_rank, 1);
     assert_int_equal(verdict.signal, SIGSEGV);
     assert_string_equal(verdict.reason, "rank 1 (pid 101) was killed by signal 11");
+    struct verdict_rank crashed = killed(1, 10, false);
+    crashed.exit.signal = SIGSEGV; /* the launcher has waited for one first that we had to kill */
+    verdict = judge(killed(0, 20, true), crashed, EXITED(128 + SIGKILL));
+    assert_int_equal(verdict.signal, SIGSEGV);
     verdict = judge(killed(0, 5, true), killed(1, 10, false), EXITED(1));
     assert_int_equal(verdict.lost_rank, 1); /* what we killed is no loss */
     assert_int_equal(verdict.signal, 0);

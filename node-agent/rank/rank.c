@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/pidfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +46,16 @@ struct rank {
 static int open_channels(struct rank *rank, uint32_t ranks, uint32_t epoch, struct belay_error *err);
 static int watch(uv_loop_t *loop, struct rank *rank, struct belay_error *err);
 static void on_event(uv_poll_t *handle, int status, int events);
+/* The signal that killed it, if its parent has not been faster. */
+static uint32_t signal_of(const struct rank *rank)
+{
+    static const enum process_field field = PROCESS_EXIT_CODE;
+    uint64_t code = 0;
+    if (process_stat(rank->pid, &field, 1, &code) < 0)
+        return 0;
+    return WIFSIGNALED((int)code) ? (uint32_t)WTERMSIG((int)code) : 0;
+}
+
 static void on_exit_seen(uv_poll_t *handle, int status, int events);
 static void on_handle_closed(uv_handle_t *handle);
 static void free_if_unused(struct rank *rank);
@@ -399,6 +410,7 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
     rank->exit.seen_ns = monotonic_ns();
     rank->exit.kind = rank_exit_kind(rank);
     rank->exit.status = RANK_FIELD(rank, exit_status);
+    rank->exit.signal = signal_of(rank);
     uint64_t announced_ns = RANK_FIELD(rank, exit_ns);
     rank->exit.announced_ns = announced_ns < rank->exit.seen_ns ? announced_ns : rank->exit.seen_ns;
     rank->exit.is_over_loss =
