@@ -5,6 +5,7 @@ import time
 
 LAST_STEPS = 2
 HELD_LOOK_S = 0.01
+HELD_MAX_S = 1200  # the test has been killed
 
 
 def _is_held(path):
@@ -20,5 +21,6 @@ def rest_after(step, steps, seconds):
     path = os.environ.get("BELAY_TEST_PACE")
     if not _is_hurried(path):
         time.sleep(seconds / steps)
-    while step >= steps - LAST_STEPS and _is_held(path):
+    end = time.monotonic() + HELD_MAX_S
+    while step >= steps - LAST_STEPS and _is_held(path) and time.monotonic() < end:
         time.sleep(HELD_LOOK_S)

@@ -13,6 +13,7 @@
 
 #define LAST_STEPS 2 /* steps are numbered from 0 or from 1: at least one more comes after a wait */
 #define HELD_LOOK_S 0.01
+#define HELD_MAX_S 1200 /* the test has been killed */
 
 static const struct option long_options[] = {
     {"steps", required_argument, NULL, 'n'}, {"seconds", required_argument, NULL, 's'},
@@ -92,7 +93,7 @@ void program_step(struct program *program, long step)
     if (pace != PACE_HURRIED && program->seconds > 0 && program->steps > 0)
         rest(program->seconds / (double)program->steps);
     if (step >= program->steps - LAST_STEPS)
-        while (pace_now() == PACE_HELD)
+        for (double begin = seconds_now(); pace_now() == PACE_HELD && seconds_now() < begin + HELD_MAX_S;)
             rest(HELD_LOOK_S);
 }
 
