@@ -55,6 +55,7 @@ def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
         os.kill(pid, signal.SIGSTOP)
     try:
         os.kill(job.pids[1][0], signal.SIGKILL)
+        wait_for(lambda: not traces.is_alive(job.pids[1][0]), 20, "the end of rank 0")
         with open(job.path("end"), "w", encoding="ascii"):
             pass
         wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
