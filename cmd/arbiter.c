@@ -71,6 +71,8 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
     member->state = receive_node_state(&member->agent, arbiter->err);
     if (!member->state)
         return -1;
+    if (arbiter->node_count == 1) /* all know it; of several, when the epoch is open */
+        arbiter->reason[0] = '\0';
     if (epoch_message_to_state(member->state->node_state, state) < 0)
         return belay_error_set(
             arbiter->err, EPROTO,
