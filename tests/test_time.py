@@ -57,6 +57,17 @@ def test_timers(sandbox, programs):
                           seconds=4))
 
 
+def test_timers_that_run_out_while_threads_stand_still(sandbox, programs):
+    """Their signals come after the threads have parked, and before they are noted."""
+    job = sandbox.run(programs.test_program("time_timers", "--steps", 200, ranks=2), interval="200ms", seconds=4,
+                      BELAY_FAULT="rank.note#3=delay:1500")
+    job.wait_committed(3)
+    job.kill_rank()
+    job.wait_epoch(2)
+    job.finish()
+    assert_recovered(job)
+
+
 def test_pending_signals(sandbox, programs):
     kill_once(sandbox.run(programs.test_program("time_signals", "--steps", 240, ranks=2), interval="200ms",
                           seconds=3))

@@ -85,7 +85,7 @@ enum thread_pending {
     THREAD_PENDING_ERROR = 2,    /* an error handler of the application is to be called */
     THREAD_PENDING_HANDLERS = 4, /* signals of the application were postponed (vk_postponed.c) */
 };
-enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED };
+enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED, THREAD_NOTED };
 
 #define POSTPONED_MAX 16
 
@@ -273,9 +273,9 @@ struct vk {
     uint64_t trampoline_next, trampoline_end;
     uint64_t arena_next, arena_end;
     uint32_t live_threads;
-    uint32_t park_wanted;     /* 1: threads are being parked */
-    uint32_t park_events;     /* futex: bumped when a thread parks, starts or ends */
-    uint32_t park_release;    /* futex: bumped to let parked threads go */
+    uint32_t park_wanted;  /* 1: threads are being parked */
+    uint32_t park_events;  /* futex: bumped when a thread parks, starts or ends */
+    uint32_t park_release; /* futex: odd: parked threads note themselves; the next even number lets them go */
     int32_t mpi_thread_level; /* -1: MPI_Init had not been called */
     uint32_t is_patching;     /* 0: call sites are left alone (BELAY_NO_PATCH) */
     struct fd_record *fds;    /* noted by the lower half at parking */

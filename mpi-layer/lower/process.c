@@ -13,6 +13,7 @@
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_timer.h"
 
 /* All of ours are closed by exec; what has come through it is the program's. */
@@ -31,18 +32,16 @@ void process_adopt_fds(void)
 
 void process_note(void)
 {
-    clock_note();
+    vk_note_threads();
     fd_note_all();
     special_note_shares();
     fd_note_library();
-    vk_timers_note();
-    for (int which = 0; which < 3; which++)
-        getitimer((__itimer_which_t)which, (struct itimerval *)VK->itimers[which]);
     if (!getcwd(VK->cwd, sizeof VK->cwd) || file_id_at(AT_FDCWD, ".", &VK->cwd_id) < 0)
         VK->cwd[0] = 0;
     VK->noted_pid = (uint32_t)getpid();
     VK->umask = umask(0);
     umask((mode_t)VK->umask);
+    clock_note(); /* last: a timer may come late after a restart, never early */
 }
 
 int process_restore_fds(int parcel, struct belay_error *err)

@@ -19,8 +19,10 @@
 #include "mpi-layer/lower/vk_settings.h"
 #include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_tid.h"
+#include "mpi-layer/lower/vk_timer.h"
 
 #define INFO_BYTES 128
+#define NOTE_TRIES 16
 #define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */
 
 /*
@@ -130,6 +132,20 @@ static void note_pending(struct thread *self, const char **failure)
         send_again(&VK->signals, NULL);
 }
 
+/*
+ * A timer that runs out between the looks at the timers and at the signals would be lost, or come twice. One
+ * with a short interval does so all the time, and is none of which a single tick counts.
+ */
+static void note_signals(struct thread *self, const char **failure)
+{
+    for (int tries = 0; tries < NOTE_TRIES; tries++) {
+        vk_timers_note(self);
+        note_pending(self, failure);
+        if (*failure || !vk_timers_have_run_out(self))
+            return;
+    }
+}
+
 /* What we have sent ourselves names our pid, which is another one now. */
 static void rename_sender(const struct signal_queue *queue)
 {
@@ -156,7 +172,7 @@ const char *vk_thread_note(void)
     raw2(SYS_sigaltstack, 0, self->alt_stack);
     raw2(SYS_prctl, PR_GET_NAME, self->name);
     vk_settings_read(&self->settings);
-    note_pending(self, &failure);
+    note_signals(self, &failure);
     self->cpu_noted_ns = processor_ns(self);
     return failure;
 }

@@ -4,7 +4,8 @@
  * Parking. The leader of a line, at a safe point, calls vk_park_threads(): every other thread gets
  * CONTROL_SIGNAL and parks inside its handler (upper half: context_save, then a futex wait), or, if it is
  * in the virtual kernel at that moment, on its way out. Threads that start or end meanwhile count as
- * events, so the loop ends when every live thread has parked.
+ * events, so the loop ends when every live thread has parked. What the kernel knows of a thread is noted when
+ * all have parked (vk_note_threads()): a signal that one of them sent to a parked one before is not missed.
  */
 #include "mpi-layer/lower/vk_thread.h"
 
@@ -130,6 +131,30 @@ int vk_park_threads(void)
     }
 }
 
+static bool is_anybody_unnoted(const struct thread *self)
+{
+    bool is_unnoted = false;
+    vk_threads_lock();
+    for (const struct thread *t = VK->threads; t; t = t->next)
+        is_unnoted |= t != self && t->life != THREAD_FREE && t->life != THREAD_ENDED &&
+                      __atomic_load_n(&t->park, __ATOMIC_SEQ_CST) != THREAD_NOTED;
+    vk_threads_unlock();
+    return is_unnoted;
+}
+
+void vk_note_threads(void)
+{
+    const struct thread *self = thread_self();
+    __atomic_add_fetch(&VK->park_release, 1, __ATOMIC_SEQ_CST);
+    raw3(SYS_futex, &VK->park_release, FUTEX_WAKE_PRIVATE, 0x7fffffff);
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&VK->park_events, __ATOMIC_SEQ_CST);
+        if (!is_anybody_unnoted(self))
+            return;
+        raw4(SYS_futex, &VK->park_events, FUTEX_WAIT_PRIVATE, seen, 0);
+    }
+}
+
 void vk_release_threads(void)
 {
     vk_threads_lock();
@@ -138,7 +163,7 @@ void vk_release_threads(void)
     vk_threads_unlock();
     __atomic_store_n(&VK->leader, NULL, __ATOMIC_SEQ_CST);
     __atomic_store_n(&VK->park_wanted, 0, __ATOMIC_SEQ_CST);
-    __atomic_add_fetch(&VK->park_release, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&VK->park_release, (VK->park_release | 1) + 1, __ATOMIC_SEQ_CST);
     raw3(SYS_futex, &VK->park_release, FUTEX_WAKE_PRIVATE, 0x7fffffff);
 }
 

@@ -17,6 +17,8 @@ void vk_thread_free(struct thread *thread);
  */
 void vk_thread_leave_mutexes(const struct thread *thread);
 int vk_park_threads(void);
+/* All parked threads note themselves: nobody runs who could send them a signal. Returns when they have. */
+void vk_note_threads(void);
 void vk_release_threads(void);
 int vk_signal_is_safe(int signal, void *info, void *ucontext);
 void vk_park_event(void);

@@ -158,11 +158,51 @@ void vk_timer_rename(void *info)
         }
 }
 
-void vk_timers_note(void)
+/* Those of a thread that has ended tell nobody: they count as the process's. */
+static bool is_noted_by(const struct vk_timer *timer, const struct thread *self, bool notes_process)
 {
+    const struct thread *receiver =
+        timer->event.notify == SIGEV_THREAD_ID ? vk_thread_by_vtid((uint32_t)timer->event.tid) : NULL;
+    return timer->is_used && (receiver ? receiver == self : notes_process);
+}
+
+/* Who stands for the main thread if that has ended. */
+static bool notes_process(const struct thread *self)
+{
+    const struct thread *main_thread = VK->threads;
+    return self == main_thread || (main_thread->life == THREAD_ENDED && self == VK->leader);
+}
+
+void vk_timers_note(const struct thread *self)
+{
+    bool is_for_process = notes_process(self);
     for (uint32_t id = 0; id < VK->timer_count; id++)
-        if (VK->timers[id]->is_used)
+        if (is_noted_by(VK->timers[id], self, is_for_process))
             raw2(SYS_timer_gettime, VK->timers[id]->kernel_id, VK->timers[id]->left);
+    for (long which = 0; is_for_process && which < 3; which++)
+        raw2(SYS_getitimer, which, VK->itimers[which]);
+}
+
+/* {interval, value} as of itimerspec and itimerval: once it runs out, nothing is left, or an interval begins.
+ */
+static bool has_run_out(const int64_t before[4], const int64_t now[4])
+{
+    bool was_set = before[2] || before[3], is_set = now[2] || now[3];
+    return was_set && (!is_set || now[2] > before[2] || (now[2] == before[2] && now[3] > before[3]));
+}
+
+bool vk_timers_have_run_out(const struct thread *self)
+{
+    int64_t now[4];
+    bool is_for_process = notes_process(self), is_out = false;
+    for (uint32_t id = 0; id < VK->timer_count; id++)
+        if (is_noted_by(VK->timers[id], self, is_for_process) &&
+            raw2(SYS_timer_gettime, VK->timers[id]->kernel_id, now) == 0)
+            is_out |= has_run_out(VK->timers[id]->left, now);
+    for (long which = 0; is_for_process && which < 3; which++)
+        if (raw2(SYS_getitimer, which, now) == 0)
+            is_out |= has_run_out(VK->itimers[which], now);
+    return is_out;
 }
 
 /* The moment at which a noted timer that counts to a moment is due, as the kernel counts. */

@@ -7,10 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct thread;
+
 long vk_timer_syscall(long nr, long a, long b, long c, long d);
 long vk_timerfd_settime(long fd, long flags, const int64_t *setting, int64_t *old);
-/* Note what is left of each / make them again (false: the kernel refuses) / a forked child has none. */
-void vk_timers_note(void);
+/* Note what is left of those whose signals this thread notes: its own, and the main thread also the
+ * process's. */
+void vk_timers_note(const struct thread *self);
+/* Has one of them run out since? */
+bool vk_timers_have_run_out(const struct thread *self);
+/* Make them again (false: the kernel refuses) / a forked child has none. */
 bool vk_timers_restore(void);
 void vk_timers_forget(void);
 /* siginfo_t of a signal that a timer has sent: the timer's id becomes the application's. */

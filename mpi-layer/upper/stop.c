@@ -194,22 +194,38 @@ bool line_stop_if_ordered(void)
     return lead(self) && stop(self);
 }
 
+static void announce(struct thread *self, enum thread_park state)
+{
+    __atomic_store_n(&self->park, state, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
+    raw4(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 1, 0);
+}
+
+/* Until so many steps (gate.h) have been taken since the thread has parked. */
+static void wait_park_release(uint32_t parked, uint32_t steps)
+{
+    uint32_t now;
+    while ((now = __atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST)) - parked < steps)
+        raw4(SYS_futex, &VK->park_release, FUTEX_WAIT_PRIVATE, now, 0);
+}
+
 /* Threads other than the leader: wait here until it lets them go. */
 static void park_thread(struct thread *self)
 {
-    uint32_t release = __atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST);
+    uint32_t parked = __atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&VK->park_wanted, __ATOMIC_SEQ_CST))
         return;
     uint64_t mask = block_signals();
-    note_thread();
     if (context_save(&self->context) == 0) {
-        __atomic_store_n(&self->park, THREAD_PARKED, __ATOMIC_SEQ_CST);
-        __atomic_add_fetch(&VK->park_events, 1, __ATOMIC_SEQ_CST);
-        raw4(SYS_futex, &VK->park_events, FUTEX_WAKE_PRIVATE, 1, 0);
+        announce(self, THREAD_PARKED);
+        wait_park_release(parked, 1);
+        if (__atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST) == parked + 1) {
+            note_thread();
+            announce(self, THREAD_NOTED);
+        }
     }
     /* Also where a restored thread comes to: it waits for the same release. */
-    while (__atomic_load_n(&VK->park_release, __ATOMIC_SEQ_CST) == release)
-        raw4(SYS_futex, &VK->park_release, FUTEX_WAIT_PRIVATE, release, 0);
+    wait_park_release(parked, 2);
     unblock_signals(mask);
 }
 

@@ -126,18 +126,31 @@ static void step_others(const struct pipes *p)
               "flags of a descriptor");
 }
 
-/* Two ranks read what is left of it, and then both its end. */
-static void begin_both(struct pipes *p)
+/* All have opened the pipe of rank 0, or nobody has kept it: its pid has become another one on the way. */
+static bool open_both(struct pipes *p, const int ends[2])
 {
-    int ends[2] = {-1, -1}, where[2];
+    int where[2] = {(int)getpid(), ends[0]}, said, is_open, is_renamed;
     char path[64];
-    check(p, p->program.rank > 0 || pipe2(ends, O_DIRECT) == 0, "pipe2");
-    where[0] = (int)getpid();
-    where[1] = ends[0];
     MPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
     p->both = p->program.rank == 0 ? ends[0] : open(path, O_RDONLY);
-    check(p, p->both >= 0, "opening another rank's pipe");
+    said = p->both >= 0;
+    MPI_Allreduce(&said, &is_open, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    is_renamed = getpid() != where[0];
+    MPI_Bcast(&is_renamed, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    check(p, is_open || is_renamed, "opening another rank's pipe");
+    if (!is_open && p->program.rank > 0 && p->both >= 0)
+        close(p->both);
+    return is_open;
+}
+
+/* Two ranks read what is left of it, and then both its end. */
+static void begin_both(struct pipes *p)
+{
+    int ends[2] = {-1, -1};
+    check(p, p->program.rank > 0 || pipe2(ends, O_DIRECT) == 0, "pipe2");
+    while (!open_both(p, ends))
+        ;
     MPI_Barrier(MPI_COMM_WORLD);
     if (p->program.rank == 0) {
         write_packets(p, ends[1]);
