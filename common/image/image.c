@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/image/layout.h"
+#include "common/image/sums.h"
 #include "common/util/array.h"
 #include "common/wire/descriptor.h"
 
@@ -45,27 +46,27 @@ static int write_all(int fd, const void *from, size_t bytes, uint64_t offset);
 static int write_tables(int fd, const struct image_header *header, const char *tables,
                         struct belay_error *err);
 
-uint64_t image_offset(uint64_t address)
+uint64_t image_end(void)
 {
-    return IMAGE_DATA_BASE + address;
+    return sums_offset(LAYOUT_END);
 }
 
 int image_make_memfd(struct belay_error *err)
 {
-    int fd = descriptor_make_memory(IMAGE_MEMFD_NAME, image_offset(LAYOUT_END), err);
+    int fd = descriptor_make_memory(IMAGE_MEMFD_NAME, image_end(), err);
     return fd < 0 ? belay_error_prefix(err, "cannot make an image") : fd;
 }
 
 int image_check_memfd(int fd, struct belay_error *err)
 {
-    return descriptor_check_memory(fd, image_offset(LAYOUT_END), "the image", err);
+    return descriptor_check_memory(fd, image_end(), "the image", err);
 }
 
 int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err)
 {
     if (write_all(fd, from, bytes, image_offset(address)) < 0)
         return belay_error_errno(err, "no memory for %.1f MiB of an image", bytes / (double)(1 << 20));
-    return 0;
+    return sums_write(fd, address, from, bytes, err);
 }
 
 int image_load(int fd, struct image_view *view, struct belay_error *err)
@@ -433,6 +434,7 @@ static int write_tables(int fd, const struct image_header *header, const char *t
     own.total_bytes = IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
     if (own.tables_bytes > TABLES_MAX)
         return belay_error_set(err, EFBIG, "the tables of an image are too large");
+    own.sum = sums_of_tables(&own, tables);
     if (write_all(fd, tables, own.tables_bytes, own.tables_offset) < 0 ||
         write_all(fd, &own, sizeof own, 0) < 0)
         return belay_error_errno(err, "cannot write the tables of an image");

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "common/image/sums.h"
 #include "common/util/huge_memory.h"
 #include "node-agent/capture/copy.h"
 
@@ -89,6 +90,8 @@ static int copy_window(const struct job *job, uint64_t address, uint64_t bytes, 
         return belay_error_errno(err, "cannot map an image");
     madvise(at, bytes, MADV_HUGEPAGE);
     int rc = copy_runs(job->pid, job->maps, &run, 1, at, err);
+    if (rc == 0)
+        rc = sums_write(job->image, address, at, bytes, err);
     munmap(at, bytes);
     return rc;
 }

@@ -110,7 +110,7 @@ static void shed_priorities(void)
 static int check_file_size(struct belay_error *err)
 {
     struct rlimit limit;
-    uint64_t need = image_offset(LAYOUT_END) > STREAMS_BYTES ? image_offset(LAYOUT_END) : STREAMS_BYTES;
+    uint64_t need = image_end() > STREAMS_BYTES ? image_end() : STREAMS_BYTES;
     if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= need)
         return 0;
     return belay_error_set(

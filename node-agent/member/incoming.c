@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
-#include "common/image/layout.h"
 
 int incoming_begin(struct incoming *incoming, struct belay_error *err)
 {
@@ -15,7 +14,7 @@ int incoming_begin(struct incoming *incoming, struct belay_error *err)
 
 static bool is_in_file(const struct part_range *range)
 {
-    uint64_t end = image_offset(LAYOUT_END);
+    uint64_t end = image_end();
     return range->offset <= end && range->bytes <= end - range->offset;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/image/image.h"
+#include "common/image/sums.h"
 #include "node-agent/loop/pool.h"
 #include "node-agent/store/apply.h"
 
@@ -82,7 +83,8 @@ static int offer(struct outgoing *outgoing)
         return -1;
     }
     uint64_t bytes = IMAGE_PAGE_BYTES + header.tables_bytes + header.data_bytes +
-                     (header.run_count + 2) * sizeof(struct part_range);
+                     SUMS_OF_BYTES(header.data_bytes) +
+                     (2 * header.run_count + 2) * sizeof(struct part_range);
     return remotes_push(request->remotes, request->node, outgoing->tag, request->tag_bytes, bytes, fill,
                         on_pushed, outgoing);
 }
@@ -148,20 +150,24 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
     return -1;
 }
 
-/* The header, the tables, the pages. False: that was all. */
+/* The header, the tables, the pages, and of a whole image their sums. False: that was all. */
 static bool find_range(const struct outgoing *outgoing, struct part_range *range)
 {
     const struct image_header *header = outgoing->view.header;
-    uint64_t number = outgoing->range;
-    if (number >= header->run_count + 2)
+    uint64_t number = outgoing->range, sums = header->base_line ? 0 : header->run_count;
+    if (number >= 2 + header->run_count + sums)
         return false;
-    if (number == 0)
+    if (number == 0) {
         *range = (struct part_range){0, sizeof *header};
-    else if (number == 1)
+    } else if (number == 1) {
         *range = (struct part_range){header->tables_offset, header->tables_bytes};
-    else
-        *range = (struct part_range){outgoing->view.runs[number - 2].data_offset,
-                                     outgoing->view.runs[number - 2].bytes};
+    } else if (number < 2 + header->run_count) {
+        const struct image_run *run = &outgoing->view.runs[number - 2];
+        *range = (struct part_range){run->data_offset, run->bytes};
+    } else {
+        const struct image_run *run = &outgoing->view.runs[number - 2 - header->run_count];
+        *range = (struct part_range){sums_offset(run->address), SUMS_OF_BYTES(run->bytes)};
+    }
     return true;
 }
 

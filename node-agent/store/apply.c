@@ -10,6 +10,7 @@
 
 #include "common/fault/fault.h"
 #include "common/image/image.h"
+#include "common/image/sums.h"
 
 #define BLOCK_BYTES (1ull << 20)
 
@@ -30,6 +31,8 @@ int apply_delta(struct apply *apply, struct belay_error *err)
                         (unsigned long long)apply->base_line);
         goto fail;
     }
+    if (sums_check_tables(&view, err) < 0)
+        goto fail;
     if (image < 0) {
         image = copy = apply_copy(apply->image, err);
         if (copy < 0)

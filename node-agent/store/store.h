@@ -155,6 +155,14 @@ void store_drop_staging(struct store *store);
  */
 int store_settle(struct store *store, uint64_t line, struct belay_error *err);
 
+/*
+ * Compare all committed images with their sums (common/image/sums.h), with every processor, and drop those
+ * that differ or cannot be read: nothing is restored from them. All deltas must have been applied, and
+ * nothing may change an image meanwhile. Reads all images. Returns how many were dropped, with err: what is
+ * wrong with the first one.
+ */
+uint32_t store_drop_damaged(struct store *store, struct belay_error *err);
+
 /* The number of ranks of the committed line, or, without one, of the staged line; 0: there is neither. */
 uint32_t store_held_ranks(const struct store *store);
 /* Which lines are held of each of these ranks, into held[store_held_ranks()]. */

@@ -184,6 +184,35 @@ static void test_apply_is_taken_up(void **state)
     }
 }
 
+/* By the next agent as well; what is damaged is not gone on from, and the other ranks' images stay. */
+static void test_damaged_images_are_dropped(void **state)
+{
+    (void)state;
+    struct belay_error err = {0};
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    struct commit_entry entry = {.line = 2};
+    parts_commit(store, 1);
+    parts_stage_delta(store, 2, 1, 0);
+    parts_stage_delta(store, 2, 1, 1);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    assert_int_equal(store_drop_damaged(store, &err), 0);
+    assert_int_equal(pwrite(store_image(store, 1), "x", 1, (off_t)image_offset(UPPER_BASE + 3 * PAGE) + 7),
+                     1);
+    store_destroy(store, false);
+    store = parts_adopt(1 << 2);
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    assert_int_equal(store_drop_damaged(store, &err), 1);
+    assert_int_equal(err.code, EBADMSG);
+    assert_non_null(strstr(err.text, "rank 1"));
+    assert_int_equal(store_image(store, 1), -1);
+    assert_int_equal(parts_holding(store, 0).image_line, 2);
+    assert_int_equal(parts_holding(store, 1).image_line, 0);
+    assert_int_equal(store_drop_damaged(store, &err), 0);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +223,7 @@ int main(void)
         EACH(test_what_is_not_protected_is_not_adopted),
         EACH(test_adoption),
         EACH(test_apply_is_taken_up),
+        EACH(test_damaged_images_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,14 @@ int parts_teardown(void **state)
     return rmdir(base);
 }
 
+static void put_page(int fd, const struct image_run *run, uint64_t at, bool is_delta, const char *page)
+{
+    if (is_delta)
+        assert_int_equal(pwrite(fd, page, PAGE, (off_t)(run->data_offset + at)), (ssize_t)PAGE);
+    else
+        assert_int_equal(image_write_pages(fd, run->address + at, page, PAGE, NULL), 0);
+}
+
 /* An image or delta of one region whose runs are these; no page data but for `fill` in each page. */
 static int make_part(uint64_t line, uint64_t base_line, uint32_t rank, const struct image_pages *pages,
                      char fill)
@@ -56,8 +64,7 @@ static int make_part(uint64_t line, uint64_t base_line, uint32_t rank, const str
     int fd = base_line ? memfd_create("delta", MFD_CLOEXEC) : image_make_memfd(NULL);
     for (size_t i = 0; i < pages->runs->count; i++)
         for (uint64_t at = 0; at < pages->runs->runs[i].bytes; at += PAGE)
-            assert_int_equal(pwrite(fd, page, PAGE, (off_t)(pages->runs->runs[i].data_offset + at)),
-                             (ssize_t)PAGE);
+            put_page(fd, &pages->runs->runs[i], at, base_line > 0, page);
     uint64_t tables = base_line ? PAGE + runs_bytes(pages->runs) : PAGE;
     assert_int_equal(image_writer_add_region(writer, &region, NULL), 0);
     assert_int_equal(image_writer_finish(writer, pages, &header, fd, tables, NULL), 0);
