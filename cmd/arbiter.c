@@ -521,6 +521,12 @@ int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *fa
     return rc;
 }
 
+void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason)
+{
+    arbiter->last_loss = (struct verdict_loss){0};
+    snprintf(arbiter->reason, sizeof arbiter->reason, "%s", reason);
+}
+
 const char *job_arbiter_reason(const struct job_arbiter *arbiter)
 {
     return arbiter->reason;

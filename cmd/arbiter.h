@@ -75,6 +75,8 @@ const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter);
  */
 int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
                       struct verdict *verdict, uint64_t *newest_line, struct belay_error *err);
+/* This process has ended the launch, and that is why. */
+void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason);
 /* Why it has ended, until the agents have been told; "": they know. */
 const char *job_arbiter_reason(const struct job_arbiter *arbiter);
 

@@ -1,5 +1,6 @@
 #include "cmd/members.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,9 @@ bool members_open(struct tool *node, const struct tool *tool, uint32_t number)
         placement_rundir(node->rundir, sizeof node->rundir, tool->rundir, number, NULL) < 0 ||
         access(node->rundir, F_OK) < 0)
         return false;
-    node->agent.sock = agent_connect(node->rundir, NULL, NULL);
+    struct belay_error err = {0};
+    node->agent.sock = agent_find(node->rundir, &err);
+    node->is_silent = err.code == ETIMEDOUT;
     return true;
 }
 
@@ -73,10 +76,15 @@ static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
         to->newest_line = from->newest_line;
     if (from->line_cost_ms > to->line_cost_ms)
         to->line_cost_ms = from->line_cost_ms;
+    if (!to->trouble[0]) { /* both are freed with their messages */
+        char *none = to->trouble;
+        to->trouble = from->trouble;
+        from->trouble = none;
+    }
 }
 
-/* A node of a job that runs, whose agent says nothing. */
-static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
+/* A node of a job that runs, whose agent does not answer ("silent") or knows nothing of it. */
+static void add_other(Belay__Wire__JobStatus *status, uint32_t number, const char *state)
 {
     Belay__Wire__JobStatus lost = BELAY__WIRE__JOB_STATUS__INIT;
     Belay__Wire__NodeStatus *node = malloc(sizeof *node);
@@ -84,7 +92,7 @@ static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
         return;
     belay__wire__node_status__init(node);
     node->number = number;
-    node->state = strdup("lost");
+    node->state = strdup(state);
     lost.nodes = &node;
     lost.n_nodes = node->state ? 1 : 0;
     move_nodes(status, &lost);
@@ -117,7 +125,7 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
         if (other)
             join(status, other);
         else if (status->n_nodes > 0)
-            add_lost(status, i);
+            add_other(status, i, is_there && node.is_silent ? "silent" : "lost");
         job_status_free(other);
         if (is_there)
             tool_close(&node);

@@ -1,9 +1,12 @@
 #include "cmd/nodes.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "cmd/watch.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 
@@ -11,13 +14,13 @@ int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, str
 {
     if (count > PLACEMENT_NODES_MAX)
         return belay_error_set(err, EINVAL, "a job has agents on %u nodes at most", PLACEMENT_NODES_MAX);
-    struct node *of = realloc(nodes->of, count * sizeof *of);
-    if (!of)
+    if (!nodes->of)
+        nodes->of = calloc(PLACEMENT_NODES_MAX, sizeof *nodes->of);
+    if (!nodes->of)
         return belay_error_set(err, ENOMEM, "out of memory");
-    nodes->of = of;
     for (; nodes->count < count; nodes->count++) {
-        struct node *node = &of[nodes->count];
-        *node = (struct node){.sock = -1};
+        struct node *node = &nodes->of[nodes->count];
+        *node = (struct node){.number = nodes->count, .sock = -1, .watch = nodes->watch};
         if (placement_rundir(node->rundir, sizeof node->rundir, rundir, nodes->count, err) < 0 ||
             (nodes->count > 0 && rundir_make(node->rundir, err) < 0))
             return -1;
@@ -31,9 +34,23 @@ void nodes_release(struct nodes *nodes)
         outlet_destroy(nodes->of[i].outlet);
         if (nodes->of[i].sock >= 0)
             close(nodes->of[i].sock);
+        watch_drop_events(&nodes->of[i]);
     }
     free(nodes->of);
     *nodes = (struct nodes){0};
+}
+
+struct caller nodes_caller(struct node *node)
+{
+    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = node};
+}
+
+void node_fence(const struct node *node)
+{
+    struct ucred agent;
+    socklen_t bytes = sizeof agent;
+    if (getsockopt(node->sock, SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0 && agent.pid > 0)
+        kill(agent.pid, SIGKILL); /* its end of the socket is open: the number is nobody else's */
 }
 
 bool nodes_have_lost_agent(const struct nodes *nodes)

@@ -9,20 +9,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/calls.h"
 #include "cmd/outlet.h"
 #include "common/util/error.h"
 
-struct node {
-    char rundir[PATH_MAX];
-    int sock;              /* to its agent, -1: none */
-    bool is_lost;          /* the agent has gone */
-    bool is_gone;          /* with all that it held: the job goes on without the node */
-    struct outlet *outlet; /* of its ranks' output; NULL: none yet */
+/* An event of a node's agent that may not be dealt with while a call waits for its answer. */
+struct node_event {
+    struct node_event *next;
+    Belay__Wire__Event *event;
 };
 
+struct watch;
+
+struct node {
+    uint32_t number;
+    char rundir[PATH_MAX];
+    int sock;                  /* to its agent, -1: none */
+    bool is_lost;              /* the agent has gone */
+    bool is_gone;              /* with all that it held: the job goes on without the node */
+    struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
+    long long join_at_ms;      /* when its links are to have joined, if they are late; 0: they are not */
+    struct watch *watch;       /* that its events are for */
+    struct node_event *events; /* that wait, oldest first */
+};
+
+/* A zeroed struct has no nodes. */
 struct nodes {
-    struct node *of;
+    struct node *of; /* never moved */
     uint32_t count;
+    struct watch *watch; /* to be set before there are any */
 };
 
 /* So many nodes below the run directory, without connections; those that are there stay. Returns 0 or -1 with
@@ -30,6 +45,11 @@ struct nodes {
 int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, struct belay_error *err);
 /* Connections are closed. */
 void nodes_release(struct nodes *nodes);
+
+/* Where the answers and events of a node's agent go. */
+struct caller nodes_caller(struct node *node);
+/* The agent does not answer: its process is killed, so that it does nothing any more. */
+void node_fence(const struct node *node);
 
 bool nodes_have_lost_agent(const struct nodes *nodes);
 

@@ -161,6 +161,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "files_left", status->files_left);
     put_text(object, "cwd", status->cwd);
     put_text(object, "message", status->message);
+    put_text(object, "trouble", status->trouble);
     return object;
 }
 
@@ -220,6 +221,8 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
     print_line(stream, "%s: %s", status->job, name_of_job(status));
     if (status->message[0])
         print_line(stream, "  message   %s", status->message);
+    if (status->trouble[0])
+        print_line(stream, "  trouble   %s", status->trouble);
     print_argv(stream, status);
     print_line(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32, status->ranks, status->epoch);
     print_line(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB",

@@ -171,6 +171,7 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (!realpath(given, s->rundir))
         return belay_error_errno(err, "cannot use the run directory %s", given);
     s->watch.nodes = &s->nodes;
+    s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);
     return s->arbiter ? nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) : -1;
 }
@@ -189,12 +190,6 @@ static int connect_agent(struct supervisor *s, struct node *node, struct belay_e
         return -1;
     setsockopt(node->sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
     return 0;
-}
-
-/* Where an agent's replies and events of this job go. */
-static struct caller caller(struct supervisor *s, const struct node *node)
-{
-    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = &s->watch};
 }
 
 /* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
@@ -278,7 +273,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     struct node *node = &s->nodes.of[number];
-    struct caller agent = caller(s, node);
+    struct caller agent = nodes_caller(node);
     char cwd[PATH_MAX];
     int fds[2];
     if (!getcwd(cwd, sizeof cwd))
@@ -473,7 +468,7 @@ static bool look_for_loss(struct supervisor *s, bool *waiting)
     struct belay_error err;
     bool has_loss = false;
     for (uint32_t i = 0; i < s->nodes.count; i++) {
-        struct caller agent = caller(s, &s->nodes.of[i]);
+        struct caller agent = nodes_caller(&s->nodes.of[i]);
         waiting[i] = false;
         if (s->nodes.of[i].is_gone)
             continue;
@@ -495,7 +490,7 @@ static void on_end_asked(void *context)
     look_for_loss(s, waiting);
     bool has_loss = look_for_loss(s, later);
     for (uint32_t i = 0; i < s->nodes.count; i++) {
-        struct caller agent = caller(s, &s->nodes.of[i]);
+        struct caller agent = nodes_caller(&s->nodes.of[i]);
         if (waiting[i])
             calls_free(call_end_answer(&agent, s->name, s->epoch, has_loss, &err));
     }
@@ -508,6 +503,7 @@ static void watch(struct supervisor *s)
     s->watch.context = s;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
+    s->watch.epoch = s->epoch;
     s->watch.guard = &s->launch.guard;
     s->watch.launched = launched(s);
     watch_launch(&s->watch);
@@ -547,7 +543,7 @@ static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
     struct belay_error err = {0};
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
-        struct caller agent = caller(s, node);
+        struct caller agent = nodes_caller(node);
         if (node->is_lost || node->is_gone)
             continue;
         facts[i] = call_launch_ended(&agent, s->name, &err);
@@ -592,7 +588,12 @@ static struct outcome judge(struct supervisor *s)
         return outcome_of_signal(s->watch.end_signal);
     if (s->watch.is_stop_requested)
         return outcome_of_stop(&of);
-    return rc == 0 ? outcome_of_verdict(&of, &verdict) : outcome_of_lost_agent(&of);
+    if (rc < 0)
+        return outcome_of_lost_agent(&of);
+    if (!s->watch.trouble[0] || s->watch.wait_status == 0)
+        return outcome_of_verdict(&of, &verdict);
+    job_arbiter_blame(s->arbiter, s->watch.trouble);
+    return outcome_of_trouble(&of, s->watch.trouble);
 }
 
 /* ---- after a launch ---- */
@@ -650,10 +651,10 @@ static int reopen(struct supervisor *s, struct belay_error *err)
 }
 
 /* Returns whether its agent has closed the job. */
-static bool close_on_node(struct supervisor *s, const struct node *node, const struct outcome *outcome)
+static bool close_on_node(struct supervisor *s, struct node *node, const struct outcome *outcome)
 {
     struct belay_error err = {0};
-    struct caller agent = caller(s, node);
+    struct caller agent = nodes_caller(node);
     if (node->is_lost || node->sock < 0)
         return false;
     Belay__Wire__Reply *reply = call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images,

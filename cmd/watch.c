@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/silence.h"
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/placement.h"
@@ -74,7 +76,7 @@ void signals_close(struct signals *signals)
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
 }
 
-static long long now_ms(void)
+long long watch_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -94,9 +96,9 @@ static void send_signal(struct watch *watch, int number)
  */
 static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 {
-    long long kill_at_ms = now_ms() + patience_ms;
+    long long kill_at_ms = watch_now_ms() + patience_ms;
     if (watch->kill_at_ms == 0 && number) {
-        watch->ask_at_ms = now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
+        watch->ask_at_ms = watch_now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
         watch->ask_with = number;
     } else if (watch->kill_at_ms == 0) {
         guard_note_asked(watch->guard);
@@ -105,9 +107,65 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
         watch->kill_at_ms = kill_at_ms;
 }
 
+/* Without memory for it, the agent has not told it: what follows from that is told by others. */
+static void keep_event(struct node *node, const Belay__Wire__Event *event)
+{
+    struct node_event *kept = calloc(1, sizeof *kept), **last = &node->events;
+    size_t bytes = belay__wire__event__get_packed_size(event);
+    uint8_t *packed = kept ? malloc(bytes + 1) : NULL;
+    if (packed)
+        kept->event =
+            belay__wire__event__unpack(NULL, belay__wire__event__pack(event, packed), packed);
+    free(packed);
+    if (!kept || !kept->event) {
+        log_error("out of memory: an event of the agent of node %" PRIu32 " is lost", node->number);
+        free(kept);
+        return;
+    }
+    while (*last)
+        last = &(*last)->next;
+    *last = kept;
+}
+
+static struct node_event *take_kept(struct node *node)
+{
+    struct node_event *kept = node->events;
+    if (kept)
+        node->events = kept->next;
+    return kept;
+}
+
+static void free_kept(struct node_event *kept)
+{
+    belay__wire__event__free_unpacked(kept->event, NULL);
+    free(kept);
+}
+
+void watch_drop_events(struct node *node)
+{
+    while (node->events)
+        free_kept(take_kept(node));
+}
+
+/* No call is under way. */
+static void take_kept_events(struct watch *watch)
+{
+    for (uint32_t i = 0; i < watch->nodes->count; i++) {
+        struct node_event *kept;
+        while ((kept = take_kept(&watch->nodes->of[i]))) {
+            if (kept->event->ranks_up)
+                watch->on_ranks_up(i, kept->event->ranks_up, watch->context);
+            if (kept->event->link)
+                silence_take(watch, i, kept->event->link);
+            free_kept(kept);
+        }
+    }
+}
+
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
-    struct watch *watch = context;
+    struct node *node = context;
+    struct watch *watch = node->watch;
     bool is_commit = line_state_from(event->line_state, event->state) == LINE_STATE_COMMITTED;
     enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
@@ -116,10 +174,31 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
         nodes_cut_output(watch->nodes, event->lost);
     watch->is_ending |= event->lost;
     watch->is_end_asked |= event->end_is_asked;
+    if (event->ranks_up || event->link)
+        keep_event(node, event);
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     }
+}
+
+bool watch_is_ending(const struct watch *watch)
+{
+    return watch->kill_at_ms || watch->is_ending;
+}
+
+void watch_end(struct watch *watch, const char *reason)
+{
+    snprintf(watch->trouble, sizeof watch->trouble, "%s", reason);
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+}
+
+void watch_lose_agent(struct watch *watch, uint32_t number)
+{
+    watch->nodes->of[number].is_lost = true;
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 
 static void lose_agent(struct watch *watch, uint32_t number)
@@ -128,9 +207,7 @@ static void lose_agent(struct watch *watch, uint32_t number)
         log_error("the agent has gone; the launch is ended");
     else
         log_error("the agent of node %" PRIu32 " has gone; the launch is ended", number);
-    watch->nodes->of[number].is_lost = true;
-    nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+    watch_lose_agent(watch, number);
 }
 
 /* An agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
@@ -143,11 +220,9 @@ static void read_agent(struct watch *watch, uint32_t number)
     free(bytes);
     bool is_event = reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT;
     if (is_event)
-        watch_take_event(reply->event, watch);
+        watch_take_event(reply->event, &watch->nodes->of[number]);
     else
         lose_agent(watch, number);
-    if (is_event && reply->event->ranks_up)
-        watch->on_ranks_up(number, reply->event->ranks_up, watch->context);
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);
 }
@@ -158,9 +233,9 @@ static void take_ending_signal(struct watch *watch, const struct signalfd_siginf
     bool has_launch_got_it = !watch->is_own_group && info->ssi_code == SI_KERNEL; /* from the terminal */
     if (watch->end_signal == 0) {
         watch->end_signal = number;
-        watch->ended_at_ms = now_ms();
+        watch->ended_at_ms = watch_now_ms();
         ask_to_end(watch, has_launch_got_it ? 0 : number, PATIENCE_MS);
-    } else if (now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
+    } else if (watch_now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
         send_signal(watch, SIGKILL);
     }
 }
@@ -183,16 +258,19 @@ static int poll_timeout(const struct watch *watch)
         at_ms = watch->ask_at_ms;
     if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
         at_ms = watch->tell_at_ms;
+    long long silence_ms = silence_due_ms(watch);
+    if (silence_ms && (at_ms == 0 || silence_ms < at_ms))
+        at_ms = silence_ms;
     if (at_ms == 0)
         return -1;
-    long long left = at_ms - now_ms();
+    long long left = at_ms - watch_now_ms();
     return left > 0 ? (int)left : 0;
 }
 
 /* A user who waits for days is to know it before the end. */
 static void tell_unprotected(struct watch *watch)
 {
-    if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
+    if (watch->tell_at_ms == 0 || watch_now_ms() < watch->tell_at_ms)
         return;
     watch->tell_at_ms = 0;
     if (nodes_ranks(watch->nodes) > 0)
@@ -205,14 +283,14 @@ static void tell_unprotected(struct watch *watch)
 /* The guard knows of it before the launch does: belay may be killed at any moment. */
 static void enforce_deadline(struct watch *watch)
 {
-    if (watch->ask_at_ms && now_ms() >= watch->ask_at_ms) {
+    if (watch->ask_at_ms && watch_now_ms() >= watch->ask_at_ms) {
         watch->ask_at_ms = 0;
         guard_note_asked(watch->guard);
         send_signal(watch, watch->ask_with);
     }
-    if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
+    if (watch->kill_at_ms && watch_now_ms() >= watch->kill_at_ms) {
         send_signal(watch, SIGKILL);
-        watch->kill_at_ms = now_ms() + PATIENCE_MS;
+        watch->kill_at_ms = watch_now_ms() + PATIENCE_MS;
     }
 }
 
@@ -228,7 +306,9 @@ void watch_launch(struct watch *watch)
 {
     watch->kill_at_ms = watch->ask_at_ms = 0;
     watch->is_ending = false;
-    watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
+    watch->trouble[0] = '\0';
+    silence_begin(watch);
+    watch->tell_at_ms = watch_now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
@@ -243,10 +323,12 @@ void watch_launch(struct watch *watch)
         for (uint32_t i = 0; i < count; i++)
             if (fds[1 + i].revents)
                 read_agent(watch, i);
+        take_kept_events(watch);
         if (watch->is_end_asked) {
             watch->is_end_asked = false; /* an agent may ask again meanwhile */
             watch->on_end_asked(watch->context);
         }
+        silence_expire(watch);
         enforce_deadline(watch);
         tell_unprotected(watch);
     }

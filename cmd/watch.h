@@ -34,6 +34,7 @@ struct watch {
     const struct guard *guard; /* over it */
     struct nodes *nodes;       /* whose agents are listened to */
     const char *launched;      /* what the launcher was told to run, for messages */
+    uint32_t epoch;            /* of the launch */
     /* All ranks of a node are up; may call the agent. */
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     /* A node's agent asks whether another node has lost a rank; may call the agents. */
@@ -43,6 +44,7 @@ struct watch {
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
+    char trouble[128];      /* why belay has ended the launch itself; "": it has not */
     /* Private. */
     bool is_end_asked;     /* and nobody has been answered */
     long long kill_at_ms;  /* when patience ends; 0: not to be ended */
@@ -53,8 +55,21 @@ struct watch {
     long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };
 
-/* Take an event of the agent: say it, and end the launch if that is what it asks. */
-void watch_take_event(const Belay__Wire__Event *event, void *watch);
+/*
+ * Take an event of the agent of a `struct node`: say it, and end the launch if that is what it asks. What
+ * needs calls of agents waits for watch_launch().
+ */
+void watch_take_event(const Belay__Wire__Event *event, void *node);
+/* What waits is of no use any more. */
+void watch_drop_events(struct node *node);
+
+long long watch_now_ms(void);
+/* The launch has been asked to end, or has lost a rank. */
+bool watch_is_ending(const struct watch *watch);
+/* End the launch, for this reason; it is begun again. */
+void watch_end(struct watch *watch, const char *reason);
+/* The node's agent is lost: end the launch. */
+void watch_lose_agent(struct watch *watch, uint32_t number);
 
 /* Take the signals that have come, without waiting. */
 void watch_take_signals(struct watch *watch);

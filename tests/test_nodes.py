@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -132,6 +133,77 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     assert f"node {number} was lost" in job.errors
     assert_recovered(job, 1)
     assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", f"node {number} was lost"]
+    sandbox.assert_clean()
+
+
+def agent_of(job, number):
+    return next(node["agent_pid"] for node in job.status()["nodes"] if node["number"] == number)
+
+
+def wait_said(job, text, deadline_s=30):
+    wait_for(lambda: text in job.errors, deadline_s, f"{text!r} in {job.errors}")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_agent_hangs(sandbox, programs, number):
+    """Others do not hear it, and it does not answer: it is ended, and what it held goes on with another agent."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    agent = agent_of(job, number)
+    os.kill(agent, signal.SIGSTOP)
+    wait_said(job, f"node {number} is not heard any more by node {1 - number}: no line is taken")
+    wait_said(job, f"the agent of node {number} does not answer: it is ended")
+    status = job.wait_epoch(2)
+    assert not traces.is_alive(agent)
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def test_an_agent_that_hung_answers(sandbox, programs):
+    """Its links are lost with the epoch: without another epoch there would be no more lines."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    agent = agent_of(job, 1)
+    os.kill(agent, signal.SIGSTOP)
+    wait_said(job, "it has 5 s to answer")
+    status = job.status()
+    assert [node["state"] for node in status["nodes"]] == ["member", "silent"]
+    assert status["trouble"] == "node 1 is silent: no line is taken"
+    os.kill(agent, signal.SIGCONT)
+    status = job.wait_epoch(2)
+    assert agent_of(job, 1) == agent and status["trouble"] == ""
+    assert status["history"][-1]["reason"] == "the link to node 1 was lost"
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def start_agent_of(sandbox, number, **variables):
+    """The agent of another node, before any job."""
+    folder = os.path.join(sandbox.rundir, f"node-{number}")
+    os.mkdir(folder, 0o700)
+    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
+    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, **variables}, check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_a_node_joins_late(sandbox, programs):
+    """The job runs meanwhile, and lines are taken as soon as the node has joined."""
+    start_agent_of(sandbox, 1, BELAY_FAULT="fabric.frame@2#1=delay:8000")
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    wait_said(job, "node 1 has not joined node 0: no line is taken")
+    wait_said(job, "node 1 has joined: lines are taken")
+    job.wait_committed(2)
+    assert job.status()["epoch"] == 1
+    job.finish()
+    assert_same_result(job)
     sandbox.assert_clean()
 
 
