@@ -1,14 +1,20 @@
 #include "cmd/nodes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cmd/watch.h"
+#include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
+
+struct node_event {
+    struct node_event *next;
+    Belay__Wire__Event *event;
+};
 
 int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, struct belay_error *err)
 {
@@ -34,15 +40,46 @@ void nodes_release(struct nodes *nodes)
         outlet_destroy(nodes->of[i].outlet);
         if (nodes->of[i].sock >= 0)
             close(nodes->of[i].sock);
-        watch_drop_events(&nodes->of[i]);
+        Belay__Wire__Event *event;
+        while ((event = node_take_event(&nodes->of[i])))
+            belay__wire__event__free_unpacked(event, NULL);
     }
     free(nodes->of);
     *nodes = (struct nodes){0};
 }
 
-struct caller nodes_caller(struct node *node)
+static Belay__Wire__Event *copy_event(const Belay__Wire__Event *event)
 {
-    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = node};
+    uint8_t *packed = malloc(belay__wire__event__get_packed_size(event) + 1);
+    Belay__Wire__Event *copy =
+        packed ? belay__wire__event__unpack(NULL, belay__wire__event__pack(event, packed), packed) : NULL;
+    free(packed);
+    return copy;
+}
+
+void node_keep_event(struct node *node, const Belay__Wire__Event *event)
+{
+    struct node_event *kept = calloc(1, sizeof *kept), **last = &node->events;
+    Belay__Wire__Event *copy = kept ? copy_event(event) : NULL;
+    if (!copy) {
+        log_error("out of memory: an event of the agent of node %" PRIu32 " is lost", node->number);
+        free(kept);
+        return;
+    }
+    kept->event = copy;
+    while (*last)
+        last = &(*last)->next;
+    *last = kept;
+}
+
+Belay__Wire__Event *node_take_event(struct node *node)
+{
+    struct node_event *first = node->events;
+    Belay__Wire__Event *event = first ? first->event : NULL;
+    if (first)
+        node->events = first->next;
+    free(first);
+    return event;
 }
 
 void node_fence(const struct node *node)

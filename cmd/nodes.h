@@ -9,17 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/calls.h"
 #include "cmd/outlet.h"
 #include "common/util/error.h"
-
-/* An event of a node's agent that may not be dealt with while a call waits for its answer. */
-struct node_event {
-    struct node_event *next;
-    Belay__Wire__Event *event;
-};
+#include "common/wire/belay.pb-c.h"
 
 struct watch;
+struct node_event;
 
 struct node {
     uint32_t number;
@@ -30,7 +25,7 @@ struct node {
     struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
     long long join_at_ms;      /* when its links are to have joined, if they are late; 0: they are not */
     struct watch *watch;       /* that its events are for */
-    struct node_event *events; /* that wait, oldest first */
+    struct node_event *events; /* that are kept, oldest first */
 };
 
 /* A zeroed struct has no nodes. */
@@ -46,8 +41,10 @@ int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, str
 /* Connections are closed. */
 void nodes_release(struct nodes *nodes);
 
-/* Where the answers and events of a node's agent go. */
-struct caller nodes_caller(struct node *node);
+/* Keep an event of its agent that may not be dealt with while a call waits for an answer; it is copied. */
+void node_keep_event(struct node *node, const Belay__Wire__Event *event);
+/* The oldest that is kept, to be freed; NULL: none. */
+Belay__Wire__Event *node_take_event(struct node *node);
 /* The agent does not answer: its process is killed, so that it does nothing any more. */
 void node_fence(const struct node *node);
 

@@ -76,7 +76,7 @@ void signals_close(struct signals *signals)
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
 }
 
-long long watch_now_ms(void)
+static long long now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -96,9 +96,9 @@ static void send_signal(struct watch *watch, int number)
  */
 static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 {
-    long long kill_at_ms = watch_now_ms() + patience_ms;
+    long long kill_at_ms = now_ms() + patience_ms;
     if (watch->kill_at_ms == 0 && number) {
-        watch->ask_at_ms = watch_now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
+        watch->ask_at_ms = now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
         watch->ask_with = number;
     } else if (watch->kill_at_ms == 0) {
         guard_note_asked(watch->guard);
@@ -107,59 +107,63 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
         watch->kill_at_ms = kill_at_ms;
 }
 
-/* Without memory for it, the agent has not told it: what follows from that is told by others. */
-static void keep_event(struct node *node, const Belay__Wire__Event *event)
+static void end_without_agent(struct watch *watch, uint32_t number)
 {
-    struct node_event *kept = calloc(1, sizeof *kept), **last = &node->events;
-    size_t bytes = belay__wire__event__get_packed_size(event);
-    uint8_t *packed = kept ? malloc(bytes + 1) : NULL;
-    if (packed)
-        kept->event =
-            belay__wire__event__unpack(NULL, belay__wire__event__pack(event, packed), packed);
-    free(packed);
-    if (!kept || !kept->event) {
-        log_error("out of memory: an event of the agent of node %" PRIu32 " is lost", node->number);
-        free(kept);
+    watch->nodes->of[number].is_lost = true;
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+}
+
+static bool is_ending(const struct watch *watch)
+{
+    return watch->kill_at_ms || watch->is_ending;
+}
+
+static void judge_silence(struct watch *watch, uint32_t number, enum silence_verdict verdict)
+{
+    if (verdict == SILENCE_OF_AGENT)
+        end_without_agent(watch, number);
+    if (verdict != SILENCE_OF_LINK || is_ending(watch))
         return;
-    }
-    while (*last)
-        last = &(*last)->next;
-    *last = kept;
+    snprintf(watch->trouble, sizeof watch->trouble, "the link to node %" PRIu32 " was lost", number);
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 
-static struct node_event *take_kept(struct node *node)
+/* At the end of a launch links end, too. */
+static void take_link(struct watch *watch, uint32_t by, const Belay__Wire__LinkNews *news)
 {
-    struct node_event *kept = node->events;
-    if (kept)
-        node->events = kept->next;
-    return kept;
+    struct node *node = news->node < watch->nodes->count ? &watch->nodes->of[news->node] : NULL;
+    if (!node || news->epoch != watch->epoch || is_ending(watch) || node->is_lost || node->is_gone)
+        return;
+    const struct caller agent = watch_caller(node);
+    judge_silence(watch, news->node, silence_take(node, &agent, by, (enum link_state)news->state));
 }
 
-static void free_kept(struct node_event *kept)
+static void expire_silence(struct watch *watch)
 {
-    belay__wire__event__free_unpacked(kept->event, NULL);
-    free(kept);
-}
-
-void watch_drop_events(struct node *node)
-{
-    while (node->events)
-        free_kept(take_kept(node));
+    for (uint32_t i = 0; i < watch->nodes->count; i++)
+        judge_silence(watch, i, silence_expire(&watch->nodes->of[i]));
 }
 
 /* No call is under way. */
 static void take_kept_events(struct watch *watch)
 {
     for (uint32_t i = 0; i < watch->nodes->count; i++) {
-        struct node_event *kept;
-        while ((kept = take_kept(&watch->nodes->of[i]))) {
-            if (kept->event->ranks_up)
-                watch->on_ranks_up(i, kept->event->ranks_up, watch->context);
-            if (kept->event->link)
-                silence_take(watch, i, kept->event->link);
-            free_kept(kept);
+        Belay__Wire__Event *event;
+        while ((event = node_take_event(&watch->nodes->of[i]))) {
+            if (event->ranks_up)
+                watch->on_ranks_up(i, event->ranks_up, watch->context);
+            if (event->link)
+                take_link(watch, i, event->link);
+            belay__wire__event__free_unpacked(event, NULL);
         }
     }
+}
+
+struct caller watch_caller(struct node *node)
+{
+    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = node};
 }
 
 void watch_take_event(const Belay__Wire__Event *event, void *context)
@@ -175,30 +179,11 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     watch->is_ending |= event->lost;
     watch->is_end_asked |= event->end_is_asked;
     if (event->ranks_up || event->link)
-        keep_event(node, event);
+        node_keep_event(node, event);
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     }
-}
-
-bool watch_is_ending(const struct watch *watch)
-{
-    return watch->kill_at_ms || watch->is_ending;
-}
-
-void watch_end(struct watch *watch, const char *reason)
-{
-    snprintf(watch->trouble, sizeof watch->trouble, "%s", reason);
-    nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
-}
-
-void watch_lose_agent(struct watch *watch, uint32_t number)
-{
-    watch->nodes->of[number].is_lost = true;
-    nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 
 static void lose_agent(struct watch *watch, uint32_t number)
@@ -207,7 +192,7 @@ static void lose_agent(struct watch *watch, uint32_t number)
         log_error("the agent has gone; the launch is ended");
     else
         log_error("the agent of node %" PRIu32 " has gone; the launch is ended", number);
-    watch_lose_agent(watch, number);
+    end_without_agent(watch, number);
 }
 
 /* An agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
@@ -233,9 +218,9 @@ static void take_ending_signal(struct watch *watch, const struct signalfd_siginf
     bool has_launch_got_it = !watch->is_own_group && info->ssi_code == SI_KERNEL; /* from the terminal */
     if (watch->end_signal == 0) {
         watch->end_signal = number;
-        watch->ended_at_ms = watch_now_ms();
+        watch->ended_at_ms = now_ms();
         ask_to_end(watch, has_launch_got_it ? 0 : number, PATIENCE_MS);
-    } else if (watch_now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
+    } else if (now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
         send_signal(watch, SIGKILL);
     }
 }
@@ -258,19 +243,19 @@ static int poll_timeout(const struct watch *watch)
         at_ms = watch->ask_at_ms;
     if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
         at_ms = watch->tell_at_ms;
-    long long silence_ms = silence_due_ms(watch);
+    long long silence_ms = silence_due_ms(watch->nodes);
     if (silence_ms && (at_ms == 0 || silence_ms < at_ms))
         at_ms = silence_ms;
     if (at_ms == 0)
         return -1;
-    long long left = at_ms - watch_now_ms();
+    long long left = at_ms - now_ms();
     return left > 0 ? (int)left : 0;
 }
 
 /* A user who waits for days is to know it before the end. */
 static void tell_unprotected(struct watch *watch)
 {
-    if (watch->tell_at_ms == 0 || watch_now_ms() < watch->tell_at_ms)
+    if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
         return;
     watch->tell_at_ms = 0;
     if (nodes_ranks(watch->nodes) > 0)
@@ -283,14 +268,14 @@ static void tell_unprotected(struct watch *watch)
 /* The guard knows of it before the launch does: belay may be killed at any moment. */
 static void enforce_deadline(struct watch *watch)
 {
-    if (watch->ask_at_ms && watch_now_ms() >= watch->ask_at_ms) {
+    if (watch->ask_at_ms && now_ms() >= watch->ask_at_ms) {
         watch->ask_at_ms = 0;
         guard_note_asked(watch->guard);
         send_signal(watch, watch->ask_with);
     }
-    if (watch->kill_at_ms && watch_now_ms() >= watch->kill_at_ms) {
+    if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
         send_signal(watch, SIGKILL);
-        watch->kill_at_ms = watch_now_ms() + PATIENCE_MS;
+        watch->kill_at_ms = now_ms() + PATIENCE_MS;
     }
 }
 
@@ -307,8 +292,8 @@ void watch_launch(struct watch *watch)
     watch->kill_at_ms = watch->ask_at_ms = 0;
     watch->is_ending = false;
     watch->trouble[0] = '\0';
-    silence_begin(watch);
-    watch->tell_at_ms = watch_now_ms() + UNPROTECTED_MS;
+    silence_begin(watch->nodes);
+    watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
@@ -328,7 +313,7 @@ void watch_launch(struct watch *watch)
             watch->is_end_asked = false; /* an agent may ask again meanwhile */
             watch->on_end_asked(watch->context);
         }
-        silence_expire(watch);
+        expire_silence(watch);
         enforce_deadline(watch);
         tell_unprotected(watch);
     }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cmd/calls.h"
 #include "cmd/guard.h"
 #include "cmd/nodes.h"
 #include "common/util/error.h"
@@ -60,16 +61,8 @@ struct watch {
  * needs calls of agents waits for watch_launch().
  */
 void watch_take_event(const Belay__Wire__Event *event, void *node);
-/* What waits is of no use any more. */
-void watch_drop_events(struct node *node);
-
-long long watch_now_ms(void);
-/* The launch has been asked to end, or has lost a rank. */
-bool watch_is_ending(const struct watch *watch);
-/* End the launch, for this reason; it is begun again. */
-void watch_end(struct watch *watch, const char *reason);
-/* The node's agent is lost: end the launch. */
-void watch_lose_agent(struct watch *watch, uint32_t number);
+/* Where the answers and events of a node's agent go. */
+struct caller watch_caller(struct node *node);
 
 /* Take the signals that have come, without waiting. */
 void watch_take_signals(struct watch *watch);

@@ -71,8 +71,9 @@ struct fabric_ops {
     /* The connection broke or is refused. Only a hint: it is tried again until the peer is lost. */
     void (*broken)(void *context, struct fabric_peer *peer);
     /*
-     * Nothing was heard for the stall time (but see is_patient), or the peer has begun anew. Said once, and after it nothing more
-     * about the peer, whose pushes and pulls have ended (ECONNRESET). It stays until fabric_forget().
+     * Nothing was heard for the stall time (but see is_patient), or the peer has begun anew. Said once, and
+     * after it nothing more about the peer, whose pushes and pulls have ended (ECONNRESET). It stays until
+     * fabric_forget().
      */
     void (*lost)(void *context, struct fabric_peer *peer, const char *reason);
     /*

@@ -98,7 +98,8 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     status->message = strdup(job->message);
     status->trouble = strdup(job->epoch ? job->trouble : "");
     status->argv = calloc(job->config->n_argv + 1, sizeof *status->argv);
-    if (!status->job || !status->state || !status->cwd || !status->message || !status->trouble || !status->argv)
+    if (!status->job || !status->state || !status->cwd || !status->message || !status->trouble ||
+        !status->argv)
         return -1;
     for (size_t i = 0; i < job->config->n_argv; i++) {
         status->argv[i] = strdup(job->config->argv[i]);

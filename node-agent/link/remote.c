@@ -30,8 +30,8 @@ struct remote {
     struct fabric_identity identity;
     struct fabric_peer *peer; /* NULL: the fabric knows nothing of it any more */
     uint64_t epoch;
-    struct parcels in;        /* came before the link was opened */
-    struct parcels out;       /* to be sent */
+    struct parcels in;  /* came before the link was opened */
+    struct parcels out; /* to be sent */
     bool is_joined;
     bool is_late;
     bool is_leaving; /* nothing more is sent but the end, an empty message */

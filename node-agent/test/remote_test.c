@@ -14,7 +14,7 @@
 
 #include "node-agent/link/remote.h"
 
-#define STALL_MS 30000u     /* nothing here waits for it */
+#define STALL_MS 30000u /* nothing here waits for it */
 #define SHORT_STALL_MS 500u
 #define PATIENCE_MS 120000u /* until a test fails */
 #define MESSAGES 5000u
