@@ -40,12 +40,25 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
 int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
                       struct belay_error *err);
 
+/* What has become of a node's agent while an epoch was opened. */
+enum job_arbiter_failure {
+    JOB_ARBITER_FINE = 0,
+    JOB_ARBITER_LOST,   /* it has gone */
+    JOB_ARBITER_SILENT, /* it does not answer */
+};
+
 /*
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
  * the next call. Returns 0, or -1 with err: an agent's, or ENODATA if what the nodes hold is not enough.
+ * ECONNRESET, ETIMEDOUT: agents were lost, as job_arbiter_failure_of() says; once they have been replaced, or
+ * their nodes left out, the next epoch may be opened.
  */
 int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
                      const struct epoch_start **start, struct belay_error *err);
+
+enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node);
+/* Has the node's agent entered the epoch that was being opened? Then it has a launch that is to be ended. */
+bool job_arbiter_has_entered(const struct job_arbiter *arbiter, uint32_t node);
 
 /* A node says which ranks have come up there. Once all have, it is recorded, and told. 0 or -1 with err. */
 int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,9 +38,24 @@ static bool go_on_with_another_agent(struct supervisor *s)
     struct belay_error err;
     if (s->epoch == 0 || s->restarts > s->settings.max_restarts)
         return false;
-    if (s->nodes.count == 1)           /* of several it is not known which one */
-        s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
-    return s->nodes.count == 1 && supervise_reopen(s, &err) == 0;
+    s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
+    return supervise_reopen(s, &err) == 0;
+}
+
+/*
+ * Agents of several nodes have gone while an epoch was opened. The others have promised it, and some may have
+ * entered it: they go on to the one after it. Returns 0, or -1 with err, which tells of the loss before.
+ */
+static int go_on_with_others(struct supervisor *s, struct belay_error *err)
+{
+    if (s->epoch == 0) /* nothing has run yet */
+        return -1;
+    if (s->restarts >= s->settings.max_restarts)
+        return belay_error_prefix(err, "%" PRIu64 " restarts are used up", s->settings.max_restarts);
+    s->restarts++;
+    log_warning("%s", err->text);
+    supervise_leave_epoch(s);
+    return supervise_reopen(s, err);
 }
 
 /* Launch, watch and judge until the job is over. */
@@ -49,7 +65,9 @@ static int supervise_job(struct supervisor *s)
     bool has_tried_another = false;
     for (;;) {
         int code = supervise_launch(s, &err);
-        if (code == EXIT_NO_AGENT && !has_tried_another) {
+        if (code == EXIT_NO_AGENT && s->nodes.count > 1 && go_on_with_others(s, &err) == 0)
+            continue;
+        if (code == EXIT_NO_AGENT && s->nodes.count == 1 && !has_tried_another) {
             has_tried_another = go_on_with_another_agent(s);
             if (has_tried_another)
                 continue;
@@ -187,6 +205,7 @@ static struct outcome judge(struct supervisor *s)
 static void release(struct supervisor *s)
 {
     job_arbiter_destroy(s->arbiter);
+    free(s->homes);
     nodes_release(&s->nodes);
     if (s->signals.fd >= 0)
         signals_close(&s->signals);

@@ -228,6 +228,31 @@ static int reopen_only(struct supervisor *s, struct belay_error *err)
     return supervise_open(s, true, err) && supervise_open(s, false, err) ? -1 : 0;
 }
 
+static void end_launch_of(struct supervisor *s, struct node *node)
+{
+    struct belay_error err;
+    const struct caller agent = watch_caller(node);
+    Belay__Wire__Reply *facts = call_launch_ended(&agent, s->name, &err);
+    node->is_lost = !facts;
+    calls_free(facts);
+}
+
+void supervise_leave_epoch(struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        enum job_arbiter_failure failure = job_arbiter_failure_of(s->arbiter, i);
+        if (node->is_gone)
+            continue;
+        if (failure == JOB_ARBITER_SILENT)
+            node_fence(node);
+        if (failure != JOB_ARBITER_FINE)
+            node->is_lost = true;
+        else if (job_arbiter_has_entered(s->arbiter, i))
+            end_launch_of(s, node);
+    }
+}
+
 int supervise_reopen(struct supervisor *s, struct belay_error *err)
 {
     if (s->nodes.count > 1 ? reopen_nodes(s, err) : reopen_only(s, err))
@@ -307,6 +332,7 @@ int supervise_exit_code(const struct belay_error *err)
     case ECONNREFUSED:
     case EPIPE:
     case ETIMEDOUT:
+    case EAGAIN: /* the same, of a socket */
         return EXIT_NO_AGENT;
     case EUCLEAN:
         return EXIT_FILES;

@@ -40,15 +40,28 @@ static int move_streams(struct supervisor *s, const struct epoch_start *last, st
     return 0;
 }
 
-/* The next epoch; *last is to be freed: the one before. */
+/* The streams lie as this epoch places the ranks. */
+static int keep_homes(struct supervisor *s, const struct epoch_start *start, struct belay_error *err)
+{
+    struct epoch_start *copy = epoch_start_copy(start);
+    if (!copy)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    free(s->homes);
+    s->homes = copy;
+    return 0;
+}
+
+/* The next epoch. Of one that was recorded and could not be opened no stream has moved. */
 static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *launch,
-                      struct epoch_start **last, const struct epoch_start **start, struct belay_error *err)
+                      const struct epoch_start **start, struct belay_error *err)
 {
     const struct epoch_start *record = job_arbiter_record(s->arbiter);
-    *last = record ? epoch_start_copy(record) : NULL;
-    if (record && !*last)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    return job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, *last, err) < 0 ? -1 : 0;
+    bool is_where_they_lie = record && (!s->homes || s->homes->epoch == record->epoch);
+    if (is_where_they_lie && keep_homes(s, record, err) < 0) /* by now it may tell where the ranks came up */
+        return -1;
+    if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, s->homes, err) < 0)
+        return -1;
+    return keep_homes(s, *start, err);
 }
 
 /* The launcher goes. Returns an exit code. */
@@ -74,9 +87,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
                                               .forwards_output = launch_line_leaves_output(s->argv)};
     const struct epoch_start *start;
-    struct epoch_start *last;
-    int rc = open_epoch(s, &launch, &last, &start, err);
-    free(last);
+    int rc = open_epoch(s, &launch, &start, err);
     s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
     if (rc < 0) {
         launch_cancel(&s->launch);
@@ -119,12 +130,12 @@ const char *supervise_launched(const struct supervisor *s)
     return program ? program : s->argv[0];
 }
 
-/* Without it the program runs, and no line is taken. */
+/* Without it the program runs, and no line is taken. An agent that has gone ends the launch. */
 static void on_ranks_up(uint32_t node, const Belay__Wire__RanksUp *up, void *context)
 {
     struct supervisor *s = context;
     struct belay_error err = {0};
-    if (job_arbiter_take_ranks(s->arbiter, node, up, &err))
+    if (job_arbiter_take_ranks(s->arbiter, node, up, &err) < 0 && err.code != ECONNRESET)
         log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
 }
 

@@ -1,7 +1,9 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
 import dataclasses
+import json
 import os
+import re
 import signal
 import subprocess
 
@@ -97,15 +99,20 @@ def test_a_line_on_request(sandbox, programs):
     assert_same_result(job)
 
 
-def kill_node(sandbox, job, number):
-    """Its agent, its keeper and its ranks, so that its memory is really gone. Returns the ranks' processes."""
-    status = job.status()
+def service_of(sandbox, number):
+    """The agent and the keeper of a node: with both, its memory is really gone."""
     node = os.path.join(sandbox.rundir, f"node-{number}") if number else sandbox.rundir
-    ranks = [row["pid"] for row in next(node for node in status["nodes"] if node["number"] == number)["ranks"]]
     service = [pid for pid, command in traces.processes_of(node).items()
                if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper") and command.endswith(node)]
     assert len(service) == 2, service
-    for pid in service + ranks:
+    return service
+
+
+def kill_node(sandbox, job, *numbers):
+    """Their agents, keepers and ranks. Returns the ranks' processes."""
+    status = job.status()
+    ranks = [row["pid"] for node in status["nodes"] if node["number"] in numbers for row in node["ranks"]]
+    for pid in [pid for number in numbers for pid in service_of(sandbox, number)] + ranks:
         os.kill(pid, signal.SIGKILL)
     return ranks
 
@@ -152,7 +159,12 @@ def test_an_agent_hangs(sandbox, programs, number):
     line = job.status()["newest_line"]
     agent = agent_of(job, number)
     os.kill(agent, signal.SIGSTOP)
+    if number == 1:
+        assert [node["state"] for node in job.status()["nodes"]] == ["member", "silent"]
     wait_said(job, f"node {number} is not heard any more by node {1 - number}: no line is taken")
+    if number == 1:
+        listed = json.loads(sandbox.belay("list", "--json").stdout)["jobs"][0]
+        assert listed["trouble"] == "node 1 is silent: no line is taken"
     wait_said(job, f"the agent of node {number} does not answer: it is ended")
     status = job.wait_epoch(2)
     assert not traces.is_alive(agent)
@@ -172,9 +184,6 @@ def test_an_agent_that_hung_answers(sandbox, programs):
     agent = agent_of(job, 1)
     os.kill(agent, signal.SIGSTOP)
     wait_said(job, "it has 5 s to answer")
-    status = job.status()
-    assert [node["state"] for node in status["nodes"]] == ["member", "silent"]
-    assert status["trouble"] == "node 1 is silent: no line is taken"
     os.kill(agent, signal.SIGCONT)
     status = job.wait_epoch(2)
     assert agent_of(job, 1) == agent and status["trouble"] == ""
@@ -217,6 +226,78 @@ def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     assert [node_of(status, rank) for rank in range(4)] == [2, 2, 2, 2]
     job.finish()
     assert_recovered(job, 2)
+
+
+@pytest.mark.parametrize("keeps_memory", [True, False])
+@pytest.mark.parametrize("point", ["agent.epoch.promised", "agent.epoch.told", "agent.epoch.entered"])
+def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point, keeps_memory):
+    """The others go on to another epoch; the first one's ranks are on node 1, the second one's copies on node 3."""
+    start_agent_of(sandbox, 2, BELAY_FAULT=f"{point}#2=stop")
+    job = sandbox.run(workload(programs, seconds=6), options=on_nodes(4))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    agent, service = agent_of(job, 2), service_of(sandbox, 2)
+    kill_node(sandbox, job, 0)
+    wait_for(lambda: traces.is_stopped(agent), 30, "the point")
+    for pid in [agent] if keeps_memory else service:
+        os.kill(pid, signal.SIGKILL)
+    job.wait_status(lambda status: len(job.pids) == 2 and status["state"] == "running", 60, "the next launch")
+    status = job.status()
+    assert [node_of(status, rank) for rank in range(4)] == ([1, 1, 2, 3] if keeps_memory else [1, 1, 3, 3])
+    assert [node["state"] for node in status["nodes"]] == \
+        ["lost", "member", "member" if keeps_memory else "lost", "member"]
+    assert all(epoch["restored_line"] >= line for epoch in status["history"][1:])
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert "the agent of node 2 was lost while an epoch was opened" in job.errors
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
+    """Before any line: the program begins anew without the node."""
+    start_agent_of(sandbox, 1, BELAY_FAULT="agent.epoch.placed#1=stop")
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
+    service = service_of(sandbox, 1)
+    wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
+    for pid in service:
+        os.kill(pid, signal.SIGKILL)
+    assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [0, 0, 0, 0]
+    job.wait_committed(1)
+    job.finish()
+    assert "no line can be taken" not in job.errors
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_two_nodes_are_lost_at_once(sandbox, programs):
+    """Their copies are on the other two."""
+    job = sandbox.run(workload(programs), options=on_nodes(4))
+    job.wait_lines()
+    kill_node(sandbox, job, 0, 2)
+    status = job.wait_epoch(2)
+    assert [node_of(status, rank) for rank in range(4)] == [1, 1, 3, 3]
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 0
+    assert job.status()["history"][-1]["reason"] == "nodes 0, 2 were lost"
+    sandbox.assert_clean()
+
+
+def test_more_is_lost_than_copies_make_good(sandbox, programs):
+    """The end tells which ranks' images are missing, and where the others are."""
+    job = sandbox.run(workload(programs), options=on_nodes(4))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    kill_node(sandbox, job, 1, 2)
+    assert job.wait() == 66, job.errors
+    found = re.search(r"of line (\d+), no node holds the images of rank 1 any more; "
+                      r"nodes 0, 3 hold those of ranks 0, 2-3; 'belay clean job' drops what is held", job.errors)
+    assert found and int(found[1]) >= line, job.errors
+    assert "goes on" not in job.errors
+    sandbox.assert_clean()
 
 
 @pytest.mark.parametrize("mode", ["shared", "truncate"])
