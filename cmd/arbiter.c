@@ -1,13 +1,13 @@
 #include "cmd/arbiter.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "cmd/ends.h"
 #include "cmd/lack.h"
 #include "common/fault/fault.h"
 #include "common/util/log.h"
@@ -56,8 +56,6 @@ static void forget_placement(struct job_arbiter *arbiter);
 static void name_lost(struct job_arbiter *arbiter);
 static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err);
 static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up);
-static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
-                     struct belay_error *err);
 
 /* ---- what the opener asks for ---- */
 
@@ -538,67 +536,19 @@ uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter)
 
 /* ---- the verdict ---- */
 
-/* What all nodes say together; the ranks are borrowed, their list is to be freed. Returns 0 or -1 with err.
- */
-static int join_facts(const struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts,
-                      Belay__Wire__LaunchFacts *all, struct belay_error *err)
-{
-    size_t count = 0;
-    *all = (Belay__Wire__LaunchFacts)BELAY__WIRE__LAUNCH_FACTS__INIT;
-    for (uint32_t node = 0; node < arbiter->node_count; node++)
-        count += facts[node] ? facts[node]->launch_facts->n_ranks : 0;
-    all->ranks = calloc(count + 1, sizeof(Belay__Wire__RankEnd *));
-    if (!all->ranks)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    for (uint32_t node = 0; node < arbiter->node_count; node++) {
-        const Belay__Wire__LaunchFacts *of = facts[node] ? facts[node]->launch_facts : NULL;
-        if (!of) /* the node is gone */
-            continue;
-        for (size_t i = 0; i < of->n_ranks; i++)
-            all->ranks[all->n_ranks++] = of->ranks[i];
-        all->is_stopped |= of->is_stopped;
-        all->refused = all->refused[0] ? all->refused : of->refused;
-        all->turned_away = all->turned_away[0] ? all->turned_away : of->turned_away;
-        all->newest_line = of->newest_line > all->newest_line ? of->newest_line : all->newest_line;
-    }
-    return 0;
-}
-
-static int judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
-                 struct verdict *verdict, struct belay_error *err)
-{
-    struct verdict_rank *ranks = calloc(facts->n_ranks + 1, sizeof *ranks);
-    bool is_refused = facts->refused[0] || wait_status;
-    const struct verdict_case of = {.ranks = ranks,
-                                    .count = (uint32_t)facts->n_ranks,
-                                    .wait_status = wait_status,
-                                    .is_stopped = facts->is_stopped,
-                                    .refused = is_refused ? facts->refused : facts->turned_away,
-                                    .newest_line = facts->newest_line,
-                                    .before = arbiter->last_loss};
-    if (!ranks)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    int rc = read_ends(facts, ranks, err);
-    if (rc == 0) {
-        verdict_judge(&of, verdict);
-        arbiter->last_loss = (struct verdict_loss){
-            .rank = verdict->lost_rank, .signal = verdict->signal, .newest_line = facts->newest_line};
-        snprintf(arbiter->reason, sizeof arbiter->reason, "%s", verdict->reason);
-    }
-    free(ranks);
-    return rc;
-}
-
 int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
                       struct verdict *verdict, uint64_t *newest_line, struct belay_error *err)
 {
-    Belay__Wire__LaunchFacts all;
-    if (join_facts(arbiter, facts, &all, err) < 0)
+    const struct ends_case of = {.facts = facts,
+                                 .node_count = arbiter->node_count,
+                                 .wait_status = wait_status,
+                                 .before = arbiter->last_loss};
+    if (ends_judge(&of, verdict, newest_line, err) < 0)
         return -1;
-    int rc = judge(arbiter, &all, wait_status, verdict, err);
-    *newest_line = all.newest_line;
-    free(all.ranks);
-    return rc;
+    arbiter->last_loss = (struct verdict_loss){
+        .rank = verdict->lost_rank, .signal = verdict->signal, .newest_line = *newest_line};
+    snprintf(arbiter->reason, sizeof arbiter->reason, "%s", verdict->reason);
+    return 0;
 }
 
 void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason)
@@ -610,26 +560,4 @@ void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason)
 const char *job_arbiter_reason(const struct job_arbiter *arbiter)
 {
     return arbiter->reason;
-}
-
-static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
-                     struct belay_error *err)
-{
-    for (size_t i = 0; i < facts->n_ranks; i++) {
-        const Belay__Wire__RankEnd *end = facts->ranks[i];
-        if (end->kind > CONTROL_EXIT_EXECUTED)
-            return belay_error_set(
-                err, EPROTO, "the agent reports an unknown end of rank %u; is it another version of Belay?",
-                end->rank);
-        ranks[i] = (struct verdict_rank){.rank = end->rank,
-                                         .pid = (pid_t)end->pid,
-                                         .exit = {.kind = (enum control_exit)end->kind,
-                                                  .status = end->status,
-                                                  .announced_ns = end->announced_ns,
-                                                  .seen_ns = end->seen_ns,
-                                                  .signal = end->signal < NSIG ? end->signal : 0,
-                                                  .is_killed_by_us = end->is_killed_by_us,
-                                                  .is_over_loss = end->is_over_loss}};
-    }
-    return 0;
 }
