@@ -33,7 +33,6 @@ struct job_arbiter {
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
     struct member members[PLACEMENT_NODES_MAX];
     uint32_t node_count;
-    enum scheme scheme;
     struct job_secret secret;    /* of several nodes */
     struct epoch_start *offered; /* newest record that agents have told of; NULL: none */
     uint32_t offered_epoch;      /* newest that they have heard of */
@@ -270,7 +269,6 @@ int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum sch
 {
     struct arbiter_settings settings = {
         .node_count = node_count, .scheme = scheme, .past_epoch = arbiter->offered_epoch};
-    arbiter->scheme = scheme;
     if (draw_secret(arbiter, node_count, err) < 0)
         return -1;
     arbiter->node_count = node_count;
@@ -322,9 +320,9 @@ static void name_lost(struct job_arbiter *arbiter)
              list);
 }
 
-int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err)
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err)
 {
-    if (job_arbiter_has_member(arbiter, node) && arbiter->scheme == SCHEME_SINGLE)
+    if (job_arbiter_has_member(arbiter, node) && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ENODATA,
                                "%s: node %u was lost with the images of its ranks, and the job with it; "
                                "'belay clean %s' drops what the other nodes hold",

@@ -65,10 +65,10 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
                            struct belay_error *err);
 
 /*
- * The node has lost its memory: epochs are opened without it from now on. Returns 0, or -1 with err
- * (ENODATA): no other node holds what is needed of it.
+ * The node of a job with this scheme has lost its memory: epochs are opened without it from now on. Returns
+ * 0, or -1 with err (ENODATA): no other node holds what is needed of it.
  */
-int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
 /* Is the node a member of the newest epoch that is known? */
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
 

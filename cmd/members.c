@@ -133,3 +133,21 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
     if (status->n_nodes > 1)
         qsort(status->nodes, status->n_nodes, sizeof *status->nodes, compare_nodes);
 }
+
+Belay__Wire__Reply *members_call(const struct tool *tool, const char *job, members_call_f *call,
+                                 struct belay_error *err)
+{
+    struct tool node;
+    Belay__Wire__Reply *reply = call(&tool->agent, job, err);
+    for (uint32_t i = 1; !reply && i < PLACEMENT_NODES_MAX; i++) {
+        struct belay_error its = {0};
+        if ((err->code != ENOENT && err->code != EREMOTE) || !members_open(&node, tool, i))
+            continue;
+        if (node.agent.sock >= 0)
+            reply = call(&node.agent, job, &its);
+        if (its.code && its.code != ENOENT)
+            *err = its;
+        tool_close(&node);
+    }
+    return reply;
+}

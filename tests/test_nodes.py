@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -297,6 +298,71 @@ def test_more_is_lost_than_copies_make_good(sandbox, programs):
                       r"nodes 0, 3 hold those of ranks 0, 2-3; 'belay clean job' drops what is held", job.errors)
     assert found and int(found[1]) >= line, job.errors
     assert "goes on" not in job.errors
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("number, homes", [(0, [1, 1, 1, 1]), (1, [0, 0, 0, 0])])
+def test_restart_after_belay_run_and_a_node_are_lost(sandbox, programs, number, homes):
+    """`belay restart` finds the job at the node that is left, whichever it is."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    os.kill(job.process.pid, signal.SIGSTOP)  # so that it does not see the loss
+    kill_node(sandbox, job, number)
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.process.wait()
+    wait_for(lambda: not any(map(traces.is_alive, job.pids[1].values())), 30, "the end of the ranks")
+    wait_for(lambda: sandbox.status("job")["state"] == "lost", 30, "the end of the job")
+    job.restart()
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    assert [node_of(status, rank) for rank in range(4)] == homes
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert f"node {number} knows nothing of the job any more: it is left out" in job.errors
+    assert_same_result(job)
+    assert_restored(job, 1)
+    sandbox.assert_clean()
+
+
+def test_restart_without_the_first_node(sandbox, programs):
+    """It is lost as the restarts are used up, and so is the record on its disk."""
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--max-restarts", "0"])
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    assert job.wait() == 75
+    assert "'belay restart job' goes on" in job.errors
+    shutil.rmtree(os.path.join(sandbox.rundir, "jobs"))
+    job.restart()
+    assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [1, 1, 1, 1]
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 1)
+    sandbox.assert_clean()
+
+
+def test_stop_after_the_first_node_is_lost(sandbox, programs):
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    done = sandbox.belay("stop", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait() == 76
+    sandbox.assert_clean()
+
+
+def test_a_line_is_asked_for_after_the_first_node_is_lost(sandbox, programs):
+    """It is taken in the next epoch, or the answer tells why there is none."""
+    job = sandbox.run(workload(programs), interval=None, options=on_nodes(2))
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0)
+    done = sandbox.belay("checkpoint", "job")
+    assert done.returncode == 0 or done.returncode == 74 and "no line was committed" in done.stderr, done.stderr
+    job.wait_epoch(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    job.finish()
+    assert_recovered(job, 1)
     sandbox.assert_clean()
 
 
