@@ -33,6 +33,7 @@ struct job_arbiter {
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
     struct member members[PLACEMENT_NODES_MAX];
     uint32_t node_count;
+    enum scheme scheme;
     struct job_secret secret;    /* of several nodes */
     struct epoch_start *offered; /* newest record that agents have told of; NULL: none */
     uint32_t offered_epoch;      /* newest that they have heard of */
@@ -170,6 +171,12 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     message.start = &record;
     message.launcher_pid = arbiter->launch.launcher_pid;
     message.forwards_output = arbiter->launch.forwards_output;
+    uint32_t lost[PLACEMENT_NODES_MAX];
+    message.lost_nodes = lost;
+    for (uint32_t i = 0; i < PLACEMENT_NODES_MAX; i++)
+        if (arbiter->members[i].is_newly_gone)
+            lost[message.n_lost_nodes++] = i;
+    message.detect_ms = arbiter->launch.detect_ms;
     if (list_addresses(arbiter, start, &message) < 0)
         return -1;
     struct belay_error err;
@@ -269,6 +276,7 @@ int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum sch
 {
     struct arbiter_settings settings = {
         .node_count = node_count, .scheme = scheme, .past_epoch = arbiter->offered_epoch};
+    arbiter->scheme = scheme;
     if (draw_secret(arbiter, node_count, err) < 0)
         return -1;
     arbiter->node_count = node_count;
@@ -519,6 +527,33 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
         return 0;
     *words = placement_words(start->members, start->member_count, start->placement, start->rank_count);
     return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
+}
+
+/* Of the members that have answered. */
+static uint32_t count_holders(const struct job_arbiter *arbiter, const struct epoch_start *start,
+                              uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        struct epoch_state state;
+        const Belay__Wire__Reply *reply = arbiter->members[start->members[i]].state;
+        if (reply && epoch_message_to_state(reply->node_state, &state) == 0 && rank < state.held_count)
+            count += holding_has(&state.held[rank], start->line);
+    }
+    return count;
+}
+
+enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    if (arbiter->scheme == SCHEME_SINGLE || start->line == 0)
+        return JOB_ARBITER_COVERED;
+    if (start->member_count == 1)
+        return JOB_ARBITER_ALONE;
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        if (count_holders(arbiter, start, rank) < 2)
+            return JOB_ARBITER_EXPOSED;
+    return JOB_ARBITER_COVERED;
 }
 
 const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter)

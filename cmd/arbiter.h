@@ -22,6 +22,7 @@ struct job_arbiter;
 struct job_arbiter_launch {
     uint32_t launcher_pid;
     bool forwards_output; /* this process takes the ranks' output from the streams */
+    double detect_ms;     /* from the first sign of a loss until the former launch had ended; 0: none */
 };
 
 /* rundir: where the record lies; copied. NULL with err. */
@@ -71,6 +72,14 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
 /* Is the node a member of the newest epoch that is known? */
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
+
+/* How many nodes can be lost now so that the newest epoch's line can still be gone on from. */
+enum job_arbiter_cover {
+    JOB_ARBITER_COVERED = 0, /* as many as the scheme survives; also if there is no line */
+    JOB_ARBITER_EXPOSED,     /* none, until the next line has its copies */
+    JOB_ARBITER_ALONE,       /* none, since no other node is left for copies */
+};
+enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter);
 
 /*
  * Where the ranks of the newest epoch run, for the launch (common/wire/placement.h). *words, to be freed, is

@@ -67,10 +67,32 @@ static void move_lines(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
     qsort(to->lines, to->n_lines, sizeof *to->lines, compare_lines);
 }
 
+static double larger(double one, double other)
+{
+    return one > other ? one : other;
+}
+
+/* Of an epoch's times the longest: each node tells of its own ranks. */
+static void join_history(Belay__Wire__JobStatus *to, const Belay__Wire__JobStatus *from)
+{
+    for (size_t i = 0; i < to->n_history; i++) {
+        for (size_t k = 0; k < from->n_history; k++) {
+            Belay__Wire__EpochStatus *epoch = to->history[i];
+            const Belay__Wire__EpochStatus *other = from->history[k];
+            if (epoch->epoch != other->epoch)
+                continue;
+            epoch->restore_ms = larger(epoch->restore_ms, other->restore_ms);
+            epoch->launch_ms = larger(epoch->launch_ms, other->launch_ms);
+            epoch->fetch_ms = larger(epoch->fetch_ms, other->fetch_ms);
+        }
+    }
+}
+
 static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
 {
     move_nodes(to, from);
     move_lines(to, from);
+    join_history(to, from);
     to->held_bytes += from->held_bytes;
     if (from->newest_line > to->newest_line)
         to->newest_line = from->newest_line;

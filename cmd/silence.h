@@ -15,6 +15,8 @@
 #include "cmd/nodes.h"
 #include "common/wire/states.h"
 
+#define SILENCE_STALL_MS 5000 /* before agents tell of it (the fabric's stall time) */
+
 enum silence_verdict {
     SILENCE_BEARABLE = 0,
     SILENCE_OF_LINK,  /* the launch is to be ended, for another epoch */

@@ -189,6 +189,7 @@ static struct outcome judge(struct supervisor *s)
                               .max_restarts = s->settings.max_restarts,
                               .wait_status = s->watch.wait_status};
     int rc = hear_verdict(s, &of, &verdict);
+    s->detect_ms = watch_sign_age_ms(&s->watch);
     watch_take_signals(&s->watch);
     if (s->watch.end_signal)
         return outcome_of_signal(s->watch.end_signal);

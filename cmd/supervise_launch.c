@@ -81,11 +81,25 @@ static int let_go(struct supervisor *s, struct belay_error *err)
     return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* What another loss would mean. */
+static void tell_cover(struct supervisor *s)
+{
+    enum job_arbiter_cover cover = job_arbiter_cover(s->arbiter);
+    s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
+    if (cover == JOB_ARBITER_EXPOSED)
+        log_warning(
+            "%s: until the next line has been copied, the loss of another node may be the end of the job",
+            s->name);
+    else if (cover == JOB_ARBITER_ALONE)
+        log_warning("%s: one node is left: its loss would be the end of the job", s->name);
+}
+
 /* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
     const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
-                                              .forwards_output = launch_line_leaves_output(s->argv)};
+                                              .forwards_output = launch_line_leaves_output(s->argv),
+                                              .detect_ms = s->detect_ms};
     const struct epoch_start *start;
     int rc = open_epoch(s, &launch, &start, err);
     s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
@@ -94,6 +108,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    tell_cover(s);
     bool is_restored = start->line > 0;
     int code = let_go(s, err);
     if (code != EXIT_OK)

@@ -107,8 +107,20 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
         watch->kill_at_ms = kill_at_ms;
 }
 
+static void note_sign(struct watch *watch, long long at_ms)
+{
+    if (watch->sign_at_ms == 0)
+        watch->sign_at_ms = at_ms;
+}
+
+double watch_sign_age_ms(const struct watch *watch)
+{
+    return watch->sign_at_ms ? (double)(now_ms() - watch->sign_at_ms) : 0;
+}
+
 static void end_without_agent(struct watch *watch, uint32_t number)
 {
+    note_sign(watch, now_ms());
     watch->nodes->of[number].is_lost = true;
     nodes_cut_output(watch->nodes, true);
     ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
@@ -137,7 +149,11 @@ static void take_link(struct watch *watch, uint32_t by, const Belay__Wire__LinkN
     if (!node || news->epoch != watch->epoch || is_ending(watch) || node->is_lost || node->is_gone)
         return;
     const struct caller agent = watch_caller(node);
-    judge_silence(watch, news->node, silence_take(node, &agent, by, (enum link_state)news->state));
+    const long long since_ms = now_ms() - SILENCE_STALL_MS;
+    enum silence_verdict verdict = silence_take(node, &agent, by, (enum link_state)news->state);
+    if (verdict != SILENCE_BEARABLE)
+        note_sign(watch, since_ms);
+    judge_silence(watch, news->node, verdict);
 }
 
 static void expire_silence(struct watch *watch)
@@ -174,9 +190,14 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
         log_write(level, "%s", event->text);
+    if (is_commit && watch->is_exposed)
+        log_info("line %" PRIu64 " is held on two nodes again: the loss of one is survived", event->line);
+    watch->is_exposed &= !is_commit;
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);
     watch->is_ending |= event->lost;
+    if (event->lost)
+        note_sign(watch, now_ms());
     watch->is_end_asked |= event->end_is_asked;
     if (event->ranks_up || event->link)
         node_keep_event(node, event);
@@ -292,6 +313,7 @@ void watch_launch(struct watch *watch)
     watch->kill_at_ms = watch->ask_at_ms = 0;
     watch->is_ending = false;
     watch->trouble[0] = '\0';
+    watch->sign_at_ms = 0;
     silence_begin(watch->nodes);
     watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
@@ -317,5 +339,6 @@ void watch_launch(struct watch *watch)
         enforce_deadline(watch);
         tell_unprotected(watch);
     }
+    note_sign(watch, now_ms());
     watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
 }

@@ -36,6 +36,7 @@ struct watch {
     struct nodes *nodes;       /* whose agents are listened to */
     const char *launched;      /* what the launcher was told to run, for messages */
     uint32_t epoch;            /* of the launch */
+    bool is_exposed;           /* its line lacks copies; until the next one */
     /* All ranks of a node are up; may call the agent. */
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     /* A node's agent asks whether another node has lost a rank; may call the agents. */
@@ -45,6 +46,7 @@ struct watch {
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
+    long long sign_at_ms;   /* when there was the first sign that something is lost; 0: none */
     char trouble[128];      /* why belay has ended the launch itself; "": it has not */
     /* Private. */
     bool is_end_asked;     /* and nobody has been answered */
@@ -66,6 +68,9 @@ struct caller watch_caller(struct node *node);
 
 /* Take the signals that have come, without waiting. */
 void watch_take_signals(struct watch *watch);
+
+/* How long ago the first sign was that something is lost, 0: there was none. */
+double watch_sign_age_ms(const struct watch *watch);
 
 /*
  * Return when the launcher has ended (wait_status is set). What should end it is forwarded: a first

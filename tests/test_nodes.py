@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -118,6 +119,36 @@ def kill_node(sandbox, job, *numbers):
     return ranks
 
 
+def assert_told_how_long_it_took(job):
+    first, *others = job.status()["history"]
+    assert first["detect_ms"] == 0 and first["lost_nodes"] == [] and first["launch_ms"] > 0
+    for epoch in others:
+        assert 0 < epoch["detect_ms"] < 60000 and epoch["restore_ms"] < epoch["launch_ms"] < 60000, epoch
+        assert epoch["fetch_ms"] == 0
+
+
+def assert_copied_again(job, restored, members):
+    """The next line after a loss is held twice; for that more is sent than was written: whole images to new partners."""
+    def settled(status):
+        return [line for line in status["lines"]
+                if line["line"] > restored and line["state"] == "committed" and line["total_ms"] > 0]
+
+    status = job.wait_status(lambda status: len(settled(status)) > 2)
+    rows = [row for node in status["nodes"] for row in node["ranks"]]
+    later = settled(status)
+    if members == 1:
+        assert "one node is left: its loss would be the end of the job" in job.errors
+        assert all(len(row["holders"]) == 1 for row in rows)
+        assert all(line["sent_bytes"] == 0 for line in later)
+        return
+    assert "until the next line has been copied" in job.errors
+    assert re.search(r"line \d+ is held on two nodes again", job.errors)
+    assert all(len(row["holders"]) == 2 for row in rows)
+    assert later[0]["sent_bytes"] > later[0]["dirty_bytes"] + (1 << 20)
+    assert 0 < later[1]["sent_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
+    assert all(line["protect_ms"] > 0 for line in later)
+
+
 @pytest.mark.parametrize("count, number, homes", [
     (2, 1, [0, 0, 0, 0]),
     (2, 0, [1, 1, 1, 1]),
@@ -136,7 +167,10 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     restored = status["history"][-1]["restored_line"]
     assert restored >= before["newest_line"]
     assert not any(map(traces.is_alive, lost))
+    assert status["history"][-1]["lost_nodes"] == [number]
     job.wait_committed(restored + 1)
+    assert_told_how_long_it_took(job)
+    assert_copied_again(job, restored, count - 1)
     job.finish()
     assert f"node {number} was lost" in job.errors
     assert_recovered(job, 1)
@@ -195,19 +229,23 @@ def test_an_agent_that_hung_answers(sandbox, programs):
     sandbox.assert_clean()
 
 
-def start_agent_of(sandbox, number, **variables):
-    """The agent of another node, before any job."""
+def run_with_agent(sandbox, number, fault, program, **options):
+    """A job; the agent of this node is started before it, with a fault that no other agent has. It does not leave meanwhile."""
     folder = os.path.join(sandbox.rundir, f"node-{number}")
     os.mkdir(folder, 0o700)
     agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
-    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, **variables}, check=True,
+    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, "BELAY_FAULT": fault}, check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(os.path.join(folder, "agent.sock"))
+        job = sandbox.run(program, **options)
+        wait_for(lambda: os.path.exists(os.path.join(sandbox.rundir, "jobs", "job.epochs")), 30, "the first epoch")
+    return job
 
 
 def test_a_node_joins_late(sandbox, programs):
     """The job runs meanwhile, and lines are taken as soon as the node has joined."""
-    start_agent_of(sandbox, 1, BELAY_FAULT="fabric.frame@2#1=delay:8000")
-    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job = run_with_agent(sandbox, 1, "fabric.frame@2#1=delay:8000", workload(programs), options=on_nodes(2))
     wait_said(job, "node 1 has not joined node 0: no line is taken")
     wait_said(job, "node 1 has joined: lines are taken")
     job.wait_committed(2)
@@ -233,8 +271,7 @@ def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
 @pytest.mark.parametrize("point", ["agent.epoch.promised", "agent.epoch.told", "agent.epoch.entered"])
 def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point, keeps_memory):
     """The others go on to another epoch; the first one's ranks are on node 1, the second one's copies on node 3."""
-    start_agent_of(sandbox, 2, BELAY_FAULT=f"{point}#2=stop")
-    job = sandbox.run(workload(programs, seconds=6), options=on_nodes(4))
+    job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
     job.wait_lines()
     line = job.status()["newest_line"]
     agent, service = agent_of(job, 2), service_of(sandbox, 2)
@@ -257,8 +294,7 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
 
 def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
-    start_agent_of(sandbox, 1, BELAY_FAULT="agent.epoch.placed#1=stop")
-    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
     wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
     service = service_of(sandbox, 1)
     wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
