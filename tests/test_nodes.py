@@ -128,7 +128,7 @@ def assert_told_how_long_it_took(job):
 
 
 def assert_copied_again(job, restored, members):
-    """The next line after a loss is held twice; for that more is sent than was written: whole images to new partners."""
+    """The next line after a loss is held twice: at least half of the ranks have a new partner, which gets whole images."""
     def settled(status):
         return [line for line in status["lines"]
                 if line["line"] > restored and line["state"] == "committed" and line["total_ms"] > 0]
@@ -144,8 +144,9 @@ def assert_copied_again(job, restored, members):
     assert "until the next line has been copied" in job.errors
     assert re.search(r"line \d+ is held on two nodes again", job.errors)
     assert all(len(row["holders"]) == 2 for row in rows)
-    assert later[0]["sent_bytes"] > later[0]["dirty_bytes"] + (1 << 20)
-    assert 0 < later[1]["sent_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
+    assert later[0]["sent_bytes"] > 0.4 * later[0]["image_bytes"]
+    assert later[0]["sent_bytes"] >= later[0]["dirty_bytes"] > 0
+    assert later[1]["dirty_bytes"] <= later[1]["sent_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
     assert all(line["protect_ms"] > 0 for line in later)
 
 
