@@ -1,13 +1,14 @@
 #include "cmd/arbiter.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "cmd/ends.h"
+#include "cmd/lack.h"
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
@@ -22,6 +23,9 @@ struct member {
     struct caller agent;
     Belay__Wire__Reply *state; /* its answer to the newest inquiry; NULL: none */
     bool is_gone;              /* it has lost its memory */
+    bool is_newly_gone;        /* since the newest epoch was opened */
+    bool has_entered;          /* the epoch that is being opened, or the newest */
+    enum job_arbiter_failure failure;
 };
 
 struct job_arbiter {
@@ -41,6 +45,7 @@ struct job_arbiter {
     uint32_t world_size, placed;
     bool has_told_of_disk;
     struct belay_error *err; /* of the call that is made */
+    uint32_t failed_node;    /* whose agent was lost, as err says; EPOCH_NOBODY: err says something else */
 };
 
 static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start *other);
@@ -48,29 +53,54 @@ static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_re
 static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
                                   const struct epoch_start *record, struct belay_error *err);
 static void forget_placement(struct job_arbiter *arbiter);
+static void name_lost(struct job_arbiter *arbiter);
 static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err);
 static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up);
-static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
-                     struct belay_error *err);
 
 /* ---- what the opener asks for ---- */
+
+/* An agent that is lost may be replaced. What else is wrong weighs more. Returns -1. */
+static int fail(struct job_arbiter *arbiter, uint32_t node, const struct belay_error *err)
+{
+    bool is_silent = err->code == EAGAIN || err->code == ETIMEDOUT;
+    bool is_lost = is_silent || err->code == ECONNRESET || err->code == EPIPE || err->code == ECONNREFUSED;
+    bool was_lost = arbiter->failed_node != EPOCH_NOBODY;
+    if (is_lost)
+        arbiter->members[node].failure = is_silent ? JOB_ARBITER_SILENT : JOB_ARBITER_LOST;
+    if (arbiter->err->code && (is_lost || !was_lost)) {
+        errno = arbiter->err->code;
+        return -1;
+    }
+    arbiter->failed_node = is_lost ? node : EPOCH_NOBODY;
+    *arbiter->err = *err;
+    if (is_lost && arbiter->node_count > 1)
+        belay_error_set(arbiter->err, is_silent ? ETIMEDOUT : ECONNRESET,
+                        "job \"%s\": the agent of node %u %s while an epoch was opened", arbiter->job, node,
+                        is_silent ? "did not answer" : "was lost");
+    errno = arbiter->err->code;
+    return -1;
+}
 
 static int ask(void *context, uint32_t node, uint32_t epoch)
 {
     struct job_arbiter *arbiter = context;
+    struct belay_error err;
     return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
-                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->err);
+                        arbiter->node_count > 1 ? &arbiter->secret : NULL, &err) < 0
+               ? fail(arbiter, node, &err)
+               : 0;
 }
 
 static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state)
 {
     struct job_arbiter *arbiter = context;
     struct member *member = &arbiter->members[node];
+    struct belay_error err;
     (void)epoch;
     calls_free(member->state);
-    member->state = receive_node_state(&member->agent, arbiter->err);
+    member->state = receive_node_state(&member->agent, &err);
     if (!member->state)
-        return -1;
+        return fail(arbiter, node, &err);
     if (arbiter->node_count == 1) /* all know it; of several, when the epoch is open */
         arbiter->reason[0] = '\0';
     if (epoch_message_to_state(member->state->node_state, state) < 0)
@@ -141,20 +171,29 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     message.start = &record;
     message.launcher_pid = arbiter->launch.launcher_pid;
     message.forwards_output = arbiter->launch.forwards_output;
+    uint32_t lost[PLACEMENT_NODES_MAX];
+    message.lost_nodes = lost;
+    for (uint32_t i = 0; i < PLACEMENT_NODES_MAX; i++)
+        if (arbiter->members[i].is_newly_gone)
+            lost[message.n_lost_nodes++] = i;
+    message.detect_ms = arbiter->launch.detect_ms;
     if (list_addresses(arbiter, start, &message) < 0)
         return -1;
-    int rc = send_epoch_start(&arbiter->members[node].agent, &message, arbiter->err);
+    struct belay_error err;
+    int rc = send_epoch_start(&arbiter->members[node].agent, &message, &err);
     free(message.addresses);
     fault_hit("arbiter.epoch.told", -1, start->epoch);
-    return rc;
+    return rc < 0 ? fail(arbiter, node, &err) : 0;
 }
 
 static int entered(void *context, uint32_t node, const struct epoch_start *start)
 {
     struct job_arbiter *arbiter = context;
-    Belay__Wire__Reply *reply = receive_epoch_entered(&arbiter->members[node].agent, arbiter->err);
+    struct belay_error err;
+    Belay__Wire__Reply *reply = receive_epoch_entered(&arbiter->members[node].agent, &err);
     if (!reply)
-        return -1;
+        return fail(arbiter, node, &err);
+    arbiter->members[node].has_entered = true;
     bool is_right =
         reply->epoch_entered->epoch == start->epoch && reply->epoch_entered->restore_line == start->line;
     calls_free(reply);
@@ -209,6 +248,8 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
 {
     snprintf(arbiter->job, sizeof arbiter->job, "%s", opened->job);
     arbiter->members[node].agent = *agent;
+    arbiter->members[node].failure = JOB_ARBITER_FINE;
+    arbiter->members[node].has_entered = false;
     arbiter->last_loss = (struct verdict_loss){0};
     arbiter->reason[0] = '\0'; /* another agent has its own */
     if (arbiter->opener && arbiter->node_count > 1)
@@ -273,18 +314,42 @@ static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbi
     return opener;
 }
 
-int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err)
+/* "node 1 was lost", "nodes 0, 2 were lost" */
+static void name_lost(struct job_arbiter *arbiter)
 {
-    if (job_arbiter_has_member(arbiter, node) && arbiter->scheme == SCHEME_SINGLE)
+    char list[128] = "";
+    size_t used = 0, count = 0;
+    for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++) {
+        if (!arbiter->members[node].is_newly_gone || used >= sizeof list)
+            continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, count++ > 0 ? ", %u" : "%u", node);
+    }
+    snprintf(arbiter->reason, sizeof arbiter->reason, count > 1 ? "nodes %s were lost" : "node %s was lost",
+             list);
+}
+
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err)
+{
+    if (job_arbiter_has_member(arbiter, node) && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ENODATA,
                                "%s: node %u was lost with the images of its ranks, and the job with it; "
                                "'belay clean %s' drops what the other nodes hold",
                                arbiter->job, node, arbiter->job);
-    arbiter->members[node].is_gone = true;
-    snprintf(arbiter->reason, sizeof arbiter->reason, "node %u was lost", node);
+    arbiter->members[node].is_gone = arbiter->members[node].is_newly_gone = true;
+    name_lost(arbiter);
     if (arbiter->opener)
         opener_lose(arbiter->opener, node);
     return 0;
+}
+
+enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node)
+{
+    return arbiter->members[node].failure;
+}
+
+bool job_arbiter_has_entered(const struct job_arbiter *arbiter, uint32_t node)
+{
+    return arbiter->members[node].has_entered;
 }
 
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node)
@@ -341,9 +406,12 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
                      const struct epoch_start **start, struct belay_error *err)
 {
     arbiter->err = err;
+    arbiter->failed_node = EPOCH_NOBODY;
     arbiter->launch = *launch;
     forget_placement(arbiter);
     *err = (struct belay_error){0};
+    for (uint32_t node = 0; node < arbiter->node_count; node++)
+        arbiter->members[node].has_entered = false;
     if (opener_open(arbiter->opener) < 0) {
         int code = errno;
         if (err->code == 0 && code == ENODATA)
@@ -354,19 +422,35 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
         return -1;
     }
     arbiter->reason[0] = '\0'; /* all know it */
+    for (uint32_t node = 0; node < arbiter->node_count; node++)
+        arbiter->members[node].is_newly_gone = false;
     *start = opener_record(arbiter->opener);
     return 0;
+}
+
+/* Of several nodes. */
+static void tell_what_is_left(const struct job_arbiter *arbiter, const struct epoch_start *record,
+                              struct belay_error *err)
+{
+    struct epoch_state states[PLACEMENT_NODES_MAX];
+    const struct epoch_state *known[PLACEMENT_NODES_MAX] = {0};
+    char text[256];
+    for (uint32_t node = 0; node < arbiter->node_count; node++) {
+        const Belay__Wire__Reply *reply = arbiter->members[node].state;
+        if (!arbiter->members[node].is_gone && reply &&
+            epoch_message_to_state(reply->node_state, &states[node]) == 0)
+            known[node] = &states[node];
+    }
+    lack_tell(record, known, arbiter->node_count, text, sizeof text);
+    belay_error_set(err, ENODATA, "job \"%s\" cannot go on: %s; 'belay clean %s' drops what is held",
+                    arbiter->job, text, arbiter->job);
 }
 
 static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
 {
     const struct epoch_start *record = opener_record(arbiter->opener);
-    if (arbiter->node_count > 1)
-        belay_error_set(
-            err, ENODATA,
-            "job \"%s\" cannot go on: the nodes that are left do not hold all images of its newest "
-            "line; 'belay clean %s' drops what they hold",
-            arbiter->job, arbiter->job);
+    if (arbiter->node_count > 1 && record)
+        tell_what_is_left(arbiter, record, err);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(
             err, ENODATA,
@@ -445,6 +529,33 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
     return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
+/* Of the members that have answered. */
+static uint32_t count_holders(const struct job_arbiter *arbiter, const struct epoch_start *start,
+                              uint32_t rank)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        struct epoch_state state;
+        const Belay__Wire__Reply *reply = arbiter->members[start->members[i]].state;
+        if (reply && epoch_message_to_state(reply->node_state, &state) == 0 && rank < state.held_count)
+            count += holding_has(&state.held[rank], start->line);
+    }
+    return count;
+}
+
+enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    if (arbiter->scheme == SCHEME_SINGLE || start->line == 0)
+        return JOB_ARBITER_COVERED;
+    if (start->member_count == 1)
+        return JOB_ARBITER_ALONE;
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        if (count_holders(arbiter, start, rank) < 2)
+            return JOB_ARBITER_EXPOSED;
+    return JOB_ARBITER_COVERED;
+}
+
 const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter)
 {
     return arbiter->opener ? opener_record(arbiter->opener) : NULL;
@@ -458,92 +569,28 @@ uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter)
 
 /* ---- the verdict ---- */
 
-/* What all nodes say together; the ranks are borrowed, their list is to be freed. Returns 0 or -1 with err.
- */
-static int join_facts(const struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts,
-                      Belay__Wire__LaunchFacts *all, struct belay_error *err)
-{
-    size_t count = 0;
-    *all = (Belay__Wire__LaunchFacts)BELAY__WIRE__LAUNCH_FACTS__INIT;
-    for (uint32_t node = 0; node < arbiter->node_count; node++)
-        count += facts[node] ? facts[node]->launch_facts->n_ranks : 0;
-    all->ranks = calloc(count + 1, sizeof(Belay__Wire__RankEnd *));
-    if (!all->ranks)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    for (uint32_t node = 0; node < arbiter->node_count; node++) {
-        const Belay__Wire__LaunchFacts *of = facts[node] ? facts[node]->launch_facts : NULL;
-        if (!of) /* the node is gone */
-            continue;
-        for (size_t i = 0; i < of->n_ranks; i++)
-            all->ranks[all->n_ranks++] = of->ranks[i];
-        all->is_stopped |= of->is_stopped;
-        all->refused = all->refused[0] ? all->refused : of->refused;
-        all->turned_away = all->turned_away[0] ? all->turned_away : of->turned_away;
-        all->newest_line = of->newest_line > all->newest_line ? of->newest_line : all->newest_line;
-    }
-    return 0;
-}
-
-static int judge(struct job_arbiter *arbiter, const Belay__Wire__LaunchFacts *facts, int wait_status,
-                 struct verdict *verdict, struct belay_error *err)
-{
-    struct verdict_rank *ranks = calloc(facts->n_ranks + 1, sizeof *ranks);
-    bool is_refused = facts->refused[0] || wait_status;
-    const struct verdict_case of = {.ranks = ranks,
-                                    .count = (uint32_t)facts->n_ranks,
-                                    .wait_status = wait_status,
-                                    .is_stopped = facts->is_stopped,
-                                    .refused = is_refused ? facts->refused : facts->turned_away,
-                                    .newest_line = facts->newest_line,
-                                    .before = arbiter->last_loss};
-    if (!ranks)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    int rc = read_ends(facts, ranks, err);
-    if (rc == 0) {
-        verdict_judge(&of, verdict);
-        arbiter->last_loss = (struct verdict_loss){
-            .rank = verdict->lost_rank, .signal = verdict->signal, .newest_line = facts->newest_line};
-        snprintf(arbiter->reason, sizeof arbiter->reason, "%s", verdict->reason);
-    }
-    free(ranks);
-    return rc;
-}
-
 int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
                       struct verdict *verdict, uint64_t *newest_line, struct belay_error *err)
 {
-    Belay__Wire__LaunchFacts all;
-    if (join_facts(arbiter, facts, &all, err) < 0)
+    const struct ends_case of = {.facts = facts,
+                                 .node_count = arbiter->node_count,
+                                 .wait_status = wait_status,
+                                 .before = arbiter->last_loss};
+    if (ends_judge(&of, verdict, newest_line, err) < 0)
         return -1;
-    int rc = judge(arbiter, &all, wait_status, verdict, err);
-    *newest_line = all.newest_line;
-    free(all.ranks);
-    return rc;
+    arbiter->last_loss = (struct verdict_loss){
+        .rank = verdict->lost_rank, .signal = verdict->signal, .newest_line = *newest_line};
+    snprintf(arbiter->reason, sizeof arbiter->reason, "%s", verdict->reason);
+    return 0;
+}
+
+void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason)
+{
+    arbiter->last_loss = (struct verdict_loss){0};
+    snprintf(arbiter->reason, sizeof arbiter->reason, "%s", reason);
 }
 
 const char *job_arbiter_reason(const struct job_arbiter *arbiter)
 {
     return arbiter->reason;
-}
-
-static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank *ranks,
-                     struct belay_error *err)
-{
-    for (size_t i = 0; i < facts->n_ranks; i++) {
-        const Belay__Wire__RankEnd *end = facts->ranks[i];
-        if (end->kind > CONTROL_EXIT_EXECUTED)
-            return belay_error_set(
-                err, EPROTO, "the agent reports an unknown end of rank %u; is it another version of Belay?",
-                end->rank);
-        ranks[i] = (struct verdict_rank){.rank = end->rank,
-                                         .pid = (pid_t)end->pid,
-                                         .exit = {.kind = (enum control_exit)end->kind,
-                                                  .status = end->status,
-                                                  .announced_ns = end->announced_ns,
-                                                  .seen_ns = end->seen_ns,
-                                                  .signal = end->signal < NSIG ? end->signal : 0,
-                                                  .is_killed_by_us = end->is_killed_by_us,
-                                                  .is_over_loss = end->is_over_loss}};
-    }
-    return 0;
 }

@@ -22,6 +22,7 @@ struct job_arbiter;
 struct job_arbiter_launch {
     uint32_t launcher_pid;
     bool forwards_output; /* this process takes the ranks' output from the streams */
+    double detect_ms;     /* from the first sign of a loss until the former launch had ended; 0: none */
 };
 
 /* rundir: where the record lies; copied. NULL with err. */
@@ -40,24 +41,45 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
 int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
                       struct belay_error *err);
 
+/* What has become of a node's agent while an epoch was opened. */
+enum job_arbiter_failure {
+    JOB_ARBITER_FINE = 0,
+    JOB_ARBITER_LOST,   /* it has gone */
+    JOB_ARBITER_SILENT, /* it does not answer */
+};
+
 /*
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
  * the next call. Returns 0, or -1 with err: an agent's, or ENODATA if what the nodes hold is not enough.
+ * ECONNRESET, ETIMEDOUT: agents were lost, as job_arbiter_failure_of() says; once they have been replaced, or
+ * their nodes left out, the next epoch may be opened.
  */
 int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
                      const struct epoch_start **start, struct belay_error *err);
+
+enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node);
+/* Has the node's agent entered the epoch that was being opened? Then it has a launch that is to be ended. */
+bool job_arbiter_has_entered(const struct job_arbiter *arbiter, uint32_t node);
 
 /* A node says which ranks have come up there. Once all have, it is recorded, and told. 0 or -1 with err. */
 int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,
                            struct belay_error *err);
 
 /*
- * The node has lost its memory: epochs are opened without it from now on. Returns 0, or -1 with err
- * (ENODATA): no other node holds what is needed of it.
+ * The node of a job with this scheme has lost its memory: epochs are opened without it from now on. Returns
+ * 0, or -1 with err (ENODATA): no other node holds what is needed of it.
  */
-int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
+int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
 /* Is the node a member of the newest epoch that is known? */
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
+
+/* How many nodes can be lost now so that the newest epoch's line can still be gone on from. */
+enum job_arbiter_cover {
+    JOB_ARBITER_COVERED = 0, /* as many as the scheme survives; also if there is no line */
+    JOB_ARBITER_EXPOSED,     /* none, until the next line has its copies */
+    JOB_ARBITER_ALONE,       /* none, since no other node is left for copies */
+};
+enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter);
 
 /*
  * Where the ranks of the newest epoch run, for the launch (common/wire/placement.h). *words, to be freed, is
@@ -75,6 +97,8 @@ const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter);
  */
 int job_arbiter_judge(struct job_arbiter *arbiter, Belay__Wire__Reply *const *facts, int wait_status,
                       struct verdict *verdict, uint64_t *newest_line, struct belay_error *err);
+/* This process has ended the launch, and that is why. */
+void job_arbiter_blame(struct job_arbiter *arbiter, const char *reason);
 /* Why it has ended, until the agents have been told; "": they know. */
 const char *job_arbiter_reason(const struct job_arbiter *arbiter);
 

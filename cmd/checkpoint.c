@@ -9,7 +9,6 @@
 #include "cmd/render.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
-#include "common/wire/placement.h"
 #include "common/wire/states.h"
 
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
@@ -39,34 +38,21 @@ static int report(const Belay__Wire__LineDone *done, bool is_json)
     return fflush(stdout) ? EXIT_INTERNAL : EXIT_OK;
 }
 
-/* The coordinator is on another node of the job. */
-static Belay__Wire__Reply *ask_others(const struct tool *tool, const char *job, struct belay_error *err)
-{
-    struct tool node;
-    Belay__Wire__Reply *reply = NULL;
-    for (uint32_t i = 1; !reply && err->code == EREMOTE && i < PLACEMENT_NODES_MAX; i++) {
-        if (!members_open(&node, tool, i))
-            continue;
-        if (node.agent.sock >= 0)
-            reply = call_checkpoint(&node.agent, job, err);
-        tool_close(&node);
-    }
-    return reply;
-}
-
 static int take_line(const struct tool *tool, const struct tool_options *options)
 {
     struct belay_error err = {0};
     int code = tool_require_agent(tool, options->job);
     if (code != EXIT_OK)
         return code;
-    Belay__Wire__Reply *reply = call_checkpoint(&tool->agent, options->job, &err);
-    if (!reply && err.code == EREMOTE)
-        reply = ask_others(tool, options->job, &err);
+    Belay__Wire__Reply *reply = members_call(tool, options->job, call_checkpoint, &err);
     if (reply) {
         code = report(reply->line_done, options->is_json);
         calls_free(reply);
         return code;
+    }
+    if (err.code == EREMOTE) { /* and that node has just been lost */
+        log_error("no line was committed: %s, which does not answer", err.text);
+        return EXIT_NO_LINE;
     }
     log_error("%s", err.text);
     return tool_exit_code(&err);

@@ -190,19 +190,23 @@ static int clean_jobs(struct tool *tool, const char *job, unsigned *count, struc
     return rc;
 }
 
-/* What local nodes hold of the same jobs; one of them may know nothing of it. */
-static void clean_other_nodes(const struct tool *tool, const char *job)
+/* What local nodes hold of the same jobs; one of them may know nothing of it. Returns how many jobs. */
+static unsigned clean_other_nodes(const struct tool *tool, const char *job)
 {
     struct tool node;
     struct belay_error err = {0};
-    unsigned count;
+    unsigned count, most = 0;
     for (uint32_t i = 1; i < PLACEMENT_NODES_MAX; i++) {
         if (!members_open(&node, tool, i))
             continue;
-        if (clean_jobs(&node, job, &count, &err) && err.code != ENOENT)
+        int rc = clean_jobs(&node, job, &count, &err);
+        if (rc == 0 && count > most)
+            most = count;
+        else if (rc && err.code != ENOENT)
             log_warning("node %u: %s", i, err.text);
         tool_close(&node);
     }
+    return most;
 }
 
 /* Does a job go on without the first node? What it needs lies in that node's folder. */
@@ -230,7 +234,7 @@ static int clean(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
-    clean_other_nodes(&tool, options.job);
+    unsigned others = clean_other_nodes(&tool, options.job);
     if (is_needed_by_others(&tool)) {
         log_error("a job on several nodes runs without its first node: clean when it has ended");
         tool_close(&tool);
@@ -240,10 +244,11 @@ static int clean(int argc, char **argv)
         tool_close(&tool);
         tool.agent.sock = -1;
     }
-    if (clean_jobs(&tool, options.job, &count, &err)) {
+    if (clean_jobs(&tool, options.job, &count, &err) && (err.code != ENOENT || others == 0)) {
         log_error("%s", err.text);
         code = tool_exit_code(&err);
     } else {
+        count = count > others ? count : others;
         printf("%u job%s cleaned\n", count, count == 1 ? "" : "s");
     }
     tool_close(&tool);

@@ -1,5 +1,6 @@
 #include "cmd/members.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,9 @@ bool members_open(struct tool *node, const struct tool *tool, uint32_t number)
         placement_rundir(node->rundir, sizeof node->rundir, tool->rundir, number, NULL) < 0 ||
         access(node->rundir, F_OK) < 0)
         return false;
-    node->agent.sock = agent_connect(node->rundir, NULL, NULL);
+    struct belay_error err = {0};
+    node->agent.sock = agent_find(node->rundir, &err);
+    node->is_silent = err.code == ETIMEDOUT;
     return true;
 }
 
@@ -64,19 +67,46 @@ static void move_lines(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
     qsort(to->lines, to->n_lines, sizeof *to->lines, compare_lines);
 }
 
+static double larger(double one, double other)
+{
+    return one > other ? one : other;
+}
+
+/* Of an epoch's times the longest: each node tells of its own ranks. */
+static void join_history(Belay__Wire__JobStatus *to, const Belay__Wire__JobStatus *from)
+{
+    for (size_t i = 0; i < to->n_history; i++) {
+        for (size_t k = 0; k < from->n_history; k++) {
+            Belay__Wire__EpochStatus *epoch = to->history[i];
+            const Belay__Wire__EpochStatus *other = from->history[k];
+            if (epoch->epoch != other->epoch)
+                continue;
+            epoch->restore_ms = larger(epoch->restore_ms, other->restore_ms);
+            epoch->launch_ms = larger(epoch->launch_ms, other->launch_ms);
+            epoch->fetch_ms = larger(epoch->fetch_ms, other->fetch_ms);
+        }
+    }
+}
+
 static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
 {
     move_nodes(to, from);
     move_lines(to, from);
+    join_history(to, from);
     to->held_bytes += from->held_bytes;
     if (from->newest_line > to->newest_line)
         to->newest_line = from->newest_line;
     if (from->line_cost_ms > to->line_cost_ms)
         to->line_cost_ms = from->line_cost_ms;
+    if (!to->trouble[0]) { /* both are freed with their messages */
+        char *none = to->trouble;
+        to->trouble = from->trouble;
+        from->trouble = none;
+    }
 }
 
-/* A node of a job that runs, whose agent says nothing. */
-static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
+/* A node of a job that runs, whose agent does not answer ("silent") or knows nothing of it. */
+static void add_other(Belay__Wire__JobStatus *status, uint32_t number, const char *state)
 {
     Belay__Wire__JobStatus lost = BELAY__WIRE__JOB_STATUS__INIT;
     Belay__Wire__NodeStatus *node = malloc(sizeof *node);
@@ -84,7 +114,7 @@ static void add_lost(Belay__Wire__JobStatus *status, uint32_t number)
         return;
     belay__wire__node_status__init(node);
     node->number = number;
-    node->state = strdup("lost");
+    node->state = strdup(state);
     lost.nodes = &node;
     lost.n_nodes = node->state ? 1 : 0;
     move_nodes(status, &lost);
@@ -117,11 +147,29 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
         if (other)
             join(status, other);
         else if (status->n_nodes > 0)
-            add_lost(status, i);
+            add_other(status, i, is_there && node.is_silent ? "silent" : "lost");
         job_status_free(other);
         if (is_there)
             tool_close(&node);
     }
     if (status->n_nodes > 1)
         qsort(status->nodes, status->n_nodes, sizeof *status->nodes, compare_nodes);
+}
+
+Belay__Wire__Reply *members_call(const struct tool *tool, const char *job, members_call_f *call,
+                                 struct belay_error *err)
+{
+    struct tool node;
+    Belay__Wire__Reply *reply = call(&tool->agent, job, err);
+    for (uint32_t i = 1; !reply && i < PLACEMENT_NODES_MAX; i++) {
+        struct belay_error its = {0};
+        if ((err->code != ENOENT && err->code != EREMOTE) || !members_open(&node, tool, i))
+            continue;
+        if (node.agent.sock >= 0)
+            reply = call(&node.agent, job, &its);
+        if (its.code && its.code != ENOENT)
+            *err = its;
+        tool_close(&node);
+    }
+    return reply;
 }

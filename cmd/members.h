@@ -16,6 +16,16 @@
  */
 bool members_open(struct tool *node, const struct tool *tool, uint32_t number);
 
+typedef Belay__Wire__Reply *members_call_f(const struct caller *caller, const char *job,
+                                           struct belay_error *err);
+
+/*
+ * Make this call of the agent of the first node or, if that agent knows nothing of the job or refers to
+ * another node (EREMOTE), of other nodes' agents. The answer, or NULL with the err that tells most.
+ */
+Belay__Wire__Reply *members_call(const struct tool *tool, const char *job, members_call_f *call,
+                                 struct belay_error *err);
+
 /* Add to a job's status what the agents of its other nodes say of it. */
 void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status);
 

@@ -1,23 +1,32 @@
 #include "cmd/nodes.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
+
+struct node_event {
+    struct node_event *next;
+    Belay__Wire__Event *event;
+};
 
 int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, struct belay_error *err)
 {
     if (count > PLACEMENT_NODES_MAX)
         return belay_error_set(err, EINVAL, "a job has agents on %u nodes at most", PLACEMENT_NODES_MAX);
-    struct node *of = realloc(nodes->of, count * sizeof *of);
-    if (!of)
+    if (!nodes->of)
+        nodes->of = calloc(PLACEMENT_NODES_MAX, sizeof *nodes->of);
+    if (!nodes->of)
         return belay_error_set(err, ENOMEM, "out of memory");
-    nodes->of = of;
     for (; nodes->count < count; nodes->count++) {
-        struct node *node = &of[nodes->count];
-        *node = (struct node){.sock = -1};
+        struct node *node = &nodes->of[nodes->count];
+        *node = (struct node){.number = nodes->count, .sock = -1, .watch = nodes->watch};
         if (placement_rundir(node->rundir, sizeof node->rundir, rundir, nodes->count, err) < 0 ||
             (nodes->count > 0 && rundir_make(node->rundir, err) < 0))
             return -1;
@@ -31,9 +40,54 @@ void nodes_release(struct nodes *nodes)
         outlet_destroy(nodes->of[i].outlet);
         if (nodes->of[i].sock >= 0)
             close(nodes->of[i].sock);
+        Belay__Wire__Event *event;
+        while ((event = node_take_event(&nodes->of[i])))
+            belay__wire__event__free_unpacked(event, NULL);
     }
     free(nodes->of);
     *nodes = (struct nodes){0};
+}
+
+static Belay__Wire__Event *copy_event(const Belay__Wire__Event *event)
+{
+    uint8_t *packed = malloc(belay__wire__event__get_packed_size(event) + 1);
+    Belay__Wire__Event *copy =
+        packed ? belay__wire__event__unpack(NULL, belay__wire__event__pack(event, packed), packed) : NULL;
+    free(packed);
+    return copy;
+}
+
+void node_keep_event(struct node *node, const Belay__Wire__Event *event)
+{
+    struct node_event *kept = calloc(1, sizeof *kept), **last = &node->events;
+    Belay__Wire__Event *copy = kept ? copy_event(event) : NULL;
+    if (!copy) {
+        log_error("out of memory: an event of the agent of node %" PRIu32 " is lost", node->number);
+        free(kept);
+        return;
+    }
+    kept->event = copy;
+    while (*last)
+        last = &(*last)->next;
+    *last = kept;
+}
+
+Belay__Wire__Event *node_take_event(struct node *node)
+{
+    struct node_event *first = node->events;
+    Belay__Wire__Event *event = first ? first->event : NULL;
+    if (first)
+        node->events = first->next;
+    free(first);
+    return event;
+}
+
+void node_fence(const struct node *node)
+{
+    struct ucred agent;
+    socklen_t bytes = sizeof agent;
+    if (getsockopt(node->sock, SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0 && agent.pid > 0)
+        kill(agent.pid, SIGKILL); /* its end of the socket is open: the number is nobody else's */
 }
 
 bool nodes_have_lost_agent(const struct nodes *nodes)

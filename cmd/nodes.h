@@ -11,18 +11,28 @@
 
 #include "cmd/outlet.h"
 #include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+
+struct watch;
+struct node_event;
 
 struct node {
+    uint32_t number;
     char rundir[PATH_MAX];
-    int sock;              /* to its agent, -1: none */
-    bool is_lost;          /* the agent has gone */
-    bool is_gone;          /* with all that it held: the job goes on without the node */
-    struct outlet *outlet; /* of its ranks' output; NULL: none yet */
+    int sock;                  /* to its agent, -1: none */
+    bool is_lost;              /* the agent has gone */
+    bool is_gone;              /* with all that it held: the job goes on without the node */
+    struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
+    long long join_at_ms;      /* when its links are to have joined, if they are late; 0: they are not */
+    struct watch *watch;       /* that its events are for */
+    struct node_event *events; /* that are kept, oldest first */
 };
 
+/* A zeroed struct has no nodes. */
 struct nodes {
-    struct node *of;
+    struct node *of; /* never moved */
     uint32_t count;
+    struct watch *watch; /* to be set before there are any */
 };
 
 /* So many nodes below the run directory, without connections; those that are there stay. Returns 0 or -1 with
@@ -30,6 +40,13 @@ struct nodes {
 int nodes_set_count(struct nodes *nodes, const char *rundir, uint32_t count, struct belay_error *err);
 /* Connections are closed. */
 void nodes_release(struct nodes *nodes);
+
+/* Keep an event of its agent that may not be dealt with while a call waits for an answer; it is copied. */
+void node_keep_event(struct node *node, const Belay__Wire__Event *event);
+/* The oldest that is kept, to be freed; NULL: none. */
+Belay__Wire__Event *node_take_event(struct node *node);
+/* The agent does not answer: its process is killed, so that it does nothing any more. */
+void node_fence(const struct node *node);
 
 bool nodes_have_lost_agent(const struct nodes *nodes);
 

@@ -67,6 +67,11 @@ struct outcome outcome_of_lost_agent(const struct outcome_case *of)
     return (struct outcome){0};
 }
 
+struct outcome outcome_of_trouble(const struct outcome_case *of, const char *reason)
+{
+    return judge_loss(of, reason);
+}
+
 struct outcome outcome_of_verdict(const struct outcome_case *of, const struct verdict *verdict)
 {
     /* mpirun may crash over MPI_Abort: the program has ended with the status it gave all the same. */

@@ -32,6 +32,8 @@ struct outcome_case {
 /* Each says to the user, as a message, what has become of the job. */
 struct outcome outcome_of_verdict(const struct outcome_case *of, const struct verdict *verdict);
 struct outcome outcome_of_lost_agent(const struct outcome_case *of);
+/* Belay has ended the launch itself, for this reason. */
+struct outcome outcome_of_trouble(const struct outcome_case *of, const char *reason);
 struct outcome outcome_of_stop(const struct outcome_case *of);
 /* Belay itself was ended by this signal. */
 struct outcome outcome_of_signal(int number);

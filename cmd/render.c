@@ -63,6 +63,7 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_ms(object, "drain_ms", line->drain_ms);
     put_ms(object, "pause_ms", line->pause_ms);
     put_ms(object, "felt_pause_ms", line->felt_pause_ms);
+    put_ms(object, "protect_ms", line->protect_ms);
     put_ms(object, "total_ms", line->total_ms);
     put_text(object, "reason", line->reason);
     return object;
@@ -107,6 +108,13 @@ static json_t *render_epoch_json(const Belay__Wire__EpochStatus *epoch)
     put_number(object, "restored_line", epoch->restored_line);
     put_text(object, "reason", epoch->reason);
     put_ms(object, "restore_ms", epoch->restore_ms);
+    put_ms(object, "detect_ms", epoch->detect_ms);
+    put_ms(object, "fetch_ms", epoch->fetch_ms);
+    put_ms(object, "launch_ms", epoch->launch_ms);
+    json_t *lost = json_array();
+    json_object_set_new(object, "lost_nodes", lost);
+    for (size_t i = 0; i < epoch->n_lost_nodes; i++)
+        json_array_append_new(lost, json_integer(epoch->lost_nodes[i]));
     return object;
 }
 
@@ -161,6 +169,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "files_left", status->files_left);
     put_text(object, "cwd", status->cwd);
     put_text(object, "message", status->message);
+    put_text(object, "trouble", status->trouble);
     return object;
 }
 
@@ -220,6 +229,8 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
     print_line(stream, "%s: %s", status->job, name_of_job(status));
     if (status->message[0])
         print_line(stream, "  message   %s", status->message);
+    if (status->trouble[0])
+        print_line(stream, "  trouble   %s", status->trouble);
     print_argv(stream, status);
     print_line(stream, "  ranks     %" PRIu32 ", epoch %" PRIu32, status->ranks, status->epoch);
     print_line(stream, "  lines     %s%s, newest committed %" PRIu64 ", images %.1f MiB",
@@ -234,13 +245,32 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
         fprintf(stream, "  files     %" PRIu64 " not put back by restarts\n", status->files_left);
 }
 
+/* Of several: what it is to the job, and what it holds. */
+static void print_role(FILE *stream, const Belay__Wire__NodeStatus *node)
+{
+    fputs(", ", stream);
+    escape_print(stream, node->state);
+    if (node->is_coordinator)
+        fputs(", coordinator", stream);
+    if (node->held_line && node->n_held_ranks > 0) {
+        fprintf(stream, ", holds line %" PRIu64 " of ranks", node->held_line);
+        for (size_t i = 0; i < node->n_held_ranks; i++)
+            fprintf(stream, " %" PRIu32, node->held_ranks[i]);
+    }
+}
+
 static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     for (size_t i = 0; i < status->n_nodes; i++) {
         const Belay__Wire__NodeStatus *node = status->nodes[i];
         fputs("  node      ", stream);
+        if (status->n_nodes > 1)
+            fprintf(stream, "%" PRIu32 " ", node->number);
         escape_print(stream, node->node);
-        fprintf(stream, ", agent %" PRIu32 ", rank:pid", node->agent_pid);
+        if (status->n_nodes > 1)
+            print_role(stream, node);
+        if (node->agent_pid)
+            fprintf(stream, ", agent %" PRIu32 ", rank:pid", node->agent_pid);
         for (size_t k = 0; k < node->n_ranks; k++)
             fprintf(stream, " %" PRIu32 ":%" PRIu32, node->ranks[k]->rank, node->ranks[k]->pid);
         fputc('\n', stream);
@@ -250,26 +280,29 @@ static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)
 static void print_history(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     if (status->n_history > 0)
-        fprintf(stream, "\n  %5s %9s %11s  %s\n", "epoch", "from line", "restore ms", "reason");
+        fprintf(stream, "\n  %5s %9s %9s %9s %11s  %s\n", "epoch", "from line", "detect ms", "launch ms",
+                "restore ms", "reason");
     for (size_t i = 0; i < status->n_history; i++) {
         const Belay__Wire__EpochStatus *epoch = status->history[i];
-        print_line(stream, "  %5" PRIu32 " %9" PRIu64 " %11.1f  %s", epoch->epoch, epoch->restored_line,
-                   epoch->restore_ms, epoch->reason);
+        print_line(stream, "  %5" PRIu32 " %9" PRIu64 " %9.1f %9.1f %11.1f  %s", epoch->epoch,
+                   epoch->restored_line, epoch->detect_ms, epoch->launch_ms, epoch->restore_ms,
+                   epoch->reason);
     }
 }
 
 static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     if (status->n_lines > 0)
-        fprintf(stream, "\n  %5s %-9s %9s %9s %9s %11s %8s %8s %8s %8s  %s\n", "line", "state", "image MiB",
-                "dirty MiB", "taken MiB", "converge ms", "drain ms", "pause ms", "felt ms", "total ms",
-                "reason");
+        fprintf(stream, "\n  %5s %-9s %9s %9s %9s %9s %11s %8s %8s %8s %10s %8s  %s\n", "line", "state",
+                "image MiB", "dirty MiB", "taken MiB", "sent MiB", "converge ms", "drain ms", "pause ms",
+                "felt ms", "protect ms", "total ms", "reason");
     for (size_t i = 0; i < status->n_lines; i++) {
         const Belay__Wire__LineStatus *line = status->lines[i];
-        print_line(stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %8.1f  %s",
+        print_line(stream,
+                   "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %10.1f %8.1f  %s",
                    line->line, name_of_line(line), mib(line->image_bytes), mib(line->dirty_bytes),
-                   mib(line->captured_bytes), line->converge_ms, line->drain_ms, line->pause_ms,
-                   line->felt_pause_ms, line->total_ms, line->reason);
+                   mib(line->captured_bytes), mib(line->sent_bytes), line->converge_ms, line->drain_ms,
+                   line->pause_ms, line->felt_pause_ms, line->protect_ms, line->total_ms, line->reason);
     }
 }
 

@@ -1,6 +1,7 @@
 /* belay stop - end a running job for good. */
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/members.h"
 #include "cmd/options.h"
 #include "cmd/tool.h"
 #include "common/util/log.h"
@@ -17,7 +18,7 @@ static int stop_job(const struct tool *tool, const char *job)
     int code = tool_require_agent(tool, job);
     if (code != EXIT_OK)
         return code;
-    Belay__Wire__Reply *reply = call_stop(&tool->agent, job, &err);
+    Belay__Wire__Reply *reply = members_call(tool, job, call_stop, &err);
     if (reply) {
         calls_free(reply);
         return EXIT_OK;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,9 +38,24 @@ static bool go_on_with_another_agent(struct supervisor *s)
     struct belay_error err;
     if (s->epoch == 0 || s->restarts > s->settings.max_restarts)
         return false;
-    if (s->nodes.count == 1)           /* of several it is not known which one */
-        s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
-    return s->nodes.count == 1 && supervise_reopen(s, &err) == 0;
+    s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
+    return supervise_reopen(s, &err) == 0;
+}
+
+/*
+ * Agents of several nodes have gone while an epoch was opened. The others have promised it, and some may have
+ * entered it: they go on to the one after it. Returns 0, or -1 with err, which tells of the loss before.
+ */
+static int go_on_with_others(struct supervisor *s, struct belay_error *err)
+{
+    if (s->epoch == 0) /* nothing has run yet */
+        return -1;
+    if (s->restarts >= s->settings.max_restarts)
+        return belay_error_prefix(err, "%" PRIu64 " restarts are used up", s->settings.max_restarts);
+    s->restarts++;
+    log_warning("%s", err->text);
+    supervise_leave_epoch(s);
+    return supervise_reopen(s, err);
 }
 
 /* Launch, watch and judge until the job is over. */
@@ -49,7 +65,9 @@ static int supervise_job(struct supervisor *s)
     bool has_tried_another = false;
     for (;;) {
         int code = supervise_launch(s, &err);
-        if (code == EXIT_NO_AGENT && !has_tried_another) {
+        if (code == EXIT_NO_AGENT && s->nodes.count > 1 && go_on_with_others(s, &err) == 0)
+            continue;
+        if (code == EXIT_NO_AGENT && s->nodes.count == 1 && !has_tried_another) {
             has_tried_another = go_on_with_another_agent(s);
             if (has_tried_another)
                 continue;
@@ -118,6 +136,7 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (!realpath(given, s->rundir))
         return belay_error_errno(err, "cannot use the run directory %s", given);
     s->watch.nodes = &s->nodes;
+    s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);
     return s->arbiter ? nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) : -1;
 }
@@ -130,7 +149,7 @@ static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
     struct belay_error err = {0};
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
-        struct caller agent = supervise_caller(s, node);
+        struct caller agent = watch_caller(node);
         if (node->is_lost || node->is_gone)
             continue;
         facts[i] = call_launch_ended(&agent, s->name, &err);
@@ -170,17 +189,24 @@ static struct outcome judge(struct supervisor *s)
                               .max_restarts = s->settings.max_restarts,
                               .wait_status = s->watch.wait_status};
     int rc = hear_verdict(s, &of, &verdict);
+    s->detect_ms = watch_sign_age_ms(&s->watch);
     watch_take_signals(&s->watch);
     if (s->watch.end_signal)
         return outcome_of_signal(s->watch.end_signal);
     if (s->watch.is_stop_requested)
         return outcome_of_stop(&of);
-    return rc == 0 ? outcome_of_verdict(&of, &verdict) : outcome_of_lost_agent(&of);
+    if (rc < 0)
+        return outcome_of_lost_agent(&of);
+    if (!s->watch.trouble[0] || s->watch.wait_status == 0)
+        return outcome_of_verdict(&of, &verdict);
+    job_arbiter_blame(s->arbiter, s->watch.trouble);
+    return outcome_of_trouble(&of, s->watch.trouble);
 }
 
 static void release(struct supervisor *s)
 {
     job_arbiter_destroy(s->arbiter);
+    free(s->homes);
     nodes_release(&s->nodes);
     if (s->signals.fd >= 0)
         signals_close(&s->signals);

@@ -16,7 +16,9 @@
 #include "common/util/log.h"
 #include "common/wire/client.h"
 #include "common/wire/epoch_record.h"
+#include "common/wire/placement.h"
 #include "common/wire/settings.h"
+#include "common/wire/states.h"
 #include "common/wire/status_file.h"
 
 /* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
@@ -36,11 +38,6 @@ int supervise_connect(struct supervisor *s, struct node *node, struct belay_erro
         return -1;
     setsockopt(node->sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
     return 0;
-}
-
-struct caller supervise_caller(struct supervisor *s, const struct node *node)
-{
-    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = &s->watch};
 }
 
 /* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
@@ -124,7 +121,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     struct node *node = &s->nodes.of[number];
-    struct caller agent = supervise_caller(s, node);
+    struct caller agent = watch_caller(node);
     char cwd[PATH_MAX];
     int fds[2];
     if (!getcwd(cwd, sizeof cwd))
@@ -154,12 +151,19 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     return rc;
 }
 
+static int choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err)
+{
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, scheme) == 0)
+        return 0;
+    return belay_error_set(err, EINVAL, "there is no redundancy scheme '%s' for %" PRIu32 " nodes",
+                           s->settings.redundancy, s->nodes.count);
+}
+
 static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     enum scheme scheme;
-    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) < 0)
-        return belay_error_set(err, EINVAL, "there is no redundancy scheme '%s' for %" PRIu32 " nodes",
-                               s->settings.redundancy, s->nodes.count);
+    if (choose_scheme(s, &scheme, err) < 0)
+        return -1;
     return job_arbiter_begin(s->arbiter, s->nodes.count, scheme, is_restart, err);
 }
 
@@ -167,7 +171,8 @@ static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_err
 static int leave_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
     struct node *node = &s->nodes.of[number];
-    if (job_arbiter_lose(s->arbiter, number, err) < 0)
+    enum scheme scheme;
+    if (choose_scheme(s, &scheme, err) < 0 || job_arbiter_lose(s->arbiter, number, scheme, err) < 0)
         return -1;
     if (node->sock >= 0)
         close(node->sock);
@@ -176,17 +181,75 @@ static int leave_node(struct supervisor *s, uint32_t number, struct belay_error 
     return 0;
 }
 
+/* The agent knows nothing of the job, or of no images of it. */
+static bool is_unknown(const struct belay_error *err)
+{
+    return err->code == ENOENT || err->code == ENODATA;
+}
+
+/* Of a restart whose first node knows nothing of the job: another local node that does, 0: none. */
+static uint32_t find_on_others(struct supervisor *s)
+{
+    struct node other = {.sock = -1};
+    struct belay_error err;
+    uint32_t found = 0;
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && found == 0; i++) {
+        if (placement_rundir(other.rundir, sizeof other.rundir, s->rundir, i, NULL) < 0 ||
+            access(other.rundir, F_OK) < 0 || supervise_connect(s, &other, &err) < 0)
+            continue;
+        const struct caller agent = {.sock = other.sock};
+        Belay__Wire__Reply *reply = call_status(&agent, s->plan->name, &err);
+        if (reply && (reply->status->held_bytes > 0 ||
+                      !job_state_has_ended(job_state_from(reply->status->job_state, reply->status->state))))
+            found = i;
+        calls_free(reply);
+        close(other.sock);
+    }
+    return found;
+}
+
+/* The node that tells what the job is. Returns 0 or -1 with err. */
+static int open_first(struct supervisor *s, bool is_restart, uint32_t *first, struct belay_error *err)
+{
+    *first = 0;
+    if (open_on_node(s, 0, is_restart, err) == 0)
+        return 0;
+    if (is_restart && is_unknown(err))
+        *first = find_on_others(s);
+    if (*first == 0)
+        return -1;
+    if (nodes_set_count(&s->nodes, s->rundir, *first + 1, err) < 0 ||
+        supervise_connect(s, &s->nodes.of[*first], err) < 0)
+        return -1;
+    return open_on_node(s, *first, is_restart, err);
+}
+
+/* It may have been left out of the job long ago, or be lost with the images that it held. */
+static int do_without(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    bool was_member = job_arbiter_has_member(s->arbiter, number);
+    if (leave_node(s, number, err) < 0)
+        return -1;
+    if (was_member)
+        log_warning("%s: node %" PRIu32 " knows nothing of the job any more: it is left out", s->name,
+                    number);
+    return 0;
+}
+
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
+    uint32_t first;
     s->line = 0;
-    if (open_on_node(s, 0, is_restart, err) < 0)
+    if (open_first(s, is_restart, &first, err) < 0)
         return -1;
-    for (uint32_t i = 1; i < s->nodes.count; i++) {
-        if (supervise_connect(s, &s->nodes.of[i], err) == 0 && open_on_node(s, i, is_restart, err) == 0)
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        if (i == first)
             continue;
-        bool is_past = is_restart && (err->code == ENOENT || err->code == ENODATA) &&
-                       !job_arbiter_has_member(s->arbiter, i); /* the job went on without it */
-        if (!is_past || leave_node(s, i, err) < 0)
+        if ((node->sock >= 0 || supervise_connect(s, node, err) == 0) &&
+            open_on_node(s, i, is_restart, err) == 0)
+            continue;
+        if (!is_restart || !is_unknown(err) || do_without(s, i, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
     }
     return begin_arbiter(s, is_restart, err);
@@ -207,7 +270,7 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
 {
     if (reconnect(s, &s->nodes.of[number], err) == 0 && open_on_node(s, number, true, err) == 0)
         return 0;
-    if (err->code != ENOENT && err->code != ENODATA)
+    if (!is_unknown(err))
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
     if (leave_node(s, number, err) < 0)
         return -1;
@@ -233,6 +296,31 @@ static int reopen_only(struct supervisor *s, struct belay_error *err)
     return supervise_open(s, true, err) && supervise_open(s, false, err) ? -1 : 0;
 }
 
+static void end_launch_of(struct supervisor *s, struct node *node)
+{
+    struct belay_error err;
+    const struct caller agent = watch_caller(node);
+    Belay__Wire__Reply *facts = call_launch_ended(&agent, s->name, &err);
+    node->is_lost = !facts;
+    calls_free(facts);
+}
+
+void supervise_leave_epoch(struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        enum job_arbiter_failure failure = job_arbiter_failure_of(s->arbiter, i);
+        if (node->is_gone)
+            continue;
+        if (failure == JOB_ARBITER_SILENT)
+            node_fence(node);
+        if (failure != JOB_ARBITER_FINE)
+            node->is_lost = true;
+        else if (job_arbiter_has_entered(s->arbiter, i))
+            end_launch_of(s, node);
+    }
+}
+
 int supervise_reopen(struct supervisor *s, struct belay_error *err)
 {
     if (s->nodes.count > 1 ? reopen_nodes(s, err) : reopen_only(s, err))
@@ -249,10 +337,10 @@ int supervise_reopen(struct supervisor *s, struct belay_error *err)
 /* ---- the end ---- */
 
 /* Returns whether its agent has closed the job. */
-static bool close_on_node(struct supervisor *s, const struct node *node, const struct outcome *outcome)
+static bool close_on_node(struct supervisor *s, struct node *node, const struct outcome *outcome)
 {
     struct belay_error err = {0};
-    struct caller agent = supervise_caller(s, node);
+    struct caller agent = watch_caller(node);
     if (node->is_lost || node->sock < 0)
         return false;
     Belay__Wire__Reply *reply = call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images,
@@ -278,13 +366,17 @@ static void keep_records(const struct supervisor *s, const struct outcome *outco
         belay__wire__job_status__free_unpacked(status, NULL);
 }
 
-/* Could 'belay restart' go on? */
-static bool has_all_members(const struct supervisor *s)
+/* Could 'belay restart' go on? Of a node that is lost it is not known yet whether anything is left. */
+static bool may_go_on(const struct supervisor *s)
 {
+    struct belay_error err;
+    enum scheme scheme;
+    bool has_loss = nodes_have_lost_agent(&s->nodes);
     for (uint32_t i = 0; i < s->nodes.count; i++)
-        if (s->nodes.of[i].is_gone && (i == 0 || job_arbiter_has_member(s->arbiter, i)))
-            return false;
-    return true;
+        has_loss |= s->nodes.of[i].is_gone && job_arbiter_has_member(s->arbiter, i);
+    if (s->nodes.count == 1 || !has_loss)
+        return !s->is_hopeless;
+    return !s->is_hopeless && choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE;
 }
 
 void supervise_close(struct supervisor *s, const struct outcome *outcome)
@@ -295,9 +387,7 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
-    bool is_whole =
-        s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
-    if (is_closed && outcome->keep_images && is_whole)
+    if (is_closed && outcome->keep_images && may_go_on(s))
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);
 }
@@ -312,6 +402,7 @@ int supervise_exit_code(const struct belay_error *err)
     case ECONNREFUSED:
     case EPIPE:
     case ETIMEDOUT:
+    case EAGAIN: /* the same, of a socket */
         return EXIT_NO_AGENT;
     case EUCLEAN:
         return EXIT_FILES;

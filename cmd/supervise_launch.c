@@ -40,15 +40,28 @@ static int move_streams(struct supervisor *s, const struct epoch_start *last, st
     return 0;
 }
 
-/* The next epoch; *last is to be freed: the one before. */
+/* The streams lie as this epoch places the ranks. */
+static int keep_homes(struct supervisor *s, const struct epoch_start *start, struct belay_error *err)
+{
+    struct epoch_start *copy = epoch_start_copy(start);
+    if (!copy)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    free(s->homes);
+    s->homes = copy;
+    return 0;
+}
+
+/* The next epoch. Of one that was recorded and could not be opened no stream has moved. */
 static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *launch,
-                      struct epoch_start **last, const struct epoch_start **start, struct belay_error *err)
+                      const struct epoch_start **start, struct belay_error *err)
 {
     const struct epoch_start *record = job_arbiter_record(s->arbiter);
-    *last = record ? epoch_start_copy(record) : NULL;
-    if (record && !*last)
-        return belay_error_set(err, ENOMEM, "out of memory");
-    return job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, *last, err) < 0 ? -1 : 0;
+    bool is_where_they_lie = record && (!s->homes || s->homes->epoch == record->epoch);
+    if (is_where_they_lie && keep_homes(s, record, err) < 0) /* by now it may tell where the ranks came up */
+        return -1;
+    if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, s->homes, err) < 0)
+        return -1;
+    return keep_homes(s, *start, err);
 }
 
 /* The launcher goes. Returns an exit code. */
@@ -68,21 +81,34 @@ static int let_go(struct supervisor *s, struct belay_error *err)
     return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* What another loss would mean. */
+static void tell_cover(struct supervisor *s)
+{
+    enum job_arbiter_cover cover = job_arbiter_cover(s->arbiter);
+    s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
+    if (cover == JOB_ARBITER_EXPOSED)
+        log_warning(
+            "%s: until the next line has been copied, the loss of another node may be the end of the job",
+            s->name);
+    else if (cover == JOB_ARBITER_ALONE)
+        log_warning("%s: one node is left: its loss would be the end of the job", s->name);
+}
+
 /* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
     const struct job_arbiter_launch launch = {.launcher_pid = (uint32_t)s->launch.pid,
-                                              .forwards_output = launch_line_leaves_output(s->argv)};
+                                              .forwards_output = launch_line_leaves_output(s->argv),
+                                              .detect_ms = s->detect_ms};
     const struct epoch_start *start;
-    struct epoch_start *last;
-    int rc = open_epoch(s, &launch, &last, &start, err);
-    free(last);
+    int rc = open_epoch(s, &launch, &start, err);
     s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
     if (rc < 0) {
         launch_cancel(&s->launch);
         return supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    tell_cover(s);
     bool is_restored = start->line > 0;
     int code = let_go(s, err);
     if (code != EXIT_OK)
@@ -119,12 +145,12 @@ const char *supervise_launched(const struct supervisor *s)
     return program ? program : s->argv[0];
 }
 
-/* Without it the program runs, and no line is taken. */
+/* Without it the program runs, and no line is taken. An agent that has gone ends the launch. */
 static void on_ranks_up(uint32_t node, const Belay__Wire__RanksUp *up, void *context)
 {
     struct supervisor *s = context;
     struct belay_error err = {0};
-    if (job_arbiter_take_ranks(s->arbiter, node, up, &err))
+    if (job_arbiter_take_ranks(s->arbiter, node, up, &err) < 0 && err.code != ECONNRESET)
         log_error("%s: no line can be taken of this launch: %s", s->name, err.text);
 }
 
@@ -135,7 +161,7 @@ static bool look_for_loss(struct supervisor *s, bool *waiting)
     struct belay_error err;
     bool has_loss = false;
     for (uint32_t i = 0; i < s->nodes.count; i++) {
-        struct caller agent = supervise_caller(s, &s->nodes.of[i]);
+        struct caller agent = watch_caller(&s->nodes.of[i]);
         waiting[i] = false;
         if (s->nodes.of[i].is_gone)
             continue;
@@ -157,7 +183,7 @@ static void on_end_asked(void *context)
     look_for_loss(s, waiting);
     bool has_loss = look_for_loss(s, later);
     for (uint32_t i = 0; i < s->nodes.count; i++) {
-        struct caller agent = supervise_caller(s, &s->nodes.of[i]);
+        struct caller agent = watch_caller(&s->nodes.of[i]);
         if (waiting[i])
             calls_free(call_end_answer(&agent, s->name, s->epoch, has_loss, &err));
     }
@@ -170,6 +196,7 @@ static void watch(struct supervisor *s)
     s->watch.context = s;
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
+    s->watch.epoch = s->epoch;
     s->watch.guard = &s->launch.guard;
     s->watch.launched = supervise_launched(s);
     watch_launch(&s->watch);

@@ -34,6 +34,8 @@ struct supervisor {
     Belay__Wire__JobSettings settings; /* that hold: given, or recorded */
     uint32_t restarts;                 /* done by this process */
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
+    struct epoch_start *homes;         /* the epoch by whose placement the streams lie; NULL: not known */
+    double detect_ms;                  /* of the loss that the next launch makes good; 0: none */
     bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
@@ -53,12 +55,12 @@ struct supervisor {
 int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err);
 /* Become the job's arbiter; is_restart: it goes on from a committed line. */
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err);
+/* An epoch could not be opened, as the arbiter tells: the agents that have entered it end its launch. */
+void supervise_leave_epoch(struct supervisor *s);
 /* With new agents in the place of those that are lost, or without their nodes. */
 int supervise_reopen(struct supervisor *s, struct belay_error *err);
 /* The job is over at all agents that are left. Says what goes wrong. */
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
-/* Where an agent's replies and events of this job go. */
-struct caller supervise_caller(struct supervisor *s, const struct node *node);
 /* What the agent's refusal of a request means for our exit code. */
 int supervise_exit_code(const struct belay_error *err);
 

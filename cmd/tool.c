@@ -31,7 +31,7 @@ static int open_agent_of(const struct tool *tool, uint32_t node, struct tool *ot
     *other = (struct tool){.agent.sock = -1};
     if (placement_rundir(other->rundir, sizeof other->rundir, tool->rundir, node, NULL) == 0 &&
         access(other->rundir, F_OK) == 0)
-        other->agent.sock = agent_connect(other->rundir, NULL, NULL);
+        other->agent.sock = agent_find(other->rundir, NULL);
     return other->agent.sock < 0 ? -1 : 0;
 }
 
@@ -49,9 +49,13 @@ static void find_agent_of_others(struct tool *tool)
 static int find_agent(struct tool *tool, struct belay_error *err)
 {
     struct install_layout layout;
-    tool->agent.sock = agent_connect(tool->rundir, NULL, err);
+    tool->agent.sock = agent_find(tool->rundir, err);
     if (tool->agent.sock >= 0)
         return 0;
+    if (err->code == ETIMEDOUT) {
+        find_agent_of_others(tool);
+        return tool->agent.sock < 0 ? -1 : 0;
+    }
     if (err->code != ENOENT && err->code != ECONNREFUSED)
         return -1;
     if (!has_keeper(tool->rundir)) {

@@ -17,6 +17,7 @@
 struct tool {
     char rundir[PATH_MAX];
     struct caller agent; /* sock -1: no agent runs */
+    bool is_silent;      /* there is one, which does not answer (members.h) */
     bool is_other;       /* it is the agent of another local node: the first one has none */
 };
 

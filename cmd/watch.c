@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/silence.h"
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/placement.h"
@@ -105,17 +107,100 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
         watch->kill_at_ms = kill_at_ms;
 }
 
+static void note_sign(struct watch *watch, long long at_ms)
+{
+    if (watch->sign_at_ms == 0)
+        watch->sign_at_ms = at_ms;
+}
+
+double watch_sign_age_ms(const struct watch *watch)
+{
+    return watch->sign_at_ms ? (double)(now_ms() - watch->sign_at_ms) : 0;
+}
+
+static void end_without_agent(struct watch *watch, uint32_t number)
+{
+    note_sign(watch, now_ms());
+    watch->nodes->of[number].is_lost = true;
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+}
+
+static bool is_ending(const struct watch *watch)
+{
+    return watch->kill_at_ms || watch->is_ending;
+}
+
+static void judge_silence(struct watch *watch, uint32_t number, enum silence_verdict verdict)
+{
+    if (verdict == SILENCE_OF_AGENT)
+        end_without_agent(watch, number);
+    if (verdict != SILENCE_OF_LINK || is_ending(watch))
+        return;
+    snprintf(watch->trouble, sizeof watch->trouble, "the link to node %" PRIu32 " was lost", number);
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+}
+
+/* At the end of a launch links end, too. */
+static void take_link(struct watch *watch, uint32_t by, const Belay__Wire__LinkNews *news)
+{
+    struct node *node = news->node < watch->nodes->count ? &watch->nodes->of[news->node] : NULL;
+    if (!node || news->epoch != watch->epoch || is_ending(watch) || node->is_lost || node->is_gone)
+        return;
+    const struct caller agent = watch_caller(node);
+    const long long since_ms = now_ms() - SILENCE_STALL_MS;
+    enum silence_verdict verdict = silence_take(node, &agent, by, (enum link_state)news->state);
+    if (verdict != SILENCE_BEARABLE)
+        note_sign(watch, since_ms);
+    judge_silence(watch, news->node, verdict);
+}
+
+static void expire_silence(struct watch *watch)
+{
+    for (uint32_t i = 0; i < watch->nodes->count; i++)
+        judge_silence(watch, i, silence_expire(&watch->nodes->of[i]));
+}
+
+/* No call is under way. */
+static void take_kept_events(struct watch *watch)
+{
+    for (uint32_t i = 0; i < watch->nodes->count; i++) {
+        Belay__Wire__Event *event;
+        while ((event = node_take_event(&watch->nodes->of[i]))) {
+            if (event->ranks_up)
+                watch->on_ranks_up(i, event->ranks_up, watch->context);
+            if (event->link)
+                take_link(watch, i, event->link);
+            belay__wire__event__free_unpacked(event, NULL);
+        }
+    }
+}
+
+struct caller watch_caller(struct node *node)
+{
+    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = node};
+}
+
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
-    struct watch *watch = context;
+    struct node *node = context;
+    struct watch *watch = node->watch;
     bool is_commit = line_state_from(event->line_state, event->state) == LINE_STATE_COMMITTED;
     enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
     if (event->text[0])
         log_write(level, "%s", event->text);
+    if (is_commit && watch->is_exposed)
+        log_info("line %" PRIu64 " is held on two nodes again: the loss of one is survived", event->line);
+    watch->is_exposed &= !is_commit;
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);
     watch->is_ending |= event->lost;
+    if (event->lost)
+        note_sign(watch, now_ms());
     watch->is_end_asked |= event->end_is_asked;
+    if (event->ranks_up || event->link)
+        node_keep_event(node, event);
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
@@ -128,9 +213,7 @@ static void lose_agent(struct watch *watch, uint32_t number)
         log_error("the agent has gone; the launch is ended");
     else
         log_error("the agent of node %" PRIu32 " has gone; the launch is ended", number);
-    watch->nodes->of[number].is_lost = true;
-    nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+    end_without_agent(watch, number);
 }
 
 /* An agent's socket is readable: an event, or its end. Anything else breaks the protocol. */
@@ -143,11 +226,9 @@ static void read_agent(struct watch *watch, uint32_t number)
     free(bytes);
     bool is_event = reply && reply->body_case == BELAY__WIRE__REPLY__BODY_EVENT;
     if (is_event)
-        watch_take_event(reply->event, watch);
+        watch_take_event(reply->event, &watch->nodes->of[number]);
     else
         lose_agent(watch, number);
-    if (is_event && reply->event->ranks_up)
-        watch->on_ranks_up(number, reply->event->ranks_up, watch->context);
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);
 }
@@ -183,6 +264,9 @@ static int poll_timeout(const struct watch *watch)
         at_ms = watch->ask_at_ms;
     if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
         at_ms = watch->tell_at_ms;
+    long long silence_ms = silence_due_ms(watch->nodes);
+    if (silence_ms && (at_ms == 0 || silence_ms < at_ms))
+        at_ms = silence_ms;
     if (at_ms == 0)
         return -1;
     long long left = at_ms - now_ms();
@@ -228,6 +312,9 @@ void watch_launch(struct watch *watch)
 {
     watch->kill_at_ms = watch->ask_at_ms = 0;
     watch->is_ending = false;
+    watch->trouble[0] = '\0';
+    watch->sign_at_ms = 0;
+    silence_begin(watch->nodes);
     watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
@@ -243,12 +330,15 @@ void watch_launch(struct watch *watch)
         for (uint32_t i = 0; i < count; i++)
             if (fds[1 + i].revents)
                 read_agent(watch, i);
+        take_kept_events(watch);
         if (watch->is_end_asked) {
             watch->is_end_asked = false; /* an agent may ask again meanwhile */
             watch->on_end_asked(watch->context);
         }
+        expire_silence(watch);
         enforce_deadline(watch);
         tell_unprotected(watch);
     }
+    note_sign(watch, now_ms());
     watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
 }

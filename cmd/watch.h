@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "cmd/calls.h"
 #include "cmd/guard.h"
 #include "cmd/nodes.h"
 #include "common/util/error.h"
@@ -34,6 +35,8 @@ struct watch {
     const struct guard *guard; /* over it */
     struct nodes *nodes;       /* whose agents are listened to */
     const char *launched;      /* what the launcher was told to run, for messages */
+    uint32_t epoch;            /* of the launch */
+    bool is_exposed;           /* its line lacks copies; until the next one */
     /* All ranks of a node are up; may call the agent. */
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     /* A node's agent asks whether another node has lost a rank; may call the agents. */
@@ -43,6 +46,8 @@ struct watch {
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */
+    long long sign_at_ms;   /* when there was the first sign that something is lost; 0: none */
+    char trouble[128];      /* why belay has ended the launch itself; "": it has not */
     /* Private. */
     bool is_end_asked;     /* and nobody has been answered */
     long long kill_at_ms;  /* when patience ends; 0: not to be ended */
@@ -53,11 +58,19 @@ struct watch {
     long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };
 
-/* Take an event of the agent: say it, and end the launch if that is what it asks. */
-void watch_take_event(const Belay__Wire__Event *event, void *watch);
+/*
+ * Take an event of the agent of a `struct node`: say it, and end the launch if that is what it asks. What
+ * needs calls of agents waits for watch_launch().
+ */
+void watch_take_event(const Belay__Wire__Event *event, void *node);
+/* Where the answers and events of a node's agent go. */
+struct caller watch_caller(struct node *node);
 
 /* Take the signals that have come, without waiting. */
 void watch_take_signals(struct watch *watch);
+
+/* How long ago the first sign was that something is lost, 0: there was none. */
+double watch_sign_age_ms(const struct watch *watch);
 
 /*
  * Return when the launcher has ended (wait_status is set). What should end it is forwarded: a first

@@ -13,6 +13,7 @@ struct opener {
     /* What the step that is made asks for, done when the machine has returned. */
     bool *is_to_ask, *is_to_tell; /* by node */
     bool *is_gone;                /* by node: it is lost */
+    bool *is_due;                 /* by node: an answer is */
     uint32_t epoch;               /* that is asked about */
 };
 
@@ -20,7 +21,7 @@ static int act(void *context, const struct arbiter_action *action);
 static int step(struct opener *opener, const struct arbiter_event *event);
 static int leave_out_lost(struct opener *opener);
 static int ask_all(struct opener *opener);
-static int hear_all(struct opener *opener);
+static int hear_all(struct opener *opener, int error);
 static int tell_all(struct opener *opener);
 
 struct opener *opener_create(const struct arbiter_settings *settings, const struct epoch_start *record,
@@ -39,7 +40,8 @@ struct opener *opener_create(const struct arbiter_settings *settings, const stru
     opener->is_to_ask = opener->arbiter ? calloc(settings->node_count, sizeof(bool)) : NULL;
     opener->is_to_tell = opener->is_to_ask ? calloc(settings->node_count, sizeof(bool)) : NULL;
     opener->is_gone = opener->is_to_tell ? calloc(settings->node_count, sizeof(bool)) : NULL;
-    if (!opener->is_gone) {
+    opener->is_due = opener->is_gone ? calloc(settings->node_count, sizeof(bool)) : NULL;
+    if (!opener->is_due) {
         opener_destroy(opener);
         return NULL;
     }
@@ -56,6 +58,7 @@ void opener_destroy(struct opener *opener)
     free(opener->is_to_ask);
     free(opener->is_to_tell);
     free(opener->is_gone);
+    free(opener->is_due);
     free(opener);
     errno = saved_errno;
 }
@@ -64,7 +67,9 @@ int opener_open(struct opener *opener)
 {
     const struct arbiter_event begin = {.type = ARBITER_EVENT_BEGIN};
 
-    if (step(opener, &begin) < 0 || leave_out_lost(opener) < 0 || ask_all(opener) < 0 || hear_all(opener) < 0)
+    if (step(opener, &begin) < 0 || leave_out_lost(opener) < 0)
+        return -1;
+    if (hear_all(opener, ask_all(opener)) < 0)
         return -1;
     if (arbiter_is_inquiring(opener->arbiter)) {
         errno = ENODATA;
@@ -146,38 +151,54 @@ static int leave_out_lost(struct opener *opener)
     return 0;
 }
 
+/* Returns 0 or an errno. Those that were asked owe an answer in any case. */
 static int ask_all(struct opener *opener)
 {
-    for (uint32_t node = 0; node < opener->node_count; node++)
-        if (opener->is_to_ask[node] && opener->ops->ask(opener->context, node, opener->epoch) < 0)
-            return -1;
+    memset(opener->is_due, 0, opener->node_count * sizeof(bool));
+    for (uint32_t node = 0; node < opener->node_count; node++) {
+        if (!opener->is_to_ask[node])
+            continue;
+        if (opener->ops->ask(opener->context, node, opener->epoch) < 0)
+            return errno;
+        opener->is_due[node] = true;
+    }
     return 0;
 }
 
-static int hear_all(struct opener *opener)
+/* error: of what came before, 0: none. All answers that are due are taken, also when nothing follows. */
+static int hear_all(struct opener *opener, int error)
 {
     struct arbiter_event event = {.type = ARBITER_EVENT_STATE, .epoch = opener->epoch};
 
     for (uint32_t node = 0; node < opener->node_count; node++) {
-        if (opener->is_gone[node])
+        if (!opener->is_due[node])
             continue;
         event.node = node;
-        if (opener->ops->hear(opener->context, node, opener->epoch, &event.state) < 0 ||
-            step(opener, &event) < 0)
-            return -1;
+        int rc = opener->ops->hear(opener->context, node, opener->epoch, &event.state);
+        if (rc == 0 && !error)
+            rc = step(opener, &event);
+        if (rc < 0 && !error)
+            error = errno;
     }
-    return 0;
+    errno = error;
+    return error ? -1 : 0;
 }
 
 static int tell_all(struct opener *opener)
 {
     const struct epoch_start *start = opener_record(opener);
+    int error = 0;
 
+    memset(opener->is_due, 0, opener->node_count * sizeof(bool));
+    for (uint32_t node = 0; node < opener->node_count && !error; node++) {
+        if (!opener->is_to_tell[node])
+            continue;
+        opener->is_due[node] = opener->ops->tell(opener->context, node, start) == 0;
+        error = opener->is_due[node] ? 0 : errno;
+    }
     for (uint32_t node = 0; node < opener->node_count; node++)
-        if (opener->is_to_tell[node] && opener->ops->tell(opener->context, node, start) < 0)
-            return -1;
-    for (uint32_t node = 0; node < opener->node_count; node++)
-        if (opener->is_to_tell[node] && opener->ops->entered(opener->context, node, start) < 0)
-            return -1;
-    return 0;
+        if (opener->is_due[node] && opener->ops->entered(opener->context, node, start) < 0 && !error)
+            error = errno;
+    errno = error;
+    return error ? -1 : 0;
 }

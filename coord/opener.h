@@ -4,9 +4,10 @@
  * agents; an agent uses it for a job whose ranks came without `belay run`.
  *
  * The caller's callbacks carry the messages and keep the record. The questions to all nodes are sent before
- * the opener waits for the first answer, and so are the decisions. The opener serves nodes that need no lease
- * (arbiter_settings.lease_us is 0) and that all answer but for those that are lost; it does not use repeat_us
- * and collect_us.
+ * the opener waits for the first answer, and so are the decisions. When a step fails, the answers of the
+ * other nodes that were asked or told are still waited for: nothing of this opening comes later. The opener
+ * serves nodes that need no lease (arbiter_settings.lease_us is 0) and that all answer but for those that are
+ * lost; it does not use repeat_us and collect_us.
  */
 #ifndef BELAY_COORD_OPENER_H
 #define BELAY_COORD_OPENER_H
@@ -18,7 +19,7 @@
 
 struct opener;
 
-/* Each returns 0, or -1 with errno, which ends the opening: it may be begun again. */
+/* Each returns 0, or -1 with errno: the opening fails with the first, and may be begun again. */
 struct opener_ops {
     int (*ask)(void *context, uint32_t node, uint32_t epoch);
     /* Wait for the answer to ask(); *state and what it borrows stay valid until the next hear(). */

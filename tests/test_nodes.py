@@ -1,8 +1,13 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
 import dataclasses
+import json
 import os
+import re
+import shutil
 import signal
+import socket
+import subprocess
 
 import pytest
 
@@ -96,17 +101,53 @@ def test_a_line_on_request(sandbox, programs):
     assert_same_result(job)
 
 
-def kill_node(sandbox, job, number):
-    """Its agent, its keeper and its ranks, so that its memory is really gone. Returns the ranks' processes."""
-    status = job.status()
+def service_of(sandbox, number):
+    """The agent and the keeper of a node: with both, its memory is really gone."""
     node = os.path.join(sandbox.rundir, f"node-{number}") if number else sandbox.rundir
-    ranks = [row["pid"] for row in next(node for node in status["nodes"] if node["number"] == number)["ranks"]]
     service = [pid for pid, command in traces.processes_of(node).items()
                if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper") and command.endswith(node)]
     assert len(service) == 2, service
-    for pid in service + ranks:
+    return service
+
+
+def kill_node(sandbox, job, *numbers):
+    """Their agents, keepers and ranks. Returns the ranks' processes."""
+    status = job.status()
+    ranks = [row["pid"] for node in status["nodes"] if node["number"] in numbers for row in node["ranks"]]
+    for pid in [pid for number in numbers for pid in service_of(sandbox, number)] + ranks:
         os.kill(pid, signal.SIGKILL)
     return ranks
+
+
+def assert_told_how_long_it_took(job):
+    first, *others = job.status()["history"]
+    assert first["detect_ms"] == 0 and first["lost_nodes"] == [] and first["launch_ms"] > 0
+    for epoch in others:
+        assert 0 < epoch["detect_ms"] < 60000 and epoch["restore_ms"] < epoch["launch_ms"] < 60000, epoch
+        assert epoch["fetch_ms"] == 0
+
+
+def assert_copied_again(job, restored, members):
+    """The next line after a loss is held twice: at least half of the ranks have a new partner, which gets whole images."""
+    def settled(status):
+        return [line for line in status["lines"]
+                if line["line"] > restored and line["state"] == "committed" and line["total_ms"] > 0]
+
+    status = job.wait_status(lambda status: len(settled(status)) > 2)
+    rows = [row for node in status["nodes"] for row in node["ranks"]]
+    later = settled(status)
+    if members == 1:
+        assert "one node is left: its loss would be the end of the job" in job.errors
+        assert all(len(row["holders"]) == 1 for row in rows)
+        assert all(line["sent_bytes"] == 0 for line in later)
+        return
+    assert "until the next line has been copied" in job.errors
+    assert re.search(r"line \d+ is held on two nodes again", job.errors)
+    assert all(len(row["holders"]) == 2 for row in rows)
+    assert later[0]["sent_bytes"] > 0.4 * later[0]["image_bytes"]
+    assert later[0]["sent_bytes"] >= later[0]["dirty_bytes"] > 0
+    assert later[1]["dirty_bytes"] <= later[1]["sent_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
+    assert all(line["protect_ms"] > 0 for line in later)
 
 
 @pytest.mark.parametrize("count, number, homes", [
@@ -127,11 +168,91 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     restored = status["history"][-1]["restored_line"]
     assert restored >= before["newest_line"]
     assert not any(map(traces.is_alive, lost))
+    assert status["history"][-1]["lost_nodes"] == [number]
     job.wait_committed(restored + 1)
+    assert_told_how_long_it_took(job)
+    assert_copied_again(job, restored, count - 1)
     job.finish()
     assert f"node {number} was lost" in job.errors
     assert_recovered(job, 1)
     assert [epoch["reason"] for epoch in job.status()["history"]] == ["start", f"node {number} was lost"]
+    sandbox.assert_clean()
+
+
+def agent_of(job, number):
+    return next(node["agent_pid"] for node in job.status()["nodes"] if node["number"] == number)
+
+
+def wait_said(job, text, deadline_s=30):
+    wait_for(lambda: text in job.errors, deadline_s, f"{text!r} in {job.errors}")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_agent_hangs(sandbox, programs, number):
+    """Others do not hear it, and it does not answer: it is ended, and what it held goes on with another agent."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    agent = agent_of(job, number)
+    os.kill(agent, signal.SIGSTOP)
+    if number == 1:
+        assert [node["state"] for node in job.status()["nodes"]] == ["member", "silent"]
+    wait_said(job, f"node {number} is not heard any more by node {1 - number}: no line is taken")
+    if number == 1:
+        listed = json.loads(sandbox.belay("list", "--json").stdout)["jobs"][0]
+        assert listed["trouble"] == "node 1 is silent: no line is taken"
+    wait_said(job, f"the agent of node {number} does not answer: it is ended")
+    status = job.wait_epoch(2)
+    assert not traces.is_alive(agent)
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def test_an_agent_that_hung_answers(sandbox, programs):
+    """Its links are lost with the epoch: without another epoch there would be no more lines."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    agent = agent_of(job, 1)
+    os.kill(agent, signal.SIGSTOP)
+    wait_said(job, "it has 5 s to answer")
+    os.kill(agent, signal.SIGCONT)
+    status = job.wait_epoch(2)
+    assert agent_of(job, 1) == agent and status["trouble"] == ""
+    assert status["history"][-1]["reason"] == "the link to node 1 was lost"
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def run_with_agent(sandbox, number, fault, program, **options):
+    """A job; the agent of this node is started before it, with a fault that no other agent has. It does not leave meanwhile."""
+    folder = os.path.join(sandbox.rundir, f"node-{number}")
+    os.mkdir(folder, 0o700)
+    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
+    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, "BELAY_FAULT": fault}, check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(os.path.join(folder, "agent.sock"))
+        job = sandbox.run(program, **options)
+        wait_for(lambda: os.path.exists(os.path.join(sandbox.rundir, "jobs", "job.epochs")), 30, "the first epoch")
+    return job
+
+
+def test_a_node_joins_late(sandbox, programs):
+    """The job runs meanwhile, and lines are taken as soon as the node has joined."""
+    job = run_with_agent(sandbox, 1, "fabric.frame@2#1=delay:8000", workload(programs), options=on_nodes(2))
+    wait_said(job, "node 1 has not joined node 0: no line is taken")
+    wait_said(job, "node 1 has joined: lines are taken")
+    job.wait_committed(2)
+    assert job.status()["epoch"] == 1
+    job.finish()
+    assert_same_result(job)
     sandbox.assert_clean()
 
 
@@ -145,6 +266,141 @@ def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     assert [node_of(status, rank) for rank in range(4)] == [2, 2, 2, 2]
     job.finish()
     assert_recovered(job, 2)
+
+
+@pytest.mark.parametrize("keeps_memory", [True, False])
+@pytest.mark.parametrize("point", ["agent.epoch.promised", "agent.epoch.told", "agent.epoch.entered"])
+def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point, keeps_memory):
+    """The others go on to another epoch; the first one's ranks are on node 1, the second one's copies on node 3."""
+    job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    agent, service = agent_of(job, 2), service_of(sandbox, 2)
+    kill_node(sandbox, job, 0)
+    wait_for(lambda: traces.is_stopped(agent), 30, "the point")
+    for pid in [agent] if keeps_memory else service:
+        os.kill(pid, signal.SIGKILL)
+    job.wait_status(lambda status: len(job.pids) == 2 and status["state"] == "running", 60, "the next launch")
+    status = job.status()
+    assert [node_of(status, rank) for rank in range(4)] == ([1, 1, 2, 3] if keeps_memory else [1, 1, 3, 3])
+    assert [node["state"] for node in status["nodes"]] == \
+        ["lost", "member", "member" if keeps_memory else "lost", "member"]
+    assert all(epoch["restored_line"] >= line for epoch in status["history"][1:])
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert "the agent of node 2 was lost while an epoch was opened" in job.errors
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
+    """Before any line: the program begins anew without the node."""
+    job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
+    wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
+    service = service_of(sandbox, 1)
+    wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
+    for pid in service:
+        os.kill(pid, signal.SIGKILL)
+    assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [0, 0, 0, 0]
+    job.wait_committed(1)
+    job.finish()
+    assert "no line can be taken" not in job.errors
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_two_nodes_are_lost_at_once(sandbox, programs):
+    """Their copies are on the other two."""
+    job = sandbox.run(workload(programs), options=on_nodes(4))
+    job.wait_lines()
+    kill_node(sandbox, job, 0, 2)
+    status = job.wait_epoch(2)
+    assert [node_of(status, rank) for rank in range(4)] == [1, 1, 3, 3]
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 0
+    assert job.status()["history"][-1]["reason"] == "nodes 0, 2 were lost"
+    sandbox.assert_clean()
+
+
+def test_more_is_lost_than_copies_make_good(sandbox, programs):
+    """The end tells which ranks' images are missing, and where the others are."""
+    job = sandbox.run(workload(programs), options=on_nodes(4))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    kill_node(sandbox, job, 1, 2)
+    assert job.wait() == 66, job.errors
+    found = re.search(r"of line (\d+), no node holds the images of rank 1 any more; "
+                      r"nodes 0, 3 hold those of ranks 0, 2-3; 'belay clean job' drops what is held", job.errors)
+    assert found and int(found[1]) >= line, job.errors
+    assert "goes on" not in job.errors
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("number, homes", [(0, [1, 1, 1, 1]), (1, [0, 0, 0, 0])])
+def test_restart_after_belay_run_and_a_node_are_lost(sandbox, programs, number, homes):
+    """`belay restart` finds the job at the node that is left, whichever it is."""
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    os.kill(job.process.pid, signal.SIGSTOP)  # so that it does not see the loss
+    kill_node(sandbox, job, number)
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.process.wait()
+    wait_for(lambda: not any(map(traces.is_alive, job.pids[1].values())), 30, "the end of the ranks")
+    wait_for(lambda: sandbox.status("job")["state"] == "lost", 30, "the end of the job")
+    job.restart()
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    assert [node_of(status, rank) for rank in range(4)] == homes
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert f"node {number} knows nothing of the job any more: it is left out" in job.errors
+    assert_same_result(job)
+    assert_restored(job, 1)
+    sandbox.assert_clean()
+
+
+def test_restart_without_the_first_node(sandbox, programs):
+    """It is lost as the restarts are used up, and so is the record on its disk."""
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--max-restarts", "0"])
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    assert job.wait() == 75
+    assert "'belay restart job' goes on" in job.errors
+    shutil.rmtree(os.path.join(sandbox.rundir, "jobs"))
+    job.restart()
+    assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [1, 1, 1, 1]
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 1)
+    sandbox.assert_clean()
+
+
+def test_stop_after_the_first_node_is_lost(sandbox, programs):
+    job = sandbox.run(workload(programs), options=on_nodes(2))
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    done = sandbox.belay("stop", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait() == 76
+    sandbox.assert_clean()
+
+
+def test_a_line_is_asked_for_after_the_first_node_is_lost(sandbox, programs):
+    """It is taken in the next epoch, or the answer tells why there is none."""
+    job = sandbox.run(workload(programs), interval=None, options=on_nodes(2))
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0)
+    done = sandbox.belay("checkpoint", "job")
+    assert done.returncode == 0 or done.returncode == 74 and "no line was committed" in done.stderr, done.stderr
+    job.wait_epoch(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
 
 
 @pytest.mark.parametrize("mode", ["shared", "truncate"])

@@ -213,6 +213,7 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
 static const struct fabric_ops ops = {.joined = on_joined,
                                       .received = on_received,
                                       .writable = on_peer,
+                                      .late = on_peer,
                                       .broken = on_peer,
                                       .lost = on_lost,
                                       .offered = on_offered,

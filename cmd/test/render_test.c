@@ -19,6 +19,7 @@ static Belay__Wire__RankStatus *ranks[] = {&rank};
 static Belay__Wire__NodeStatus *nodes[] = {&node};
 static Belay__Wire__EpochStatus *history[] = {&epoch};
 static Belay__Wire__LineStatus *lines[] = {&line};
+static uint32_t lost_nodes[] = {1, 3};
 static char *argv[] = {"mpirun", "-n", "4", "./caf\xe9"};
 
 static int fill_job(void **state)
@@ -34,11 +35,14 @@ static int fill_job(void **state)
     epoch.restored_line = 7;
     epoch.reason = "rank 2 was killed by signal 9";
     epoch.restore_ms = 12.5;
+    epoch.lost_nodes = lost_nodes;
+    epoch.n_lost_nodes = 2;
     line.line = 7;
     line.state = "committed";
     line.image_bytes = 5ull << 40;
     line.pause_ms = 0.125;
     line.felt_pause_ms = 0.25;
+    line.protect_ms = 3.5;
     job.job = "heat";
     job.state = "running";
     job.epoch = 2;
@@ -79,7 +83,9 @@ static void test_job_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(first_rank, "rank")), 2);
     assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
     const json_t *first_epoch = json_array_get(json_object_get(value, "history"), 0);
-    EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms");
+    EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms", "detect_ms", "fetch_ms",
+                "launch_ms", "lost_nodes");
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(first_epoch, "lost_nodes"), 1)), 3);
     assert_true(json_real_value(json_object_get(first_epoch, "restore_ms")) == 12.5);
     assert_int_equal(json_array_size(json_object_get(value, "lines")), 1);
     const char *odd = json_string_value(json_array_get(json_object_get(value, "argv"), 3));
@@ -124,8 +130,9 @@ static void test_line_json(void **state)
     (void)state;
     json_t *value = render_line_json(&line);
     EXPECT_KEYS(value, "line", "state", "image_bytes", "dirty_bytes", "captured_bytes", "sent_bytes",
-                "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "total_ms", "reason");
-    assert_int_equal(json_object_size(value), 12);
+                "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "protect_ms", "total_ms", "reason");
+    assert_int_equal(json_object_size(value), 13);
+    assert_true(json_real_value(json_object_get(value, "protect_ms")) == 3.5);
     assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
     assert_true(json_real_value(json_object_get(value, "pause_ms")) == 0.125);
     assert_true(json_real_value(json_object_get(value, "felt_pause_ms")) == 0.25);

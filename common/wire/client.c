@@ -20,11 +20,13 @@
 #include "common/wire/rundir.h"
 
 #define CONNECT_DEADLINE_S 15
+#define ANSWER_S 5 /* for the agent that agent_find() has found */
 
 extern char **environ;
 
+static int connect_within(const char *rundir, const char *belayd, int limit_s, struct belay_error *err);
 static int connect_once(const char *rundir, struct belay_error *err);
-static int is_alive(int sock, struct belay_error *err);
+static int is_alive(int sock, const char *rundir, int limit_s, struct belay_error *err);
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
 static void read_complaint(int fd, char *text, size_t text_bytes);
 static char **agent_environment(void);
@@ -32,10 +34,21 @@ static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, st
 
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err)
 {
+    return connect_within(rundir, belayd, 0, err);
+}
+
+int agent_find(const char *rundir, struct belay_error *err)
+{
+    return connect_within(rundir, NULL, ANSWER_S, err);
+}
+
+/* limit_s: for the answer, 0: none. */
+static int connect_within(const char *rundir, const char *belayd, int limit_s, struct belay_error *err)
+{
     time_t deadline = time(NULL) + CONNECT_DEADLINE_S;
     for (;;) {
         int sock = connect_once(rundir, err);
-        if (sock >= 0 && is_alive(sock, err))
+        if (sock >= 0 && is_alive(sock, rundir, limit_s, err))
             return sock;
         int code = errno;
         if (sock >= 0)
@@ -123,15 +136,20 @@ static int connect_once(const char *rundir, struct belay_error *err)
 }
 
 /* An agent about to leave may still have accepted us: only an answer says that it stays. */
-static int is_alive(int sock, struct belay_error *err)
+static int is_alive(int sock, const char *rundir, int limit_s, struct belay_error *err)
 {
+    const struct timeval limit = {.tv_sec = limit_s}, none = {0};
     Belay__Wire__Ping ping = BELAY__WIRE__PING__INIT;
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     request.body_case = BELAY__WIRE__REQUEST__BODY_PING;
     request.ping = &ping;
+    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     Belay__Wire__Reply *reply = agent_call(sock, &request, NULL, NULL, NULL, NULL, err);
+    if (!reply && errno == EAGAIN)
+        belay_error_set(err, ETIMEDOUT, "the agent in %s does not answer", rundir);
     if (!reply)
         return 0;
+    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
     belay__wire__reply__free_unpacked(reply, NULL);
     return 1;
 }

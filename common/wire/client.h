@@ -18,6 +18,9 @@
  */
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err);
 
+/* The same for an agent that is there already, if it answers: -1 with ETIMEDOUT if it does not for 5 s. */
+int agent_find(const char *rundir, struct belay_error *err);
+
 /*
  * Send a request and wait for its reply. Event replies that come first are handed to on_event (NULL:
  * dropped). Descriptors that come with the reply are stored in fds, *fd_count says how much room there is

@@ -174,6 +174,7 @@ static void fill_measures(const struct peer_measures *measures, Belay__Wire__Pee
     to->dirty_bytes = measures->dirty_bytes;
     to->captured_bytes = measures->captured_bytes;
     to->image_bytes = measures->image_bytes;
+    to->sent_bytes = measures->sent_bytes;
 }
 
 /* NULL: it is what the receiver expects. */
@@ -275,5 +276,6 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                                    .late_ns = measures->late_ns,
                                                    .dirty_bytes = measures->dirty_bytes,
                                                    .captured_bytes = measures->captured_bytes,
-                                                   .image_bytes = measures->image_bytes};
+                                                   .image_bytes = measures->image_bytes,
+                                                   .sent_bytes = measures->sent_bytes};
 }

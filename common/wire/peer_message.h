@@ -80,7 +80,7 @@ struct peer_report {
 /* Durations and sizes of one member and one line; see peer.proto. */
 struct peer_measures {
     uint64_t drain_ns, pause_ns, felt_ns, late_ns;
-    uint64_t dirty_bytes, captured_bytes, image_bytes;
+    uint64_t dirty_bytes, captured_bytes, image_bytes, sent_bytes;
 };
 
 struct peer_message {

@@ -29,6 +29,14 @@ enum line_state {
     LINE_STATE_ABORTED = BELAY__WIRE__LINE_STATE__LINE_STATE_ABORTED,
 };
 
+/* What becomes of a link between the agents of two nodes. */
+enum link_state {
+    LINK_STATE_NONE = BELAY__WIRE__LINK_STATE__LINK_STATE_NONE,
+    LINK_STATE_LATE = BELAY__WIRE__LINK_STATE__LINK_STATE_LATE,
+    LINK_STATE_JOINED = BELAY__WIRE__LINK_STATE__LINK_STATE_JOINED,
+    LINK_STATE_SILENT = BELAY__WIRE__LINK_STATE__LINK_STATE_SILENT,
+};
+
 /* Static text; "none" for NONE and for a number that is no state. */
 const char *job_state_name(enum job_state state);
 const char *line_state_name(enum line_state state);

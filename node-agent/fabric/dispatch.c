@@ -60,6 +60,9 @@ static void tell(struct fabric *fabric, const struct event *event)
     case EVENT_WRITABLE:
         ops->writable(fabric->context, event->peer);
         break;
+    case EVENT_LATE:
+        ops->late(fabric->context, event->peer);
+        break;
     case EVENT_BROKEN:
         ops->broken(fabric->context, event->peer);
         break;

@@ -42,9 +42,10 @@ void fabric_enter_epoch(struct fabric *fabric, uint64_t epoch);
 
 /*
  * Have a session with this agent, of exactly this incarnation, whoever of both is first. It is `joined` or,
- * when the stall time has gone by, `lost`. The peer is the caller's until fabric_forget(), which tells it
- * nothing and ends its pushes and pulls without a callback; it waits for their functions to return. NULL with
- * errno: EEXIST (there is one of that role and node), ENOSPC (too many), ENOMEM, EINVAL (the address).
+ * when the stall time has gone by, `lost`, or `late` in a patient fabric. The peer is the caller's until
+ * fabric_forget(), which tells it nothing and ends its pushes and pulls without a callback; it waits for
+ * their functions to return. NULL with errno: EEXIST (there is one of that role and node), ENOSPC (too many),
+ * ENOMEM, EINVAL (the address).
  */
 struct fabric_peer *fabric_connect(struct fabric *fabric, const struct fabric_identity *identity,
                                    const struct fabric_address *address, void *peer_context);

@@ -24,6 +24,7 @@ struct fabric_peer *peer_create(struct fabric *fabric, const struct fabric_ident
     peer->began_ms = fabric_now_ms();
     peer->joined = (struct event){.kind = EVENT_JOINED, .peer = peer};
     peer->writable = (struct event){.kind = EVENT_WRITABLE, .peer = peer};
+    peer->late = (struct event){.kind = EVENT_LATE, .peer = peer};
     peer->broken = (struct event){.kind = EVENT_BROKEN, .peer = peer};
     peer->lost = (struct event){.kind = EVENT_LOST, .peer = peer};
     peer->next = fabric->peers;

@@ -20,6 +20,7 @@ static void take_item(struct fabric_peer *peer, struct channel_item *item);
 static int take_notice(struct fabric_peer *peer, const struct channel_item *item);
 static bool turn(struct fabric_peer *peer, uint64_t now_ms);
 static void check_silence(struct fabric_peer *peer, uint64_t now_ms);
+static void be_late(struct fabric_peer *peer);
 static bool send_hello(struct fabric_peer *peer, uint64_t now_ms);
 static bool send_beat(struct fabric_peer *peer, uint64_t now_ms);
 static bool send_frames(struct fabric_peer *peer, uint64_t now_ms);
@@ -155,7 +156,16 @@ static void check_silence(struct fabric_peer *peer, uint64_t now_ms)
         peer_lose(peer, "nothing was heard of it for the stall time");
     else if ((peer->state == PEER_GREETING || peer->state == PEER_ANSWERING) &&
              now_ms - peer->began_ms >= stall_ms)
+        be_late(peer);
+}
+
+static void be_late(struct fabric_peer *peer)
+{
+    if (!peer->fabric->config.is_patient || !peer->is_owned)
         peer_lose(peer, "it has not joined within the stall time");
+    else if (!peer->has_told_late)
+        events_put(peer->fabric, &peer->late);
+    peer->has_told_late = true;
 }
 
 /* FIRST again and again until it is answered, CONFIRM until a frame shows that it came. */

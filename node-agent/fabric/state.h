@@ -29,6 +29,7 @@ enum event_kind {
     EVENT_JOINED,
     EVENT_RECEIVED,
     EVENT_WRITABLE,
+    EVENT_LATE,
     EVENT_BROKEN,
     EVENT_LOST,
     EVENT_OFFERED,
@@ -82,13 +83,14 @@ struct fabric_peer {
     unsigned writing;  /* source slabs that it has */
     bool is_beat_posted;
     bool must_rewind;
+    bool has_told_late;
     bool has_told_broken; /* since a frame was heard */
     bool wants_writable;
     bool has_lost_word; /* lost, and the loop is told as soon as its transfers have ended */
     char reason[96];
     struct fabric_push *pushes;
     struct fabric_pull *pulls;
-    struct event joined, writable, broken, lost;
+    struct event joined, writable, late, broken, lost;
 };
 
 /* A slab that may be written once, of the peer's. */

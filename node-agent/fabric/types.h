@@ -45,6 +45,7 @@ struct fabric_config {
     uint64_t epoch;
     struct fabric_identity self;
     uint64_t stall_ms;   /* a peer of which nothing is heard for so long is lost; 0: 5 s */
+    bool is_patient;     /* but one that has not joined is `late`, and tried on */
     uint32_t peers;      /* at most at a time; 0: 256 */
     bool is_open;        /* agents that were not connected to may join, if they have the key */
     uint32_t slabs;      /* in each direction; 0: 32 */
@@ -65,11 +66,14 @@ struct fabric_ops {
     void (*received)(void *context, struct fabric_peer *peer, const uint8_t *bytes, size_t count);
     /* After fabric_send() has failed with EAGAIN: there is room again. */
     void (*writable)(void *context, struct fabric_peer *peer);
+    /* In a patient fabric: it has not joined for the stall time. Said once; `joined` may follow. */
+    void (*late)(void *context, struct fabric_peer *peer);
     /* The connection broke or is refused. Only a hint: it is tried again until the peer is lost. */
     void (*broken)(void *context, struct fabric_peer *peer);
     /*
-     * Nothing was heard for the stall time, or the peer has begun anew. Said once, and after it nothing more
-     * about the peer, whose pushes and pulls have ended (ECONNRESET). It stays until fabric_forget().
+     * Nothing was heard for the stall time (but see is_patient), or the peer has begun anew. Said once, and
+     * after it nothing more about the peer, whose pushes and pulls have ended (ECONNRESET). It stays until
+     * fabric_forget().
      */
     void (*lost)(void *context, struct fabric_peer *peer, const char *reason);
     /*

@@ -216,6 +216,7 @@ static void note_order(struct line_host *host, const struct coord_action *action
         host_settle(host); /* the former line: its ranks have long resumed, or they would not stand here */
     } else if (action->type == COORD_ACTION_PROTECT) {
         host_note_state(host, action->line, LINE_STATE_CAPTURED);
+        host->measure.captured_ns = measure_now_ns();
     } else if (action->type == COORD_ACTION_COMMIT) {
         host_note_state(host, action->line, LINE_STATE_PROTECTED);
         host->measure.end_ns = measure_now_ns();

@@ -53,6 +53,7 @@ void measure_take(struct host_measure *measure, uint32_t member, const struct pe
     part->dirty_bytes = larger(part->dirty_bytes, of->dirty_bytes);
     part->captured_bytes = larger(part->captured_bytes, of->captured_bytes);
     part->image_bytes = larger(part->image_bytes, of->image_bytes);
+    part->sent_bytes = larger(part->sent_bytes, of->sent_bytes);
 }
 
 /* Without memory for the parts nothing is known to be complete, and the line ends without measurements. */
@@ -90,6 +91,7 @@ static struct peer_measures merge(const struct host_measure *measure)
         all.dirty_bytes += of->dirty_bytes;
         all.captured_bytes += of->captured_bytes;
         all.image_bytes += of->image_bytes;
+        all.sent_bytes += of->sent_bytes;
     }
     return all;
 }
@@ -110,6 +112,8 @@ void measure_fill(const struct host_measure *measure, struct history_line *entry
     entry->captured_bytes = all.captured_bytes;
     entry->dirty_bytes = all.dirty_bytes;
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
+    entry->sent_bytes = all.sent_bytes;
+    entry->protect_ms = between(measure->captured_ns, measure->end_ns) / 1e6;
     entry->drain_ms = all.drain_ns / 1e6;
     entry->pause_ms = all.pause_ns / 1e6;
     entry->felt_pause_ms = all.felt_ns / 1e6;

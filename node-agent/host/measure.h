@@ -15,11 +15,12 @@
 struct host_measure_part;
 
 struct host_measure {
-    uint64_t line;                                      /* 0: none */
-    uint64_t begin_ns, strobe_ns, converged_ns, end_ns; /* CLOCK_MONOTONIC; 0: not yet */
-    struct host_measure_part *parts;                    /* of the members; NULL: there was no memory for it */
-    uint32_t count;                                     /* of members */
-    uint32_t recorded, resumed;                         /* how many members have said so */
+    uint64_t line;                              /* 0: none */
+    uint64_t begin_ns, strobe_ns, converged_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    uint64_t captured_ns, end_ns;
+    struct host_measure_part *parts; /* of the members; NULL: there was no memory for it */
+    uint32_t count;                  /* of members */
+    uint32_t recorded, resumed;      /* how many members have said so */
 };
 
 /* A line begins; what was measured before is forgotten. */

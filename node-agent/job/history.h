@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire/placement.h"
 #include "common/wire/states.h"
 #include "node-agent/store/commits.h"
 
@@ -17,7 +18,7 @@ struct history_line {
     uint64_t line;
     enum line_state state;
     uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
-    double converge_ms, drain_ms, pause_ms, felt_pause_ms, total_ms;
+    double converge_ms, drain_ms, pause_ms, felt_pause_ms, protect_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */
 };
 
@@ -25,7 +26,9 @@ struct history_epoch {
     uint32_t epoch;
     uint64_t restored_line;
     char reason[HISTORY_REASON_BYTES]; /* why it was opened */
-    double restore_ms;
+    double restore_ms, detect_ms, fetch_ms, launch_ms;
+    uint32_t lost_nodes[PLACEMENT_NODES_MAX]; /* since the epoch before */
+    uint32_t lost_count;
 };
 
 struct history {

@@ -14,6 +14,7 @@
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/job_name.h"
+#include "common/wire/placement.h"
 #include "common/wire/states.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
@@ -27,6 +28,13 @@
 
 #define JOB_MESSAGE_BYTES 512
 #define JOB_AGENT_LOST "the agent was lost" /* why a launch was ended, if its arbiter says so */
+
+/* Of the epoch that is about to begin, as its arbiter tells: for the history. */
+struct job_loss {
+    uint32_t nodes[PLACEMENT_NODES_MAX];
+    uint32_t count;
+    double detect_ms;
+};
 
 struct epoch;
 struct line;
@@ -63,10 +71,12 @@ struct job {
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
+    struct job_loss loss;
     uint32_t restarts, restarts_from_start;
     uint64_t last_line;  /* largest number used */
     double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */
     int exit_status;
+    char trouble[JOB_MESSAGE_BYTES]; /* with other nodes: why no line is taken in this epoch; "": none */
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
     struct parcels parcels;

@@ -76,6 +76,7 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     epoch->job = job;
+    epoch->begin_ns = monotonic_ns();
     epoch->number = job->epoch_number = start->epoch;
     epoch->restore_line = start->line;
     job->last_line = start->last_line;
@@ -86,6 +87,9 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
     if (entry) {
         entry->restored_line = epoch->restore_line;
+        entry->detect_ms = job->loss.detect_ms;
+        entry->lost_count = job->loss.count;
+        memcpy(entry->lost_nodes, job->loss.nodes, sizeof entry->lost_nodes);
         snprintf(entry->reason, sizeof entry->reason, "%s", reason);
     }
     if (is_restart && job->not_renewed[0]) /* ranks that would not share what they shared must not run */
@@ -456,6 +460,9 @@ static void become_ready(struct epoch *epoch)
         uint64_t took_ns = RANK_FIELD(epoch->table[i], restore_ns);
         restore_ns = took_ns > restore_ns ? took_ns : restore_ns;
     }
+    struct history_epoch *entry = &job->history.epochs[job->history.epoch_count - 1];
+    if (entry->epoch == epoch->number)
+        entry->launch_ms = (double)(monotonic_ns() - epoch->begin_ns) / 1e6;
     if (epoch->restore_line) {
         char text[64];
         Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;

@@ -23,6 +23,7 @@ struct epoch {
     struct rank **table;    /* by number; NULL: not there yet, or on another node */
     struct store_pin *pins; /* by number, of the images that they are restored from */
     uint32_t joined, gone;
+    uint64_t begin_ns;          /* CLOCK_MONOTONIC */
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
     bool has_lines;             /* is_ready, and the arbiter knows the placement: lines may be taken */
     bool is_killed;             /* the agent has killed the ranks */

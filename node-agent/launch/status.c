@@ -66,6 +66,11 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
             return -1;
         to->restored_line = from->restored_line;
         to->restore_ms = from->restore_ms;
+        to->detect_ms = from->detect_ms;
+        to->fetch_ms = from->fetch_ms;
+        to->launch_ms = from->launch_ms;
+        for (; to->lost_count < from->n_lost_nodes && to->lost_count < PLACEMENT_NODES_MAX; to->lost_count++)
+            to->lost_nodes[to->lost_count] = from->lost_nodes[to->lost_count];
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
     }
     for (size_t i = 0; i < status->n_lines; i++) {
@@ -84,6 +89,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;
         to->felt_pause_ms = from->felt_pause_ms;
+        to->protect_ms = from->protect_ms;
         to->total_ms = from->total_ms;
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
     }
@@ -96,8 +102,10 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     status->state = strdup(job_state_name(job->state));
     status->cwd = strdup(job->config->cwd);
     status->message = strdup(job->message);
+    status->trouble = strdup(job->epoch ? job->trouble : "");
     status->argv = calloc(job->config->n_argv + 1, sizeof *status->argv);
-    if (!status->job || !status->state || !status->cwd || !status->message || !status->argv)
+    if (!status->job || !status->state || !status->cwd || !status->message || !status->trouble ||
+        !status->argv)
         return -1;
     for (size_t i = 0; i < job->config->n_argv; i++) {
         status->argv[i] = strdup(job->config->argv[i]);
@@ -192,9 +200,15 @@ static int fill_history(const struct job *job, Belay__Wire__JobStatus *status)
         to->epoch = from->epoch;
         to->restored_line = from->restored_line;
         to->restore_ms = from->restore_ms;
+        to->detect_ms = from->detect_ms;
+        to->fetch_ms = from->fetch_ms;
+        to->launch_ms = from->launch_ms;
         to->reason = strdup(from->reason);
-        if (!to->reason)
+        to->lost_nodes = calloc((size_t)from->lost_count + 1, sizeof *to->lost_nodes);
+        if (!to->reason || !to->lost_nodes)
             return -1;
+        to->n_lost_nodes = from->lost_count;
+        memcpy(to->lost_nodes, from->lost_nodes, from->lost_count * sizeof *to->lost_nodes);
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/log.h"
 #include "node-agent/host/host.h"
 #include "node-agent/link/loopback.h"
 #include "node-agent/member/member.h"
@@ -16,12 +17,14 @@ struct line {
     struct links *links;  /* to other nodes; NULL: the job has none */
     uint64_t incarnation; /* that they were made with */
     uint8_t key_of[FABRIC_JOB_BYTES];
+    int late;              /* links of the epoch that have not joined in time */
     bool is_open;          /* an epoch is */
     struct link *loopback; /* the host's end, to the member; NULL: the host is elsewhere */
 };
 
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
                      uint32_t count, struct belay_error *err);
+static void on_link(void *context, uint32_t node, enum remote_news news);
 
 struct line *line_create(struct job *job, struct belay_error *err)
 {
@@ -141,12 +144,43 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
     return rc;
 }
 
+/* The arbiter judges whether the node is lost. A link that is lost stays so for the epoch. */
+static void on_link(void *context, uint32_t node, enum remote_news news)
+{
+    static const enum link_state states[] = {[REMOTE_LATE] = LINK_STATE_LATE,
+                                             [REMOTE_JOINED] = LINK_STATE_JOINED,
+                                             [REMOTE_SILENT] = LINK_STATE_SILENT};
+    struct line *line = context;
+    struct job *job = line->job;
+    const struct epoch_start *start = membership_record(job->membership);
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    Belay__Wire__LinkNews link = BELAY__WIRE__LINK_NEWS__INIT;
+    line->late += news == REMOTE_LATE ? 1 : news == REMOTE_JOINED ? -1 : 0;
+    if (news == REMOTE_LATE)
+        snprintf(job->trouble, sizeof job->trouble, "node %u has not joined: no line is taken meanwhile",
+                 node);
+    else if (news == REMOTE_SILENT)
+        snprintf(job->trouble, sizeof job->trouble, "node %u is silent: no line is taken", node);
+    else if (line->late == 0)
+        job->trouble[0] = '\0';
+    log_warning("job \"%s\": the link to node %u %s", job->name, node,
+                news == REMOTE_LATE     ? "has not joined yet"
+                : news == REMOTE_JOINED ? "has joined late"
+                                        : "is silent: it is lost for this epoch");
+    link.epoch = start ? start->epoch : 0;
+    link.node = node;
+    link.state = (Belay__Wire__LinkState)states[news];
+    event.link = &link;
+    job_tell(job, &event);
+}
+
 int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, struct belay_error *err)
 {
     if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
         return 0;
     links_destroy(line->links);
-    line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, err);
+    line->links =
+        links_create(line->job->agent->loop, line->job->config->node, incarnation, key, on_link, line, err);
     line->incarnation = incarnation;
     memcpy(line->key_of, key->job, sizeof line->key_of);
     return line->links ? 0 : -1;
@@ -164,6 +198,8 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
 {
     if (!line->links)
         return belay_error_set(err, EINVAL, "its arbiter has given no key for several nodes");
+    line->job->trouble[0] = '\0';
+    line->late = 0;
     return links_connect(line->links, job_scheme(line->job), start, addresses, err);
 }
 

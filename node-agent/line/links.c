@@ -10,6 +10,8 @@
 
 struct links {
     struct remotes *remotes;
+    links_news_f *news;
+    void *context;
     uint32_t node;
     struct link **of; /* by index of the member; NULL: none, or taken */
     uint32_t count;
@@ -20,11 +22,18 @@ static int connect_one(struct links *links, const struct epoch_start *start, uin
                        const struct fabric_address *address, struct belay_error *err);
 static void drop(struct links *links);
 
+static void on_news(void *context, const struct fabric_identity *identity, enum remote_news news)
+{
+    const struct links *links = context;
+    links->news(links->context, identity->node, news);
+}
+
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           struct belay_error *err)
+                           links_news_f *news, void *context, struct belay_error *err)
 {
     struct fabric_config config = {.interface = INTERFACE,
                                    .mode = FABRIC_MODE_AUTHENTICATE,
+                                   .is_patient = true,
                                    .self = {FABRIC_ROLE_MEMBER, node, incarnation}};
     struct links *links = calloc(1, sizeof *links);
     if (!links) {
@@ -32,12 +41,16 @@ struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation,
         return NULL;
     }
     links->node = node;
+    links->news = news;
+    links->context = context;
     memcpy(config.key, key->key, sizeof config.key);
     memcpy(config.job, key->job, sizeof config.job);
     links->remotes = remotes_create(loop, &config, on_came, links, err);
     explicit_bzero(config.key, sizeof config.key);
-    if (links->remotes)
+    if (links->remotes) {
+        remotes_hear_news(links->remotes, on_news);
         return links;
+    }
     free(links);
     return NULL;
 }

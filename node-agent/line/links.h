@@ -26,9 +26,12 @@ struct links_key {
     uint8_t job[FABRIC_JOB_BYTES]; /* tells jobs apart */
 };
 
+/* What becomes of the link to the agent of this node, in the newest epoch. */
+typedef void links_news_f(void *context, uint32_t node, enum remote_news news);
+
 /* An end that listens, on this machine's own network. NULL with err. */
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           struct belay_error *err);
+                           links_news_f *news, void *context, struct belay_error *err);
 /* Links that were taken have been destroyed. Accepts NULL. */
 void links_destroy(struct links *links);
 

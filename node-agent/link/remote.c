@@ -29,9 +29,11 @@ struct remote {
     struct remote *next;
     struct fabric_identity identity;
     struct fabric_peer *peer; /* NULL: the fabric knows nothing of it any more */
-    struct parcels in;        /* came before the link was opened */
-    struct parcels out;       /* to be sent */
+    uint64_t epoch;
+    struct parcels in;  /* came before the link was opened */
+    struct parcels out; /* to be sent */
     bool is_joined;
+    bool is_late;
     bool is_leaving; /* nothing more is sent but the end, an empty message */
     bool is_lost;
     bool has_told_loss;
@@ -45,7 +47,9 @@ struct remotes {
     struct remote *first;
     uv_idle_t *turn; /* runs while a link has something to tell or is to be freed; frees itself when closed */
     remotes_came_f *came;
-    void *context;
+    remotes_news_f *news; /* NULL: nobody hears them */
+    void *context;        /* of both */
+    uint64_t epoch;       /* that was entered last */
     struct transfers transfers;
     const struct remotes_ops *ops; /* NULL: nobody hears words and offers */
     void *ops_context;
@@ -65,6 +69,7 @@ static void take_word(const struct remote *remote, const uint8_t *bytes, size_t 
 static void flush(struct remote *remote);
 static void leave(struct remote *remote);
 static void lose(struct remote *remote, const char *reason);
+static void tell_news(const struct remote *remote, enum remote_news news);
 static void forget(struct remote *remote);
 static bool parcels_put(struct parcels *parcels, uint8_t *bytes, size_t count);
 static struct parcel *parcels_take(struct parcels *parcels);
@@ -77,6 +82,7 @@ static void on_turn_closed(uv_handle_t *handle);
 static void on_joined(void *context, struct fabric_peer *peer);
 static void on_received(void *context, struct fabric_peer *peer, const uint8_t *bytes, size_t count);
 static void on_writable(void *context, struct fabric_peer *peer);
+static void on_late(void *context, struct fabric_peer *peer);
 static void on_broken(void *context, struct fabric_peer *peer);
 static void on_lost(void *context, struct fabric_peer *peer, const char *reason);
 static void on_offered(void *context, struct fabric_peer *peer, struct fabric_pull *pull, const void *tag,
@@ -87,6 +93,7 @@ static const struct fabric_ops fabric_ops = {
     .joined = on_joined,
     .received = on_received,
     .writable = on_writable,
+    .late = on_late,
     .broken = on_broken,
     .lost = on_lost,
     .offered = on_offered,
@@ -140,6 +147,7 @@ void remotes_address(const struct remotes *remotes, struct fabric_address *addre
 
 void remotes_enter_epoch(struct remotes *remotes, uint64_t epoch)
 {
+    remotes->epoch = epoch;
     fabric_enter_epoch(remotes->fabric, epoch);
 }
 
@@ -198,6 +206,11 @@ static void put_message(struct remote *remote, uint8_t *bytes, size_t count, enu
         flush(remote);
 }
 
+void remotes_hear_news(struct remotes *remotes, remotes_news_f *news)
+{
+    remotes->news = news;
+}
+
 void remotes_hear(struct remotes *remotes, const struct remotes_ops *listener, void *context)
 {
     remotes->ops = listener;
@@ -254,6 +267,7 @@ static struct remote *remote_create(struct remotes *remotes, const struct fabric
     remote->link.class = &remote_class;
     remote->remotes = remotes;
     remote->identity = *identity;
+    remote->epoch = remotes->epoch;
     remote->next = remotes->first;
     remotes->first = remote;
     return remote;
@@ -307,6 +321,15 @@ static void lose(struct remote *remote, const char *reason)
     snprintf(remote->reason, sizeof remote->reason, "%s", reason);
     leave(remote);
     uv_idle_start(remote->remotes->turn, on_turn);
+}
+
+/* Links of a former epoch, and those that their owners have given up, are no news. */
+static void tell_news(const struct remote *remote, enum remote_news news)
+{
+    const struct remotes *remotes = remote->remotes;
+    bool is_of_now = remote->epoch == remotes->epoch && !remote->is_destroyed && !remote->is_lost;
+    if (remotes->news && is_of_now)
+        remotes->news(remotes->context, &remote->identity, news);
 }
 
 static void forget(struct remote *remote)
@@ -419,6 +442,8 @@ static void on_joined(void *context, struct fabric_peer *peer)
     struct remote *remote = fabric_peer_context(peer);
     if (remote) {
         remote->is_joined = true;
+        if (remote->is_late)
+            tell_news(remote, REMOTE_JOINED);
         flush(remote);
         return;
     }
@@ -482,6 +507,16 @@ static void on_writable(void *context, struct fabric_peer *peer)
     flush(fabric_peer_context(peer));
 }
 
+static void on_late(void *context, struct fabric_peer *peer)
+{
+    (void)context;
+    struct remote *remote = fabric_peer_context(peer);
+    if (!remote)
+        return;
+    remote->is_late = true;
+    tell_news(remote, REMOTE_LATE);
+}
+
 /* A hint only; the fabric goes on trying. */
 static void on_broken(void *context, struct fabric_peer *peer)
 {
@@ -496,6 +531,7 @@ static void on_lost(void *context, struct fabric_peer *peer, const char *reason)
         fabric_forget(peer);
         return;
     }
+    tell_news(remote, REMOTE_SILENT);
     lose(remote, reason);
     forget(remote);
 }

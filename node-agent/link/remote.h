@@ -5,6 +5,8 @@
  * remotes_connect() comes to the other one as `came`, or is the same link if both do. It may be used at once:
  * messages wait until both sides have shown that they have the job's key. It is lost when the other agent is
  * (fabric.h), when the other side destroys its end, when an epoch begins, and when a message cannot be sent.
+ * If the fabric is patient, a link that has not joined within the stall time is not lost: what waits in it
+ * goes on waiting.
  *
  * Beside the messages of a link go words and data between the two agents, for remotes_hear()'s user. They
  * need the link, whoever owns it, and its agent is named by its node.
@@ -39,6 +41,16 @@ struct remotes_ops {
  */
 typedef void remotes_came_f(void *context, const struct fabric_identity *identity, struct link *link);
 
+enum remote_news {
+    REMOTE_NEWS_NONE = 0,
+    REMOTE_LATE,   /* it has not joined for the stall time (only of a patient fabric) */
+    REMOTE_JOINED, /* it was late, and has joined */
+    REMOTE_SILENT, /* nothing is heard of it any more: the link is lost */
+};
+
+/* What becomes of a link that remotes_connect() has made. May not destroy it. */
+typedef void remotes_news_f(void *context, const struct fabric_identity *identity, enum remote_news news);
+
 /* NULL with err as fabric_create(). */
 struct remotes *remotes_create(uv_loop_t *loop, const struct fabric_config *config, remotes_came_f *came,
                                void *context, struct belay_error *err);
@@ -58,6 +70,8 @@ void remotes_enter_epoch(struct remotes *remotes, uint64_t epoch);
 struct link *remotes_connect(struct remotes *remotes, const struct fabric_identity *identity,
                              const struct fabric_address *address);
 
+/* Who hears news of the links that were made; NULL: nobody. The context is that of remotes_create(). */
+void remotes_hear_news(struct remotes *remotes, remotes_news_f *news);
 /* Who hears words and offers; NULL: nobody, and offers are refused. ops are borrowed. */
 void remotes_hear(struct remotes *remotes, const struct remotes_ops *ops, void *context);
 /* Send a word to the agent of a node; it is copied. Returns 0 or -1 with errno (ENOTCONN: there is no link).

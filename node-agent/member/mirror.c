@@ -58,6 +58,7 @@ struct mirror {
     void *context;
     struct sending *sendings;
     uint32_t sending_count; /* of them those that do not wait */
+    uint64_t sent_line, sent_bytes;
     struct taking *takings;
 };
 
@@ -67,7 +68,7 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
 static void on_lost(void *context, uint32_t node);
 static void send_next(struct mirror *mirror);
 static int begin_sending(struct sending *sending, struct belay_error *err);
-static void on_sent(void *context, int error);
+static void on_sent(void *context, int error, uint64_t sent_bytes);
 static void take_out(struct mirror *mirror, struct sending *sending);
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
 static void on_taken(void *context, int error);
@@ -203,12 +204,14 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
 }
 
 /* ESTALE: the other node says so itself, by NEED_BASE. Whether it holds what it has taken, its word tells. */
-static void on_sent(void *context, int error)
+static void on_sent(void *context, int error, uint64_t sent_bytes)
 {
     struct sending *sending = context;
     struct mirror *mirror = sending->mirror;
     uint64_t line = sending->line;
     uint32_t rank = sending->rank, node = mirror->members[sending->member];
+    mirror->sent_bytes = line == mirror->sent_line ? mirror->sent_bytes + sent_bytes : sent_bytes;
+    mirror->sent_line = line;
     take_out(mirror, sending);
     if (error && error != ESTALE && error != ECANCELED)
         fail(mirror, line, rank, node, error == ECONNRESET ? "the link to it is lost" : strerror(error));
@@ -224,6 +227,11 @@ static void take_out(struct mirror *mirror, struct sending *sending)
     *at = sending->next;
     mirror->sending_count -= sending->outgoing != NULL;
     free(sending);
+}
+
+uint64_t mirror_sent_bytes(const struct mirror *mirror, uint64_t line)
+{
+    return line == mirror->sent_line ? mirror->sent_bytes : 0;
 }
 
 static bool read_note(const struct mirror *mirror, const void *bytes, size_t count, struct note *note)

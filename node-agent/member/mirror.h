@@ -46,6 +46,9 @@ void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t m
 /* The line is over: what is on its way is of no use, and its memory may be used again. */
 void mirror_cancel(struct mirror *mirror);
 
+/* How much was sent for the line that was sent last. */
+uint64_t mirror_sent_bytes(const struct mirror *mirror, uint64_t line);
+
 /* For the machine: keep what has come, answer whoever has sent it (struct membership_ops). */
 int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank);
 void mirror_answer(struct mirror *mirror, uint32_t node, uint64_t line, uint32_t rank, bool is_held);

@@ -27,6 +27,7 @@ struct outgoing {
     struct image_view view; /* of it; header NULL: not read yet */
     uint64_t range;         /* number of the one that goes */
     uint64_t sent;          /* of it, with what is in front */
+    uint64_t total;         /* of all */
 };
 
 static int offer(struct outgoing *outgoing);
@@ -144,6 +145,7 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
             return -1;
         put += (size_t)count;
     }
+    outgoing->total += put;
     if (!__atomic_load_n(&outgoing->is_cancelled, __ATOMIC_SEQ_CST))
         return (ssize_t)put;
     errno = ECANCELED;
@@ -202,9 +204,10 @@ static void on_pushed(void *context, int error)
     struct outgoing *outgoing = context;
     const struct outgoing_request request = outgoing->request;
     bool is_cancelled = outgoing->is_cancelled;
+    uint64_t total = outgoing->total; /* the filler is done */
     destroy(outgoing);
     if (!is_cancelled)
-        request.done(request.context, error);
+        request.done(request.context, error, total);
 }
 
 static void destroy(struct outgoing *outgoing)

@@ -32,8 +32,9 @@ struct outgoing_request {
     uint64_t base_line; /* its line */
     uint64_t line;
     uint32_t rank;
-    /* All of it was taken (error 0), or not. Called once, later, unless it was cancelled. */
-    void (*done)(void *context, int error);
+    /* All of it was taken (error 0), or not; so much was sent. Called once, later, unless it was cancelled.
+     */
+    void (*done)(void *context, int error, uint64_t sent_bytes);
     void *context;
 };
 

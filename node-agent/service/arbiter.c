@@ -1,5 +1,6 @@
 /* arbiter.c - the requests of the process that launched a job: belay run, belay restart. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,17 @@ static int enter_epoch(struct job *job, const struct epoch_start *start,
     return 0;
 }
 
+/* For the history; what makes no sense there is left out. */
+static void take_loss(struct job *job, const Belay__Wire__EpochStart *request)
+{
+    job->loss = (struct job_loss){0};
+    if (isfinite(request->detect_ms) && request->detect_ms > 0)
+        job->loss.detect_ms = request->detect_ms;
+    for (size_t i = 0; i < request->n_lost_nodes && i < PLACEMENT_NODES_MAX; i++)
+        if (request->lost_nodes[i] < PLACEMENT_NODES_MAX)
+            job->loss.nodes[job->loss.count++] = request->lost_nodes[i];
+}
+
 void take_epoch_start(struct agent *agent, struct connection *connection,
                       const Belay__Wire__EpochStart *request)
 {
@@ -231,8 +243,10 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
     struct epoch_start *start = job ? epoch_message_to_start(record) : NULL;
     if (job && !start)
         belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
-    if (start)
+    if (start) {
         job->is_output_forwarded = request->forwards_output;
+        take_loss(job, request);
+    }
     if (!start || enter_epoch(job, start, request, &err) < 0)
         connection_reply_error(connection, err.code, err.text);
     free(start);

@@ -40,6 +40,12 @@ static void on_writable(void *context, struct fabric_peer *peer)
     ((struct end *)context)->writable++;
 }
 
+static void on_late(void *context, struct fabric_peer *peer)
+{
+    (void)peer;
+    ((struct end *)context)->late++;
+}
+
 static void on_broken(void *context, struct fabric_peer *peer)
 {
     (void)peer;
@@ -104,6 +110,7 @@ static const struct fabric_ops ops = {
     .joined = on_joined,
     .received = on_received,
     .writable = on_writable,
+    .late = on_late,
     .broken = on_broken,
     .lost = on_lost,
     .offered = on_offered,

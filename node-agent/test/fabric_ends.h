@@ -24,7 +24,7 @@ struct end {
     struct fabric_config config;
     struct fabric_address address;
     struct fabric_peer *peer; /* the newest that joined, NULL: it was lost */
-    unsigned joined, lost, broken, writable;
+    unsigned joined, lost, late, broken, writable;
     char reason[96];
     /* Messages: each begins with its number, from 0, in order. */
     uint64_t received, received_bytes;

@@ -14,7 +14,8 @@
 
 #include "node-agent/link/remote.h"
 
-#define STALL_MS 30000u     /* nothing here waits for it */
+#define STALL_MS 30000u /* nothing here waits for it */
+#define SHORT_STALL_MS 500u
 #define PATIENCE_MS 120000u /* until a test fails */
 #define MESSAGES 5000u
 
@@ -28,6 +29,7 @@ struct agent {
     uint64_t received; /* messages, each with its number */
     bool is_in_order, is_sending, is_lost, destroys_at_once;
     bool stays_closed; /* does not open what comes */
+    unsigned news[REMOTE_SILENT + 1];
     char reason[96];
 };
 
@@ -68,9 +70,15 @@ static void on_came(void *context, const struct fabric_identity *identity, struc
         link_open(link, &ops, agent);
 }
 
-static int setup(void **state)
+static void on_news(void *context, const struct fabric_identity *identity, enum remote_news news)
 {
-    (void)state;
+    struct agent *agent = context;
+    assert_int_equal(identity->node, 1 - agent->identity.node);
+    agent->news[news]++;
+}
+
+static int setup_with(uint64_t stall_ms, bool is_patient)
+{
     assert_int_equal(uv_loop_init(&loop), 0);
     for (uint32_t i = 0; i < 2; i++) {
         struct belay_error err;
@@ -78,7 +86,8 @@ static int setup(void **state)
                                        .mode = FABRIC_MODE_AUTHENTICATE,
                                        .key = {1},
                                        .self = {FABRIC_ROLE_MEMBER, i, 7 + i},
-                                       .stall_ms = STALL_MS,
+                                       .stall_ms = stall_ms,
+                                       .is_patient = is_patient,
                                        .is_open = true,
                                        .slabs = 1,
                                        .slab_bytes = 4096};
@@ -86,8 +95,21 @@ static int setup(void **state)
         agents[i].remotes = remotes_create(&loop, &config, on_came, &agents[i], &err);
         assert_non_null(agents[i].remotes);
         remotes_address(agents[i].remotes, &agents[i].address);
+        remotes_hear_news(agents[i].remotes, on_news);
     }
     return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return setup_with(STALL_MS, false);
+}
+
+static int setup_patient(void **state)
+{
+    (void)state;
+    return setup_with(SHORT_STALL_MS, true);
 }
 
 static int teardown(void **state)
@@ -385,6 +407,38 @@ static void the_end_of_a_link_is_the_end_of_its_data(void **state)
     assert_int_not_equal(cargo.push_error, 0);
 }
 
+/* The other agent enters the epoch late: what was sent is not lost, and news are told once. */
+static void late_link_joins(void **state)
+{
+    (void)state;
+    remotes_enter_epoch(agents[0].remotes, 5);
+    connect_first();
+    send_number(&agents[0], 0, 8);
+    WAIT_FOR(agents[0].news[REMOTE_LATE] == 1);
+    uint64_t until_ms = now_ms() + 3 * SHORT_STALL_MS;
+    WAIT_FOR(now_ms() > until_ms);
+    assert_false(agents[0].is_lost);
+    assert_int_equal(agents[0].news[REMOTE_JOINED], 0);
+    remotes_enter_epoch(agents[1].remotes, 5);
+    WAIT_FOR(agents[0].news[REMOTE_JOINED] == 1 && agents[1].received == 1);
+    assert_int_equal(agents[0].news[REMOTE_LATE], 1);
+    assert_int_equal(agents[0].news[REMOTE_SILENT], 0);
+}
+
+/* The other agent has left the epoch without a word. */
+static void silence_is_news_and_a_loss(void **state)
+{
+    (void)state;
+    connect_first();
+    send_number(&agents[0], 0, 8);
+    WAIT_FOR(agents[1].received == 1);
+    remotes_enter_epoch(agents[1].remotes, 5);
+    WAIT_FOR(agents[0].is_lost);
+    assert_int_equal(agents[0].news[REMOTE_SILENT], 1);
+    assert_int_equal(agents[0].news[REMOTE_LATE], 0);
+    assert_int_equal(agents[1].news[REMOTE_SILENT], 0); /* of a link that it has left itself */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -398,6 +452,8 @@ int main(void)
         TEST(data_go_beside_the_messages),
         TEST(refused_data_are_told_of),
         TEST(the_end_of_a_link_is_the_end_of_its_data),
+        cmocka_unit_test_setup_teardown(late_link_joins, setup_patient, teardown),
+        cmocka_unit_test_setup_teardown(silence_is_news_and_a_loss, setup_patient, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

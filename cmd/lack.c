@@ -1,0 +1,108 @@
+#include "cmd/lack.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A text that is cut short at the end of its room. */
+struct out {
+    char *text;
+    size_t size, used;
+};
+
+static void __attribute__((format(printf, 2, 3))) put(struct out *out, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int count =
+        out->used < out->size ? vsnprintf(out->text + out->used, out->size - out->used, format, ap) : 0;
+    va_end(ap);
+    out->used += count > 0 ? (size_t)count : 0;
+}
+
+static uint64_t newest_line(const struct epoch_start *record, const struct epoch_state *const *states,
+                            uint32_t node_count)
+{
+    uint64_t line = record->line;
+    for (uint32_t node = 0; node < node_count; node++)
+        if (states[node] && states[node]->committed_line > line)
+            line = states[node]->committed_line;
+    return line;
+}
+
+static bool holds(const struct epoch_state *state, uint64_t line, uint32_t rank)
+{
+    return state && rank < state->held_count && holding_has(&state->held[rank], line);
+}
+
+/* What is asked of each number. */
+struct question {
+    const struct epoch_state *const *states;
+    uint32_t node_count, rank_count;
+    uint64_t line;
+};
+
+typedef bool is_so_f(const struct question *of, uint32_t number);
+
+static bool is_held(const struct question *of, uint32_t rank)
+{
+    for (uint32_t node = 0; node < of->node_count; node++)
+        if (holds(of->states[node], of->line, rank))
+            return true;
+    return false;
+}
+
+static bool is_lacking(const struct question *of, uint32_t rank)
+{
+    return !is_held(of, rank);
+}
+
+static bool is_holder(const struct question *of, uint32_t node)
+{
+    for (uint32_t rank = 0; rank < of->rank_count; rank++)
+        if (holds(of->states[node], of->line, rank))
+            return true;
+    return false;
+}
+
+/* "rank 2", "ranks 0-1, 5": the numbers below count of which it is so. Returns how many there are. */
+static uint32_t put_numbers(struct out *out, const char *noun, const struct question *of, uint32_t count,
+                            is_so_f *is_so)
+{
+    uint32_t found = 0;
+    bool has_before = false;
+    for (uint32_t i = 0; i < count; i++)
+        found += is_so(of, i);
+    if (found > 0)
+        put(out, "%s%s ", noun, found > 1 ? "s" : "");
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = i;
+        if (!is_so(of, i))
+            continue;
+        while (i + 1 < count && is_so(of, i + 1))
+            i++;
+        put(out, has_before ? ", %" PRIu32 : "%" PRIu32, first);
+        if (i > first)
+            put(out, "-%" PRIu32, i);
+        has_before = true;
+    }
+    return found;
+}
+
+void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,
+               char *text, size_t size)
+{
+    struct out out = {.text = text, .size = size};
+    const struct question of = {.states = states,
+                                .node_count = node_count,
+                                .rank_count = record->rank_count,
+                                .line = newest_line(record, states, node_count)};
+    put(&out, "of line %" PRIu64 ", no node holds the images of ", of.line);
+    if (put_numbers(&out, "rank", &of, of.rank_count, is_lacking) == 0)
+        put(&out, "any rank");
+    put(&out, " any more; ");
+    uint32_t holders = put_numbers(&out, "node", &of, node_count, is_holder);
+    put(&out, holders == 0 ? "nothing of it is left" : holders == 1 ? " holds those of " : " hold those of ");
+    put_numbers(&out, "rank", &of, of.rank_count, is_held);
+}
