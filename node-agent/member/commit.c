@@ -4,6 +4,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/line_after.h"
 #include "node-agent/member/member_state.h"
+#include "node-agent/member/words.h"
 
 #define SETTLE_MS 1000
 #define APPLY_AGAIN_MS 1000

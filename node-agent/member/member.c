@@ -7,6 +7,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
+#include "node-agent/member/words.h"
 #include "node-agent/redundancy/partner.h"
 #include "node-agent/redundancy/single.h"
 #include "node-agent/shared/renew.h"

@@ -10,15 +10,16 @@
 #include "coord/watch.h"
 #include "node-agent/job/job.h"
 #include "node-agent/job/membership.h"
+#include "node-agent/link/link.h"
 #include "node-agent/member/line_ahead.h"
 #include "node-agent/member/line_apply.h"
 #include "node-agent/member/line_capture.h"
 #include "node-agent/member/line_copy.h"
-#include "node-agent/member/member.h"
 #include "node-agent/member/mirror.h"
 #include "node-agent/member/times.h"
-#include "node-agent/member/words.h"
 #include "node-agent/redundancy/redundancy.h"
+
+struct line_member_epoch;
 
 struct line_member {
     struct job *job;

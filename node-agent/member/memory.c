@@ -5,6 +5,7 @@
 
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
+#include "node-agent/member/words.h"
 
 static void tell(struct line_member *member, uint32_t seen);
 static void tell_tracker(const struct line_member *member, struct memory *const *memories);

@@ -7,6 +7,7 @@
 #include "common/util/log.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
+#include "node-agent/member/words.h"
 
 #define PATIENCE_MS 500 /* of a line for ranks that run below target */
 

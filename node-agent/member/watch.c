@@ -1,7 +1,9 @@
 /* watch.c - the ranks of this node as coord/watch.h watches them: their pages, and words for the host. */
 #include <stdlib.h>
 
+#include "node-agent/member/member.h"
 #include "node-agent/member/member_state.h"
+#include "node-agent/member/words.h"
 #include "node-agent/rank/asleep.h"
 
 static void order(void *context, uint32_t index, enum control_command command, uint64_t line);

@@ -14,7 +14,7 @@
 #include "common/wire/job_name.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
-#include "node-agent/store/pin.h"
+#include "node-agent/store/pin_reason.h"
 
 /* An image or delta of one rank. */
 struct held {

@@ -13,17 +13,9 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
+#include "node-agent/store/pin_reason.h"
 
 struct store;
-
-enum pin_reason {
-    PIN_NONE = 0,
-    PIN_MAPPED,   /* a process is restored from it, and has it mapped */
-    PIN_COPIED,   /* a copy of it is being made */
-    PIN_FETCHED,  /* another node is fetching it */
-    PIN_ARCHIVED, /* it is being written to the archive */
-    PIN_REASONS,  /* how many there are */
-};
 
 /* A zeroed pin is none. */
 struct store_pin {

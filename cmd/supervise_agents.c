@@ -1,0 +1,324 @@
+#include "cmd/supervise_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "cmd/exit_codes.h"
+#include "cmd/launch_line.h"
+#include "cmd/string_list.h"
+#include "cmd/supervise.h"
+#include "common/util/log.h"
+#include "common/wire/client.h"
+#include "common/wire/epoch_record.h"
+#include "common/wire/settings.h"
+#include "common/wire/status_file.h"
+
+/* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
+static const struct timeval answer_time = {.tv_sec = 60};
+
+/* The agent that this may start must not inherit our signal mask. */
+int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err)
+{
+    sigset_t blocked;
+    sigset_t *original = s->signals.fd >= 0 ? &s->signals.original : NULL;
+    sigprocmask(SIG_SETMASK, original, &blocked);
+    node->sock = agent_connect(node->rundir, s->layout.agent, err);
+    int saved = errno;
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    errno = saved;
+    if (node->sock < 0)
+        return -1;
+    setsockopt(node->sock, SOL_SOCKET, SO_RCVTIMEO, &answer_time, sizeof answer_time);
+    return 0;
+}
+
+struct caller supervise_caller(struct supervisor *s, const struct node *node)
+{
+    return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = &s->watch};
+}
+
+/* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
+static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd)
+{
+    const struct job_plan *plan = s->plan;
+    const char *name = s->name ? s->name : plan->name;
+    if (name)
+        open->job = (char *)name; /* only read */
+    open->settings = &s->settings;
+    open->arbiter_pid = (uint32_t)getpid();
+    open->epoch = s->epoch;
+    open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
+    open->n_argv = string_list_count(open->argv);
+    if (open->n_argv == 0)
+        return;
+    open->program = (char *)(uintptr_t)launch_line_name(open->argv); /* only read */
+    open->cwd = cwd;
+    open->environment = s->environment ? s->environment : environ;
+    open->n_environment = string_list_count(open->environment);
+}
+
+/* Keep what the agent says of the job: its name, and for a restart the recorded launch. */
+static int take_opened(struct supervisor *s, const Belay__Wire__JobOpened *opened, struct belay_error *err)
+{
+    char text[48];
+    bool is_recorded = s->plan->is_restart && opened->n_argv > 0 && !s->plan->argv;
+    s->name = strdup(opened->job);
+    s->argv = is_recorded ? string_list_copy(opened->argv, opened->n_argv)
+                          : string_list_copy(s->plan->argv, string_list_count(s->plan->argv));
+    s->environment = is_recorded && opened->n_environment > 0
+                         ? string_list_copy(opened->environment, opened->n_environment)
+                         : string_list_copy(environ, string_list_count(environ));
+    if (!s->name || !s->argv || !s->environment)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    if (!s->argv[0])
+        return belay_error_set(err, EINVAL, "the launch line of %s is not recorded: give it after '--'",
+                               s->name);
+    if (is_recorded && opened->cwd[0] && chdir(opened->cwd))
+        return belay_error_errno(err, "cannot go back to the job's directory %s", opened->cwd);
+    if (s->plan->is_restart)
+        log_info("%s: restart from %s", s->name, outcome_place(opened->newest_line, text));
+    if (opened->dropped_line)
+        log_warning("%s: takes the place of an earlier job of this name, whose line %" PRIu64 " is given up",
+                    s->name, opened->dropped_line);
+    return 0;
+}
+
+/* The streams that the agent holds for the job, those of a new agent in the place of a lost one's. */
+static int take_streams(struct node *node, const int fds[2], struct belay_error *err)
+{
+    if (node->outlet)
+        return outlet_change(node->outlet, fds[0], fds[1], err);
+    node->outlet = outlet_create(fds[0], fds[1], err);
+    return node->outlet ? 0 : -1;
+}
+
+/* Those of a restart that were not given are the recorded ones, also for an agent that has lost the record.
+ */
+static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *settings,
+                         struct belay_error *err)
+{
+    if (!settings)
+        return belay_error_set(err, EPROTO,
+                               "the agent does not tell the job's settings; is it another version of Belay?");
+    return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
+}
+
+/* All nodes are on one machine: whatever ranks of several of them have changed is put back in one order. */
+static void take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo)
+{
+    if (!undo)
+        return;
+    s->undo = *undo;
+    snprintf(s->undo_path, sizeof s->undo_path, "%s", undo->path);
+    s->undo.path = s->undo_path;
+}
+
+/* The first node's agent names the job, and knows of how many nodes it is. */
+static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
+{
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    struct node *node = &s->nodes.of[number];
+    struct caller agent = supervise_caller(s, node);
+    char cwd[PATH_MAX];
+    int fds[2];
+    if (!getcwd(cwd, sizeof cwd))
+        return belay_error_errno(err, "cannot tell the current directory");
+    fill_request(s, &open, cwd);
+    open.restart = is_restart;
+    open.leave_files = is_restart && s->plan->leaves_files;
+    open.node = number;
+    open.node_count = s->nodes.count;
+    open.undo = number > 0 && s->undo_path[0] ? &s->undo : NULL;
+    Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
+    if (!reply)
+        return -1;
+    const Belay__Wire__JobOpened *opened = reply->job_opened;
+    s->line = opened->newest_line > s->line ? opened->newest_line : s->line;
+    int rc = take_settings(s, opened->settings, err);
+    take_undo(s, opened->undo);
+    if (rc == 0)
+        rc = take_streams(node, fds, err);
+    if (rc == 0)
+        job_arbiter_take_up(s->arbiter, number, &agent, opened);
+    if (rc == 0 && !s->name)
+        rc = take_opened(s, opened, err);
+    if (rc == 0 && opened->node_count > s->nodes.count)
+        rc = nodes_set_count(&s->nodes, s->rundir, opened->node_count, err);
+    calls_free(reply);
+    return rc;
+}
+
+static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
+{
+    enum scheme scheme;
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) < 0)
+        return belay_error_set(err, EINVAL, "there is no redundancy scheme '%s' for %" PRIu32 " nodes",
+                               s->settings.redundancy, s->nodes.count);
+    return job_arbiter_begin(s->arbiter, s->nodes.count, scheme, is_restart, err);
+}
+
+/* A node that holds nothing of the job any more. Returns 0, or -1 with err: the job cannot do without it. */
+static int leave_node(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    struct node *node = &s->nodes.of[number];
+    if (job_arbiter_lose(s->arbiter, number, err) < 0)
+        return -1;
+    if (node->sock >= 0)
+        close(node->sock);
+    node->sock = -1;
+    node->is_gone = true;
+    return 0;
+}
+
+int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err)
+{
+    s->line = 0;
+    if (open_on_node(s, 0, is_restart, err) < 0)
+        return -1;
+    for (uint32_t i = 1; i < s->nodes.count; i++) {
+        if (supervise_connect(s, &s->nodes.of[i], err) == 0 && open_on_node(s, i, is_restart, err) == 0)
+            continue;
+        bool is_past = is_restart && (err->code == ENOENT || err->code == ENODATA) &&
+                       !job_arbiter_has_member(s->arbiter, i); /* the job went on without it */
+        if (!is_past || leave_node(s, i, err) < 0)
+            return belay_error_prefix(err, "node %" PRIu32, i);
+    }
+    return begin_arbiter(s, is_restart, err);
+}
+
+/* ---- again, after an agent was lost ---- */
+
+/* To the agent in the place of a lost one, which this may start. */
+static int reconnect(struct supervisor *s, struct node *node, struct belay_error *err)
+{
+    close(node->sock);
+    node->sock = -1;
+    return supervise_connect(s, node, err);
+}
+
+/* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
+static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    if (reconnect(s, &s->nodes.of[number], err) == 0 && open_on_node(s, number, true, err) == 0)
+        return 0;
+    if (err->code != ENOENT && err->code != ENODATA)
+        return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
+    if (leave_node(s, number, err) < 0)
+        return -1;
+    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
+                number);
+    return 0;
+}
+
+/* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
+static int reopen_nodes(struct supervisor *s, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        if (s->nodes.of[i].is_lost && reopen_node(s, i, err) < 0)
+            return -1;
+    return begin_arbiter(s, true, err);
+}
+
+/* It goes on from the newest line that the new agent can adopt. */
+static int reopen_only(struct supervisor *s, struct belay_error *err)
+{
+    if (reconnect(s, &s->nodes.of[0], err))
+        return -1;
+    return supervise_open(s, true, err) && supervise_open(s, false, err) ? -1 : 0;
+}
+
+int supervise_reopen(struct supervisor *s, struct belay_error *err)
+{
+    if (s->nodes.count > 1 ? reopen_nodes(s, err) : reopen_only(s, err))
+        return -1;
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        s->nodes.of[i].is_lost = false;
+    bool has_line =
+        s->line > 0 || s->nodes.count > 1; /* of several nodes it is known when all have answered */
+    log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
+             s->settings.max_restarts, has_line ? "the newest line that is left" : "the start");
+    return 0;
+}
+
+/* ---- the end ---- */
+
+/* Returns whether its agent has closed the job. */
+static bool close_on_node(struct supervisor *s, const struct node *node, const struct outcome *outcome)
+{
+    struct belay_error err = {0};
+    struct caller agent = supervise_caller(s, node);
+    if (node->is_lost || node->sock < 0)
+        return false;
+    Belay__Wire__Reply *reply = call_job_close(&agent, s->name, outcome->final_state, outcome->keep_images,
+                                               outcome->exit_code, job_arbiter_reason(s->arbiter), &err);
+    if (!reply)
+        log_error("%s: %s", s->name, err.text);
+    calls_free(reply);
+    return reply;
+}
+
+/* The first node is gone, in whose folder tools look for the records of a job that has ended. */
+static void keep_records(const struct supervisor *s, const struct outcome *outcome)
+{
+    Belay__Wire__JobStatus *status = NULL;
+    for (uint32_t i = 1; !status && i < s->nodes.count; i++)
+        status = s->nodes.of[i].is_gone ? NULL : status_file_read(s->nodes.of[i].rundir, s->name);
+    if (status && status_file_write(s->rundir, status) < 0)
+        log_warning("%s: its final status cannot be written below %s: %s", s->name, s->rundir,
+                    strerror(errno));
+    if (!outcome->keep_images)
+        epoch_record_remove(s->rundir, s->name);
+    if (status)
+        belay__wire__job_status__free_unpacked(status, NULL);
+}
+
+/* Could 'belay restart' go on? */
+static bool has_all_members(const struct supervisor *s)
+{
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        if (s->nodes.of[i].is_gone && (i == 0 || job_arbiter_has_member(s->arbiter, i)))
+            return false;
+    return true;
+}
+
+void supervise_close(struct supervisor *s, const struct outcome *outcome)
+{
+    bool is_closed = false;
+    nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
+    if (s->nodes.of[0].is_gone)
+        keep_records(s, outcome);
+    bool is_whole =
+        s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
+    if (is_closed && outcome->keep_images && is_whole)
+        log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
+                 s->name, s->name);
+}
+
+int supervise_exit_code(const struct belay_error *err)
+{
+    switch (err->code) {
+    case ENOENT:
+    case ENODATA:
+        return EXIT_NO_JOB;
+    case ECONNRESET:
+    case ECONNREFUSED:
+    case EPIPE:
+    case ETIMEDOUT:
+        return EXIT_NO_AGENT;
+    case EUCLEAN:
+        return EXIT_FILES;
+    case ENOMEM:
+    case EPROTO:
+        return EXIT_INTERNAL;
+    default:
+        return EXIT_USAGE;
+    }
+}

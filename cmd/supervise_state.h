@@ -1,0 +1,72 @@
+/*
+ * supervise_state.h - a job that is supervised, as the files supervise*.c share it: the loop (supervise.c),
+ * the job at the agents of its nodes (supervise_agents.c), and one launch of it (supervise_launch.c).
+ */
+#ifndef BELAY_CMD_SUPERVISE_STATE_H
+#define BELAY_CMD_SUPERVISE_STATE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/arbiter.h"
+#include "cmd/calls.h"
+#include "cmd/detach.h"
+#include "cmd/inlet.h"
+#include "cmd/launch.h"
+#include "cmd/layout.h"
+#include "cmd/nodes.h"
+#include "cmd/outcome.h"
+#include "cmd/watch.h"
+#include "common/util/error.h"
+#include "common/wire/belay.pb-c.h"
+
+struct job_plan;
+
+/* What is known of the job that this process supervises. */
+struct supervisor {
+    const struct job_plan *plan;
+    struct install_layout layout;
+    char rundir[PATH_MAX]; /* absolute */
+    char *name;
+    char **argv;
+    char **environment;
+    Belay__Wire__JobSettings settings; /* that hold: given, or recorded */
+    uint32_t restarts;                 /* done by this process */
+    uint32_t epoch;                    /* of the newest launch; 0: none yet */
+    bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
+    uint64_t line;                     /* that the agent holds; 0: none, or not asked */
+    Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
+    char undo_path[PATH_MAX];
+    struct signals signals;
+    struct job_arbiter *arbiter; /* of the job's epochs */
+    struct detach detach;
+    struct launch launch;
+    struct nodes nodes;  /* whose agents have the job */
+    struct inlet *inlet; /* of this launch; NULL: the launcher has our standard input itself */
+    struct watch watch;
+};
+
+/* ---- the job at its agents: 0, or -1 with err ---- */
+
+/* A new connection to the node's agent, which this starts if there is none. */
+int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err);
+/* Become the job's arbiter; is_restart: it goes on from a committed line. */
+int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err);
+/* With new agents in the place of those that are lost, or without their nodes. */
+int supervise_reopen(struct supervisor *s, struct belay_error *err);
+/* The job is over at all agents that are left. Says what goes wrong. */
+void supervise_close(struct supervisor *s, const struct outcome *outcome);
+/* Where an agent's replies and events of this job go. */
+struct caller supervise_caller(struct supervisor *s, const struct node *node);
+/* What the agent's refusal of a request means for our exit code. */
+int supervise_exit_code(const struct belay_error *err);
+
+/* ---- a launch ---- */
+
+/* Returns EXIT_OK when the launch has run and ended, else an exit code with err. */
+int supervise_launch(struct supervisor *s, struct belay_error *err);
+/* What was to become the program, as far as the launch line tells. */
+const char *supervise_launched(const struct supervisor *s);
+
+#endif
