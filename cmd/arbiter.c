@@ -22,6 +22,8 @@ struct member {
     struct caller agent;
     Belay__Wire__Reply *state; /* its answer to the newest inquiry; NULL: none */
     bool is_gone;              /* it has lost its memory */
+    const char *address;       /* of its host; NULL: all nodes are on one */
+    bool is_elsewhere;         /* on another host than the launcher */
 };
 
 struct job_arbiter {
@@ -59,7 +61,8 @@ static int ask(void *context, uint32_t node, uint32_t epoch)
 {
     struct job_arbiter *arbiter = context;
     return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
-                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->err);
+                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->members[node].address,
+                        arbiter->err);
 }
 
 static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state)
@@ -139,7 +142,7 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     Belay__Wire__EpochStart message = BELAY__WIRE__EPOCH_START__INIT;
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, arbiter->job);
     message.start = &record;
-    message.launcher_pid = arbiter->launch.launcher_pid;
+    message.launcher_pid = arbiter->members[node].is_elsewhere ? 0 : arbiter->launch.launcher_pid;
     message.forwards_output = arbiter->launch.forwards_output;
     if (list_addresses(arbiter, start, &message) < 0)
         return -1;
@@ -217,6 +220,12 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
         arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
+}
+
+void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other)
+{
+    arbiter->members[node].address = address;
+    arbiter->members[node].is_elsewhere = is_other;
 }
 
 /* Once for this process: the agents that are left go on with it. */
@@ -404,6 +413,21 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
         belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job,
                         strerror(code));
     forget_placement(arbiter);
+    return rc;
+}
+
+int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes, struct belay_error *err)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    uint32_t *placement = calloc((size_t)ranks + 1, sizeof *placement);
+    arbiter->err = err;
+    *err = (struct belay_error){0};
+    for (uint32_t rank = 0; placement && rank < ranks; rank++)
+        placement[rank] = epoch_start_index(start, nodes[rank]);
+    int rc = placement ? opener_place(arbiter->opener, ranks, placement) : -1, code = errno;
+    if (rc < 0 && err->code == 0)
+        belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job, strerror(code));
+    free(placement);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 struct node {
     char rundir[PATH_MAX];
     int sock;              /* to its agent, -1: none */
+    bool is_remote;        /* on another host: its agent is reached through a relay, which starts it */
     bool is_lost;          /* the agent has gone */
     bool is_gone;          /* with all that it held: the job goes on without the node */
     struct outlet *outlet; /* of its ranks' output; NULL: none yet */

@@ -28,7 +28,7 @@ int supervise_connect(struct supervisor *s, struct node *node, struct belay_erro
     sigset_t blocked;
     sigset_t *original = s->signals.fd >= 0 ? &s->signals.original : NULL;
     sigprocmask(SIG_SETMASK, original, &blocked);
-    node->sock = agent_connect(node->rundir, s->layout.agent, err);
+    node->sock = agent_connect(node->rundir, node->is_remote ? NULL : s->layout.agent, err);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     errno = saved;
@@ -134,7 +134,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;
     open.node_count = s->nodes.count;
-    open.undo = number > 0 && s->undo_path[0] ? &s->undo : NULL;
+    open.undo = number > 0 && s->undo_path[0] && !node->is_remote ? &s->undo : NULL;
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
@@ -148,6 +148,11 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
         job_arbiter_take_up(s->arbiter, number, &agent, opened);
     if (rc == 0 && !s->name)
         rc = take_opened(s, opened, err);
+    if (rc == 0 && is_restart && number == 0 && opened->node_count > s->nodes.count)
+        rc = supervise_find_hosts(s, s->argv, s->environment, err);
+    if (rc == 0 && s->hosts.count > 1 && opened->node_count > s->hosts.count)
+        rc = belay_error_set(err, EINVAL, "the job was on %" PRIu32 " hosts, and the launch line has %" PRIu32,
+                             opened->node_count, s->hosts.count);
     if (rc == 0 && opened->node_count > s->nodes.count)
         rc = nodes_set_count(&s->nodes, s->rundir, opened->node_count, err);
     calls_free(reply);

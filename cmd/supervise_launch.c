@@ -8,6 +8,7 @@
 
 #include "cmd/exit_codes.h"
 #include "cmd/launch_line.h"
+#include "cmd/supervise.h"
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/streams.h"
@@ -48,7 +49,10 @@ static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *lau
     *last = record ? epoch_start_copy(record) : NULL;
     if (record && !*last)
         return belay_error_set(err, ENOMEM, "out of memory");
-    return job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, *last, err) < 0 ? -1 : 0;
+    if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || supervise_place(s, err) < 0)
+        return -1;
+    *start = job_arbiter_record(s->arbiter);
+    return move_streams(s, *last, err) < 0 || supervise_settle_streams(s, err) < 0 ? -1 : 0;
 }
 
 /* The launcher goes. Returns an exit code. */
@@ -187,6 +191,8 @@ int supervise_launch(struct supervisor *s, struct belay_error *err)
         .signal_mask = &s->signals.original,
         .is_own_group = s->watch.is_own_group,
         .in_fd = -1,
+        .hosts = s->hosts.count > 1 ? &s->hosts : NULL,
+        .is_placed = s->epoch > 0 || s->plan->is_restart,
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
         return EXIT_CANNOT_RUN;

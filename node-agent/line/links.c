@@ -6,7 +6,7 @@
 
 #include "common/util/log.h"
 
-#define INTERFACE "127.0.0.1" /* of local nodes */
+#define LOCAL_INTERFACE "127.0.0.1" /* of local nodes */
 
 struct links {
     struct remotes *remotes;
@@ -21,9 +21,9 @@ static int connect_one(struct links *links, const struct epoch_start *start, uin
 static void drop(struct links *links);
 
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           struct belay_error *err)
+                           const char *interface, struct belay_error *err)
 {
-    struct fabric_config config = {.interface = INTERFACE,
+    struct fabric_config config = {.interface = interface[0] ? interface : LOCAL_INTERFACE,
                                    .mode = FABRIC_MODE_AUTHENTICATE,
                                    .self = {FABRIC_ROLE_MEMBER, node, incarnation}};
     struct links *links = calloc(1, sizeof *links);

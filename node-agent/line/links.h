@@ -26,9 +26,12 @@ struct links_key {
     uint8_t job[FABRIC_JOB_BYTES]; /* tells jobs apart */
 };
 
-/* An end that listens, on this machine's own network. NULL with err. */
+/*
+ * An end that listens at an address of this host's, or, with interface "", on this machine's own network. NULL
+ * with err.
+ */
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           struct belay_error *err);
+                           const char *interface, struct belay_error *err);
 /* Links that were taken have been destroyed. Accepts NULL. */
 void links_destroy(struct links *links);
 
