@@ -416,7 +416,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
     return rc;
 }
 
-int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes, struct belay_error *err)
+int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes,
+                      struct belay_error *err)
 {
     const struct epoch_start *start = opener_record(arbiter->opener);
     uint32_t *placement = calloc((size_t)ranks + 1, sizeof *placement);
@@ -426,7 +427,8 @@ int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_
         placement[rank] = epoch_start_index(start, nodes[rank]);
     int rc = placement ? opener_place(arbiter->opener, ranks, placement) : -1, code = errno;
     if (rc < 0 && err->code == 0)
-        belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job, strerror(code));
+        belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job,
+                        strerror(code));
     free(placement);
     return rc;
 }

@@ -50,10 +50,11 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
                      const struct epoch_start **start, struct belay_error *err);
 
 /*
- * Before the first launch it is known where its ranks come up: nodes[r] has rank r. Recorded and told, as by the
- * next. Returns 0 or -1 with err.
+ * Before the first launch it is known where its ranks come up: nodes[r] has rank r. Recorded and told, as by
+ * the next. Returns 0 or -1 with err.
  */
-int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes, struct belay_error *err);
+int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes,
+                      struct belay_error *err);
 
 /* A node says which ranks have come up there. Once all have, it is recorded, and told. 0 or -1 with err. */
 int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,

@@ -32,8 +32,8 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
                                   struct belay_error *err);
 /* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
 /*
- * secret: of the agents of several nodes; NULL: there is one. interface: the address at which they listen; "":
- * on this machine's own network.
+ * secret: of the agents of several nodes; NULL: there is one. interface: the address at which they listen;
+ * "": on this machine's own network.
  */
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
                  const struct job_secret *secret, const char *interface, struct belay_error *err);

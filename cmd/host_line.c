@@ -13,15 +13,46 @@
 static const char *const naming[] = {"H", "host"};
 static const char *const naming_file[] = {"hostfile", "machinefile", "default-hostfile"};
 /* They tell what becomes of standard streams, and where mpirun's own reports go. */
-static const char *const streaming[] = {
-    "merge-stderr-to-stdout", "output-directory", "output-filename", "report-events", "report-pid",       "report-uri",
-    "stdin",                  "tag-output",       "timestamp-output", "x",            "xml",              "xml-file",
-    "xterm",                  "display-map",      "display-devel-map", "display-allocation"};
+static const char *const streaming[] = {"merge-stderr-to-stdout",
+                                        "output-directory",
+                                        "output-filename",
+                                        "report-events",
+                                        "report-pid",
+                                        "report-uri",
+                                        "stdin",
+                                        "tag-output",
+                                        "timestamp-output",
+                                        "x",
+                                        "xml",
+                                        "xml-file",
+                                        "xterm",
+                                        "display-map",
+                                        "display-devel-map",
+                                        "display-allocation"};
 /* They tell how many processes there are, and where. */
-static const char *const placing[] = {"H",        "N",        "bycore",     "bynode",     "byslot",      "c",
-                                      "default-hostfile",     "host",       "hostfile",   "loadbalance", "machinefile",
-                                      "map-by",   "n",        "nolocal",    "np",         "npernode",    "npersocket",
-                                      "pernode",  "ppr",      "rank-by",    "rankfile",   "rf",          "use-hwthread-cpus"};
+static const char *const placing[] = {"H",
+                                      "N",
+                                      "bycore",
+                                      "bynode",
+                                      "byslot",
+                                      "c",
+                                      "default-hostfile",
+                                      "host",
+                                      "hostfile",
+                                      "loadbalance",
+                                      "machinefile",
+                                      "map-by",
+                                      "n",
+                                      "nolocal",
+                                      "np",
+                                      "npernode",
+                                      "npersocket",
+                                      "pernode",
+                                      "ppr",
+                                      "rank-by",
+                                      "rankfile",
+                                      "rf",
+                                      "use-hwthread-cpus"};
 /* Without them mpirun may not reach another host. */
 static const char *const reaching[] = {"allow-run-as-root", "am",      "gmca", "launch-agent", "mca",
                                        "personality",       "prefix",  "tune", "hostfile",     "machinefile",
@@ -172,8 +203,9 @@ static int add_places(struct string_list *list, char *const hosts[], uint32_t ra
         return -1;
     for (uint32_t i = 0; i < count; i++)
         fprintf(stream, "%s%s", i ? "," : "", hosts[rank + i]);
-    int rc = fclose(stream) == 0 && string_list_add(list, "-n") == 0 && string_list_addf(list, "%u", count) == 0 &&
-                     string_list_add(list, "--host") == 0 && string_list_add(list, names) == 0
+    int rc = fclose(stream) == 0 && string_list_add(list, "-n") == 0 &&
+                     string_list_addf(list, "%u", count) == 0 && string_list_add(list, "--host") == 0 &&
+                     string_list_add(list, names) == 0
                  ? 0
                  : -1;
     free(names);

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * May the line run ranks on other hosts than this one, which has this name? True if mpirun gets names of others, a
- * file with names, or a Slurm allocation of several nodes.
+ * May the line run ranks on other hosts than this one, which has this name? True if mpirun gets names of
+ * others, a file with names, or a Slurm allocation of several nodes.
  */
 bool host_line_is_wide(char *const argv[], char *const environment[], const char *own_name);
 
@@ -23,7 +23,8 @@ void host_line_names(char *const argv[], char *names, size_t bytes);
 char **host_line_where(char *const argv[], char *const words[]);
 /* One process on a host that runs `words`. */
 char **host_line_start(char *const argv[], const char *host, char *const words[]);
-/* The user's line with rank r on hosts[r], of so many ranks. EINVAL: a context does not tell how many it has. */
+/* The user's line with rank r on hosts[r], of so many ranks. EINVAL: a context does not tell how many it has.
+ */
 char **host_line_place(char *const argv[], char *const hosts[], uint32_t ranks);
 
 #endif

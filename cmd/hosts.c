@@ -176,11 +176,27 @@ static int read_lines(struct hosts *hosts, int fd, int64_t until_ms, struct bela
     return belay_error_set(err, ETIMEDOUT, "they do not answer within %d s", JOIN_MS / 1000);
 }
 
-static int check_ranks(const struct hosts *hosts, struct belay_error *err)
+/* Not by which host has answered first: a restart finds the same numbers. */
+static void number_by_rank(struct hosts *hosts)
+{
+    uint32_t numbers[PLACEMENT_NODES_MAX] = {0}, next = 1; /* by number so far; 0: none yet, or this host */
+    struct host of[PLACEMENT_NODES_MAX];
+    for (uint32_t rank = 0; rank < hosts->ranks; rank++) {
+        uint32_t *number = &numbers[hosts->placement[rank]];
+        if (*number == 0 && hosts->placement[rank] > 0)
+            *number = next++;
+        of[*number] = hosts->of[hosts->placement[rank]];
+        hosts->placement[rank] = *number;
+    }
+    memcpy(hosts->of + 1, of + 1, (next - 1) * sizeof *of);
+}
+
+static int check_ranks(struct hosts *hosts, struct belay_error *err)
 {
     for (uint32_t rank = 0; rank < hosts->ranks; rank++)
         if (hosts->placement[rank] == PLACEMENT_NODES_MAX)
             return belay_error_set(err, EPROTO, "rank %u does not tell where it is", rank);
+    number_by_rank(hosts);
     for (uint32_t rank = 0; rank < hosts->ranks; rank++)
         if (hosts->placement[rank] == 0)
             return 0;
@@ -203,10 +219,11 @@ static int run_where(struct hosts *hosts, const struct hosts_launch *launch, str
     bool has_failed = child.pid != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     stop(&child);
     if (rc == 0 && has_failed)
-        return belay_error_set(err, EHOSTUNREACH,
-                               "%s has failed to start %s on each of them, as it tells above; Belay has to be "
-                               "installed at the same place on all hosts",
-                               launch->argv[0], launch->relay);
+        return belay_error_set(
+            err, EHOSTUNREACH,
+            "%s has failed to start %s on each of them, as it tells above; Belay has to be "
+            "installed at the same place on all hosts",
+            launch->argv[0], launch->relay);
     return rc == 0 ? check_ranks(hosts, err) : -1;
 }
 
@@ -219,7 +236,8 @@ int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct be
     if (run_where(hosts, launch, err) == 0)
         return 0;
     host_line_names(launch->argv, names, sizeof names);
-    return belay_error_prefix(err, "the hosts of the launch (%s) cannot be used", names[0] ? names : "as allocated");
+    return belay_error_prefix(err, "the hosts of the launch (%s) cannot be used",
+                              names[0] ? names : "as allocated");
 }
 
 /* ---- the relays ---- */
@@ -242,8 +260,9 @@ static int hear(struct hosts *hosts, char line[LINE_BYTES], int timeout_ms, stru
 }
 
 /* *words: "PORT ADDRESS..." */
-static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch, const uint8_t key[KEY_BYTES],
-                          char line[LINE_BYTES], const char **words, struct belay_error *err)
+static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch,
+                          const uint8_t key[KEY_BYTES], char line[LINE_BYTES], const char **words,
+                          struct belay_error *err)
 {
     static const char greeting[] = "listen ";
     char *const argv[] = {(char *)launch->relay, "gather", (char *)launch->rundir, NULL}; /* only read */
@@ -272,7 +291,8 @@ static char **relay_words(const struct hosts_launch *launch, uint32_t node, cons
     snprintf(text, sizeof text, "%s", listens);
     int rc = string_list_add(&list, launch->relay) | string_list_add(&list, "host") |
              string_list_addf(&list, "%u", node) | string_list_add(&list, launch->rundir);
-    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); rc == 0 && word; word = strtok_r(NULL, " ", &rest))
+    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); rc == 0 && word;
+         word = strtok_r(NULL, " ", &rest))
         rc = string_list_add(&list, word);
     if (rc == 0)
         return list.items;
@@ -323,7 +343,8 @@ static int look_at_launchers(const struct hosts *hosts, struct child *children, 
     for (uint32_t node = 1; node < hosts->count; node++)
         if (!hosts->of[node].address[0] && has_ended(&children[node], &status) &&
             !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-            return belay_error_set(err, EHOSTUNREACH, "host %s cannot join, as is told above", hosts->of[node].name);
+            return belay_error_set(err, EHOSTUNREACH, "host %s cannot join, as is told above",
+                                   hosts->of[node].name);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * hosts.h - the hosts of a job: found by the launcher itself, and joined to this one by a relay on each of them
- * (docs/hosts.md). This host is node 0.
+ * hosts.h - the hosts of a job: found by the launcher itself, and joined to this one by a relay on each of
+ * them (docs/hosts.md). This host is node 0.
  */
 #ifndef BELAY_CMD_HOSTS_H
 #define BELAY_CMD_HOSTS_H
@@ -42,7 +42,8 @@ struct hosts_launch {
 
 /* Where the line runs its ranks: one launch of it with another program. Returns 0 or -1 with err. */
 int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
-/* Start the relays. Returns 0 when all hosts have joined, or -1 with err, which names the one that has not. */
+/* Start the relays. Returns 0 when all hosts have joined, or -1 with err, which names the one that has not.
+ */
 int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
 /* Zeroed ones may be released. */
 void hosts_release(struct hosts *hosts);

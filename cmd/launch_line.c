@@ -114,7 +114,8 @@ bool launch_line_leaves_input(char *const argv[])
 /* The user's own preload for the context that begins at argv[i]; fallback if its options name none. */
 static const char *own_preload(char *const argv[], size_t i, const char *fallback)
 {
-    for (const char *option; argv[i] && (option = launch_words_option(argv[i])); i += 1 + launch_words_values(option)) {
+    for (const char *option; argv[i] && (option = launch_words_option(argv[i]));
+         i += 1 + launch_words_values(option)) {
         if (is_own_preload(argv, i) && argv[i + 1][strlen("LD_PRELOAD")] == '=')
             return argv[i + 1] + strlen("LD_PRELOAD=");
         if (string_list_count(argv + i) <= launch_words_values(option))
@@ -213,9 +214,8 @@ char **launch_line_build(char *const argv[], char *const environment[],
 /* Is this NAME=VALUE one that add_variables() sets? */
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {
-        "LD_PRELOAD=", "BELAY_NAME=", "BELAY_RUNDIR=", "BELAY_EPOCH=", PLACEMENT_VARIABLE "=",
-        PLACEMENT_HOSTS_VARIABLE "="};
+    static const char *const names[] = {"LD_PRELOAD=",  "BELAY_NAME=",          "BELAY_RUNDIR=",
+                                        "BELAY_EPOCH=", PLACEMENT_VARIABLE "=", PLACEMENT_HOSTS_VARIABLE "="};
     for (size_t i = 0; i < LAUNCH_WORDS_COUNT(names); i++)
         if (!strncmp(entry, names[i], strlen(names[i])))
             return true;

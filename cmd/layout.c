@@ -7,7 +7,7 @@
 
 /* In X/lib/belay. */
 static const char *const parts[] = {
-    "belay-keeper", "belay-launch", "belay-relay", "belay-vdso.so", "belayd",
+    "belay-keeper", "belay-launch", "belay-relay",      "belay-vdso.so",      "belayd",
     "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
 };
 

@@ -151,8 +151,9 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     if (rc == 0 && is_restart && number == 0 && opened->node_count > s->nodes.count)
         rc = supervise_find_hosts(s, s->argv, s->environment, err);
     if (rc == 0 && s->hosts.count > 1 && opened->node_count > s->hosts.count)
-        rc = belay_error_set(err, EINVAL, "the job was on %" PRIu32 " hosts, and the launch line has %" PRIu32,
-                             opened->node_count, s->hosts.count);
+        rc =
+            belay_error_set(err, EINVAL, "the job was on %" PRIu32 " hosts, and the launch line has %" PRIu32,
+                            opened->node_count, s->hosts.count);
     if (rc == 0 && opened->node_count > s->nodes.count)
         rc = nodes_set_count(&s->nodes, s->rundir, opened->node_count, err);
     calls_free(reply);
@@ -268,6 +269,19 @@ static bool close_on_node(struct supervisor *s, const struct node *node, const s
     return reply;
 }
 
+/* Tools look for the record of an ended job on this host only: other hosts, which cannot be cleaned later,
+ * keep none. */
+static void forget_on_hosts(struct supervisor *s)
+{
+    struct belay_error err;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        const struct node *node = &s->nodes.of[i];
+        struct caller agent = supervise_caller(s, node);
+        if (node->is_remote && !node->is_lost && node->sock >= 0)
+            calls_free(call_clean(&agent, s->name, &err));
+    }
+}
+
 /* The first node is gone, in whose folder tools look for the records of a job that has ended. */
 static void keep_records(const struct supervisor *s, const struct outcome *outcome)
 {
@@ -300,6 +314,8 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
+    if (!outcome->keep_images)
+        forget_on_hosts(s);
     bool is_whole =
         s->nodes.count == 1 || (!nodes_have_lost_agent(&s->nodes) && has_all_members(s) && !s->is_hopeless);
     if (is_closed && outcome->keep_images && is_whole)

@@ -167,7 +167,8 @@ static int take_in(struct gatherer *gatherer, struct session *session, const str
     return 0;
 }
 
-/* Returns 0, or -1 with err: it is none of ours. Taken in or not, its place is free when it is not one any more. */
+/* Returns 0, or -1 with err: it is none of ours. Taken in or not, its place is free when it is not one any
+ * more. */
 static int move_stranger(struct gatherer *gatherer, struct stranger *stranger, struct belay_error *err)
 {
     struct record record;

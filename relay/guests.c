@@ -27,7 +27,7 @@ struct guest {
     struct sockaddr_un socket_name;
     int listener; /* -1: none */
     struct local *clients[CLIENTS_MAX];
-    uint32_t channels; /* given so far */
+    uint32_t channels;     /* given so far */
     struct mirror *mirror; /* of the newest job that was opened; NULL: none */
     uint32_t ranks;        /* that its arbiter has placed */
     int64_t beat_ms;
@@ -48,7 +48,8 @@ static bool is_served(const struct sockaddr_un *name)
 static int listen_for_clients(struct guest *guest, const char *rundir, struct belay_error *err)
 {
     struct sockaddr_un *name = &guest->socket_name;
-    if (placement_rundir(guest->rundir, sizeof guest->rundir, rundir, session_node(guest->session), err) < 0 ||
+    if (placement_rundir(guest->rundir, sizeof guest->rundir, rundir, session_node(guest->session), err) <
+            0 ||
         rundir_make(guest->rundir, err) < 0)
         return -1;
     name->sun_family = AF_UNIX;
@@ -57,7 +58,8 @@ static int listen_for_clients(struct guest *guest, const char *rundir, struct be
         return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
     if (is_served(name))
         return belay_error_set(err, EBUSY,
-                               "another job on several hosts runs from here, in %s: use another BELAY_RUNDIR", rundir);
+                               "another job on several hosts runs from here, in %s: use another BELAY_RUNDIR",
+                               rundir);
     unlink(name->sun_path);
     guest->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (guest->listener < 0 || bind(guest->listener, (struct sockaddr *)name, sizeof *name) < 0 ||
@@ -72,7 +74,8 @@ static int say(struct guest *guest, enum record_kind kind, uint32_t channel, con
     return session_put(guest->session, &record, NULL, 0);
 }
 
-struct guest *guest_create(struct session *session, const char *rundir, const char *name, struct belay_error *err)
+struct guest *guest_create(struct session *session, const char *rundir, const char *name,
+                           struct belay_error *err)
 {
     struct guest *guest = calloc(1, sizeof *guest);
     if (!guest) {
@@ -140,7 +143,8 @@ static int take_clients(struct guest *guest)
     return 0;
 }
 
-/* What an arbiter has changed in the memory of streams goes before its next word; EpochStart tells how many ranks. */
+/* What an arbiter has changed in the memory of streams goes before its next word; EpochStart tells how many
+ * ranks. */
 static int push_streams(struct guest *guest, const struct local_message *message, struct belay_error *err)
 {
     Belay__Wire__Request *request = belay__wire__request__unpack(NULL, message->count, message->bytes);
@@ -213,8 +217,8 @@ static void take_message(struct guest *guest, const struct record *record)
 {
     struct local **place = find_client(guest, record->channel);
     bool has_streams = record->kind == RECORD_OPENED && guest->mirror;
-    if (place && local_put(*place, record->bytes, record->count, has_streams ? mirror_fds(guest->mirror) : NULL,
-                           has_streams ? LOCAL_FDS : 0) < 0)
+    if (place && local_put(*place, record->bytes, record->count,
+                           has_streams ? mirror_fds(guest->mirror) : NULL, has_streams ? LOCAL_FDS : 0) < 0)
         close_client(place);
 }
 
@@ -267,7 +271,8 @@ static int beat(struct guest *guest, struct belay_error *err)
 {
     int64_t now_ms = session_now_ms();
     if (now_ms - session_heard_ms(guest->session) > ROLE_GATHERER_STALL_MS)
-        return belay_error_set(err, ETIMEDOUT, "nothing was heard of it for %d s", ROLE_GATHERER_STALL_MS / 1000);
+        return belay_error_set(err, ETIMEDOUT, "nothing was heard of it for %d s",
+                               ROLE_GATHERER_STALL_MS / 1000);
     if (now_ms < guest->beat_ms)
         return 0;
     guest->beat_ms = now_ms + ROLE_BEAT_MS;
@@ -289,7 +294,8 @@ int guest_move(struct guest *guest, bool *is_waiting, struct belay_error *err)
 nfds_t guest_polls(const struct guest *guest, struct pollfd fds[GUEST_POLLS_MAX])
 {
     nfds_t count = 0;
-    fds[count++] = (struct pollfd){.fd = session_fd(guest->session), .events = session_events(guest->session)};
+    fds[count++] =
+        (struct pollfd){.fd = session_fd(guest->session), .events = session_events(guest->session)};
     fds[count++] = (struct pollfd){.fd = guest->listener, .events = POLLIN};
     for (uint32_t i = 0; i < CLIENTS_MAX; i++)
         if (guest->clients[i])

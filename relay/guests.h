@@ -16,7 +16,8 @@
 struct guest;
 
 /* An open session whose host has said its name; taken over, also on failure. NULL with err. */
-struct guest *guest_create(struct session *session, const char *rundir, const char *name, struct belay_error *err);
+struct guest *guest_create(struct session *session, const char *rundir, const char *name,
+                           struct belay_error *err);
 /* Its clients are told by the end of their connections; the socket is gone. Accepts NULL. */
 void guest_destroy(struct guest *guest);
 

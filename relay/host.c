@@ -81,8 +81,8 @@ static int step(struct session *session, int timeout_ms, struct belay_error *err
 }
 
 /* Returns the session when it is open, NULL with err. */
-static struct session *open_session(const struct role_host *of, const char *address, const struct session_key *key,
-                                    struct belay_error *err)
+static struct session *open_session(const struct role_host *of, const char *address,
+                                    const struct session_key *key, struct belay_error *err)
 {
     int sock = connect_one(address, of->port);
     if (sock < 0) {
@@ -195,7 +195,8 @@ static int pass_streams(struct host *host, const struct local_message *message, 
     host->tap = tap_create(message->fds, err);
     if (!host->tap)
         return -1;
-    return say(host, RECORD_STREAMS, 0, NULL, 0) < 0 || tap_send_all(host->tap, host->session, err) < 0 ? -1 : 0;
+    return say(host, RECORD_STREAMS, 0, NULL, 0) < 0 || tap_send_all(host->tap, host->session, err) < 0 ? -1
+                                                                                                        : 0;
 }
 
 /* What its ranks have written before the agent said this comes first. */
@@ -212,7 +213,8 @@ static int pass_message(struct host *host, uint32_t channel, const struct local_
     }
     if (host->tap && tap_look(host->tap, host->session, err) < 0)
         return -1;
-    return say(host, has_streams ? RECORD_OPENED : RECORD_MESSAGE, channel, message->bytes, message->count) == 0
+    return say(host, has_streams ? RECORD_OPENED : RECORD_MESSAGE, channel, message->bytes, message->count) ==
+                   0
                ? 0
                : belay_error_errno(err, "an answer of the agent cannot be passed on");
 }
@@ -307,8 +309,8 @@ static void wait_for_more(const struct host *host)
         fds[count++] = (struct pollfd){.fd = tap_fd(host->tap), .events = POLLIN};
     for (uint32_t i = 0; i < CHANNELS_MAX; i++)
         if (host->channels[i])
-            fds[count++] = (struct pollfd){.fd = local_fd(host->channels[i]),
-                                           .events = local_events(host->channels[i])};
+            fds[count++] =
+                (struct pollfd){.fd = local_fd(host->channels[i]), .events = local_events(host->channels[i])};
     poll(fds, count, ROLE_BEAT_MS);
 }
 

@@ -118,8 +118,8 @@ int local_flush(struct local *local)
     while (local->first) {
         struct outgoing *out = local->first;
         unsigned fd_count = out->done == 0 ? out->fd_count : 0;
-        ssize_t sent = message_sendmsg(local->sock, out->bytes + out->done, out->count - out->done, out->fds,
-                                       fd_count);
+        ssize_t sent =
+            message_sendmsg(local->sock, out->bytes + out->done, out->count - out->done, out->fds, fd_count);
         if (sent < 0)
             return errno == EAGAIN ? 0 : -1;
         out->done += (size_t)sent;
@@ -199,8 +199,8 @@ int local_take(struct local *local, struct local_message *message)
     rc = read_part(local, local->body, &local->body_done, local->body_count);
     if (rc <= 0)
         return rc;
-    *message = (struct local_message){
-        .bytes = local->body, .count = local->body_count, .fd_count = local->fd_count};
+    *message =
+        (struct local_message){.bytes = local->body, .count = local->body_count, .fd_count = local->fd_count};
     memcpy(message->fds, local->fds, sizeof local->fds);
     local->fd_count = 0;
     return 1;

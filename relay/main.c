@@ -27,7 +27,8 @@ static bool find_belayd(char path[PATH_MAX])
         return false;
     path[length] = '\0';
     char *name = strrchr(path, '/');
-    return name && snprintf(name + 1, PATH_MAX - (size_t)(name + 1 - path), "belayd") < PATH_MAX - (name + 1 - path);
+    return name &&
+           snprintf(name + 1, PATH_MAX - (size_t)(name + 1 - path), "belayd") < PATH_MAX - (name + 1 - path);
 }
 
 /* host NODE RUNDIR PORT ADDRESS... */

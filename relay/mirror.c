@@ -75,7 +75,8 @@ static int grow(struct mirror *mirror, uint32_t ranks, struct belay_error *err)
     return streams_map_grow(&mirror->map, ranks > more ? ranks : more, err);
 }
 
-/* Output that begins elsewhere than the last one ended has gone another way, or was taken in an earlier launch. */
+/* Output that begins elsewhere than the last one ended has gone another way, or was taken in an earlier
+ * launch. */
 static int take_output(struct mirror *mirror, const struct record *record, struct belay_error *err)
 {
     struct streams_output output;

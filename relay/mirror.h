@@ -1,12 +1,12 @@
 /*
- * mirror.h - the standard streams of a job's ranks on another host (common/wire/streams.h), as they are on both
- * sides of a session.
+ * mirror.h - the standard streams of a job's ranks on another host (common/wire/streams.h), as they are on
+ * both sides of a session.
  *
- * The agent's memory is on the host, where its ranks write: the relay there has a *tap* on it, which reads the
- * rings as the arbiter would. The gatherer has a *mirror*: memory of the same form, which the arbiter reads. The
- * tap sends what ranks have written, the mirror what the arbiter has taken; a ring is never further ahead of
- * what was taken than it is large, so what comes has room. Where the arbiter changes how far a rank is (it has
- * run elsewhere), and what it keeps of the standard input, goes from the mirror to the tap.
+ * The agent's memory is on the host, where its ranks write: the relay there has a *tap* on it, which reads
+ * the rings as the arbiter would. The gatherer has a *mirror*: memory of the same form, which the arbiter
+ * reads. The tap sends what ranks have written, the mirror what the arbiter has taken; a ring is never
+ * further ahead of what was taken than it is large, so what comes has room. Where the arbiter changes how far
+ * a rank is (it has run elsewhere), and what it keeps of the standard input, goes from the mirror to the tap.
  *
  *   OUTPUT  rank, stream, end, from, bytes of the ring from there to the end; end as struct stream_end
  *   HEAD    ranks, input_epoch, is_other_told, input_from
@@ -48,9 +48,11 @@ void mirror_destroy(struct mirror *mirror);
 const int *mirror_fds(const struct mirror *mirror);
 /* OUTPUT, HEAD or INPUT has come. Returns 0, or -1 with err (EPROTO). */
 int mirror_take(struct mirror *mirror, const struct record *record, struct belay_error *err);
-/* Send what has been taken since, and input. *is_waiting: not all has been taken. Returns 0 or -1 with err. */
+/* Send what has been taken since, and input. *is_waiting: not all has been taken. Returns 0 or -1 with err.
+ */
 int mirror_look(struct mirror *mirror, struct session *session, bool *is_waiting, struct belay_error *err);
-/* Send how far ranks are, where the arbiter has changed that: of so many, at least. Returns 0 or -1 with err. */
+/* Send how far ranks are, where the arbiter has changed that: of so many, at least. Returns 0 or -1 with err.
+ */
 int mirror_push(struct mirror *mirror, struct session *session, uint32_t ranks, struct belay_error *err);
 
 #endif

@@ -15,9 +15,9 @@
 #define ROLE_GATHERER_STALL_MS 6000
 
 /*
- * Beside belay run: has a socket for each host that has joined, in the place of a local agent's, and passes on
- * what its clients and the host's agent say. The key comes on standard input; its end is the gatherer's. Lines
- * on standard output tell belay run what has happened:
+ * Beside belay run: has a socket for each host that has joined, in the place of a local agent's, and passes
+ * on what its clients and the host's agent say. The key comes on standard input; its end is the gatherer's.
+ * Lines on standard output tell belay run what has happened:
  *
  *   listen PORT ADDRESS...                at first
  *   joined NODE NAME ADDRESS OWN-ADDRESS  a host is there: its name, where it is, and what it sees of us

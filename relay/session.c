@@ -173,7 +173,8 @@ static int send_waiting(struct session *session, struct belay_error *err)
 {
     struct queue *out = &session->out;
     while (queue_count(out) > 0) {
-        ssize_t sent = send(session->sock, out->bytes + out->at, queue_count(out), MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent =
+            send(session->sock, out->bytes + out->at, queue_count(out), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN)

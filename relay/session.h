@@ -57,7 +57,8 @@ struct session;
  * Over a connected socket, taken over also on failure. The host's relay begins, and says the number of its
  * node; the gatherer learns that number. NULL with err.
  */
-struct session *session_begin(int sock, const struct session_key *key, uint32_t node, struct belay_error *err);
+struct session *session_begin(int sock, const struct session_key *key, uint32_t node,
+                              struct belay_error *err);
 struct session *session_await(int sock, const struct session_key *key, struct belay_error *err);
 /* Accepts NULL. */
 void session_destroy(struct session *session);
@@ -78,14 +79,14 @@ size_t session_waiting(const struct session *session);
 int64_t session_heard_ms(const struct session *session);
 
 /*
- * Queue a record; `head`, head_count bytes, stands before the record's own bytes. Only when open. Returns 0 or
- * -1 with errno (ENOMEM, EMSGSIZE).
+ * Queue a record; `head`, head_count bytes, stands before the record's own bytes. Only when open. Returns 0
+ * or -1 with errno (ENOMEM, EMSGSIZE).
  */
 int session_put(struct session *session, const struct record *record, const void *head, size_t head_count);
 
 /*
- * The next record that has come; its bytes are valid until the next call with this session. Returns 1, 0 if there
- * is none yet, or -1 with err: the session is over.
+ * The next record that has come; its bytes are valid until the next call with this session. Returns 1, 0 if
+ * there is none yet, or -1 with err: the session is over.
  */
 int session_take(struct session *session, struct record *record, struct belay_error *err);
 

@@ -83,8 +83,8 @@ static uint8_t *ring(const struct streams_map *map, uint32_t rank, uint32_t whic
     return map->slots + (STREAMS_RING(rank, (uint64_t)which) - STREAMS_SLOT(0));
 }
 
-void streams_map_put(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at, const uint8_t *bytes,
-                     uint64_t count)
+void streams_map_put(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at,
+                     const uint8_t *bytes, uint64_t count)
 {
     uint64_t place = at % STREAMS_RING_BYTES, first = STREAMS_RING_BYTES - place;
     first = first < count ? first : count;
@@ -92,8 +92,8 @@ void streams_map_put(const struct streams_map *map, uint32_t rank, uint32_t whic
     memcpy(ring(map, rank, which), bytes + first, count - first);
 }
 
-void streams_map_get(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at, uint8_t *bytes,
-                     uint64_t count)
+void streams_map_get(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at,
+                     uint8_t *bytes, uint64_t count)
 {
     uint64_t place = at % STREAMS_RING_BYTES, first = STREAMS_RING_BYTES - place;
     first = first < count ? first : count;

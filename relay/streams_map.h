@@ -38,9 +38,9 @@ struct streams_known *streams_map_known(const struct streams_map *map, uint32_t 
 void streams_map_set_end(struct stream *stream, const struct stream_end *end);
 
 /* Copy into a ring at a position, or out of it; count is at most STREAMS_RING_BYTES. */
-void streams_map_put(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at, const uint8_t *bytes,
-                     uint64_t count);
-void streams_map_get(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at, uint8_t *bytes,
-                     uint64_t count);
+void streams_map_put(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at,
+                     const uint8_t *bytes, uint64_t count);
+void streams_map_get(const struct streams_map *map, uint32_t rank, uint32_t which, uint64_t at,
+                     uint8_t *bytes, uint64_t count);
 
 #endif

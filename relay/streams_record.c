@@ -16,8 +16,8 @@ static int put(struct session *session, const struct record *record, const uint8
                : belay_error_errno(err, "standard streams cannot be passed on");
 }
 
-int streams_record_put_output(struct session *session, enum record_kind kind, const struct streams_output *output,
-                              struct belay_error *err)
+int streams_record_put_output(struct session *session, enum record_kind kind,
+                              const struct streams_output *output, struct belay_error *err)
 {
     uint8_t head[OUTPUT_BYTES], *at = head;
     struct record record = {.kind = kind, .bytes = output->bytes};
@@ -42,7 +42,8 @@ int streams_record_put_head(struct session *session, const struct streams_head *
     return put(session, &(struct record){.kind = RECORD_HEAD}, head, at, err);
 }
 
-int streams_record_put_input(struct session *session, const struct streams_input *input, struct belay_error *err)
+int streams_record_put_input(struct session *session, const struct streams_input *input,
+                             struct belay_error *err)
 {
     uint8_t head[INPUT_BYTES], *at = head;
     const struct record record = {.kind = RECORD_INPUT, .bytes = input->bytes, .count = input->count};

@@ -35,13 +35,16 @@ struct streams_input {
 };
 
 /* Queue one. Return 0 or -1 with err. */
-int streams_record_put_output(struct session *session, enum record_kind kind, const struct streams_output *output,
-                              struct belay_error *err);
-int streams_record_put_head(struct session *session, const struct streams_head *head, struct belay_error *err);
-int streams_record_put_input(struct session *session, const struct streams_input *input, struct belay_error *err);
+int streams_record_put_output(struct session *session, enum record_kind kind,
+                              const struct streams_output *output, struct belay_error *err);
+int streams_record_put_head(struct session *session, const struct streams_head *head,
+                            struct belay_error *err);
+int streams_record_put_input(struct session *session, const struct streams_input *input,
+                             struct belay_error *err);
 
 /* What has come. Return 0, or -1 with err: it cannot be one. */
-int streams_record_output(const struct record *record, struct streams_output *output, struct belay_error *err);
+int streams_record_output(const struct record *record, struct streams_output *output,
+                          struct belay_error *err);
 int streams_record_head(const struct record *record, struct streams_head *head, struct belay_error *err);
 int streams_record_input(const struct record *record, struct streams_input *input, struct belay_error *err);
 

@@ -68,14 +68,18 @@ static int send_input(struct tap *tap, struct session *session, struct belay_err
     return 0;
 }
 
-/* What the stream has beyond what was sent. A rank that claims to be further ahead than its ring is large has lost it. */
+/* What the stream has beyond what was sent. A rank that claims to be further ahead than its ring is large has
+ * lost it. */
 static int send_stream(struct tap *tap, struct session *session, uint32_t rank, uint32_t which,
                        struct belay_error *err)
 {
     struct stream *stream = streams_map_stream(&tap->map, rank, which);
     struct streams_known *known = streams_map_known(&tap->map, rank, which);
-    struct streams_output output = {
-        .rank = rank, .which = which, .end = stream_end_now(stream), .from = known->position, .bytes = tap->piece};
+    struct streams_output output = {.rank = rank,
+                                    .which = which,
+                                    .end = stream_end_now(stream),
+                                    .from = known->position,
+                                    .bytes = tap->piece};
     uint64_t taken = __atomic_load_n(&stream->taken, __ATOMIC_ACQUIRE), end = output.end.bytes;
     if (end == known->position)
         return 0;

@@ -32,8 +32,9 @@ int placement_find(const char *words, uint32_t rank, uint32_t ranks, uint32_t *n
 char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *placement, uint32_t ranks);
 
 /*
- * Nodes that are hosts: BELAY_HOSTS has their names, by number and separated by commas. The agent of the first
- * one, where `belay run` is, has the run directory itself, that of another host has RUNDIR/host-NAME there.
+ * Nodes that are hosts: BELAY_HOSTS has their names, by number and separated by commas. The agent of the
+ * first one, where `belay run` is, has the run directory itself, that of another host has RUNDIR/host-NAME
+ * there.
  */
 #define PLACEMENT_HOSTS_VARIABLE "BELAY_HOSTS"
 /* The node that a host is. Returns 0, or -1 with err (EXDEV: it is none). */

@@ -196,7 +196,8 @@ static int find_on_host(const char *hosts, uint32_t node, const char *above, cha
     if (placement_find_host(hosts, name, &here, err) < 0)
         return -1;
     if (here != node)
-        return belay_error_set(err, EXDEV, "the launcher has put this rank on host %s, which is not its place", name);
+        return belay_error_set(err, EXDEV,
+                               "the launcher has put this rank on host %s, which is not its place", name);
     return node == 0 ? placement_rundir(path, path_bytes, above, 0, err)
                      : placement_host_rundir(path, path_bytes, above, name, err);
 }

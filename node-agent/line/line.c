@@ -147,7 +147,8 @@ int line_listen(struct line *line, uint64_t incarnation, const struct links_key 
     if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
         return 0;
     links_destroy(line->links);
-    line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, interface, err);
+    line->links =
+        links_create(line->job->agent->loop, line->job->config->node, incarnation, key, interface, err);
     line->incarnation = incarnation;
     memcpy(line->key_of, key->job, sizeof line->key_of);
     return line->links ? 0 : -1;

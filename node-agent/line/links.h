@@ -27,8 +27,8 @@ struct links_key {
 };
 
 /*
- * An end that listens at an address of this host's, or, with interface "", on this machine's own network. NULL
- * with err.
+ * An end that listens at an address of this host's, or, with interface "", on this machine's own network.
+ * NULL with err.
  */
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
                            const char *interface, struct belay_error *err);

@@ -160,7 +160,8 @@ static int listen_to_others(struct job *job, const Belay__Wire__Inquire *inquire
     if (inquire->fabric_key.len != sizeof key.key || inquire->fabric_job.len != sizeof key.job)
         return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives a key of another size", job->name);
     if (inquire->fabric_interface[0] && !is_address(inquire->fabric_interface))
-        return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives an address that is none", job->name);
+        return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives an address that is none",
+                               job->name);
     memcpy(key.key, inquire->fabric_key.data, sizeof key.key);
     memcpy(key.job, inquire->fabric_job.data, sizeof key.job);
     int rc = line_listen(job->line, incarnation, &key, inquire->fabric_interface, err);

@@ -73,7 +73,7 @@ class Hosts:
         """The host begins, with empty memory."""
         path = os.path.join(self.shared, f"{name}.rsh")
         unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "sh", "-c", FIRST, "host",
-                                    name, path, self.names, RSH], stdin=subprocess.DEVNULL)
+                                    name, path, self.names, RSH], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(lambda: os.path.exists(path), 10, f"host {name}")
         pid = next(iter(traces.children_of(unshare.pid)))
         self.first[name] = (unshare, pid)
@@ -94,12 +94,14 @@ class Hosts:
         os.unlink(os.path.join(self.shared, f"{name}.rsh"))
         os.kill(pid, signal.SIGKILL)
         unshare.wait()
-        wait_for(lambda: subprocess.run(["nsenter", "-t", str(self.bridge.pid), "-n", "ip", "link", "show", f"to-{name}"],
-                                        capture_output=True, check=False).returncode != 0, 20, f"the end of {name}'s network")
+        # It goes with the host, unless connections that wait for an answer keep it.
+        subprocess.run(["nsenter", "-t", str(self.bridge.pid), "-n", "ip", "link", "delete", f"to-{name}"], check=False,
+                       stderr=subprocess.DEVNULL)
 
     def on(self, name, *command):
         """The words that run a command on a host, in the folder of the one who runs it."""
-        return ["nsenter", "-t", str(self.first[name][1]), "-m", "-u", "-i", "-n", "-p", f"--wd={os.getcwd()}", "--", *command]
+        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p --wd="$PWD" -- "$@"'
+        return ["sh", "-c", enter, "on", str(self.first[name][1]), *command]
 
     def environment(self):
         """For Open MPI on these hosts."""
@@ -113,6 +115,14 @@ class Hosts:
         rows = [line.split(None, 1) for line in done.stdout.splitlines()]
         own = (f"/usr/bin/python3 {RSH} serve", "ps -eo")
         return {int(pid): command for pid, command in rows if not command.startswith(own)}
+
+    def files(self, name, folder):
+        """The paths of all files below a folder of the host."""
+        done = subprocess.run(self.on(name, "find", folder, "!", "-type", "d"), capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    def read(self, name, path):
+        return subprocess.run(self.on(name, "cat", path), capture_output=True, text=True, errors="replace", check=False).stdout
 
     def destroy(self):
         for name in list(self.first):

@@ -1,0 +1,186 @@
+"""A job on several hosts, which are namespaces that share nothing but a network and a file system (lib/hosts.py)."""
+
+import os
+import subprocess
+
+import pytest
+
+from belaytest import Job, Sandbox, assert_recovered, assert_same_result, newest_line
+from hosts import Hosts, lacking
+from programs import PACE
+from waiting import wait_for
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+
+class HostsSandbox(Sandbox):
+    """Commands run on host a; each host has its own /run/belay."""
+
+    def __init__(self, prefix, programs, hosts):
+        super().__init__(prefix, programs)
+        self.hosts = hosts
+        self.folder = os.path.join(hosts.shared, "work")
+        os.mkdir(self.folder)
+        for name in ("BELAY_RUNDIR", "TMPDIR", "OMPI_MCA_btl_vader_backing_directory"):
+            del self.environment[name]
+        self.environment.update(hosts.environment())
+
+    @property
+    def user(self):
+        return self.hosts.on("a")
+
+    @user.setter
+    def user(self, words):
+        assert not words
+
+    def run(self, program, hosts="a:2,b:2", **options):
+        line = ["mpirun", "--host", hosts, "-x", PACE, *program.argv]
+        job = HostsJob(self, program, line=line, **options)
+        self.jobs.append(job)
+        job.start()
+        return job
+
+    def assert_clean(self):
+        """On every host that is left: no process, no file of a job, no shared memory."""
+        self.belay("clean")
+        for name in self.hosts.first:
+            wait_for(lambda name=name: not self.hosts.processes(name), 20, f"the end of {self.hosts.processes(name)} on {name}")
+            for folder in ("/dev/shm", "/tmp"):
+                assert self.hosts.files(name, folder) == [], (name, folder)
+            left = [path for path in self.hosts.files(name, "/run/belay") if not path.endswith("agent.log")]
+            assert left == [], name
+
+    def files_of_ranks(self):
+        """They are on the hosts."""
+        return []
+
+    def destroy(self):
+        for name in self.hosts.first:
+            for path in self.hosts.files(name, "/run/belay"):
+                if path.endswith("agent.log"):
+                    print(f"---- {path} of {name}\n{self.hosts.read(name, path)[-4000:]}")
+        super().destroy()
+
+
+class HostsJob(Job):
+    """Its trace stands in the line: the program's words are its last."""
+
+    def __init__(self, sandbox, program, line, **options):
+        super().__init__(sandbox, program, line=line, **options)
+        self.line = [*line, "--trace", self.trace_path]
+
+    def status(self):
+        """Processes of different hosts may have one number: here they are told apart by the hosts' numbers."""
+        status = super().status()
+        if status and status["epoch"] in self.pids:
+            self.pids[status["epoch"]] = {rank["rank"]: (node["number"], rank["pid"])
+                                          for node in status["nodes"] for rank in node["ranks"]}
+        return status
+
+    def kill_rank_on(self, host, rank):
+        """kill -9 of a rank that runs on this host."""
+        pid = next(row["pid"] for node in self.status()["nodes"] for row in node["ranks"] if row["rank"] == rank)
+        subprocess.run(self.sandbox.hosts.on(host, "kill", "-9", str(pid)), check=True)
+
+
+@pytest.fixture
+def hosts(request):
+    marker = request.node.get_closest_marker("hosts")
+    made = Hosts(*(marker.args if marker else ("a", "b")))
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def sandbox(request, prefix, programs, hosts):
+    box = HostsSandbox(prefix, programs, hosts)
+    yield box
+    try:
+        if getattr(request.node, "has_passed", False):
+            box.assert_clean()
+    finally:
+        box.destroy()
+
+
+def workload(programs, name="ring", seconds=4):
+    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
+
+
+def homes(status):
+    """The node of each rank."""
+    return [next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
+            for rank in range(status["ranks"])]
+
+
+def assert_new_processes(job, status, before):
+    """The program went on from a line, not from its start, in processes that are all new."""
+    assert status["history"][-1]["restored_line"] >= newest_line(before) >= 1
+    assert status["restarts_from_start"] == 0
+
+
+def test_lines_over_two_hosts(sandbox, programs):
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    status = job.status()
+    assert [node["node"] for node in status["nodes"]] == ["a", "b"]
+    assert homes(status) == [0, 0, 1, 1]
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("rank, host", [(0, "a"), (3, "b")])
+def test_a_rank_is_killed(sandbox, programs, rank, host):
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    job.kill_rank_on(host, rank)
+    status = job.wait_epoch(2)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("is_silent", [False, True], ids=["crash", "silent"])
+def test_a_host_is_lost(sandbox, programs, hosts, is_silent):
+    """Its memory is gone with it; its ranks go on on the other host, from the newest line."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    hosts.crash("b", is_silent)
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 0, 0]
+    assert [node["state"] for node in status["nodes"]] == ["member", "lost"]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+@pytest.mark.hosts("a", "b", "c")
+@pytest.mark.parametrize("lost, expected", [("b", [0, 2, 2, 2]), ("c", [0, 0, 1, 0])])
+def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
+    job = sandbox.run(workload(programs, "collmix"), hosts="a:1,b:1,c:2" if lost == "b" else "a:2,b:1,c:1")
+    job.wait_lines()
+    before = job.status()
+    hosts.crash(lost)
+    status = job.wait_epoch(2, 60)
+    assert_new_processes(job, status, before)
+    assert homes(status) == expected
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+def test_no_belay_on_a_host(sandbox, programs, hosts):
+    folder = os.path.join(sandbox.prefix, "lib", "belay")
+    subprocess.run(hosts.on("b", "mount", "-t", "tmpfs", "none", folder), check=True)
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", "true")
+    assert done.returncode == 69
+    assert "the hosts of the launch (a,b) cannot be used" in done.stderr
+    assert "installed at the same place on all hosts" in done.stderr
+
+
+def test_this_host_is_none_of_them(sandbox, programs):
+    done = sandbox.belay("run", "--", "mpirun", "--host", "b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert "none of them is this host, a" in done.stderr
