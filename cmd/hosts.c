@@ -219,11 +219,10 @@ static int run_where(struct hosts *hosts, const struct hosts_launch *launch, str
     bool has_failed = child.pid != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     stop(&child);
     if (rc == 0 && has_failed)
-        return belay_error_set(
-            err, EHOSTUNREACH,
-            "%s has failed to start %s on each of them, as it tells above; Belay has to be "
-            "installed at the same place on all hosts",
-            launch->argv[0], launch->relay);
+        return belay_error_set(err, EHOSTUNREACH,
+                               "%s has failed to start %s there, as it tells above: each of them has to be "
+                               "reachable, and has to have Belay at the same place",
+                               launch->argv[0], launch->relay);
     return rc == 0 ? check_ranks(hosts, err) : -1;
 }
 

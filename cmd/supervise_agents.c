@@ -119,10 +119,25 @@ static void take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo)
     s->undo.path = s->undo_path;
 }
 
+/* Other hosts see the folder only if the user says where they all do; *shared is filled then. NULL: the node
+ * makes one. */
+static Belay__Wire__UndoFolder *undo_for(struct supervisor *s, uint32_t number,
+                                         Belay__Wire__UndoFolder *shared)
+{
+    if (number == 0 || !s->undo_path[0])
+        return NULL;
+    if (!s->nodes.of[number].is_remote)
+        return &s->undo;
+    *shared = s->undo;
+    shared->device = 0;
+    return s->settings.undo_dir && s->settings.undo_dir[0] ? shared : NULL;
+}
+
 /* The first node's agent names the job, and knows of how many nodes it is. */
 static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__UndoFolder shared = BELAY__WIRE__UNDO_FOLDER__INIT;
     struct node *node = &s->nodes.of[number];
     struct caller agent = supervise_caller(s, node);
     char cwd[PATH_MAX];
@@ -134,7 +149,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;
     open.node_count = s->nodes.count;
-    open.undo = number > 0 && s->undo_path[0] && !node->is_remote ? &s->undo : NULL;
+    open.undo = undo_for(s, number, &shared);
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
@@ -219,6 +234,11 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         return -1;
     log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
                 number);
+    if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
+        log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
+                    "kept that "
+                    "itself; see --undo-dir",
+                    s->name);
     return 0;
 }
 

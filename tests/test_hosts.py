@@ -1,5 +1,6 @@
 """A job on several hosts, which are namespaces that share nothing but a network and a file system (lib/hosts.py)."""
 
+import dataclasses
 import os
 import subprocess
 
@@ -67,7 +68,8 @@ class HostsJob(Job):
 
     def __init__(self, sandbox, program, line, **options):
         super().__init__(sandbox, program, line=line, **options)
-        self.line = [*line, "--trace", self.trace_path]
+        if self.trace_path:
+            self.line = [*line, "--trace", self.trace_path]
 
     def status(self):
         """Processes of different hosts may have one number: here they are told apart by the hosts' numbers."""
@@ -177,10 +179,116 @@ def test_no_belay_on_a_host(sandbox, programs, hosts):
     done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", "true")
     assert done.returncode == 69
     assert "the hosts of the launch (a,b) cannot be used" in done.stderr
-    assert "installed at the same place on all hosts" in done.stderr
+    assert "has to have Belay at the same place" in done.stderr
 
 
 def test_this_host_is_none_of_them(sandbox, programs):
     done = sandbox.belay("run", "--", "mpirun", "--host", "b", *workload(programs).argv)
     assert done.returncode == 69, done.stderr
     assert "none of them is this host, a" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["shared", "truncate"])
+def test_files_of_lost_ranks_are_put_back(sandbox, programs, hosts, mode):
+    """What they had to be put back to is where all hosts see it."""
+    folder = os.path.join(hosts.shared, "undo")
+    os.mkdir(folder, 0o700)
+    program = programs.test_program("files", "--mode", mode, "--steps", 200, "--seconds", 2)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder])
+    job.wait_lines()
+    hosts.crash("b")
+    job.wait_epoch(2)
+    job.finish()
+    assert_recovered(job, 1)
+    assert os.listdir(folder) == []
+
+
+def test_standard_streams_of_a_rank_that_moves(sandbox, programs, hosts):
+    """Rank 0 runs on the host that is lost: on the other one it reads on where it was, and no output appears twice."""
+    path = os.path.join(hosts.shared, "input")
+    with open(path, "w", encoding="ascii") as file:
+        file.writelines(f"input {number}\n" for number in range(1, 2001))
+    program = programs.test_program("lines", "--mode", "stdin", "--steps", 2000, "--seconds", 4, ranks=2)
+    job = sandbox.run(program, hosts="b:1,a:1", piped=True, stdin=path)
+    job.wait_lines()
+    hosts.crash("b")
+    job.wait_epoch(2)
+    assert job.finish() == 0
+    for rank in range(2):
+        rows = [row.split() for row in job.read("out").decode().splitlines() if row.startswith(f"{rank} out")]
+        assert rows == [[str(rank), "out", str(number), "input", str(number)] for number in range(1, 2001)]
+
+
+def test_belay_run_is_killed(sandbox, programs, hosts):
+    """Nothing of the job runs on on any host, and `belay restart` goes on from what their agents hold."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    pid = subprocess.run(hosts.on("a", "pgrep", "-x", "belay"), capture_output=True, text=True, check=True).stdout.split()[0]
+    subprocess.run(hosts.on("a", "kill", "-9", pid), check=True)
+    job.wait()
+    for name in ("a", "b"):
+        wait_for(lambda name=name: not any("ring" in command or "belay-relay" in command
+                                           for command in hosts.processes(name).values()), 30, f"the end of the ranks on {name}")
+    job.restart()
+    status = job.wait_epoch(2)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_same_result(job)
+
+
+def test_tools_see_all_hosts(sandbox, programs):
+    job = sandbox.run(workload(programs), interval=None)
+    job.wait_step(2)
+    done = sandbox.belay("checkpoint", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait_committed(1) == 1
+    assert [sorted(row["rank"] for row in node["ranks"]) for node in job.status()["nodes"]] == [[0, 1], [2, 3]]
+    done = sandbox.belay("stop", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait() == 76
+
+
+def test_a_host_that_mpirun_cannot_reach(sandbox, programs, hosts):
+    hosts.unplug("b")
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69
+    assert "the hosts of the launch (a,b) cannot be used: mpirun has failed to start" in done.stderr
+
+
+def stall(sandbox, hosts, calls):
+    """The remote shell works so often, and does not answer then."""
+    path = os.path.join(hosts.shared, "stall")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\necho >> {path}.calls\n[ $(wc -l < {path}.calls) -gt {calls} ] && exec sleep 100\n"
+                   f'exec {hosts.rsh} "$@"\n')
+    os.chmod(path, 0o755)
+    sandbox.environment["OMPI_MCA_plm_rsh_agent"] = path
+
+
+@pytest.mark.parametrize("calls, words", [
+    (0, "the hosts of the launch (a,b) cannot be used: they do not answer within 30 s"),
+    (1, "host b has not joined within 30 s"),
+])
+def test_a_host_that_does_not_answer(sandbox, programs, hosts, calls, words):
+    stall(sandbox, hosts, calls)
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert words in done.stderr
+
+
+def test_a_host_that_is_cut_off(sandbox, programs, hosts):
+    """It runs on, and nobody hears of it: its ranks are ended before others take their place."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    hosts.unplug("b")
+    wait_for(lambda: not any("ring" in command for command in hosts.processes("b").values()), 20, "the end of b's ranks")
+    assert job.status()["epoch"] == 1
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 0, 0]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_recovered(job, 1)
+    hosts.crash("b")  # its agent holds on to the images
