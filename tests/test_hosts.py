@@ -230,6 +230,7 @@ def test_belay_run_is_killed(sandbox, programs, hosts):
     for name in ("a", "b"):
         wait_for(lambda name=name: not any("ring" in command or "belay-relay" in command
                                            for command in hosts.processes(name).values()), 30, f"the end of the ranks on {name}")
+    wait_for(lambda: sandbox.status("job")["state"] == "lost", 20, "the end of the launch")
     job.restart()
     status = job.wait_epoch(2)
     assert homes(status) == [0, 0, 1, 1]
@@ -261,7 +262,7 @@ def stall(sandbox, hosts, calls):
     """The remote shell works so often, and does not answer then."""
     path = os.path.join(hosts.shared, "stall")
     with open(path, "w", encoding="ascii") as file:
-        file.write(f"#!/bin/sh\necho >> {path}.calls\n[ $(wc -l < {path}.calls) -gt {calls} ] && exec sleep 100\n"
+        file.write(f"#!/bin/sh\necho >> {path}.calls\n[ $(wc -l < {path}.calls) -gt {calls} ] && exec sleep 45 >&- 2>&-\n"
                    f'exec {hosts.rsh} "$@"\n')
     os.chmod(path, 0o755)
     sandbox.environment["OMPI_MCA_plm_rsh_agent"] = path
