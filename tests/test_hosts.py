@@ -34,8 +34,8 @@ class HostsSandbox(Sandbox):
     def user(self, words):
         assert not words
 
-    def run(self, program, hosts="a:2,b:2", **options):
-        line = ["mpirun", "--host", hosts, "-x", PACE, *program.argv]
+    def run(self, program, hosts="a:2,b:2", line=None, **options):
+        line = line or ["mpirun", "--host", hosts, "-x", PACE, *program.argv]
         job = HostsJob(self, program, line=line, **options)
         self.jobs.append(job)
         job.start()
@@ -293,3 +293,27 @@ def test_a_host_that_is_cut_off(sandbox, programs, hosts):
     job.finish()
     assert_recovered(job, 1)
     hosts.crash("b")  # its agent holds on to the images
+
+
+def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
+    """A real program with parallel output; the host that comes back is empty, and the next job has it again."""
+    program = programs.heat()
+    hostfile = os.path.join(hosts.shared, "hostfile")
+    with open(hostfile, "w", encoding="ascii") as file:
+        file.write("a slots=2\nb slots=2\n")
+    line = ["mpirun", "-n", "4", "--hostfile", hostfile, *program.argv]
+    job = sandbox.run(program, line=line, trace=False)
+    job.wait_committed(2)
+    before = job.status()
+    hosts.crash("b")
+    hosts.boot("b")
+    assert hosts.files("b", "/run") == []
+    job.wait_epoch(2, 60)
+    job.wait()
+    assert_new_processes(job, job.status(), before)
+    assert_recovered(job, 1)
+    again = sandbox.run(program, line=line, trace=False, name="again")
+    status = again.wait_status(lambda status: status["epoch"] in again.pids)
+    assert homes(status) == [0, 0, 1, 1]
+    again.wait()
+    assert_same_result(again)
