@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -298,6 +299,9 @@ def test_a_host_that_is_cut_off(sandbox, programs, hosts):
 def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
     """A real program with parallel output; the host that comes back is empty, and the next job has it again."""
     program = programs.heat()
+    source = os.path.join(hosts.shared, "heat.h5")
+    shutil.copy(program.argv[2], source)
+    program = dataclasses.replace(program, argv=(*program.argv[:2], source, *program.argv[3:]))
     hostfile = os.path.join(hosts.shared, "hostfile")
     with open(hostfile, "w", encoding="ascii") as file:
         file.write("a slots=2\nb slots=2\n")
