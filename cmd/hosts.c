@@ -139,12 +139,19 @@ static int add_rank(struct hosts *hosts, uint32_t rank, const char *name, struct
     return 0;
 }
 
+/* It becomes a word of a launch line. */
+static bool is_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    return name[0] != '-' && name[strspn(name, letters)] == '\0';
+}
+
 /* One that is none of a process of ours is somebody's greeting. */
 static int take_line(struct hosts *hosts, const char *line, struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1];
     unsigned rank;
-    if (sscanf(line, "belay-rank %u %64s", &rank, name) != 2 || rank >= STREAMS_MAX_RANKS)
+    if (sscanf(line, "belay-rank %u %64s", &rank, name) != 2 || rank >= STREAMS_MAX_RANKS || !is_name(name))
         return 0;
     return add_rank(hosts, rank, name, err);
 }
@@ -386,6 +393,14 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
         stop(&children[node]);
     }
     return rc;
+}
+
+void hosts_detach(const struct hosts *hosts)
+{
+    if (hosts->gatherer == 0)
+        return;
+    ssize_t ignored = write(hosts->gatherer_in, "", 1);
+    (void)ignored;
 }
 
 void hosts_release(struct hosts *hosts)

@@ -92,6 +92,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     if (code != EXIT_OK)
         return code;
     detach_report_success(&s->detach, s->name);
+    if (s->plan->is_detached && s->restarts == 0)
+        hosts_detach(&s->hosts);
     const struct node *first = &s->nodes.of[job_arbiter_first_node(s->arbiter)]; /* has standard input */
     if (nodes_start_output(&s->nodes, launch_line_leaves_output(s->argv), err) ||
         (s->inlet && inlet_start(s->inlet, outlet_streams(first->outlet), outlet_input(first->outlet),

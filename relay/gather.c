@@ -23,6 +23,7 @@
 
 #define STRANGERS_MAX 64u
 #define STRANGER_MS 10000 /* how long one may take to show that it has the key */
+#define REFUSED_TOLD 8u   /* strangers of which the user hears */
 #define TAKEN_MS 2        /* between two looks at output that waits to be taken */
 
 struct stranger {
@@ -36,6 +37,7 @@ struct gatherer {
     int listener;
     struct stranger strangers[STRANGERS_MAX];
     struct guest *guests[PLACEMENT_NODES_MAX]; /* by node; NULL: none */
+    uint32_t refused;                          /* strangers so far */
     bool is_waiting;                           /* output waits to be taken */
 };
 
@@ -199,8 +201,10 @@ static void move_all(struct gatherer *gatherer)
         struct stranger *stranger = &gatherer->strangers[i];
         if (!stranger->session)
             take_stranger(gatherer, stranger);
-        if (stranger->session && move_stranger(gatherer, stranger, &err) < 0)
-            log_warning("a connection from another host is refused: %s", err.text);
+        if (stranger->session && move_stranger(gatherer, stranger, &err) < 0 &&
+            gatherer->refused++ < REFUSED_TOLD)
+            log_warning("a connection from another host is refused: %s%s", err.text,
+                        gatherer->refused == REFUSED_TOLD ? "; no more of this is told" : "");
     }
     for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++) {
         struct guest *guest = gatherer->guests[node];
@@ -210,6 +214,21 @@ static void move_all(struct gatherer *gatherer)
         guest_destroy(guest);
         gatherer->guests[node] = NULL;
     }
+}
+
+/* A byte: it goes on in the background, and nobody is to wait for the end of our messages. False: it has
+ * gone. */
+static bool hear_belay_run(void)
+{
+    char byte;
+    if (read(STDIN_FILENO, &byte, 1) <= 0)
+        return false;
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0)
+        dup2(null, STDERR_FILENO);
+    if (null > STDERR_FILENO)
+        close(null);
+    return true;
 }
 
 /* False: belay run has gone. */
@@ -227,7 +246,7 @@ static bool wait_for_more(const struct gatherer *gatherer)
         if (gatherer->guests[node])
             count += guest_polls(gatherer->guests[node], fds + count);
     poll(fds, count, gatherer->is_waiting ? TAKEN_MS : ROLE_BEAT_MS);
-    return fds[0].revents == 0;
+    return fds[0].revents == 0 || hear_belay_run();
 }
 
 int role_gather(const char *rundir)

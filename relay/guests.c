@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/peer.h"
@@ -19,6 +20,7 @@
 #include "relay/roles.h"
 
 #define CLIENTS_MAX 64u
+#define REASON_BYTES 300 /* that are shown of what a host says */
 
 struct guest {
     struct session *session;
@@ -203,12 +205,20 @@ static void close_client(struct local **place)
     *place = NULL;
 }
 
+static void tell_reason(const struct guest *guest, const struct record *record)
+{
+    char text[REASON_BYTES], shown[2 * REASON_BYTES];
+    snprintf(text, sizeof text, "%.*s", (int)(record->count < REASON_BYTES ? record->count : REASON_BYTES),
+             (const char *)record->bytes);
+    escape_text(shown, sizeof shown, text);
+    log_error("host %s: %s", guest->name, shown);
+}
+
 static void take_close(struct guest *guest, const struct record *record)
 {
     struct local **place = find_client(guest, record->channel);
     if (record->count > 0)
-        log_error("host %s: %.*s", guest->name, (int)(record->count < 300 ? record->count : 300),
-                  (const char *)record->bytes);
+        tell_reason(guest, record);
     if (place)
         close_client(place);
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+_Static_assert(sizeof(struct session_key) == 48, "belay run writes so many bytes (cmd/hosts.c)");
+
 int key_read(struct session_key *key, struct belay_error *err)
 {
     char *to = (char *)key;

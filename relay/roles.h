@@ -16,8 +16,9 @@
 
 /*
  * Beside belay run: has a socket for each host that has joined, in the place of a local agent's, and passes
- * on what its clients and the host's agent say. The key comes on standard input; its end is the gatherer's.
- * Lines on standard output tell belay run what has happened:
+ * on what its clients and the host's agent say. The key comes on standard input; its end is the gatherer's. A
+ * byte behind the key lets the gatherer fall silent. Lines on standard output tell belay run what has
+ * happened:
  *
  *   listen PORT ADDRESS...                at first
  *   joined NODE NAME ADDRESS OWN-ADDRESS  a host is there: its name, where it is, and what it sees of us

@@ -321,3 +321,25 @@ def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
     assert homes(status) == [0, 0, 1, 1]
     again.wait()
     assert_same_result(again)
+
+
+def test_another_job_at_the_same_time(sandbox, programs):
+    """It is refused with one line, and the first one goes on."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert "another job on several hosts runs from here" in done.stderr
+    job.finish()
+    assert_recovered(job, 0)
+
+
+def test_detached(sandbox, programs):
+    """The command returns at once, whoever reads its messages."""
+    program = workload(programs)
+    done = sandbox.belay("run", "--name", "job", "--detach", "--", "mpirun", "--host", "a:2,b:2", *program.argv)
+    assert (done.returncode, done.stdout) == (0, "job\n"), done.stderr
+    assert sandbox.status("job")["state"] in ("starting", "running")
+    wait_for(lambda: sandbox.status("job")["state"] == "finished", 60, "the end of the job")
+    with open(os.path.join(sandbox.folder, "job.out"), "rb") as file:
+        assert file.read() == programs.reference(program).stdout
