@@ -343,3 +343,19 @@ def test_detached(sandbox, programs):
     wait_for(lambda: sandbox.status("job")["state"] == "finished", 60, "the end of the job")
     with open(os.path.join(sandbox.folder, "job.out"), "rb") as file:
         assert file.read() == programs.reference(program).stdout
+
+
+def test_a_stranger_is_not_heard(sandbox, programs, hosts):
+    """Somebody without the key speaks to the port at which hosts join: one line tells, and the job goes on."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    sockets = subprocess.run(hosts.on("a", "ss", "-Htlnp"), capture_output=True, text=True, check=True).stdout
+    port = next(row.split()[3].rsplit(":", 1)[1] for row in sockets.splitlines() if "belay-relay" in row)
+    say = ("import socket, sys; end = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10);"
+           "end.sendall(b'blyhello' + bytes([1, 0, 0, 0, 1]) + bytes(307)); print(end.recv(100))")
+    done = subprocess.run(hosts.on("b", "/usr/bin/python3", "-c", say, hosts.address("a"), port), capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "b''\n"
+    assert "a connection from another host is refused: its hello is refused: it was not made with the job's key" in job.errors
+    job.finish()
+    assert_recovered(job, 0)
