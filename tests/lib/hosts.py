@@ -43,7 +43,7 @@ def lacking():
 
 
 class Hosts:
-    """Hosts by name, all on one network. Folders below `shared` are the same on all of them."""
+    """Hosts by name, all on one network. They end with the process that has made them. Folders below `shared` are the same on all of them."""
 
     def __init__(self, *names):
         # Not below /tmp, which each host has for itself.
@@ -55,7 +55,7 @@ class Hosts:
         with open(self.names, "w", encoding="ascii") as file:
             file.write("127.0.0.1 localhost\n")
             file.writelines(f"{self.address(name)} {name}\n" for name in names)
-        self.bridge = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])  # its namespace has the bridge
+        self.bridge = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)  # its namespace has the bridge
         wait_for(lambda: os.readlink(f"/proc/{self.bridge.pid}/ns/net") != os.readlink("/proc/self/ns/net"), 10, "a network")
         self._ip(self.bridge.pid, "link", "add", "br0", "type", "bridge")
         self._ip(self.bridge.pid, "link", "set", "br0", "up")
@@ -73,7 +73,7 @@ class Hosts:
         """The host begins, with empty memory."""
         path = os.path.join(self.shared, f"{name}.rsh")
         unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "sh", "-c", FIRST, "host",
-                                    name, path, self.names, RSH], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                    name, path, self.names, RSH], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         wait_for(lambda: os.path.exists(path), 10, f"host {name}")
         pid = next(iter(traces.children_of(unshare.pid)))
         self.first[name] = (unshare, pid)

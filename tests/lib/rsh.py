@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A remote shell between hosts of one machine (hosts.py), as Open MPI uses ssh.
 
-rsh.py serve SOCKET             the first process of a host: runs commands, and reaps what is orphaned
+rsh.py serve SOCKET             the first process of a host: runs commands, reaps what is orphaned, ends with its standard input
 rsh.py FOLDER [-OPTION]... HOST WORDS...   run the words in the shell of HOST, whose socket is FOLDER/HOST.rsh
 
 The command has the environment of its host, and the streams of the caller, whose exit status is the command's.
@@ -26,7 +26,9 @@ def serve(path):
     signal.signal(signal.SIGCHLD, lambda *_: None)
     callers = {}  # by the process that runs for it
     while True:
-        for end in select.select([server, woken], [], [])[0]:
+        for end in select.select([server, woken, sys.stdin], [], [])[0]:
+            if end is sys.stdin:  # its end: who has made the host is gone
+                sys.exit()
             if end is server:
                 start(server, callers)
             else:
