@@ -26,6 +26,8 @@ struct member {
     bool is_newly_gone;        /* since the newest epoch was opened */
     bool has_entered;          /* the epoch that is being opened, or the newest */
     enum job_arbiter_failure failure;
+    const char *address; /* of its host; NULL: all nodes are on one */
+    bool is_elsewhere;   /* on another host than the launcher */
 };
 
 struct job_arbiter {
@@ -86,7 +88,8 @@ static int ask(void *context, uint32_t node, uint32_t epoch)
     struct job_arbiter *arbiter = context;
     struct belay_error err;
     return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
-                        arbiter->node_count > 1 ? &arbiter->secret : NULL, &err) < 0
+                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->members[node].address,
+                        &err) < 0
                ? fail(arbiter, node, &err)
                : 0;
 }
@@ -169,7 +172,7 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     Belay__Wire__EpochStart message = BELAY__WIRE__EPOCH_START__INIT;
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, arbiter->job);
     message.start = &record;
-    message.launcher_pid = arbiter->launch.launcher_pid;
+    message.launcher_pid = arbiter->members[node].is_elsewhere ? 0 : arbiter->launch.launcher_pid;
     message.forwards_output = arbiter->launch.forwards_output;
     uint32_t lost[PLACEMENT_NODES_MAX];
     message.lost_nodes = lost;
@@ -210,9 +213,10 @@ static int placed(void *context, uint32_t node, const struct epoch_start *start)
     struct job_arbiter *arbiter = context;
     Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
     fault_hit("arbiter.epoch.placed", -1, start->epoch);
-    Belay__Wire__Reply *reply = call_epoch_placed(&arbiter->members[node].agent, &message, arbiter->err);
+    struct belay_error err;
+    Belay__Wire__Reply *reply = call_epoch_placed(&arbiter->members[node].agent, &message, &err);
     calls_free(reply);
-    return reply ? 0 : -1;
+    return reply ? 0 : fail(arbiter, node, &err);
 }
 
 static const struct opener_ops ops = {
@@ -258,6 +262,12 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
         arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
+}
+
+void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other)
+{
+    arbiter->members[node].address = address;
+    arbiter->members[node].is_elsewhere = is_other;
 }
 
 /* Once for this process: the agents that are left go on with it. */
@@ -340,6 +350,17 @@ int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme sch
     if (arbiter->opener)
         opener_lose(arbiter->opener, node);
     return 0;
+}
+
+int job_arbiter_settle(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err)
+{
+    struct belay_error failure;
+    Belay__Wire__Reply *reply = call_ping(&arbiter->members[node].agent, &failure);
+    arbiter->err = err;
+    arbiter->failed_node = EPOCH_NOBODY;
+    *err = (struct belay_error){0};
+    calls_free(reply);
+    return reply ? 0 : fail(arbiter, node, &failure);
 }
 
 enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node)
@@ -482,12 +503,31 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
                                arbiter->job, node, strerror(errno));
     if (arbiter->placed < arbiter->world_size)
         return 0;
+    arbiter->failed_node = EPOCH_NOBODY;
     *err = (struct belay_error){0};
     int rc = opener_place(arbiter->opener, arbiter->world_size, arbiter->placement), code = errno;
     if (rc < 0 && err->code == 0)
         belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job,
                         strerror(code));
     forget_placement(arbiter);
+    return rc;
+}
+
+int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes,
+                      struct belay_error *err)
+{
+    const struct epoch_start *start = opener_record(arbiter->opener);
+    uint32_t *placement = calloc((size_t)ranks + 1, sizeof *placement);
+    arbiter->err = err;
+    arbiter->failed_node = EPOCH_NOBODY;
+    *err = (struct belay_error){0};
+    for (uint32_t rank = 0; placement && rank < ranks; rank++)
+        placement[rank] = epoch_start_index(start, nodes[rank]);
+    int rc = placement ? opener_place(arbiter->opener, ranks, placement) : -1, code = errno;
+    if (rc < 0 && err->code == 0)
+        belay_error_set(err, code, "job \"%s\": its ranks cannot be placed: %s", arbiter->job,
+                        strerror(code));
+    free(placement);
     return rc;
 }
 

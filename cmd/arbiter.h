@@ -33,6 +33,8 @@ void job_arbiter_destroy(struct job_arbiter *arbiter);
 /* A node's agent has opened the job for this process; it is reached by `agent`. */
 void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
                          const Belay__Wire__JobOpened *opened);
+/* The node is a host: others reach it at this address (borrowed). is_other: it is not the launcher's host. */
+void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other);
 /*
  * The agents of all nodes, of so many, have been taken up. is_restart: the job goes on, so the newest record
  * that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA:
@@ -57,9 +59,20 @@ enum job_arbiter_failure {
 int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
                      const struct epoch_start **start, struct belay_error *err);
 
+/*
+ * Wait until the node's agent, or its relay before it, has heard all that was said. 0, or -1 with err: it is
+ * lost.
+ */
+int job_arbiter_settle(struct job_arbiter *arbiter, uint32_t node, struct belay_error *err);
 enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node);
 /* Has the node's agent entered the epoch that was being opened? Then it has a launch that is to be ended. */
 bool job_arbiter_has_entered(const struct job_arbiter *arbiter, uint32_t node);
+/*
+ * Before the first launch it is known where its ranks come up: nodes[r] has rank r. Recorded and told, as by
+ * the next. Returns 0 or -1 with err.
+ */
+int job_arbiter_place(struct job_arbiter *arbiter, uint32_t ranks, const uint32_t *nodes,
+                      struct belay_error *err);
 
 /* A node says which ranks have come up there. Once all have, it is recorded, and told. 0 or -1 with err. */
 int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__RanksUp *up,

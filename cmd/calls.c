@@ -85,13 +85,14 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
 }
 
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 const struct job_secret *secret, struct belay_error *err)
+                 const struct job_secret *secret, const char *interface, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
     Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
     body.job = borrow(job);
     body.epoch = epoch;
     body.reason = borrow(reason);
+    body.fabric_interface = borrow(interface);
     if (secret) {
         body.fabric_key =
             (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->key, .len = sizeof secret->key};
@@ -240,6 +241,16 @@ Belay__Wire__Reply *call_ping(const struct caller *caller, struct belay_error *e
     request.body_case = BELAY__WIRE__REQUEST__BODY_PING;
     request.ping = &body;
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_PONG, err);
+}
+
+void send_fence(int sock)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Fence body = BELAY__WIRE__FENCE__INIT;
+    struct belay_error err;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_FENCE;
+    request.fence = &body;
+    agent_send(sock, &request, &err);
 }
 
 void calls_free(Belay__Wire__Reply *reply)

@@ -31,9 +31,12 @@ struct job_secret {
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
 /* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
-/* secret: of the agents of several nodes; NULL: there is one. */
+/*
+ * secret: of the agents of several nodes; NULL: there is one. interface: the address at which they listen;
+ * "": on this machine's own network.
+ */
 int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 const struct job_secret *secret, struct belay_error *err);
+                 const struct job_secret *secret, const char *interface, struct belay_error *err);
 Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err);
 int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err);
 Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);
@@ -53,6 +56,8 @@ Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, st
 Belay__Wire__Reply *call_list(const struct caller *caller, struct belay_error *err);
 Belay__Wire__Reply *call_stop(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_clean(const struct caller *caller, const char *job, struct belay_error *err);
+/* To the relay that stands between: what was said before is lost, and the connection ends. */
+void send_fence(int sock);
 Belay__Wire__Reply *call_ping(const struct caller *caller, struct belay_error *err);
 
 /* Accepts NULL. */

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/host_line.h"
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 
@@ -62,6 +63,25 @@ struct order {
     uint32_t placement_bytes; /* 0: there are none */
 };
 
+/* The user's line with each rank on the host of its place; NULL with errno. */
+static char **place_ranks(const struct launch_spec *spec, const char *placement)
+{
+    const struct hosts *hosts = spec->hosts;
+    const char **names = calloc((size_t)hosts->ranks + 1, sizeof *names);
+    bool is_fit = names != NULL;
+    for (uint32_t rank = 0, node; is_fit && rank < hosts->ranks; rank++) {
+        is_fit = placement_find(placement, rank, hosts->ranks, &node, NULL) == 0 && node < hosts->count;
+        names[rank] = is_fit ? hosts->of[node].name : NULL;
+    }
+    char **argv = is_fit ? host_line_place(spec->argv, (char *const *)names, hosts->ranks) : NULL;
+    if (names && !is_fit)
+        errno = EINVAL;
+    int code = errno;
+    free(names);
+    errno = code;
+    return argv;
+}
+
 /* The child: redirect, build the line with the epoch, execute. Only returns on failure, with errno. */
 static void execute(const struct launch_spec *spec, uint32_t epoch, const char *placement)
 {
@@ -72,7 +92,11 @@ static void execute(const struct launch_spec *spec, uint32_t epoch, const char *
         .epoch = epoch,
         .placement = placement,
     };
-    char **argv = launch_line_build(spec->argv, spec->environment, &variables);
+    bool is_placed = spec->hosts && spec->is_placed && placement;
+    char **line = is_placed ? place_ranks(spec, placement) : (char **)spec->argv; /* only read */
+    if (!line || (spec->hosts && !(variables.hosts = hosts_words(spec->hosts))))
+        return;
+    char **argv = launch_line_build(line, spec->environment, &variables);
     char **environment = launch_environment_build(spec->argv, spec->environment, &variables);
     if (!argv || !environment)
         return;

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "cmd/guard.h"
+#include "cmd/hosts.h"
 #include "common/util/error.h"
 
 /* What is launched, in the current directory; everything is borrowed. */
@@ -26,6 +27,8 @@ struct launch_spec {
     const char *name;
     const char *rundir;
     const char *preload;
+    const struct hosts *hosts;   /* that the ranks run on; NULL: this one */
+    bool is_placed;              /* the ranks go where the placement says, not where the launcher likes */
     int in_fd;                   /* for its standard input; -1: as ours */
     int out_fd, err_fd;          /* for its standard output and error; -1: as ours */
     bool is_own_group;           /* give it a process group of its own */

@@ -4,76 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/launch_words.h"
 #include "cmd/string_list.h"
 #include "common/wire/placement.h"
 
 static const char *const mpiruns[] = {"mpirun", "mpiexec", "orterun", "prun"};
 
-/* mpirun's options with one value (Open MPI 4.1, `mpirun --help full`): they tell where the program starts.
- */
-static const char *const one_value[] = {
-    "H",
-    "N",
-    "am",
-    "app",
-    "bind-to",
-    "c",
-    "cartofile",
-    "cf",
-    "cpu-list",
-    "cpu-set",
-    "cpus-per-proc",
-    "cpus-per-rank",
-    "debugger",
-    "default-hostfile",
-    "hnp",
-    "host",
-    "hostfile",
-    "launch-agent",
-    "machinefile",
-    "map-by",
-    "max-restarts",
-    "max-vm-size",
-    "n",
-    "np",
-    "npernode",
-    "npersocket",
-    "ompi-server",
-    "output-filename",
-    "path",
-    "personality",
-    "ppr",
-    "prefix",
-    "preload-files",
-    "rank-by",
-    "rankfile",
-    "report-events",
-    "report-pid",
-    "report-uri",
-    "rf",
-    "stdin",
-    "timeout",
-    "tune",
-    "wd",
-    "wdir",
-    "x",
-    "xml-file",
-    "xterm",
-};
-static const char *const two_values[] = {"gmca", "mca"};
-
 /* Variables of the user's environment that the ranks are to see. */
 static const char *const passed_on[] = {"BELAY_FAULT", "BELAY_LATE_MPI", "BELAY_LOG"};
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool is_one_of(const char *word, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(word, words[i]))
-            return true;
-    return false;
-}
 
 static const char *base_name(const char *path)
 {
@@ -83,27 +21,7 @@ static const char *base_name(const char *path)
 
 bool launch_line_is_mpirun(const char *program)
 {
-    return is_one_of(base_name(program), mpiruns, COUNT(mpiruns));
-}
-
-/* The option's name behind one or two dashes; NULL if the word is not an option. */
-static const char *option_name(const char *word)
-{
-    if (word[0] != '-' || !word[1])
-        return NULL;
-    return word + (word[1] == '-' ? 2 : 1);
-}
-
-static size_t values_of(const char *option)
-{
-    if (is_one_of(option, two_values, COUNT(two_values)))
-        return 2;
-    return is_one_of(option, one_value, COUNT(one_value)) ? 1 : 0;
-}
-
-static bool is_separator(const char *word)
-{
-    return !strcmp(word, ":");
+    return launch_words_has(mpiruns, LAUNCH_WORDS_COUNT(mpiruns), base_name(program));
 }
 
 /* Is this word the value of a "-x" that speaks of LD_PRELOAD? */
@@ -116,25 +34,15 @@ static bool names_preload(const char *value)
 /* Is argv[i], argv[i + 1] the user's own "-x LD_PRELOAD[=...]"? */
 static bool is_own_preload(char *const argv[], size_t i)
 {
-    const char *option = option_name(argv[i]);
+    const char *option = launch_words_option(argv[i]);
     return option && !strcmp(option, "x") && argv[i + 1] && names_preload(argv[i + 1]);
-}
-
-/* Past the options of the context that begins at argv[i]: the index of its program, separator or end. */
-static size_t skip_options(char *const argv[], size_t i)
-{
-    const char *option;
-    while (argv[i] && (option = option_name(argv[i])))
-        for (size_t words = 1 + values_of(option); words > 0 && argv[i]; words--)
-            i++;
-    return i;
 }
 
 const char *launch_line_program(char *const argv[], size_t *at)
 {
-    size_t i = skip_options(argv, *at);
-    const char *program = argv[i] && !is_separator(argv[i]) ? argv[i] : NULL;
-    while (argv[i] && !is_separator(argv[i]))
+    size_t i = launch_words_skip(argv, *at);
+    const char *program = argv[i] && !launch_words_is_separator(argv[i]) ? argv[i] : NULL;
+    while (argv[i] && !launch_words_is_separator(argv[i]))
         i++;
     *at = argv[i] ? i + 1 : i;
     return program;
@@ -146,7 +54,7 @@ static const char *first_word(char *const argv[])
     static const char *const with_value[] = {"-A", "-c", "-J", "-N", "-n", "-p", "-t", "-w"};
     size_t i = 1;
     while (argv[i] && argv[i][0] == '-')
-        i += is_one_of(argv[i], with_value, COUNT(with_value)) && argv[i + 1] ? 2 : 1;
+        i += launch_words_has(with_value, LAUNCH_WORDS_COUNT(with_value), argv[i]) && argv[i + 1] ? 2 : 1;
     return argv[i];
 }
 
@@ -161,10 +69,10 @@ const char *launch_line_name(char *const argv[])
 static bool has_option(char *const argv[], size_t i, const char *const *options, size_t count)
 {
     const char *option;
-    while (argv[i] && (option = option_name(argv[i]))) {
-        if (is_one_of(option, options, count))
+    while (argv[i] && (option = launch_words_option(argv[i]))) {
+        if (launch_words_has(options, count, option))
             return true;
-        for (size_t words = 1 + values_of(option); words > 0 && argv[i]; words--)
+        for (size_t words = 1 + launch_words_values(option); words > 0 && argv[i]; words--)
             i++;
     }
     return false;
@@ -194,22 +102,23 @@ bool launch_line_leaves_output(char *const argv[])
                                          "xml",
                                          "xml-file",
                                          "xterm"};
-    return is_mpirun_without(argv, taking, COUNT(taking));
+    return is_mpirun_without(argv, taking, LAUNCH_WORDS_COUNT(taking));
 }
 
 bool launch_line_leaves_input(char *const argv[])
 {
     static const char *const sending[] = {"stdin"};
-    return is_mpirun_without(argv, sending, COUNT(sending));
+    return is_mpirun_without(argv, sending, LAUNCH_WORDS_COUNT(sending));
 }
 
 /* The user's own preload for the context that begins at argv[i]; fallback if its options name none. */
 static const char *own_preload(char *const argv[], size_t i, const char *fallback)
 {
-    for (const char *option; argv[i] && (option = option_name(argv[i])); i += 1 + values_of(option)) {
+    for (const char *option; argv[i] && (option = launch_words_option(argv[i]));
+         i += 1 + launch_words_values(option)) {
         if (is_own_preload(argv, i) && argv[i + 1][strlen("LD_PRELOAD")] == '=')
             return argv[i + 1] + strlen("LD_PRELOAD=");
-        if (string_list_count(argv + i) <= values_of(option))
+        if (string_list_count(argv + i) <= launch_words_values(option))
             break;
     }
     return fallback;
@@ -231,6 +140,7 @@ static int add_variables(struct string_list *list, bool with_x, const struct lau
                          has_own ? own : "") ||
         add_variable(list, with_x, "BELAY_NAME", variables->name) ||
         add_variable(list, with_x, "BELAY_RUNDIR", variables->rundir) ||
+        (variables->hosts && add_variable(list, with_x, PLACEMENT_HOSTS_VARIABLE, variables->hosts)) ||
         (variables->placement && add_variable(list, with_x, PLACEMENT_VARIABLE, variables->placement)))
         return -1;
     return (with_x && string_list_add(list, "-x")) ||
@@ -246,7 +156,7 @@ static int add_context(struct string_list *list, char *const argv[], size_t i, c
     if (add_variables(list, true, variables,
                       own_preload(argv, i, string_list_value(environment, "LD_PRELOAD"))))
         return -1;
-    for (size_t k = 0; k < COUNT(passed_on); k++) {
+    for (size_t k = 0; k < LAUNCH_WORDS_COUNT(passed_on); k++) {
         const char *value = string_list_value(environment, passed_on[k]);
         if (value && add_variable(list, true, passed_on[k], value))
             return -1;
@@ -259,14 +169,14 @@ static int copy_context(struct string_list *list, char *const argv[], size_t *i)
 {
     size_t values = 0; /* still to come for the option before */
     bool in_options = true;
-    for (; argv[*i] && !is_separator(argv[*i]); (*i)++) {
-        const char *option = in_options && values == 0 ? option_name(argv[*i]) : NULL;
+    for (; argv[*i] && !launch_words_is_separator(argv[*i]); (*i)++) {
+        const char *option = in_options && values == 0 ? launch_words_option(argv[*i]) : NULL;
         if (option && is_own_preload(argv, *i)) {
             (*i)++;
             continue;
         }
         if (option)
-            values = values_of(option);
+            values = launch_words_values(option);
         else if (values > 0)
             values--;
         else
@@ -304,9 +214,9 @@ char **launch_line_build(char *const argv[], char *const environment[],
 /* Is this NAME=VALUE one that add_variables() sets? */
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {
-        "LD_PRELOAD=", "BELAY_NAME=", "BELAY_RUNDIR=", "BELAY_EPOCH=", PLACEMENT_VARIABLE "="};
-    for (size_t i = 0; i < COUNT(names); i++)
+    static const char *const names[] = {"LD_PRELOAD=",  "BELAY_NAME=",          "BELAY_RUNDIR=",
+                                        "BELAY_EPOCH=", PLACEMENT_VARIABLE "=", PLACEMENT_HOSTS_VARIABLE "="};
+    for (size_t i = 0; i < LAUNCH_WORDS_COUNT(names); i++)
         if (!strncmp(entry, names[i], strlen(names[i])))
             return true;
     return false;
@@ -316,12 +226,12 @@ static bool is_ours(const char *entry)
 static bool has_app_file(char *const argv[])
 {
     for (size_t i = 1; argv[i];) {
-        const char *option = option_name(argv[i++]);
+        const char *option = launch_words_option(argv[i++]);
         if (!option)
             return false;
         if (!strcmp(option, "app"))
             return true;
-        for (size_t values = values_of(option); values > 0 && argv[i]; values--)
+        for (size_t values = launch_words_values(option); values > 0 && argv[i]; values--)
             i++;
     }
     return false;

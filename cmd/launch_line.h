@@ -19,6 +19,7 @@ struct launch_variables {
     const char *name;      /* BELAY_NAME */
     const char *rundir;    /* BELAY_RUNDIR */
     uint32_t epoch;        /* BELAY_EPOCH */
+    const char *hosts;     /* BELAY_HOSTS; NULL: all nodes are on this machine */
     const char *placement; /* BELAY_PLACEMENT; NULL: all ranks have this run directory's agent */
 };
 

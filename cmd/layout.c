@@ -7,7 +7,7 @@
 
 /* In X/lib/belay. */
 static const char *const parts[] = {
-    "belay-keeper", "belay-launch", "belay-vdso.so",    "belayd",
+    "belay-keeper", "belay-launch", "belay-relay",      "belay-vdso.so",      "belayd",
     "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
 };
 
@@ -31,7 +31,8 @@ int layout_find(struct install_layout *layout, struct belay_error *err)
     }
     if (join(layout->folder, self, "lib/belay", err) || join(layout->agent, layout->folder, "belayd", err) ||
         join(layout->preload, layout->folder, "libbelay.so", err) ||
-        join(layout->launch, layout->folder, "belay-launch", err))
+        join(layout->launch, layout->folder, "belay-launch", err) ||
+        join(layout->relay, layout->folder, "belay-relay", err))
         return -1;
     return 0;
 }

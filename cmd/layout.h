@@ -14,6 +14,7 @@ struct install_layout {
     char agent[PATH_MAX];   /* belayd */
     char preload[PATH_MAX]; /* libbelay.so */
     char launch[PATH_MAX];  /* belay-launch */
+    char relay[PATH_MAX];   /* belay-relay */
 };
 
 /* Only forms the paths; whether the files are there is for the caller to find out. 0, or -1 with err. */

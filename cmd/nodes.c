@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "cmd/calls.h"
 #include "common/util/log.h"
+#include "common/wire/peer.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 
@@ -84,10 +84,10 @@ Belay__Wire__Event *node_take_event(struct node *node)
 
 void node_fence(const struct node *node)
 {
-    struct ucred agent;
-    socklen_t bytes = sizeof agent;
-    if (getsockopt(node->sock, SOL_SOCKET, SO_PEERCRED, &agent, &bytes) == 0 && agent.pid > 0)
-        kill(agent.pid, SIGKILL); /* its end of the socket is open: the number is nobody else's */
+    if (!node->is_remote)
+        peer_kill_server(node->sock);
+    else
+        send_fence(node->sock);
 }
 
 bool nodes_have_lost_agent(const struct nodes *nodes)

@@ -20,6 +20,7 @@ struct node {
     uint32_t number;
     char rundir[PATH_MAX];
     int sock;                  /* to its agent, -1: none */
+    bool is_remote;            /* on another host: its agent is reached through a relay, which starts it */
     bool is_lost;              /* the agent has gone */
     bool is_gone;              /* with all that it held: the job goes on without the node */
     struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
@@ -45,7 +46,7 @@ void nodes_release(struct nodes *nodes);
 void node_keep_event(struct node *node, const Belay__Wire__Event *event);
 /* The oldest that is kept, to be freed; NULL: none. */
 Belay__Wire__Event *node_take_event(struct node *node);
-/* The agent does not answer: its process is killed, so that it does nothing any more. */
+/* The agent does not answer: its process is killed, by its relay if it is on another host. */
 void node_fence(const struct node *node);
 
 bool nodes_have_lost_agent(const struct nodes *nodes);

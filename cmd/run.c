@@ -97,8 +97,8 @@ static int read_nodes(const struct run_options *options, struct job_plan *plan, 
                                PLACEMENT_NODES_MAX);
     if (!options->is_local && count > 1)
         return belay_error_set(err, EINVAL,
-                               "--nodes %lu: agents of other hosts cannot be started; with --local these are "
-                               "agents on this machine",
+                               "--nodes %lu is for --local; other hosts are those of the launch line (mpirun "
+                               "--host a,b)",
                                count);
     plan->nodes = (uint32_t)count;
     return 0;

@@ -138,7 +138,9 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     s->watch.nodes = &s->nodes;
     s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);
-    return s->arbiter ? nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) : -1;
+    if (!s->arbiter || nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) < 0)
+        return -1;
+    return s->plan->argv ? supervise_find_hosts(s, s->plan->argv, environ, err) : 0;
 }
 
 /* ---- what its end means ---- */
@@ -208,6 +210,7 @@ static void release(struct supervisor *s)
     job_arbiter_destroy(s->arbiter);
     free(s->homes);
     nodes_release(&s->nodes);
+    hosts_release(&s->hosts);
     if (s->signals.fd >= 0)
         signals_close(&s->signals);
     string_list_free(s->argv);

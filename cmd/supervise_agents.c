@@ -30,7 +30,7 @@ int supervise_connect(struct supervisor *s, struct node *node, struct belay_erro
     sigset_t blocked;
     sigset_t *original = s->signals.fd >= 0 ? &s->signals.original : NULL;
     sigprocmask(SIG_SETMASK, original, &blocked);
-    node->sock = agent_connect(node->rundir, s->layout.agent, err);
+    node->sock = agent_connect(node->rundir, node->is_remote ? NULL : s->layout.agent, err);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     errno = saved;
@@ -116,10 +116,25 @@ static void take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo)
     s->undo.path = s->undo_path;
 }
 
+/* Other hosts see the folder only if the user says where they all do; *shared is filled then. NULL: the node
+ * makes one. */
+static Belay__Wire__UndoFolder *undo_for(struct supervisor *s, uint32_t number,
+                                         Belay__Wire__UndoFolder *shared)
+{
+    if (number == 0 || !s->undo_path[0])
+        return NULL;
+    if (!s->nodes.of[number].is_remote)
+        return &s->undo;
+    *shared = s->undo;
+    shared->device = 0;
+    return s->settings.undo_dir && s->settings.undo_dir[0] ? shared : NULL;
+}
+
 /* The first node's agent names the job, and knows of how many nodes it is. */
 static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__UndoFolder shared = BELAY__WIRE__UNDO_FOLDER__INIT;
     struct node *node = &s->nodes.of[number];
     struct caller agent = watch_caller(node);
     char cwd[PATH_MAX];
@@ -131,7 +146,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;
     open.node_count = s->nodes.count;
-    open.undo = number > 0 && s->undo_path[0] ? &s->undo : NULL;
+    open.undo = undo_for(s, number, &shared);
     Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
     if (!reply)
         return -1;
@@ -145,6 +160,12 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
         job_arbiter_take_up(s->arbiter, number, &agent, opened);
     if (rc == 0 && !s->name)
         rc = take_opened(s, opened, err);
+    if (rc == 0 && is_restart && number == 0 && opened->node_count > s->nodes.count)
+        rc = supervise_find_hosts(s, s->argv, s->environment, err);
+    if (rc == 0 && s->hosts.count > 1 && opened->node_count > s->hosts.count)
+        rc =
+            belay_error_set(err, EINVAL, "the job was on %" PRIu32 " hosts, and the launch line has %" PRIu32,
+                            opened->node_count, s->hosts.count);
     if (rc == 0 && opened->node_count > s->nodes.count)
         rc = nodes_set_count(&s->nodes, s->rundir, opened->node_count, err);
     calls_free(reply);
@@ -276,6 +297,11 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         return -1;
     log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
                 number);
+    if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
+        log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
+                    "kept that "
+                    "itself; see --undo-dir",
+                    s->name);
     return 0;
 }
 
@@ -351,6 +377,19 @@ static bool close_on_node(struct supervisor *s, struct node *node, const struct 
     return reply;
 }
 
+/* Tools look for the record of an ended job on this host only: other hosts, which cannot be cleaned later,
+ * keep none. */
+static void forget_on_hosts(struct supervisor *s)
+{
+    struct belay_error err;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        struct caller agent = watch_caller(node);
+        if (node->is_remote && !node->is_lost && node->sock >= 0)
+            calls_free(call_clean(&agent, s->name, &err));
+    }
+}
+
 /* The first node is gone, in whose folder tools look for the records of a job that has ended. */
 static void keep_records(const struct supervisor *s, const struct outcome *outcome)
 {
@@ -387,6 +426,8 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
+    if (!outcome->keep_images)
+        forget_on_hosts(s);
     if (is_closed && outcome->keep_images && may_go_on(s))
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);

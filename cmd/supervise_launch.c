@@ -8,6 +8,7 @@
 
 #include "cmd/exit_codes.h"
 #include "cmd/launch_line.h"
+#include "cmd/supervise.h"
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/streams.h"
@@ -59,7 +60,10 @@ static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *lau
     bool is_where_they_lie = record && (!s->homes || s->homes->epoch == record->epoch);
     if (is_where_they_lie && keep_homes(s, record, err) < 0) /* by now it may tell where the ranks came up */
         return -1;
-    if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || move_streams(s, s->homes, err) < 0)
+    if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || supervise_place(s, err) < 0)
+        return -1;
+    *start = job_arbiter_record(s->arbiter);
+    if (move_streams(s, s->homes, err) < 0 || supervise_settle_streams(s, err) < 0)
         return -1;
     return keep_homes(s, *start, err);
 }
@@ -114,6 +118,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     if (code != EXIT_OK)
         return code;
     detach_report_success(&s->detach, s->name);
+    if (s->plan->is_detached && s->restarts == 0)
+        hosts_detach(&s->hosts);
     const struct node *first = &s->nodes.of[job_arbiter_first_node(s->arbiter)]; /* has standard input */
     if (nodes_start_output(&s->nodes, launch_line_leaves_output(s->argv), err) ||
         (s->inlet && inlet_start(s->inlet, outlet_streams(first->outlet), outlet_input(first->outlet),
@@ -214,6 +220,8 @@ int supervise_launch(struct supervisor *s, struct belay_error *err)
         .signal_mask = &s->signals.original,
         .is_own_group = s->watch.is_own_group,
         .in_fd = -1,
+        .hosts = s->hosts.count > 1 ? &s->hosts : NULL,
+        .is_placed = s->epoch > 0 || s->plan->is_restart,
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
         return EXIT_CANNOT_RUN;

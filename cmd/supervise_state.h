@@ -12,6 +12,7 @@
 #include "cmd/arbiter.h"
 #include "cmd/calls.h"
 #include "cmd/detach.h"
+#include "cmd/hosts.h"
 #include "cmd/inlet.h"
 #include "cmd/launch.h"
 #include "cmd/layout.h"
@@ -44,6 +45,7 @@ struct supervisor {
     struct job_arbiter *arbiter; /* of the job's epochs */
     struct detach detach;
     struct launch launch;
+    struct hosts hosts;  /* of its nodes, if they are on several */
     struct nodes nodes;  /* whose agents have the job */
     struct inlet *inlet; /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch;
@@ -63,6 +65,16 @@ int supervise_reopen(struct supervisor *s, struct belay_error *err);
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
 /* What the agent's refusal of a request means for our exit code. */
 int supervise_exit_code(const struct belay_error *err);
+
+/* ---- the hosts of its nodes: 0, or -1 with err ---- */
+
+/* Find the hosts that this launch line runs its ranks on, and have all join. No-op if it is this one. */
+int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const environment[],
+                         struct belay_error *err);
+/* In an epoch without a placement: where ranks of the first launch come up, or those that begin anew. */
+int supervise_place(struct supervisor *s, struct belay_error *err);
+/* What was changed in the memory of streams has come to all hosts. */
+int supervise_settle_streams(struct supervisor *s, struct belay_error *err);
 
 /* ---- a launch ---- */
 

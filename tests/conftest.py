@@ -28,6 +28,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "campaign: takes long; deselected without --campaign")
     config.addinivalue_line("markers", "limit(seconds): the longest that the test may take")
+    config.addinivalue_line("markers", "hosts(name, ...): the hosts that the test has (test_hosts.py)")
     traces.has_own_objects = traces.leave_common_objects()
 
 

@@ -488,7 +488,7 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--nodes", "2"], "agents of other hosts cannot be started"),
+    (["--nodes", "2"], "is for --local; other hosts are those of the launch line"),
     (["--local"], "--local is for --nodes N"),
     (["--nodes", "0", "--local"], "a job has 1 to 64 nodes"),
     (["--nodes", "2x", "--local"], "a job has 1 to 64 nodes"),

@@ -23,7 +23,7 @@
 
 #include "node-agent/fabric/endpoint.h"
 #include "node-agent/fabric/fabric.h"
-#include "node-agent/fabric/seal.h"
+#include "common/secure/seal.h"
 
 #define CHUNK_BYTES (256u << 10)
 #define WINDOW 8u

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
 
@@ -58,4 +59,14 @@ int peer_open(int sock, const struct ucred *peer)
     if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes) == 0)
         return pidfd;
     return errno == ENOPROTOOPT ? open_by_number(sock, peer) : -1;
+}
+
+void peer_kill_server(int sock)
+{
+    struct ucred peer;
+    int pidfd = ask_kernel(sock, &peer) == 0 && peer.pid > 0 ? peer_open(sock, &peer) : -1;
+    if (pidfd < 0)
+        return;
+    pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+    close(pidfd);
 }

@@ -29,4 +29,9 @@ int peer_check_client(int sock, struct ucred *peer);
  */
 int peer_open(int sock, const struct ucred *peer);
 
+/*
+ * For a client: kill the process that listens, so that it does nothing any more. No-op if it has gone.
+ */
+void peer_kill_server(int sock);
+
 #endif

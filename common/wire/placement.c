@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* "NODE" or "NODE*COUNT". */
 struct item {
@@ -107,6 +108,32 @@ int placement_rundir(char *path, size_t path_bytes, const char *rundir, uint32_t
 {
     int used = node == 0 ? snprintf(path, path_bytes, "%s", rundir)
                          : snprintf(path, path_bytes, "%s/node-%" PRIu32, rundir, node);
+    return used > 0 && (size_t)used < path_bytes
+               ? 0
+               : belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);
+}
+
+int placement_find_host(const char *hosts, const char *name, uint32_t *node, struct belay_error *err)
+{
+    size_t length = strlen(name);
+    uint32_t number = 0;
+    for (const char *at = hosts; *at; number++) {
+        size_t word = strcspn(at, ",");
+        if (word == length && !strncmp(at, name, length)) {
+            *node = number;
+            return 0;
+        }
+        at += word + (at[word] == ',');
+    }
+    return belay_error_set(err, EXDEV, "host %s is none of the job's hosts, which are %s", name, hosts);
+}
+
+int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
+                          struct belay_error *err)
+{
+    if (!name[0] || strchr(name, '/') || strchr(name, ','))
+        return belay_error_set(err, EINVAL, "the name of this host cannot be used");
+    int used = snprintf(path, path_bytes, "%s/host-%s", rundir, name);
     return used > 0 && (size_t)used < path_bytes
                ? 0
                : belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);

@@ -31,6 +31,18 @@ int placement_find(const char *words, uint32_t rank, uint32_t ranks, uint32_t *n
  */
 char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *placement, uint32_t ranks);
 
+/*
+ * Nodes that are hosts: BELAY_HOSTS has their names, by number and separated by commas. The agent of the
+ * first one, where `belay run` is, has the run directory itself, that of another host has RUNDIR/host-NAME
+ * there.
+ */
+#define PLACEMENT_HOSTS_VARIABLE "BELAY_HOSTS"
+/* The node that a host is. Returns 0, or -1 with err (EXDEV: it is none). */
+int placement_find_host(const char *hosts, const char *name, uint32_t *node, struct belay_error *err);
+/* The run directory of another host. Returns 0, or -1 with err (ENAMETOOLONG, EINVAL: the name). */
+int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
+                          struct belay_error *err);
+
 /* The run directory of a local node. Returns 0, or -1 with err (ENAMETOOLONG). */
 int placement_rundir(char *path, size_t path_bytes, const char *rundir, uint32_t node,
                      struct belay_error *err);

@@ -185,10 +185,27 @@ static int map_control(struct rank *rank, int fd, struct belay_error *err)
     return 0;
 }
 
+/* Of several hosts: the launcher must have put the rank where its place is. */
+static int find_on_host(const char *hosts, uint32_t node, const char *above, char *path, size_t path_bytes,
+                        struct belay_error *err)
+{
+    char name[HOST_NAME_MAX + 1];
+    uint32_t here;
+    if (gethostname(name, sizeof name) < 0)
+        return belay_error_errno(err, "this host has no name");
+    if (placement_find_host(hosts, name, &here, err) < 0)
+        return -1;
+    if (here != node)
+        return belay_error_set(err, EXDEV,
+                               "the launcher has put this rank on host %s, which is not its place", name);
+    return node == 0 ? placement_rundir(path, path_bytes, above, 0, err)
+                     : placement_host_rundir(path, path_bytes, above, name, err);
+}
+
 /* The run directory of the agent that has this rank. */
 static int find_rundir(const struct rank *rank, char *path, size_t path_bytes, struct belay_error *err)
 {
-    const char *words = getenv(PLACEMENT_VARIABLE);
+    const char *words = getenv(PLACEMENT_VARIABLE), *hosts = getenv(PLACEMENT_HOSTS_VARIABLE);
     char above[PATH_MAX];
     uint32_t node;
     if (!words)
@@ -196,7 +213,8 @@ static int find_rundir(const struct rank *rank, char *path, size_t path_bytes, s
     if (rundir_resolve(above, sizeof above, false, err) ||
         placement_find(words, rank->rank, rank->ranks, &node, err))
         return -1;
-    return placement_rundir(path, path_bytes, above, node, err);
+    return hosts ? find_on_host(hosts, node, above, path, path_bytes, err)
+                 : placement_rundir(path, path_bytes, above, node, err);
 }
 
 static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, const char *belayd,

@@ -3,7 +3,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "node-agent/fabric/bytes.h"
+#include "common/secure/bytes.h"
 
 #define MAGIC 0x46594c42u /* "BLYF" */
 #define NOTICE_FIXED_BYTES (NOTICE_BYTES - FABRIC_TAG_BYTES)

@@ -12,7 +12,7 @@
 
 #include "node-agent/fabric/endpoint.h"
 #include "node-agent/fabric/types.h"
-#include "node-agent/fabric/seal.h"
+#include "common/secure/seal.h"
 
 #define FRAME_HEADER_BYTES 48u
 #define FRAME_BODY_BYTES (ENDPOINT_FRAME_BYTES - FRAME_HEADER_BYTES - SEAL_MAC_BYTES)

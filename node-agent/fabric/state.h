@@ -17,7 +17,7 @@
 #include "node-agent/fabric/endpoint.h"
 #include "node-agent/fabric/types.h"
 #include "node-agent/fabric/frame.h"
-#include "node-agent/fabric/hello.h"
+#include "common/secure/hello.h"
 #include "node-agent/fabric/limit.h"
 
 /* What the endpoint has of one peer: one that is dead keeps these only. */

@@ -9,32 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FABRIC_KEY_BYTES 32u
-#define FABRIC_JOB_BYTES 16u            /* what tells jobs apart: any bytes, random best */
-#define FABRIC_ADDRESS_BYTES 128u       /* of an address at most */
+#include "common/secure/identity.h"
+
 #define FABRIC_MESSAGE_BYTES (1u << 20) /* of a message at most */
 #define FABRIC_TAG_BYTES 256u           /* of a tag at most */
-
-enum fabric_mode {
-    FABRIC_MODE_NONE = 0,
-    FABRIC_MODE_AUTHENTICATE, /* everything carries a MAC */
-    FABRIC_MODE_ENCRYPT,      /* and is encrypted */
-};
-
-enum fabric_role { FABRIC_ROLE_NONE = 0, FABRIC_ROLE_MEMBER, FABRIC_ROLE_ARBITER };
-
-/* An agent. Its incarnation is of its memory: random, another one after the memory was lost. */
-struct fabric_identity {
-    enum fabric_role role;
-    uint32_t node;
-    uint64_t incarnation;
-};
-
-/* Where it listens: bytes of libfabric's, to be passed on as they are. */
-struct fabric_address {
-    uint8_t bytes[FABRIC_ADDRESS_BYTES];
-    size_t count;
-};
 
 struct fabric_config {
     const char *provider;  /* of libfabric: NULL is "tcp" */

@@ -1,6 +1,7 @@
 #include "node-agent/launch/jobs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,18 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     return 0;
 }
 
+/* On another host the number of a shared file system is another one. */
+static int find_device(struct undo_folder *folder, struct belay_error *err)
+{
+    struct file_id here;
+    if (file_id_at(AT_FDCWD, folder->path, &here) < 0)
+        return belay_error_errno(
+            err, "--undo-dir has to be on a file system that all hosts share, and this one has no %s",
+            folder->path);
+    folder->id.device = here.device;
+    return 0;
+}
+
 /* Its own, or the first node's. */
 static int find_undo_folder(struct job *job, struct belay_error *err)
 {
@@ -153,7 +166,7 @@ static int find_undo_folder(struct job *job, struct belay_error *err)
                                             .uid = geteuid(),
                                             .mode = S_IFDIR}};
     snprintf(job->undo.path, sizeof job->undo.path, "%s", given->path);
-    return 0;
+    return given->device == 0 ? find_device(&job->undo, err) : 0;
 }
 
 struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,

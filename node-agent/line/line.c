@@ -174,13 +174,14 @@ static void on_link(void *context, uint32_t node, enum remote_news news)
     job_tell(job, &event);
 }
 
-int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, struct belay_error *err)
+int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, const char *interface,
+                struct belay_error *err)
 {
     if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
         return 0;
     links_destroy(line->links);
-    line->links =
-        links_create(line->job->agent->loop, line->job->config->node, incarnation, key, on_link, line, err);
+    line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, interface,
+                               on_link, line, err);
     line->incarnation = incarnation;
     memcpy(line->key_of, key->job, sizeof line->key_of);
     return line->links ? 0 : -1;

@@ -23,10 +23,10 @@ struct line *line_create(struct job *job, struct belay_error *err);
 void line_destroy(struct line *line);
 
 /*
- * The job has agents on several nodes, which share this key. With the same key again, and the same
- * incarnation, it listens where it did. Returns 0 or -1 with err.
+ * The job has agents on several nodes, which share this key, and are reached at this interface (links.h).
+ * With the same key again, and the same incarnation, it listens where it did. Returns 0 or -1 with err.
  */
-int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key,
+int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, const char *interface,
                 struct belay_error *err);
 /* Where; count 0: nowhere. */
 void line_address(const struct line *line, struct fabric_address *address);

@@ -6,7 +6,7 @@
 
 #include "common/util/log.h"
 
-#define INTERFACE "127.0.0.1" /* of local nodes */
+#define LOCAL_INTERFACE "127.0.0.1" /* of local nodes */
 
 struct links {
     struct remotes *remotes;
@@ -29,9 +29,9 @@ static void on_news(void *context, const struct fabric_identity *identity, enum 
 }
 
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           links_news_f *news, void *context, struct belay_error *err)
+                           const char *interface, links_news_f *news, void *context, struct belay_error *err)
 {
-    struct fabric_config config = {.interface = INTERFACE,
+    struct fabric_config config = {.interface = interface[0] ? interface : LOCAL_INTERFACE,
                                    .mode = FABRIC_MODE_AUTHENTICATE,
                                    .is_patient = true,
                                    .self = {FABRIC_ROLE_MEMBER, node, incarnation}};

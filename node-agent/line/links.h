@@ -29,9 +29,12 @@ struct links_key {
 /* What becomes of the link to the agent of this node, in the newest epoch. */
 typedef void links_news_f(void *context, uint32_t node, enum remote_news news);
 
-/* An end that listens, on this machine's own network. NULL with err. */
+/*
+ * An end that listens at an address of this host's, or, with interface "", on this machine's own network.
+ * NULL with err.
+ */
 struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           links_news_f *news, void *context, struct belay_error *err);
+                           const char *interface, links_news_f *news, void *context, struct belay_error *err);
 /* Links that were taken have been destroyed. Accepts NULL. */
 void links_destroy(struct links *links);
 

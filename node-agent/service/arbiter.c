@@ -1,4 +1,5 @@
 /* arbiter.c - the requests of the process that launched a job: belay run, belay restart. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -144,6 +145,12 @@ static void take_reason(struct job *job, const char *reason)
     log_info("job \"%s\": %s", job->name, reason);
 }
 
+static bool is_address(const char *text)
+{
+    struct in6_addr address;
+    return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
+}
+
 /* One node speaks with nobody. */
 static int listen_to_others(struct job *job, const Belay__Wire__Inquire *inquire, uint64_t incarnation,
                             struct belay_error *err)
@@ -153,9 +160,12 @@ static int listen_to_others(struct job *job, const Belay__Wire__Inquire *inquire
         return 0;
     if (inquire->fabric_key.len != sizeof key.key || inquire->fabric_job.len != sizeof key.job)
         return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives a key of another size", job->name);
+    if (inquire->fabric_interface[0] && !is_address(inquire->fabric_interface))
+        return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives an address that is none",
+                               job->name);
     memcpy(key.key, inquire->fabric_key.data, sizeof key.key);
     memcpy(key.job, inquire->fabric_job.data, sizeof key.job);
-    int rc = line_listen(job->line, incarnation, &key, err);
+    int rc = line_listen(job->line, incarnation, &key, inquire->fabric_interface, err);
     explicit_bzero(&key, sizeof key);
     return rc;
 }

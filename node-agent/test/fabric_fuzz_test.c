@@ -12,7 +12,7 @@
 
 #include "common/test/fuzz.h"
 #include "node-agent/fabric/channel.h"
-#include "node-agent/fabric/hello.h"
+#include "common/secure/hello.h"
 
 #define ROUNDS 20000u
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node-agent/fabric/hello.h"
+#include "common/secure/hello.h"
 #include "node-agent/fabric/limit.h"
 
 static struct hello_terms terms_of(uint32_t node)

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "node-agent/fabric/endpoint.h"
-#include "node-agent/fabric/hello.h"
+#include "common/secure/hello.h"
 #include "node-agent/test/fabric_ends.h"
 
 /* Node 1 with something else than what node 0 has cannot join it. */

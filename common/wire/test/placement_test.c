@@ -70,11 +70,31 @@ static void test_rundir(void **state)
     assert_int_equal(placement_rundir(path, sizeof path, "/run/belay/me", 12, &err), -1);
 }
 
+static void test_hosts(void **state)
+{
+    (void)state;
+    char path[24];
+    uint32_t node;
+    struct belay_error err;
+    assert_int_equal(placement_find_host("a,bb,c", "bb", &node, &err), 0);
+    assert_int_equal(node, 1);
+    assert_int_equal(placement_find_host("a,bb,c", "c", &node, &err), 0);
+    assert_int_equal(node, 2);
+    assert_int_equal(placement_find_host("a,bb,c", "b", &node, &err), -1);
+    assert_int_equal(placement_find_host("a,bb,c", "bbb", &node, &err), -1);
+    assert_int_equal(placement_find_host("", "a", &node, &err), -1);
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "c", &err), 0);
+    assert_string_equal(path, "/run/b/host-c");
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "../c", &err), -1);
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "", &err), -1);
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "a-long-name-of-a-host", &err), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks), cmocka_unit_test(test_counts), cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_words),  cmocka_unit_test(test_rundir),
+        cmocka_unit_test(test_words),  cmocka_unit_test(test_rundir), cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

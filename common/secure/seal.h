@@ -7,14 +7,14 @@
  * be sealed with the same nonce by the same seal: the callers count, and a seal lives as long as one session.
  * Pure: no sockets, no state but the key. A seal may be used by several threads at a time.
  */
-#ifndef BELAY_NODE_AGENT_FABRIC_SEAL_H
-#define BELAY_NODE_AGENT_FABRIC_SEAL_H
+#ifndef BELAY_COMMON_SECURE_SEAL_H
+#define BELAY_COMMON_SECURE_SEAL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
-#include "node-agent/fabric/types.h"
+#include "common/secure/identity.h"
 
 #define SEAL_MAC_BYTES 16u
 #define SEAL_KEY_BYTES 32u

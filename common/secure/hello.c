@@ -1,10 +1,10 @@
-#include "node-agent/fabric/hello.h"
+#include "common/secure/hello.h"
 
 #include <sodium.h>
 #include <string.h>
 #include <time.h>
 
-#include "node-agent/fabric/bytes.h"
+#include "common/secure/bytes.h"
 
 /*
  * magic 8, version 4, kind 4, mode 4, job 16, epoch 8, order 8, from 16, to 16, address's length 4 and bytes

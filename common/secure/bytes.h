@@ -1,8 +1,8 @@
 /*
  * bytes.h - numbers as they stand on the wire: little-endian, at any address.
  */
-#ifndef BELAY_NODE_AGENT_FABRIC_BYTES_H
-#define BELAY_NODE_AGENT_FABRIC_BYTES_H
+#ifndef BELAY_COMMON_SECURE_BYTES_H
+#define BELAY_COMMON_SECURE_BYTES_H
 
 #include <endian.h>
 #include <stdint.h>

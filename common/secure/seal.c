@@ -1,9 +1,9 @@
-#include "node-agent/fabric/seal.h"
+#include "common/secure/seal.h"
 
 #include <errno.h>
 #include <sodium.h>
 
-#include "node-agent/fabric/bytes.h"
+#include "common/secure/bytes.h"
 
 struct seal {
     crypto_aead_aes256gcm_state key; /* expanded; aligned as libsodium wants it */

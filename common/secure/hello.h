@@ -13,13 +13,14 @@
  * which both know (compare SIGMA and TLS 1.3's schedule, RFC 8446, section 7.1). Pure but for that: no
  * sockets; random numbers and the order are drawn.
  */
-#ifndef BELAY_NODE_AGENT_FABRIC_HELLO_H
-#define BELAY_NODE_AGENT_FABRIC_HELLO_H
+#ifndef BELAY_COMMON_SECURE_HELLO_H
+#define BELAY_COMMON_SECURE_HELLO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "node-agent/fabric/types.h"
-#include "node-agent/fabric/seal.h"
+#include "common/secure/identity.h"
+#include "common/secure/seal.h"
 
 #define HELLO_BYTES 320u
 #define HELLO_NONCE_BYTES 32u

@@ -1,0 +1,433 @@
+#include "cmd/hosts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/host_line.h"
+#include "cmd/string_list.h"
+#include "common/wire/streams.h"
+
+#define JOIN_MS 30000
+#define END_MS 2000 /* that a launcher gets to clean up */
+#define LOOK_MS 50
+#define KEY_BYTES 48u /* of a session of relays: its key, and what tells jobs apart */
+#define LINE_BYTES 512
+
+/* A process that was started, and our end of its streams; -1: none. */
+struct child {
+    pid_t pid; /* 0: none */
+    int in, out;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* ---- processes ---- */
+
+static int spawn(struct child *child, char *const argv[], const struct hosts_launch *launch, const int in[2],
+                 const int out[2])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    if (launch->signal_mask) {
+        posix_spawnattr_setsigmask(&attributes, launch->signal_mask);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    }
+    int code = posix_spawnp(&child->pid, argv[0], &actions, &attributes, argv, launch->environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return code;
+}
+
+/* Takes the list of words over; NULL: there was no memory for it. */
+static int start(struct child *child, char **argv, const struct hosts_launch *launch, struct belay_error *err)
+{
+    int in[2] = {-1, -1}, out[2] = {-1, -1}, code = ENOMEM;
+    *child = (struct child){.in = -1, .out = -1};
+    if (argv && (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)))
+        code = errno;
+    else if (argv)
+        code = spawn(child, argv, launch, in, out);
+    close_if_open(&in[0]);
+    close_if_open(&out[1]);
+    if (code == 0) {
+        child->in = in[1];
+        child->out = out[0];
+    } else {
+        child->pid = 0;
+        close_if_open(&in[1]);
+        close_if_open(&out[0]);
+        belay_error_set(err, code, "cannot run %s: %s", argv ? argv[0] : "the launcher", strerror(code));
+    }
+    string_list_free(argv);
+    return code == 0 ? 0 : -1;
+}
+
+/* Has it ended? *status is as of waitpid(2). */
+static bool has_ended(struct child *child, int *status)
+{
+    if (child->pid == 0 || waitpid(child->pid, status, WNOHANG) == 0)
+        return false;
+    child->pid = 0;
+    return true;
+}
+
+/* Not to go on: it is asked to end, and then ended. */
+static void stop(struct child *child)
+{
+    int status;
+    close_if_open(&child->in);
+    close_if_open(&child->out);
+    if (child->pid == 0)
+        return;
+    kill(child->pid, SIGTERM);
+    for (int64_t until_ms = now_ms() + END_MS; child->pid && now_ms() < until_ms;)
+        if (!has_ended(child, &status))
+            poll(NULL, 0, LOOK_MS);
+    if (child->pid == 0)
+        return;
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, &status, 0);
+    child->pid = 0;
+}
+
+/* ---- where the ranks would run ---- */
+
+static int add_rank(struct hosts *hosts, uint32_t rank, const char *name, struct belay_error *err)
+{
+    uint32_t node = 0;
+    while (node < hosts->count && strcmp(hosts->of[node].name, name) != 0)
+        node++;
+    if (node >= PLACEMENT_NODES_MAX)
+        return belay_error_set(err, EINVAL, "a job has agents on %u hosts at most", PLACEMENT_NODES_MAX);
+    if (node == hosts->count)
+        snprintf(hosts->of[hosts->count++].name, sizeof hosts->of[0].name, "%s", name);
+    if (rank >= hosts->ranks) {
+        uint32_t *placement = reallocarray(hosts->placement, (size_t)rank + 1, sizeof *placement);
+        if (!placement)
+            return belay_error_set(err, ENOMEM, "out of memory");
+        for (uint32_t i = hosts->ranks; i <= rank; i++)
+            placement[i] = PLACEMENT_NODES_MAX;
+        hosts->placement = placement;
+        hosts->ranks = rank + 1;
+    }
+    hosts->placement[rank] = node;
+    return 0;
+}
+
+/* It becomes a word of a launch line. */
+static bool is_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    return name[0] != '-' && name[strspn(name, letters)] == '\0';
+}
+
+/* One that is none of a process of ours is somebody's greeting. */
+static int take_line(struct hosts *hosts, const char *line, struct belay_error *err)
+{
+    char name[HOST_NAME_MAX + 1];
+    unsigned rank;
+    if (sscanf(line, "belay-rank %u %64s", &rank, name) != 2 || rank >= STREAMS_MAX_RANKS || !is_name(name))
+        return 0;
+    return add_rank(hosts, rank, name, err);
+}
+
+/* Lines up to the end, or the deadline. */
+static int read_lines(struct hosts *hosts, int fd, int64_t until_ms, struct belay_error *err)
+{
+    char text[LINE_BYTES];
+    size_t used = 0;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    for (int64_t left; (left = until_ms - now_ms()) > 0;) {
+        if (poll(&ready, 1, (int)left) <= 0)
+            continue;
+        ssize_t got = read(fd, text + used, sizeof text - 1 - used);
+        if (got <= 0)
+            return 0;
+        text[used += (size_t)got] = '\0';
+        char *line = text;
+        for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+            *end = '\0';
+            if (take_line(hosts, line, err) < 0)
+                return -1;
+        }
+        used -= (size_t)(line - text);
+        memmove(text, line, used);
+        if (used == sizeof text - 1) /* no line of ours is so long */
+            used = 0;
+    }
+    return belay_error_set(err, ETIMEDOUT, "they do not answer within %d s", JOIN_MS / 1000);
+}
+
+/* Not by which host has answered first: a restart finds the same numbers. */
+static void number_by_rank(struct hosts *hosts)
+{
+    uint32_t numbers[PLACEMENT_NODES_MAX] = {0}, next = 1; /* by number so far; 0: none yet, or this host */
+    struct host of[PLACEMENT_NODES_MAX];
+    for (uint32_t rank = 0; rank < hosts->ranks; rank++) {
+        uint32_t *number = &numbers[hosts->placement[rank]];
+        if (*number == 0 && hosts->placement[rank] > 0)
+            *number = next++;
+        of[*number] = hosts->of[hosts->placement[rank]];
+        hosts->placement[rank] = *number;
+    }
+    memcpy(hosts->of + 1, of + 1, (next - 1) * sizeof *of);
+}
+
+static int check_ranks(struct hosts *hosts, struct belay_error *err)
+{
+    for (uint32_t rank = 0; rank < hosts->ranks; rank++)
+        if (hosts->placement[rank] == PLACEMENT_NODES_MAX)
+            return belay_error_set(err, EPROTO, "rank %u does not tell where it is", rank);
+    number_by_rank(hosts);
+    for (uint32_t rank = 0; rank < hosts->ranks; rank++)
+        if (hosts->placement[rank] == 0)
+            return 0;
+    return belay_error_set(err, EINVAL, "none of them is this host, %s: start belay run on one of them",
+                           hosts->of[0].name);
+}
+
+static int run_where(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+{
+    char *const words[] = {(char *)launch->relay, "where", NULL}; /* only read */
+    struct child child;
+    int status = 0;
+    int64_t until_ms = now_ms() + JOIN_MS;
+    if (start(&child, host_line_where(launch->argv, words), launch, err) < 0)
+        return -1;
+    close_if_open(&child.in);
+    int rc = read_lines(hosts, child.out, until_ms, err);
+    while (rc == 0 && !has_ended(&child, &status) && now_ms() < until_ms)
+        poll(NULL, 0, LOOK_MS);
+    bool has_failed = child.pid != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    stop(&child);
+    if (rc == 0 && has_failed)
+        return belay_error_set(err, EHOSTUNREACH,
+                               "%s has failed to start %s there, as it tells above: each of them has to be "
+                               "reachable, and has to have Belay at the same place",
+                               launch->argv[0], launch->relay);
+    return rc == 0 ? check_ranks(hosts, err) : -1;
+}
+
+int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+{
+    char names[256];
+    if (gethostname(hosts->of[0].name, sizeof hosts->of[0].name) < 0)
+        return belay_error_errno(err, "this host has no name");
+    hosts->count = 1;
+    if (run_where(hosts, launch, err) == 0)
+        return 0;
+    host_line_names(launch->argv, names, sizeof names);
+    return belay_error_prefix(err, "the hosts of the launch (%s) cannot be used",
+                              names[0] ? names : "as allocated");
+}
+
+/* ---- the relays ---- */
+
+static int write_key(struct child *child, const uint8_t key[KEY_BYTES])
+{
+    return write(child->in, key, KEY_BYTES) == KEY_BYTES ? 0 : -1; /* a pipe takes so little at once */
+}
+
+/* A line of the gatherer's. Returns 0, or -1 with err: it has ended, or none comes in time. */
+static int hear(struct hosts *hosts, char line[LINE_BYTES], int timeout_ms, struct belay_error *err)
+{
+    struct pollfd ready = {.fd = fileno(hosts->gatherer_out), .events = POLLIN};
+    if (poll(&ready, 1, timeout_ms) <= 0)
+        return belay_error_set(err, EAGAIN, "the relay of this host is silent");
+    if (!fgets(line, LINE_BYTES, hosts->gatherer_out))
+        return belay_error_set(err, ECONNRESET, "the relay of this host has ended, as it tells above");
+    line[strcspn(line, "\n")] = '\0';
+    return 0;
+}
+
+/* *words: "PORT ADDRESS..." */
+static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch,
+                          const uint8_t key[KEY_BYTES], char line[LINE_BYTES], const char **words,
+                          struct belay_error *err)
+{
+    static const char greeting[] = "listen ";
+    char *const argv[] = {(char *)launch->relay, "gather", (char *)launch->rundir, NULL}; /* only read */
+    struct child child;
+    if (start(&child, string_list_copy(argv, 3), launch, err) < 0)
+        return -1;
+    hosts->gatherer = child.pid;
+    hosts->gatherer_in = child.in;
+    hosts->gatherer_out = fdopen(child.out, "r");
+    if (!hosts->gatherer_out || write_key(&child, key) < 0)
+        return belay_error_errno(err, "cannot speak with the relay of this host");
+    setvbuf(hosts->gatherer_out, NULL, _IONBF, 0); /* so that poll() sees what has come */
+    if (hear(hosts, line, JOIN_MS, err) < 0)
+        return -1;
+    if (strncmp(line, greeting, sizeof greeting - 1) != 0)
+        return belay_error_set(err, EPROTO, "the relay of this host says something else than it should");
+    *words = line + sizeof greeting - 1;
+    return 0;
+}
+
+/* host NODE RUNDIR PORT ADDRESS... */
+static char **relay_words(const struct hosts_launch *launch, uint32_t node, const char *listens)
+{
+    struct string_list list = {0};
+    char text[LINE_BYTES];
+    snprintf(text, sizeof text, "%s", listens);
+    int rc = string_list_add(&list, launch->relay) | string_list_add(&list, "host") |
+             string_list_addf(&list, "%u", node) | string_list_add(&list, launch->rundir);
+    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); rc == 0 && word;
+         word = strtok_r(NULL, " ", &rest))
+        rc = string_list_add(&list, word);
+    if (rc == 0)
+        return list.items;
+    string_list_free(list.items);
+    return NULL;
+}
+
+static int start_relay(struct child *child, const struct hosts *hosts, uint32_t node,
+                       const struct hosts_launch *launch, const char *listens, const uint8_t key[KEY_BYTES],
+                       struct belay_error *err)
+{
+    char **words = relay_words(launch, node, listens);
+    char **argv = words ? host_line_start(launch->argv, hosts->of[node].name, words) : NULL;
+    string_list_free(words);
+    if (start(child, argv, launch, err) < 0)
+        return -1;
+    int rc = write_key(child, key);
+    close_if_open(&child->in);
+    return rc == 0 ? 0 : belay_error_errno(err, "the launcher does not take the relay's key");
+}
+
+/* Returns whether it tells of a host that has joined. */
+static bool take_joined(struct hosts *hosts, const char *line)
+{
+    char name[HOST_NAME_MAX + 1], address[HOSTS_ADDRESS_BYTES], own[HOSTS_ADDRESS_BYTES];
+    unsigned node;
+    if (sscanf(line, "joined %u %64s %63s %63s", &node, name, address, own) != 4 || node == 0 ||
+        node >= hosts->count || strcmp(name, hosts->of[node].name) != 0)
+        return false;
+    snprintf(hosts->of[node].address, sizeof hosts->of[node].address, "%s", address);
+    snprintf(hosts->of[0].address, sizeof hosts->of[0].address, "%s", own);
+    return true;
+}
+
+/* The first that has not joined; its number is the count of hosts if all have. */
+static uint32_t find_missing(const struct hosts *hosts)
+{
+    uint32_t node = 1;
+    while (node < hosts->count && hosts->of[node].address[0])
+        node++;
+    return node;
+}
+
+/* A relay whose launcher has failed does not come any more. */
+static int look_at_launchers(const struct hosts *hosts, struct child *children, struct belay_error *err)
+{
+    int status;
+    for (uint32_t node = 1; node < hosts->count; node++)
+        if (!hosts->of[node].address[0] && has_ended(&children[node], &status) &&
+            !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+            return belay_error_set(err, EHOSTUNREACH, "host %s cannot join, as is told above",
+                                   hosts->of[node].name);
+    return 0;
+}
+
+static int await_hosts(struct hosts *hosts, struct child *children, struct belay_error *err)
+{
+    char line[LINE_BYTES];
+    for (int64_t until_ms = now_ms() + JOIN_MS; find_missing(hosts) < hosts->count;) {
+        if (hear(hosts, line, LOOK_MS, err) == 0)
+            take_joined(hosts, line);
+        else if (err->code != EAGAIN || look_at_launchers(hosts, children, err) < 0)
+            return -1;
+        if (now_ms() > until_ms && find_missing(hosts) < hosts->count)
+            return belay_error_set(err, EHOSTUNREACH, "host %s has not joined within %d s",
+                                   hosts->of[find_missing(hosts)].name, JOIN_MS / 1000);
+    }
+    return 0;
+}
+
+int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+{
+    uint8_t key[KEY_BYTES];
+    char line[LINE_BYTES];
+    const char *listens;
+    struct child children[PLACEMENT_NODES_MAX];
+    for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++)
+        children[node] = (struct child){.in = -1, .out = -1};
+    if (getrandom(key, sizeof key, 0) != sizeof key)
+        return belay_error_errno(err, "no random numbers");
+    int rc = start_gatherer(hosts, launch, key, line, &listens, err);
+    for (uint32_t node = 1; rc == 0 && node < hosts->count; node++)
+        rc = start_relay(&children[node], hosts, node, launch, listens, key, err);
+    explicit_bzero(key, sizeof key);
+    if (rc == 0)
+        rc = await_hosts(hosts, children, err);
+    for (uint32_t node = 1; node < hosts->count; node++) {
+        int status;
+        for (int64_t until_ms = now_ms() + END_MS; rc == 0 && children[node].pid && now_ms() < until_ms;)
+            if (!has_ended(&children[node], &status)) /* a relay that has joined leaves its launcher */
+                poll(NULL, 0, LOOK_MS);
+        stop(&children[node]);
+    }
+    return rc;
+}
+
+void hosts_detach(const struct hosts *hosts)
+{
+    if (hosts->gatherer == 0)
+        return;
+    ssize_t ignored = write(hosts->gatherer_in, "", 1);
+    (void)ignored;
+}
+
+void hosts_release(struct hosts *hosts)
+{
+    free(hosts->placement);
+    hosts->placement = NULL;
+    if (hosts->gatherer == 0)
+        return;
+    close(hosts->gatherer_in);
+    if (hosts->gatherer_out)
+        fclose(hosts->gatherer_out);
+    waitpid(hosts->gatherer, NULL, 0);
+    hosts->gatherer = 0;
+}
+
+char *hosts_words(const struct hosts *hosts)
+{
+    char *words = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&words, &bytes);
+    if (!stream)
+        return NULL;
+    for (uint32_t node = 0; node < hosts->count; node++)
+        fprintf(stream, "%s%s", node ? "," : "", hosts->of[node].name);
+    if (fclose(stream) == 0)
+        return words;
+    free(words);
+    errno = ENOMEM;
+    return NULL;
+}

@@ -1,0 +1,56 @@
+/*
+ * hosts.h - the hosts of a job: found by the launcher itself, and joined to this one by a relay on each of
+ * them (docs/hosts.md). This host is node 0.
+ */
+#ifndef BELAY_CMD_HOSTS_H
+#define BELAY_CMD_HOSTS_H
+
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "common/util/error.h"
+#include "common/wire/placement.h"
+
+#define HOSTS_ADDRESS_BYTES 64u
+
+struct host {
+    char name[HOST_NAME_MAX + 1];
+    char address[HOSTS_ADDRESS_BYTES]; /* by which the other hosts reach it */
+};
+
+struct hosts {
+    struct host of[PLACEMENT_NODES_MAX]; /* by node */
+    uint32_t count;                      /* 0 or 1: there is this one only */
+    uint32_t ranks;
+    uint32_t *placement; /* by rank: the node where the launcher puts it, if nobody tells it otherwise */
+    pid_t gatherer;      /* the relay beside this process; 0: none */
+    int gatherer_in;     /* closed, it ends */
+    FILE *gatherer_out;
+};
+
+/* How launchers are called; borrowed. */
+struct hosts_launch {
+    char *const *argv; /* the user's line */
+    char *const *environment;
+    const char *relay;  /* the program */
+    const char *rundir; /* of each user on each host */
+    const sigset_t *signal_mask;
+};
+
+/* Where the line runs its ranks: one launch of it with another program. Returns 0 or -1 with err. */
+int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
+/* Start the relays. Returns 0 when all hosts have joined, or -1 with err, which names the one that has not.
+ */
+int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
+/* This process goes on in the background: nobody is to wait for the end of the relay's messages. */
+void hosts_detach(const struct hosts *hosts);
+/* Zeroed ones may be released. */
+void hosts_release(struct hosts *hosts);
+
+/* Their names for PLACEMENT_HOSTS_VARIABLE, to be freed; NULL with ENOMEM. */
+char *hosts_words(const struct hosts *hosts);
+
+#endif

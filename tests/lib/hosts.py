@@ -1,0 +1,132 @@
+"""Hosts for tests: each has processes, a network, a name, /tmp, /dev/shm and IPC objects of its own, on one machine.
+
+A host is a set of namespaces whose first process waits; a bridge in a network namespace of its own joins the hosts, so
+nothing of the machine's own network is touched. Open MPI starts its daemons there through HOSTS.rsh, in place of ssh.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import traces
+from waiting import wait_for
+
+RSH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rsh.py")
+NETWORK = "10.91.0"
+# Of the first process of a host: its name, its socket, the file of all hosts' names, and rsh.py.
+FIRST = """
+set -e
+hostname "$1"
+mount --make-rprivate /
+mount -t proc proc /proc
+mount -t tmpfs -o mode=1777 shm /dev/shm
+mount -t tmpfs -o mode=1777 tmp /tmp
+mount -t tmpfs -o mode=0755 run /run
+mount --bind "$3" /etc/hosts
+ip link set lo up
+exec /usr/bin/python3 "$4" serve "$2"
+"""
+
+
+def lacking():
+    """Why no hosts can be made here; '' if they can."""
+    if os.geteuid() != 0:
+        return "hosts of namespaces need root"
+    for tool in ("unshare", "nsenter", "ip"):
+        if not shutil.which(tool):
+            return f"hosts need {tool}"
+    tried = subprocess.run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "mount", "-t", "proc", "proc",
+                            "/proc"], capture_output=True, text=True, check=False)
+    return "" if tried.returncode == 0 else f"namespaces cannot be made here: {tried.stderr.strip()}"
+
+
+class Hosts:
+    """Hosts by name, all on one network. They end with the process that has made them. Folders below `shared` are the same on all of them."""
+
+    def __init__(self, *names):
+        # Not below /tmp, which each host has for itself.
+        self.shared = tempfile.mkdtemp(prefix="belay-hosts-", dir="/var/tmp")
+        self.rsh = f"{RSH} {self.shared}"  # for Open MPI
+        self.first = {}  # the first process of each host that runs, by name
+        self.numbers = {name: number for number, name in enumerate(names, 1)}
+        self.names = os.path.join(self.shared, "names")
+        with open(self.names, "w", encoding="ascii") as file:
+            file.write("127.0.0.1 localhost\n")
+            file.writelines(f"{self.address(name)} {name}\n" for name in names)
+        self.bridge = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)  # its namespace has the bridge
+        wait_for(lambda: os.readlink(f"/proc/{self.bridge.pid}/ns/net") != os.readlink("/proc/self/ns/net"), 10, "a network")
+        self._ip(self.bridge.pid, "link", "add", "br0", "type", "bridge")
+        self._ip(self.bridge.pid, "link", "set", "br0", "up")
+        for name in names:
+            self.boot(name)
+
+    def address(self, name):
+        return f"{NETWORK}.{self.numbers[name]}"
+
+    @staticmethod
+    def _ip(pid, *words):
+        subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", *words], check=True, stdout=subprocess.DEVNULL)
+
+    def boot(self, name):
+        """The host begins, with empty memory."""
+        path = os.path.join(self.shared, f"{name}.rsh")
+        unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "sh", "-c", FIRST, "host",
+                                    name, path, self.names, RSH], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        wait_for(lambda: os.path.exists(path), 10, f"host {name}")
+        pid = next(iter(traces.children_of(unshare.pid)))
+        self.first[name] = (unshare, pid)
+        self._ip(self.bridge.pid, "link", "add", f"to-{name}", "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        self._ip(self.bridge.pid, "link", "set", f"to-{name}", "master", "br0", "up")
+        self._ip(pid, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
+        self._ip(pid, "link", "set", "eth0", "up")
+
+    def unplug(self, name):
+        """The host's cable is cut: it runs on, and nobody hears of it, nor it of anybody."""
+        self._ip(self.bridge.pid, "link", "set", f"to-{name}", "down")
+
+    def crash(self, name, is_silent=False):
+        """All its processes end at once, and its memory is gone. is_silent: its connections end without a word."""
+        unshare, pid = self.first.pop(name)
+        if is_silent:
+            self.unplug(name)
+        os.unlink(os.path.join(self.shared, f"{name}.rsh"))
+        os.kill(pid, signal.SIGKILL)
+        unshare.wait()
+        # It goes with the host, unless connections that wait for an answer keep it.
+        subprocess.run(["nsenter", "-t", str(self.bridge.pid), "-n", "ip", "link", "delete", f"to-{name}"], check=False,
+                       stderr=subprocess.DEVNULL)
+
+    def on(self, name, *command):
+        """The words that run a command on a host, in the folder of the one who runs it."""
+        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p --wd="$PWD" -- "$@"'
+        return ["sh", "-c", enter, "on", str(self.first[name][1]), *command]
+
+    def environment(self):
+        """For Open MPI on these hosts."""
+        network = f"{NETWORK}.0/24"
+        return {"OMPI_MCA_plm_rsh_agent": self.rsh, "OMPI_MCA_btl_tcp_if_include": network,
+                "OMPI_MCA_oob_tcp_if_include": network}
+
+    def processes(self, name):
+        """The command lines of a host's processes but for its first ones, by their process ids there."""
+        done = subprocess.run(self.on(name, "ps", "-eo", "pid=,args="), capture_output=True, text=True, check=True)
+        rows = [line.split(None, 1) for line in done.stdout.splitlines()]
+        own = (f"/usr/bin/python3 {RSH} serve", "ps -eo")
+        return {int(pid): command for pid, command in rows if not command.startswith(own)}
+
+    def files(self, name, folder):
+        """The paths of all files below a folder of the host."""
+        done = subprocess.run(self.on(name, "find", folder, "!", "-type", "d"), capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    def read(self, name, path):
+        return subprocess.run(self.on(name, "cat", path), capture_output=True, text=True, errors="replace", check=False).stdout
+
+    def destroy(self):
+        for name in list(self.first):
+            self.crash(name)
+        self.bridge.kill()
+        self.bridge.wait()
+        shutil.rmtree(self.shared)

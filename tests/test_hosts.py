@@ -1,0 +1,361 @@
+"""A job on several hosts, which are namespaces that share nothing but a network and a file system (lib/hosts.py)."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from belaytest import Job, Sandbox, assert_recovered, assert_same_result, newest_line
+from hosts import Hosts, lacking
+from programs import PACE
+from waiting import wait_for
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+
+class HostsSandbox(Sandbox):
+    """Commands run on host a; each host has its own /run/belay."""
+
+    def __init__(self, prefix, programs, hosts):
+        super().__init__(prefix, programs)
+        self.hosts = hosts
+        self.folder = os.path.join(hosts.shared, "work")
+        os.mkdir(self.folder)
+        for name in ("BELAY_RUNDIR", "TMPDIR", "OMPI_MCA_btl_vader_backing_directory"):
+            del self.environment[name]
+        self.environment.update(hosts.environment())
+
+    @property
+    def user(self):
+        return self.hosts.on("a")
+
+    @user.setter
+    def user(self, words):
+        assert not words
+
+    def run(self, program, hosts="a:2,b:2", line=None, **options):
+        line = line or ["mpirun", "--host", hosts, "-x", PACE, *program.argv]
+        job = HostsJob(self, program, line=line, **options)
+        self.jobs.append(job)
+        job.start()
+        return job
+
+    def assert_clean(self):
+        """On every host that is left: no process, no file of a job, no shared memory."""
+        self.belay("clean")
+        for name in self.hosts.first:
+            wait_for(lambda name=name: not self.hosts.processes(name), 20, f"the end of {self.hosts.processes(name)} on {name}")
+            for folder in ("/dev/shm", "/tmp"):
+                assert self.hosts.files(name, folder) == [], (name, folder)
+            left = [path for path in self.hosts.files(name, "/run/belay") if not path.endswith("agent.log")]
+            assert left == [], name
+
+    def files_of_ranks(self):
+        """They are on the hosts."""
+        return []
+
+    def destroy(self):
+        for name in self.hosts.first:
+            for path in self.hosts.files(name, "/run/belay"):
+                if path.endswith("agent.log"):
+                    print(f"---- {path} of {name}\n{self.hosts.read(name, path)[-4000:]}")
+        super().destroy()
+
+
+class HostsJob(Job):
+    """Its trace stands in the line: the program's words are its last."""
+
+    def __init__(self, sandbox, program, line, **options):
+        super().__init__(sandbox, program, line=line, **options)
+        if self.trace_path:
+            self.line = [*line, "--trace", self.trace_path]
+
+    def status(self):
+        """Processes of different hosts may have one number: here they are told apart by the hosts' numbers."""
+        status = super().status()
+        if status and status["epoch"] in self.pids:
+            self.pids[status["epoch"]] = {rank["rank"]: (node["number"], rank["pid"])
+                                          for node in status["nodes"] for rank in node["ranks"]}
+        return status
+
+    def kill_rank_on(self, host, rank):
+        """kill -9 of a rank that runs on this host."""
+        pid = next(row["pid"] for node in self.status()["nodes"] for row in node["ranks"] if row["rank"] == rank)
+        subprocess.run(self.sandbox.hosts.on(host, "kill", "-9", str(pid)), check=True)
+
+
+@pytest.fixture
+def hosts(request):
+    marker = request.node.get_closest_marker("hosts")
+    made = Hosts(*(marker.args if marker else ("a", "b")))
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def sandbox(request, prefix, programs, hosts):
+    box = HostsSandbox(prefix, programs, hosts)
+    yield box
+    try:
+        if getattr(request.node, "has_passed", False):
+            box.assert_clean()
+    finally:
+        box.destroy()
+
+
+def workload(programs, name="ring", seconds=4):
+    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
+
+
+def homes(status):
+    """The node of each rank."""
+    return [next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
+            for rank in range(status["ranks"])]
+
+
+def assert_new_processes(job, status, before):
+    """The program went on from a line, not from its start, in processes that are all new."""
+    assert status["history"][-1]["restored_line"] >= newest_line(before) >= 1
+    assert status["restarts_from_start"] == 0
+
+
+def test_lines_over_two_hosts(sandbox, programs):
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    status = job.status()
+    assert [node["node"] for node in status["nodes"]] == ["a", "b"]
+    assert homes(status) == [0, 0, 1, 1]
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("rank, host", [(0, "a"), (3, "b")])
+def test_a_rank_is_killed(sandbox, programs, rank, host):
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    job.kill_rank_on(host, rank)
+    status = job.wait_epoch(2)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("is_silent", [False, True], ids=["crash", "silent"])
+def test_a_host_is_lost(sandbox, programs, hosts, is_silent):
+    """Its memory is gone with it; its ranks go on on the other host, from the newest line."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    hosts.crash("b", is_silent)
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 0, 0]
+    assert [node["state"] for node in status["nodes"]] == ["member", "lost"]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+@pytest.mark.hosts("a", "b", "c")
+@pytest.mark.parametrize("lost, expected", [("b", [0, 2, 2, 2]), ("c", [0, 0, 1, 0])])
+def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
+    job = sandbox.run(workload(programs, "collmix"), hosts="a:1,b:1,c:2" if lost == "b" else "a:2,b:1,c:1")
+    job.wait_lines()
+    before = job.status()
+    hosts.crash(lost)
+    status = job.wait_epoch(2, 60)
+    assert_new_processes(job, status, before)
+    assert homes(status) == expected
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+def test_no_belay_on_a_host(sandbox, programs, hosts):
+    folder = os.path.join(sandbox.prefix, "lib", "belay")
+    subprocess.run(hosts.on("b", "mount", "-t", "tmpfs", "none", folder), check=True)
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", "true")
+    assert done.returncode == 69
+    assert "the hosts of the launch (a,b) cannot be used" in done.stderr
+    assert "has to have Belay at the same place" in done.stderr
+
+
+def test_this_host_is_none_of_them(sandbox, programs):
+    done = sandbox.belay("run", "--", "mpirun", "--host", "b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert "none of them is this host, a" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["shared", "truncate"])
+def test_files_of_lost_ranks_are_put_back(sandbox, programs, hosts, mode):
+    """What they had to be put back to is where all hosts see it."""
+    folder = os.path.join(hosts.shared, "undo")
+    os.mkdir(folder, 0o700)
+    program = programs.test_program("files", "--mode", mode, "--steps", 200, "--seconds", 2)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder])
+    job.wait_lines()
+    hosts.crash("b")
+    job.wait_epoch(2)
+    job.finish()
+    assert_recovered(job, 1)
+    assert os.listdir(folder) == []
+
+
+def test_standard_streams_of_a_rank_that_moves(sandbox, programs, hosts):
+    """Rank 0 runs on the host that is lost: on the other one it reads on where it was, and no output appears twice."""
+    path = os.path.join(hosts.shared, "input")
+    with open(path, "w", encoding="ascii") as file:
+        file.writelines(f"input {number}\n" for number in range(1, 2001))
+    program = programs.test_program("lines", "--mode", "stdin", "--steps", 2000, "--seconds", 4, ranks=2)
+    job = sandbox.run(program, hosts="b:1,a:1", piped=True, stdin=path)
+    job.wait_lines()
+    hosts.crash("b")
+    job.wait_epoch(2)
+    assert job.finish() == 0
+    for rank in range(2):
+        rows = [row.split() for row in job.read("out").decode().splitlines() if row.startswith(f"{rank} out")]
+        assert rows == [[str(rank), "out", str(number), "input", str(number)] for number in range(1, 2001)]
+
+
+def test_belay_run_is_killed(sandbox, programs, hosts):
+    """Nothing of the job runs on on any host, and `belay restart` goes on from what their agents hold."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    pid = subprocess.run(hosts.on("a", "pgrep", "-x", "belay"), capture_output=True, text=True, check=True).stdout.split()[0]
+    subprocess.run(hosts.on("a", "kill", "-9", pid), check=True)
+    job.wait()
+    for name in ("a", "b"):
+        wait_for(lambda name=name: not any("ring" in command or "belay-relay" in command
+                                           for command in hosts.processes(name).values()), 30, f"the end of the ranks on {name}")
+    wait_for(lambda: sandbox.status("job")["state"] == "lost", 20, "the end of the launch")
+    job.restart()
+    status = job.wait_epoch(2)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_same_result(job)
+
+
+def test_tools_see_all_hosts(sandbox, programs):
+    job = sandbox.run(workload(programs), interval=None)
+    job.wait_step(2)
+    done = sandbox.belay("checkpoint", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait_committed(1) == 1
+    assert [sorted(row["rank"] for row in node["ranks"]) for node in job.status()["nodes"]] == [[0, 1], [2, 3]]
+    done = sandbox.belay("stop", "job")
+    assert done.returncode == 0, done.stderr
+    assert job.wait() == 76
+
+
+def test_a_host_that_mpirun_cannot_reach(sandbox, programs, hosts):
+    hosts.unplug("b")
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69
+    assert "the hosts of the launch (a,b) cannot be used: mpirun has failed to start" in done.stderr
+
+
+def stall(sandbox, hosts, calls):
+    """The remote shell works so often, and does not answer then."""
+    path = os.path.join(hosts.shared, "stall")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"#!/bin/sh\necho >> {path}.calls\n[ $(wc -l < {path}.calls) -gt {calls} ] && exec sleep 45 >&- 2>&-\n"
+                   f'exec {hosts.rsh} "$@"\n')
+    os.chmod(path, 0o755)
+    sandbox.environment["OMPI_MCA_plm_rsh_agent"] = path
+
+
+@pytest.mark.parametrize("calls, words", [
+    (0, "the hosts of the launch (a,b) cannot be used: they do not answer within 30 s"),
+    (1, "host b has not joined within 30 s"),
+])
+def test_a_host_that_does_not_answer(sandbox, programs, hosts, calls, words):
+    stall(sandbox, hosts, calls)
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert words in done.stderr
+
+
+def test_a_host_that_is_cut_off(sandbox, programs, hosts):
+    """It runs on, and nobody hears of it: its ranks are ended before others take their place."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    hosts.unplug("b")
+    wait_for(lambda: not any("ring" in command for command in hosts.processes("b").values()), 20, "the end of b's ranks")
+    assert job.status()["epoch"] == 1
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 0, 0]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_recovered(job, 1)
+    hosts.crash("b")  # its agent holds on to the images
+
+
+def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
+    """A real program with parallel output; the host that comes back is empty, and the next job has it again."""
+    program = programs.heat()
+    source = os.path.join(hosts.shared, "heat.h5")
+    shutil.copy(program.argv[2], source)
+    program = dataclasses.replace(program, argv=(*program.argv[:2], source, *program.argv[3:]))
+    hostfile = os.path.join(hosts.shared, "hostfile")
+    with open(hostfile, "w", encoding="ascii") as file:
+        file.write("a slots=2\nb slots=2\n")
+    line = ["mpirun", "-n", "4", "--hostfile", hostfile, *program.argv]
+    job = sandbox.run(program, line=line, trace=False)
+    job.wait_committed(2)
+    before = job.status()
+    hosts.crash("b")
+    hosts.boot("b")
+    assert hosts.files("b", "/run") == []
+    job.wait_epoch(2, 60)
+    job.wait()
+    assert_new_processes(job, job.status(), before)
+    assert_recovered(job, 1)
+    again = sandbox.run(program, line=line, trace=False, name="again")
+    status = again.wait_status(lambda status: status["epoch"] in again.pids)
+    assert homes(status) == [0, 0, 1, 1]
+    again.wait()
+    assert_same_result(again)
+
+
+def test_another_job_at_the_same_time(sandbox, programs):
+    """It is refused with one line, and the first one goes on."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
+    assert done.returncode == 69, done.stderr
+    assert "another job on several hosts runs from here" in done.stderr
+    job.finish()
+    assert_recovered(job, 0)
+
+
+def test_detached(sandbox, programs):
+    """The command returns at once, whoever reads its messages."""
+    program = workload(programs)
+    done = sandbox.belay("run", "--name", "job", "--detach", "--", "mpirun", "--host", "a:2,b:2", *program.argv)
+    assert (done.returncode, done.stdout) == (0, "job\n"), done.stderr
+    assert sandbox.status("job")["state"] in ("starting", "running")
+    wait_for(lambda: sandbox.status("job")["state"] == "finished", 60, "the end of the job")
+    with open(os.path.join(sandbox.folder, "job.out"), "rb") as file:
+        assert file.read() == programs.reference(program).stdout
+
+
+def test_a_stranger_is_not_heard(sandbox, programs, hosts):
+    """Somebody without the key speaks to the port at which hosts join: one line tells, and the job goes on."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    sockets = subprocess.run(hosts.on("a", "ss", "-Htlnp"), capture_output=True, text=True, check=True).stdout
+    port = next(row.split()[3].rsplit(":", 1)[1] for row in sockets.splitlines() if "belay-relay" in row)
+    say = ("import socket, sys; end = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10);"
+           "end.sendall(b'blyhello' + bytes([1, 0, 0, 0, 1]) + bytes(307)); print(end.recv(100))")
+    done = subprocess.run(hosts.on("b", "/usr/bin/python3", "-c", say, hosts.address("a"), port), capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "b''\n"
+    assert "a connection from another host is refused: its hello is refused: it was not made with the job's key" in job.errors
+    job.finish()
+    assert_recovered(job, 0)
