@@ -174,6 +174,23 @@ def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
     assert_recovered(job, 1)
 
 
+def test_an_agent_of_another_host_hangs(sandbox, programs, hosts):
+    """It does not answer: its relay kills it, and another one goes on with what the host holds."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    agent = next(pid for pid, command in hosts.processes("b").items() if "belayd" in command)
+    subprocess.run(hosts.on("b", "kill", "-STOP", str(agent)), check=True)
+    status = job.wait_epoch(2, 60)
+    assert "the agent of node 1 does not answer: it is ended" in job.errors
+    assert agent not in hosts.processes("b")
+    assert homes(status) == [0, 0, 1, 1]
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    assert_new_processes(job, status, before)
+    job.finish()
+    assert_recovered(job, 1)
+
+
 def test_no_belay_on_a_host(sandbox, programs, hosts):
     folder = os.path.join(sandbox.prefix, "lib", "belay")
     subprocess.run(hosts.on("b", "mount", "-t", "tmpfs", "none", folder), check=True)

@@ -256,6 +256,22 @@ def test_a_node_joins_late(sandbox, programs):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("fault", ["agent.image.check@3#{}=error", "agent.apply@3#2=error"], ids=["image", "delta"])
+def test_a_damaged_image(sandbox, programs, fault):
+    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank goes on from its copy."""
+    faults = ",".join(fault.format(line) for line in range(2, 40)) if "{}" in fault else fault
+    job = run_with_agent(sandbox, 1, faults, workload(programs), interval="200ms", options=on_nodes(2))
+    job.wait_committed(2)
+    status = job.kill_and_recover(2)
+    line = status["history"][-1]["restored_line"]
+    assert line >= 2
+    assert f"1 of the images of line {line} on this node are damaged and not used (rank 3: damaged image: the page at 0x" in job.errors
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 0]
+    job.finish()
+    assert_recovered(job)
+    sandbox.assert_clean()
+
+
 def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     """The first delta after the first loss is for a partner that has no image to apply it to."""
     job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
