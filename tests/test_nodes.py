@@ -354,6 +354,43 @@ def test_more_is_lost_than_copies_make_good(sandbox, programs):
     sandbox.assert_clean()
 
 
+def test_fewer_nodes_than_wanted_are_left(sandbox, programs):
+    """The job is held: it says what is held where, and goes on once the user says that fewer nodes will do."""
+    job = sandbox.run(workload(programs, seconds=6), options=[*on_nodes(3), "--min-nodes", "2"])
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    job.wait_committed(job.status()["history"][-1]["restored_line"] + 1)
+    line = job.status()["newest_line"]
+    kill_node(sandbox, job, 2)
+    assert job.wait() == 75, job.errors
+    found = re.search(r"job: 1 node is left, and --min-nodes is 2: the job is held; of line (\d+), node 0 holds the "
+                      r"images of ranks 0-3; 'belay restart --min-nodes 1 job' goes on", job.errors)
+    assert found and int(found[1]) >= line, job.errors
+    assert "'belay restart job' goes on" not in job.errors
+    assert sandbox.status("job")["state"] == "lost"
+    again = sandbox.belay("restart", "job")
+    assert again.returncode == 75 and "1 node is left, and --min-nodes is 2" in again.stderr, again.stderr
+    job.restart(options=["--min-nodes", "1"])
+    status = job.wait_epoch(3)
+    assert status["history"][-1]["restored_line"] == int(found[1])
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 0, 0]
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_fewer_nodes_than_wanted_before_any_line(sandbox, programs):
+    """There is nothing to go on from, and the message does not say that there is."""
+    job = sandbox.run(workload(programs), interval=None, options=[*on_nodes(2), "--min-nodes", "2"])
+    job.wait_step(20)
+    kill_node(sandbox, job, 1)
+    assert job.wait() == 75, job.errors
+    assert "1 node is left, and --min-nodes is 2: the job ends; no line of it has been committed" in job.errors
+    assert "belay restart" not in job.errors
+    sandbox.assert_clean()
+
+
 @pytest.mark.parametrize("number, homes", [(0, [1, 1, 1, 1]), (1, [0, 0, 0, 0])])
 def test_restart_after_belay_run_and_a_node_are_lost(sandbox, programs, number, homes):
     """`belay restart` finds the job at the node that is left, whichever it is."""
@@ -508,6 +545,9 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
     (["--local"], "--local is for --nodes N"),
     (["--nodes", "0", "--local"], "a job has 1 to 64 nodes"),
     (["--nodes", "2x", "--local"], "a job has 1 to 64 nodes"),
+    (["--nodes", "2", "--local", "--min-nodes", "3"], "--min-nodes 3: the job has 2 nodes"),
+    (["--min-nodes", "2"], "--min-nodes 2: the job has 1 node"),
+    (["--min-nodes", "0"], "less than the smallest value, 1"),
 ])
 def test_wrong_use(sandbox, options, words):
     done = sandbox.belay("run", *options, "--", "mpirun", "true")
