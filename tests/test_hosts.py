@@ -340,15 +340,20 @@ def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
     assert_same_result(again)
 
 
-def test_another_job_at_the_same_time(sandbox, programs):
-    """It is refused with one line, and the first one goes on."""
-    job = sandbox.run(workload(programs))
-    job.wait_lines()
-    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
-    assert done.returncode == 69, done.stderr
-    assert "another job on several hosts runs from here" in done.stderr
-    job.finish()
-    assert_recovered(job, 0)
+def test_two_jobs_at_the_same_time(sandbox, programs, hosts):
+    """They share the hosts' agents; the loss of a host is the loss of a host for both."""
+    jobs = [sandbox.run(workload(programs, seconds=8), name=name) for name in ("job", "other")]
+    for job in jobs:
+        job.wait_lines()
+        assert [sorted(row["rank"] for row in node["ranks"]) for node in job.status()["nodes"]] == [[0, 1], [2, 3]]
+    assert sum("belayd" in command for command in hosts.processes("b").values()) == 1
+    done = sandbox.belay("checkpoint", "other")
+    assert done.returncode == 0, done.stderr
+    hosts.crash("b")
+    for job in jobs:
+        assert homes(job.wait_epoch(2, 60)) == [0, 0, 0, 0]
+        job.finish()
+        assert_recovered(job, 1)
 
 
 def test_detached(sandbox, programs):
