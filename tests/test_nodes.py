@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -127,6 +128,18 @@ def assert_told_how_long_it_took(job):
         assert epoch["fetch_ms"] == 0
 
 
+def assert_told_when_it_was(job, since_ms):
+    """Lines and epochs tell when they began: in their order, and each epoch's lines between its beginning and the next."""
+    status = job.status()
+    epochs = [epoch["begun_at_ms"] for epoch in status["history"]]
+    lines = [line["begun_at_ms"] for line in status["lines"]]
+    assert since_ms <= epochs[0] and epochs == sorted(set(epochs)) and epochs[-1] <= time.time() * 1000
+    assert epochs[0] < lines[0] and lines == sorted(set(lines)) and lines[-1] <= time.time() * 1000
+    restored = status["history"][-1]["restored_line"]
+    for line in status["lines"]:
+        assert (line["begun_at_ms"] < epochs[-1]) == (line["line"] <= restored) or line["state"] == "aborted"
+
+
 def assert_copied_again(job, restored, members):
     """The next line after a loss is held twice: at least half of the ranks have a new partner, which gets whole images."""
     def settled(status):
@@ -158,6 +171,7 @@ def assert_copied_again(job, restored, members):
 ])
 def test_a_node_is_lost(sandbox, programs, count, number, homes):
     """Its ranks go on where their copies are, from the newest committed line; more lines follow."""
+    since_ms = int(time.time() * 1000)
     job = sandbox.run(workload(programs), options=on_nodes(count))
     job.wait_lines()
     before = job.status()
@@ -171,6 +185,7 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     assert status["history"][-1]["lost_nodes"] == [number]
     job.wait_committed(restored + 1)
     assert_told_how_long_it_took(job)
+    assert_told_when_it_was(job, since_ms)
     assert_copied_again(job, restored, count - 1)
     job.finish()
     assert f"node {number} was lost" in job.errors
