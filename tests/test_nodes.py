@@ -287,6 +287,24 @@ def test_a_damaged_image(sandbox, programs, fault):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("fault, words", [
+    ("fabric.chunk#3=error", "line 1 aborted: rank 3 cannot be copied to node 0: it was damaged on its way"),
+    ("fabric.frame@0#12=error", ""),  # is sent again
+], ids=["data", "word"])
+def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
+    """What was damaged is not taken, and later lines are copied: they are gone on from without the node."""
+    job = run_with_agent(sandbox, 1, fault, workload(programs, seconds=6), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    assert words in job.errors and "aborted" not in job.errors.replace(words, "")
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     """The first delta after the first loss is for a partner that has no image to apply it to."""
     job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
