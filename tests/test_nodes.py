@@ -305,6 +305,26 @@ def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("rank, what", [(3, "the image"), (1, "the copy of the image")])
+def test_damage_is_found_and_mended(sandbox, programs, rank, what):
+    """Without a restart: what node 1 holds of its own rank or of another's is made anew at the next line."""
+    job = run_with_agent(sandbox, 1, f"agent.scrub@{rank}#2=error", workload(programs, seconds=6), interval=None,
+                         options=[*on_nodes(2), "--scrub-interval", "200ms"])
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    wait_said(job, f"{what} of rank {rank} on node 1 is damaged in memory, and made anew at the next line "
+                   "(damaged image: the page at 0x")
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0 if rank == 1 else 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] == 4
+    job.finish()
+    assert "not used" not in job.errors
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     """The first delta after the first loss is for a partner that has no image to apply it to."""
     job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))

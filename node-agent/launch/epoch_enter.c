@@ -48,11 +48,11 @@ static int verify(struct job *job, struct belay_error *err)
     if (store_verify(job->store, &damage, err) < 0)
         return belay_error_prefix(err, "job \"%s\": line %" PRIu64 " cannot be brought into its images",
                                   job->name, line);
-    if (damage.dropped == 0)
+    if (damage.images == 0)
         return 0;
     snprintf(text, sizeof text,
              "%" PRIu32 " of the images of line %" PRIu64 " on this node are damaged and not used (%s)",
-             damage.dropped, line, damage.first.text);
+             damage.images, line, damage.first.text);
     log_error("job \"%s\": %s", job->name, text);
     job_tell_text(job, text);
     return 0;
