@@ -4,30 +4,15 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import signal
-import socket
-import subprocess
 import time
 
 import pytest
 
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
+from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
 from waiting import wait_for
-
-
-def on_nodes(count):
-    return ["--nodes", str(count), "--local"]
-
-
-def workload(programs, name="ring", seconds=4):
-    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
-
-
-def node_of(status, rank):
-    """The number of the node that runs the rank."""
-    return next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
 
 
 @pytest.mark.parametrize("name", ["ring", "collmix"])
@@ -100,24 +85,6 @@ def test_a_line_on_request(sandbox, programs):
         assert job.wait_committed(line) == line
     job.finish()
     assert_same_result(job)
-
-
-def service_of(sandbox, number):
-    """The agent and the keeper of a node: with both, its memory is really gone."""
-    node = os.path.join(sandbox.rundir, f"node-{number}") if number else sandbox.rundir
-    service = [pid for pid, command in traces.processes_of(node).items()
-               if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper") and command.endswith(node)]
-    assert len(service) == 2, service
-    return service
-
-
-def kill_node(sandbox, job, *numbers):
-    """Their agents, keepers and ranks. Returns the ranks' processes."""
-    status = job.status()
-    ranks = [row["pid"] for node in status["nodes"] if node["number"] in numbers for row in node["ranks"]]
-    for pid in [pid for number in numbers for pid in service_of(sandbox, number)] + ranks:
-        os.kill(pid, signal.SIGKILL)
-    return ranks
 
 
 def assert_told_how_long_it_took(job):
@@ -194,14 +161,6 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     sandbox.assert_clean()
 
 
-def agent_of(job, number):
-    return next(node["agent_pid"] for node in job.status()["nodes"] if node["number"] == number)
-
-
-def wait_said(job, text, deadline_s=30):
-    wait_for(lambda: text in job.errors, deadline_s, f"{text!r} in {job.errors}")
-
-
 @pytest.mark.parametrize("number", [0, 1])
 def test_an_agent_hangs(sandbox, programs, number):
     """Others do not hear it, and it does not answer: it is ended, and what it held goes on with another agent."""
@@ -243,20 +202,6 @@ def test_an_agent_that_hung_answers(sandbox, programs):
     job.finish()
     assert_recovered(job, 1)
     sandbox.assert_clean()
-
-
-def run_with_agent(sandbox, number, fault, program, **options):
-    """A job; the agent of this node is started before it, with a fault that no other agent has. It does not leave meanwhile."""
-    folder = os.path.join(sandbox.rundir, f"node-{number}")
-    os.mkdir(folder, 0o700)
-    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
-    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, "BELAY_FAULT": fault}, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(os.path.join(folder, "agent.sock"))
-        job = sandbox.run(program, **options)
-        wait_for(lambda: os.path.exists(os.path.join(sandbox.rundir, "jobs", "job.epochs")), 30, "the first epoch")
-    return job
 
 
 def test_a_node_joins_late(sandbox, programs):
@@ -475,7 +420,8 @@ def test_restart_without_the_first_node(sandbox, programs):
     kill_node(sandbox, job, 0)
     assert job.wait() == 75
     assert "'belay restart job' goes on" in job.errors
-    shutil.rmtree(os.path.join(sandbox.rundir, "jobs"))
+    assert sandbox.status("job")["state"] == "lost"
+    os.unlink(os.path.join(sandbox.rundir, "jobs", "job.epochs"))
     job.restart()
     assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [1, 1, 1, 1]
     job.finish()

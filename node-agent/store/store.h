@@ -110,6 +110,21 @@ int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64
 /* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
 bool store_guests_lack(const struct store *store, uint64_t line);
 
+/* A rank's whole image of a line that is committed elsewhere, fetched from there and checked. */
+struct store_fetched {
+    uint32_t rank;
+    int fd; /* of image_make_memfd() */
+    uint64_t bytes;
+};
+
+/*
+ * Take images of a committed line of a world of so many ranks; all of them, or none. If another line is
+ * committed here, or none, this one takes its place. The descriptors are taken over if 0 is returned; else -1
+ * with err.
+ */
+int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const struct store_fetched *fetched,
+                      uint32_t count, struct belay_error *err);
+
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
  * committed ones; staged deltas are to be applied. Fails without any effect if the part of a rank that is to
