@@ -32,9 +32,10 @@ struct member {
 
 struct job_arbiter {
     char rundir[PATH_MAX];
+    char nodes_dir[PATH_MAX]; /* where other hosts have their sockets; "": there are none */
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
     struct member members[PLACEMENT_NODES_MAX];
-    uint32_t node_count;
+    uint32_t node_count, min_count;
     enum scheme scheme;
     struct job_secret secret;    /* of several nodes */
     struct epoch_start *offered; /* newest record that agents have told of; NULL: none */
@@ -86,10 +87,16 @@ static int fail(struct job_arbiter *arbiter, uint32_t node, const struct belay_e
 static int ask(void *context, uint32_t node, uint32_t epoch)
 {
     struct job_arbiter *arbiter = context;
+    const struct member *member = &arbiter->members[node];
+    Belay__Wire__Inquire inquire = BELAY__WIRE__INQUIRE__INIT;
     struct belay_error err;
-    return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
-                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->members[node].address,
-                        &err) < 0
+    inquire.job = arbiter->job;
+    inquire.epoch = epoch;
+    inquire.reason = arbiter->reason;
+    if (member->address)
+        inquire.fabric_interface = (char *)(uintptr_t)member->address; /* only read */
+    inquire.nodes_dir = arbiter->nodes_dir;
+    return send_inquire(&member->agent, &inquire, arbiter->node_count > 1 ? &arbiter->secret : NULL, &err) < 0
                ? fail(arbiter, node, &err)
                : 0;
 }
@@ -264,6 +271,11 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
         arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
 }
 
+void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path)
+{
+    snprintf(arbiter->nodes_dir, sizeof arbiter->nodes_dir, "%s", path);
+}
+
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other)
 {
     arbiter->members[node].address = address;
@@ -281,15 +293,18 @@ static int draw_secret(struct job_arbiter *arbiter, uint32_t node_count, struct 
                : belay_error_errno(err, "no random numbers");
 }
 
-int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
+int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_nodes *nodes, bool is_restart,
                       struct belay_error *err)
 {
-    struct arbiter_settings settings = {
-        .node_count = node_count, .scheme = scheme, .past_epoch = arbiter->offered_epoch};
-    arbiter->scheme = scheme;
-    if (draw_secret(arbiter, node_count, err) < 0)
+    struct arbiter_settings settings = {.node_count = nodes->count,
+                                        .min_members = nodes->min_count,
+                                        .scheme = nodes->scheme,
+                                        .past_epoch = arbiter->offered_epoch};
+    arbiter->scheme = nodes->scheme;
+    arbiter->min_count = nodes->min_count;
+    if (draw_secret(arbiter, nodes->count, err) < 0)
         return -1;
-    arbiter->node_count = node_count;
+    arbiter->node_count = nodes->count;
     struct epoch_start *record = newest_record(arbiter, is_restart);
     if (is_restart && !record)
         return belay_error_set(
@@ -449,28 +464,63 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
     return 0;
 }
 
+/* What the nodes that are left have answered. */
+struct answers {
+    struct epoch_state states[PLACEMENT_NODES_MAX];
+    const struct epoch_state *known[PLACEMENT_NODES_MAX]; /* NULL: it is not left */
+    uint32_t count;
+};
+
+static void collect_answers(const struct job_arbiter *arbiter, struct answers *answers)
+{
+    *answers = (struct answers){0};
+    for (uint32_t node = 0; node < arbiter->node_count; node++) {
+        const Belay__Wire__Reply *reply = arbiter->members[node].state;
+        if (arbiter->members[node].is_gone || !reply ||
+            epoch_message_to_state(reply->node_state, &answers->states[node]) < 0)
+            continue;
+        answers->known[node] = &answers->states[node];
+        answers->count++;
+    }
+}
+
 /* Of several nodes. */
 static void tell_what_is_left(const struct job_arbiter *arbiter, const struct epoch_start *record,
                               struct belay_error *err)
 {
-    struct epoch_state states[PLACEMENT_NODES_MAX];
-    const struct epoch_state *known[PLACEMENT_NODES_MAX] = {0};
+    struct answers answers;
     char text[256];
-    for (uint32_t node = 0; node < arbiter->node_count; node++) {
-        const Belay__Wire__Reply *reply = arbiter->members[node].state;
-        if (!arbiter->members[node].is_gone && reply &&
-            epoch_message_to_state(reply->node_state, &states[node]) == 0)
-            known[node] = &states[node];
-    }
-    lack_tell(record, known, arbiter->node_count, text, sizeof text);
+    collect_answers(arbiter, &answers);
+    lack_tell(record, answers.known, arbiter->node_count, text, sizeof text);
     belay_error_set(err, ENODATA, "job \"%s\" cannot go on: %s; 'belay clean %s' drops what is held",
                     arbiter->job, text, arbiter->job);
+}
+
+static void tell_of_few(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct epoch_start *record = opener_record(arbiter->opener);
+    struct answers answers;
+    char text[256];
+    collect_answers(arbiter, &answers);
+    const char *left = answers.count == 1 ? "node is" : "nodes are";
+    if (record && lack_tell_held(record, answers.known, arbiter->node_count, text, sizeof text))
+        belay_error_set(
+            err, ENONET,
+            "%u %s left, and --min-nodes is %u: the job is held; %s; 'belay restart --min-nodes %u "
+            "%s' goes on, 'belay clean %s' drops what is held",
+            answers.count, left, arbiter->min_count, text, answers.count, arbiter->job, arbiter->job);
+    else
+        belay_error_set(err, ENONET,
+                        "%u %s left, and --min-nodes is %u: the job ends; no line of it has been committed",
+                        answers.count, left, arbiter->min_count);
 }
 
 static void tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
 {
     const struct epoch_start *record = opener_record(arbiter->opener);
-    if (arbiter->node_count > 1 && record)
+    if (opener_wants(arbiter->opener) == ARBITER_WANT_NODES)
+        tell_of_few(arbiter, err);
+    else if (arbiter->node_count > 1 && record)
         tell_what_is_left(arbiter, record, err);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
         belay_error_set(

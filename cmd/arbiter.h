@@ -33,14 +33,23 @@ void job_arbiter_destroy(struct job_arbiter *arbiter);
 /* A node's agent has opened the job for this process; it is reached by `agent`. */
 void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
                          const Belay__Wire__JobOpened *opened);
+/* Nodes are hosts, which are reached in this folder: tools are told. */
+void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path);
 /* The node is a host: others reach it at this address (borrowed). is_other: it is not the launcher's host. */
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other);
+/* The nodes of a job. */
+struct job_arbiter_nodes {
+    uint32_t count;
+    uint32_t min_count; /* an epoch is not opened with fewer */
+    enum scheme scheme;
+};
+
 /*
- * The agents of all nodes, of so many, have been taken up. is_restart: the job goes on, so the newest record
- * that is left counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA:
- * no record is left).
+ * The agents of all nodes have been taken up. is_restart: the job goes on, so the newest record that is left
+ * counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA: no record is
+ * left).
  */
-int job_arbiter_begin(struct job_arbiter *arbiter, uint32_t node_count, enum scheme scheme, bool is_restart,
+int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_nodes *nodes, bool is_restart,
                       struct belay_error *err);
 
 /* What has become of a node's agent while an epoch was opened. */
@@ -52,7 +61,8 @@ enum job_arbiter_failure {
 
 /*
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
- * the next call. Returns 0, or -1 with err: an agent's, or ENODATA if what the nodes hold is not enough.
+ * the next call. Returns 0, or -1 with err: an agent's, ENODATA if what the nodes hold is not enough, or
+ * ENONET if it is, and fewer nodes are left than an epoch has to have.
  * ECONNRESET, ETIMEDOUT: agents were lost, as job_arbiter_failure_of() says; once they have been replaced, or
  * their nodes left out, the next epoch may be opened.
  */

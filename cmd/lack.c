@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 /* A text that is cut short at the end of its room. */
@@ -90,19 +89,47 @@ static uint32_t put_numbers(struct out *out, const char *noun, const struct ques
     return found;
 }
 
+/* "nodes 0, 3 hold those of ranks 0, 2-3" */
+static void put_holders(struct out *out, const struct question *of, const char *what)
+{
+    uint32_t holders = put_numbers(out, "node", of, of->node_count, is_holder);
+    if (holders == 0) {
+        put(out, "nothing of it is left");
+        return;
+    }
+    put(out, holders == 1 ? " holds %s of " : " hold %s of ", what);
+    put_numbers(out, "rank", of, of->rank_count, is_held);
+}
+
+static struct question ask(const struct epoch_start *record, const struct epoch_state *const *states,
+                           uint32_t node_count)
+{
+    return (struct question){.states = states,
+                             .node_count = node_count,
+                             .rank_count = record->rank_count,
+                             .line = newest_line(record, states, node_count)};
+}
+
+bool lack_tell_held(const struct epoch_start *record, const struct epoch_state *const *states,
+                    uint32_t node_count, char *text, size_t size)
+{
+    struct out out = {.text = text, .size = size};
+    const struct question of = ask(record, states, node_count);
+    if (of.line == 0)
+        return false;
+    put(&out, "of line %" PRIu64 ", ", of.line);
+    put_holders(&out, &of, "the images");
+    return true;
+}
+
 void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,
                char *text, size_t size)
 {
     struct out out = {.text = text, .size = size};
-    const struct question of = {.states = states,
-                                .node_count = node_count,
-                                .rank_count = record->rank_count,
-                                .line = newest_line(record, states, node_count)};
+    const struct question of = ask(record, states, node_count);
     put(&out, "of line %" PRIu64 ", no node holds the images of ", of.line);
     if (put_numbers(&out, "rank", &of, of.rank_count, is_lacking) == 0)
         put(&out, "any rank");
     put(&out, " any more; ");
-    uint32_t holders = put_numbers(&out, "node", &of, node_count, is_holder);
-    put(&out, holders == 0 ? "nothing of it is left" : holders == 1 ? " holds those of " : " hold those of ");
-    put_numbers(&out, "rank", &of, of.rank_count, is_held);
+    put_holders(&out, &of, "those");
 }

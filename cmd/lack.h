@@ -1,10 +1,11 @@
 /*
- * lack.h - why a job cannot go on from what its nodes hold: which ranks' images are missing, and where the
+ * lack.h - why a job does not go on from what its nodes hold: which ranks' images are missing, and where the
  * others are.
  */
 #ifndef BELAY_CMD_LACK_H
 #define BELAY_CMD_LACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,12 @@
  */
 void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,
                char *text, size_t size);
+
+/*
+ * The same of a job that could go on: "of line 7, nodes 0, 3 hold the images of ranks 0-7". Returns whether
+ * there is a line.
+ */
+bool lack_tell_held(const struct epoch_start *record, const struct epoch_state *const *states,
+                    uint32_t node_count, char *text, size_t size);
 
 #endif

@@ -22,7 +22,7 @@ static void release(struct supervisor *s);
 /* Report a failure of ours; a job that is open is closed, its images kept if there are any. */
 static int fail(struct supervisor *s, const struct belay_error *err, int exit_code)
 {
-    bool is_held = exit_code == EXIT_FILES;
+    bool is_held = exit_code == EXIT_FILES || exit_code == EXIT_EXHAUSTED;
     struct outcome outcome = {true, is_held ? JOB_STATE_LOST : JOB_STATE_FAILED,
                               is_held || s->plan->is_restart || s->restarts > 0, exit_code};
     log_error("%s%s%s", is_held ? s->name : "", is_held ? ": " : "", err->text);
@@ -102,7 +102,7 @@ int supervise(const struct job_plan *plan)
     if (plan->argv && executables_check(plan->argv, &err))
         code = fail(&s, &err, EXIT_REFUSED);
     else if (prepare(&s, &err) || supervise_connect(&s, &s.nodes.of[0], &err))
-        code = fail(&s, &err, EXIT_NO_AGENT);
+        code = fail(&s, &err, err.code == ERANGE ? EXIT_USAGE : EXIT_NO_AGENT);
     else if (signals_open(&s.signals, &err))
         code = fail(&s, &err, EXIT_INTERNAL);
     else if (supervise_open(&s, plan->is_restart, &err))
@@ -123,6 +123,17 @@ static bool has_terminal(void)
     return fd >= 0;
 }
 
+static int find_nodes(struct supervisor *s, struct belay_error *err)
+{
+    if (nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) < 0 ||
+        (s->plan->argv && supervise_find_hosts(s, s->plan->argv, environ, err) < 0))
+        return -1;
+    if (s->plan->is_restart || s->settings.min_nodes <= s->nodes.count)
+        return 0;
+    return belay_error_set(err, ERANGE, "--min-nodes %" PRIu64 ": the job has %" PRIu32 " node%s",
+                           s->settings.min_nodes, s->nodes.count, s->nodes.count == 1 ? "" : "s");
+}
+
 static int prepare(struct supervisor *s, struct belay_error *err)
 {
     char given[PATH_MAX];
@@ -138,9 +149,7 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     s->watch.nodes = &s->nodes;
     s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);
-    if (!s->arbiter || nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) < 0)
-        return -1;
-    return s->plan->argv ? supervise_find_hosts(s, s->plan->argv, environ, err) : 0;
+    return s->arbiter ? find_nodes(s, err) : -1;
 }
 
 /* ---- what its end means ---- */

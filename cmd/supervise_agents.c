@@ -182,10 +182,10 @@ static int choose_scheme(const struct supervisor *s, enum scheme *scheme, struct
 
 static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
-    enum scheme scheme;
-    if (choose_scheme(s, &scheme, err) < 0)
+    struct job_arbiter_nodes nodes = {.count = s->nodes.count, .min_count = (uint32_t)s->settings.min_nodes};
+    if (choose_scheme(s, &nodes.scheme, err) < 0)
         return -1;
-    return job_arbiter_begin(s->arbiter, s->nodes.count, scheme, is_restart, err);
+    return job_arbiter_begin(s->arbiter, &nodes, is_restart, err);
 }
 
 /* A node that holds nothing of the job any more. Returns 0, or -1 with err: the job cannot do without it. */
@@ -428,7 +428,7 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
         keep_records(s, outcome);
     if (!outcome->keep_images)
         forget_on_hosts(s);
-    if (is_closed && outcome->keep_images && may_go_on(s))
+    if (is_closed && outcome->keep_images && !s->has_told_how && may_go_on(s))
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);
 }
@@ -447,6 +447,8 @@ int supervise_exit_code(const struct belay_error *err)
         return EXIT_NO_AGENT;
     case EUCLEAN:
         return EXIT_FILES;
+    case ENONET:
+        return EXIT_EXHAUSTED;
     case ENOMEM:
     case EPROTO:
         return EXIT_INTERNAL;

@@ -107,6 +107,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     const struct epoch_start *start;
     int rc = open_epoch(s, &launch, &start, err);
     s->is_hopeless = rc < 0 && err->code == ENODATA && s->nodes.count > 1;
+    s->has_told_how = rc < 0 && err->code == ENONET;
     if (rc < 0) {
         launch_cancel(&s->launch);
         return supervise_exit_code(err);

@@ -37,6 +37,7 @@ struct supervisor {
     uint32_t epoch;                    /* of the newest launch; 0: none yet */
     struct epoch_start *homes;         /* the epoch by whose placement the streams lie; NULL: not known */
     double detect_ms;                  /* of the loss that the next launch makes good; 0: none */
+    bool has_told_how;                 /* to go on with the job, which ends */
     bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */

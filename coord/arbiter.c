@@ -171,8 +171,10 @@ enum arbiter_want arbiter_wants(const struct arbiter *arbiter)
 
 bool arbiter_is_stuck(const struct arbiter *arbiter)
 {
-    return (arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA) &&
-           count_answers(arbiter) == count_expected(arbiter);
+    bool is_wanting = arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA ||
+                      arbiter->want == ARBITER_WANT_NODES;
+
+    return is_wanting && count_answers(arbiter) == count_expected(arbiter);
 }
 
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
@@ -334,6 +336,8 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
         return 0;
     }
     arbiter->want = choose_line(arbiter, &line);
+    if (arbiter->want == ARBITER_WANT_NOTHING && count_answers(arbiter) < arbiter->settings.min_members)
+        arbiter->want = ARBITER_WANT_NODES;
     if (arbiter->want != ARBITER_WANT_NOTHING)
         return 0;
     return open_epoch(arbiter, line, now_us);

@@ -31,8 +31,9 @@
 struct arbiter;
 
 struct arbiter_settings {
-    uint32_t node_count; /* nodes that may become members, spares included; at least 1 */
-    uint32_t rank_count; /* ranks of the job; 0: not known before they come up */
+    uint32_t node_count;  /* nodes that may become members, spares included; at least 1 */
+    uint32_t rank_count;  /* ranks of the job; 0: not known before they come up */
+    uint32_t min_members; /* an epoch has so many at least; 0 and 1: as many as there are */
     enum scheme scheme;
     uint64_t lease_us;   /* length of a lease; 0: members need none, because the arbiter sees their end */
     uint64_t collect_us; /* how long an inquiry waits for nodes that are not obliged to answer */
@@ -50,6 +51,7 @@ enum arbiter_want {
                               line was committed */
     ARBITER_WANT_DATA,     /* no node that has answered holds a rank's part of the line */
     ARBITER_WANT_ROOM,     /* the nodes that answer cannot take all ranks */
+    ARBITER_WANT_NODES,    /* fewer nodes answer than an epoch has to have; the line could be gone on from */
 };
 
 enum arbiter_event_type {

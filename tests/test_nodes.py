@@ -278,6 +278,40 @@ def test_a_node_joins_late(sandbox, programs):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("fault", ["agent.image.check@3#{}=error", "agent.apply@3#2=error"], ids=["image", "delta"])
+def test_a_damaged_image(sandbox, programs, fault):
+    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank goes on from its copy."""
+    faults = ",".join(fault.format(line) for line in range(2, 40)) if "{}" in fault else fault
+    job = run_with_agent(sandbox, 1, faults, workload(programs), interval="200ms", options=on_nodes(2))
+    job.wait_committed(2)
+    status = job.kill_and_recover(2)
+    line = status["history"][-1]["restored_line"]
+    assert line >= 2
+    assert f"1 of the images of line {line} on this node are damaged and not used (rank 3: damaged image: the page at 0x" in job.errors
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 0]
+    job.finish()
+    assert_recovered(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("fault, words", [
+    ("fabric.chunk#3=error", r"line 1 aborted: rank [23] cannot be copied to node 0: it was damaged on its way"),
+    ("fabric.frame@0#12=error", ""),  # is sent again
+], ids=["data", "word"])
+def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
+    """What was damaged is not taken, and later lines are copied: they are gone on from without the node."""
+    job = run_with_agent(sandbox, 1, fault, workload(programs, seconds=6), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    assert re.search(words, job.errors) and "aborted" not in re.sub(words, "", job.errors)
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     """The first delta after the first loss is for a partner that has no image to apply it to."""
     job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
@@ -357,6 +391,43 @@ def test_more_is_lost_than_copies_make_good(sandbox, programs):
                       r"nodes 0, 3 hold those of ranks 0, 2-3; 'belay clean job' drops what is held", job.errors)
     assert found and int(found[1]) >= line, job.errors
     assert "goes on" not in job.errors
+    sandbox.assert_clean()
+
+
+def test_fewer_nodes_than_wanted_are_left(sandbox, programs):
+    """The job is held: it says what is held where, and goes on once the user says that fewer nodes will do."""
+    job = sandbox.run(workload(programs, seconds=6), options=[*on_nodes(3), "--min-nodes", "2"])
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    job.wait_committed(job.status()["history"][-1]["restored_line"] + 1)
+    line = job.status()["newest_line"]
+    kill_node(sandbox, job, 2)
+    assert job.wait() == 75, job.errors
+    found = re.search(r"job: 1 node is left, and --min-nodes is 2: the job is held; of line (\d+), node 0 holds the "
+                      r"images of ranks 0-3; 'belay restart --min-nodes 1 job' goes on", job.errors)
+    assert found and int(found[1]) >= line, job.errors
+    assert "'belay restart job' goes on" not in job.errors
+    assert sandbox.status("job")["state"] == "lost"
+    again = sandbox.belay("restart", "job")
+    assert again.returncode == 75 and "1 node is left, and --min-nodes is 2" in again.stderr, again.stderr
+    job.restart(options=["--min-nodes", "1"])
+    status = job.wait_epoch(3)
+    assert status["history"][-1]["restored_line"] == int(found[1])
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 0, 0]
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_fewer_nodes_than_wanted_before_any_line(sandbox, programs):
+    """There is nothing to go on from, and the message does not say that there is."""
+    job = sandbox.run(workload(programs), interval=None, options=[*on_nodes(2), "--min-nodes", "2"])
+    job.wait_step(20)
+    kill_node(sandbox, job, 1)
+    assert job.wait() == 75, job.errors
+    assert "1 node is left, and --min-nodes is 2: the job ends; no line of it has been committed" in job.errors
+    assert "belay restart" not in job.errors
     sandbox.assert_clean()
 
 
@@ -514,6 +585,9 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
     (["--local"], "--local is for --nodes N"),
     (["--nodes", "0", "--local"], "a job has 1 to 64 nodes"),
     (["--nodes", "2x", "--local"], "a job has 1 to 64 nodes"),
+    (["--nodes", "2", "--local", "--min-nodes", "3"], "--min-nodes 3: the job has 2 nodes"),
+    (["--min-nodes", "2"], "--min-nodes 2: the job has 1 node"),
+    (["--min-nodes", "0"], "less than the smallest value, 1"),
 ])
 def test_wrong_use(sandbox, options, words):
     done = sandbox.belay("run", *options, "--", "mpirun", "true")

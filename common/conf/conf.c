@@ -150,6 +150,19 @@ static const struct conf_setting settings[CONF_END] = {
                 "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
                 "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
         },
+    [CONF_MIN_NODES] =
+        {
+            .name = "min-nodes",
+            .variable = "BELAY_MIN_NODES",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 1,
+            .max = 64,
+            .fallback = "1",
+            .help =
+                "After the loss of nodes go on only if N or more are left; else the job ends, and its images "
+                "are kept",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

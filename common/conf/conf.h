@@ -24,6 +24,7 @@ enum conf_key {
     CONF_TRACKER,
     CONF_POLICY,
     CONF_REDUNDANCY,
+    CONF_MIN_NODES,
     CONF_RUNDIR,
     CONF_RECORD_AGE,
     CONF_LOG,

@@ -29,17 +29,20 @@ static uint64_t sum_page(const char *page, uint64_t address)
     return XXH3_64bits(page, IMAGE_PAGE_BYTES) ^ address;
 }
 
+void sums_make(uint64_t *sums, uint64_t address, const void *pages, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes; done += IMAGE_PAGE_BYTES)
+        *sums++ = sum_page((const char *)pages + done, address + done);
+}
+
 int sums_write(int fd, uint64_t address, const void *pages, uint64_t bytes, struct belay_error *err)
 {
     uint64_t sums[BLOCK_PAGES];
-    const char *page = pages;
-    for (uint64_t done = 0; done < bytes;) {
-        uint64_t first = address + done;
-        size_t count = 0;
-        for (; count < BLOCK_PAGES && done < bytes; done += IMAGE_PAGE_BYTES)
-            sums[count++] = sum_page(page + done, address + done);
-        ssize_t wrote = pwrite(fd, sums, count * sizeof *sums, (off_t)sums_offset(first));
-        if (wrote != (ssize_t)(count * sizeof *sums))
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        part = bytes - done < BLOCK_BYTES ? bytes - done : BLOCK_BYTES;
+        sums_make(sums, address + done, (const char *)pages + done, part);
+        ssize_t wrote = pwrite(fd, sums, SUMS_OF_BYTES(part), (off_t)sums_offset(address + done));
+        if (wrote != (ssize_t)SUMS_OF_BYTES(part))
             return belay_error_set(err, wrote < 0 ? errno : ENOSPC, "no memory for the sums of an image");
     }
     return 0;

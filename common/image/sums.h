@@ -3,8 +3,8 @@
  *
  * Each page of a whole image has a sum at a place of its own behind the page data, which follows from its
  * address. Sums are written with the pages (image_write_pages()), so that they stand for what was captured,
- * and are copied with an image, never made anew for it. The header has a sum over itself and the tables.
- * The pages of a delta have none until they are applied; its header and tables have.
+ * and are copied with an image, never made anew for it. Those of a delta lie in its tables, and go with the
+ * pages into the image that it is applied to. The header has a sum over itself and the tables.
  *
  * The checksum is XXH3 with 64 bits (Collet, xxHash, "XXH3"), for a page together with its address.
  */
@@ -22,6 +22,9 @@
 /* The file offset, in a whole image, of the sum of the page at an address; those of the following pages
  * follow. */
 uint64_t sums_offset(uint64_t address);
+
+/* The sum of each page: `bytes` from this address on, a multiple of the page size. */
+void sums_make(uint64_t *sums, uint64_t address, const void *pages, uint64_t bytes);
 
 /* Write the sums of pages of a whole image: `bytes` from this address on, a multiple of the page size.
  * Returns 0 or -1 with err. */

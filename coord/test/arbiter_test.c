@@ -24,6 +24,7 @@ struct recorder {
     struct epoch_start *durable;
     uint64_t now_us;
     bool is_disk_full;
+    uint32_t min_members;
 };
 
 static int record(void *context, const struct arbiter_action *action)
@@ -84,6 +85,7 @@ static void begin(struct recorder *recorder, enum scheme scheme, uint64_t lease_
 {
     const struct arbiter_settings settings = {.node_count = NODES,
                                               .rank_count = RANKS,
+                                              .min_members = recorder->min_members,
                                               .scheme = scheme,
                                               .lease_us = lease_us,
                                               .collect_us = COLLECT_US,
@@ -435,6 +437,41 @@ static void a_committed_line_is_never_gone_back_past(void **state)
     assert_int_equal(arbiter_wants(recorder->arbiter), ARBITER_WANT_DATA);
 }
 
+/* What could be gone on from is told apart from what is lost. */
+static void no_epoch_is_opened_with_too_few_nodes(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[NODES][RANKS];
+
+    recorder->min_members = 2;
+    open_first(recorder, SCHEME_PARTNER);
+    hold(held, 4);
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 1});
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 2});
+    held[0][1].image_line = 4;
+    step(recorder, committed(state_of(0, 2, held[0]), 4));
+    assert_said(recorder, "");
+    assert_int_equal(arbiter_wants(recorder->arbiter), ARBITER_WANT_NODES);
+    assert_true(arbiter_is_stuck(recorder->arbiter));
+    held[0][1].image_line = 0;
+    step(recorder, committed(state_of(0, 2, held[0]), 4));
+    assert_int_equal(arbiter_wants(recorder->arbiter), ARBITER_WANT_DATA);
+}
+
+static void an_epoch_is_opened_with_just_enough_nodes(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[NODES][RANKS];
+
+    recorder->min_members = 2;
+    open_first(recorder, SCHEME_PARTNER);
+    hold(held, 4);
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 1});
+    step(recorder, committed(state_of(0, 2, held[0]), 4));
+    step(recorder, committed(state_of(2, 2, held[2]), 4));
+    assert_said(recorder, "RECORD 2 line 4 of 2 START 0/2 START 2/2");
+}
+
 /* ---- placement ---- */
 
 static void a_rank_stays_where_its_image_is_if_there_is_room(void **state)
@@ -598,6 +635,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_protection_of_an_earlier_epoch_does_not_count, setup, teardown),
         cmocka_unit_test_setup_teardown(without_a_survivor_nothing_can_be_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_committed_line_is_never_gone_back_past, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_epoch_is_opened_with_too_few_nodes, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_epoch_is_opened_with_just_enough_nodes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_stays_where_its_image_is_if_there_is_room, setup, teardown),
         cmocka_unit_test_setup_teardown(of_two_holders_the_rank_stays_at_home, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_that_is_gone_is_not_waited_for, setup, teardown),

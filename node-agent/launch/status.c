@@ -105,9 +105,10 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     status->cwd = strdup(job->config->cwd);
     status->message = strdup(job->message);
     status->trouble = strdup(job->epoch ? job->trouble : "");
+    status->nodes_dir = strdup(job->nodes_dir);
     status->argv = calloc(job->config->n_argv + 1, sizeof *status->argv);
     if (!status->job || !status->state || !status->cwd || !status->message || !status->trouble ||
-        !status->argv)
+        !status->nodes_dir || !status->argv)
         return -1;
     for (size_t i = 0; i < job->config->n_argv; i++) {
         status->argv[i] = strdup(job->config->argv[i]);

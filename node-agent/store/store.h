@@ -155,13 +155,17 @@ void store_drop_staging(struct store *store);
  */
 int store_settle(struct store *store, uint64_t line, struct belay_error *err);
 
+/* What store_verify() has found. */
+struct store_damage {
+    uint32_t dropped;         /* images */
+    struct belay_error first; /* what is wrong with the first one */
+};
 /*
- * Compare all committed images with their sums (common/image/sums.h), with every processor, and drop those
- * that differ or cannot be read: nothing is restored from them. All deltas must have been applied, and
- * nothing may change an image meanwhile. Reads all images. Returns how many were dropped, with err: what is
- * wrong with the first one.
+ * Apply all remaining deltas, compare all committed images with their sums (common/image/sums.h), with every
+ * processor, and drop those that differ or cannot be read: nothing is restored from them. Nothing may change
+ * an image meanwhile. Reads all images. Returns 0, or -1 with err: a delta could not be applied.
  */
-uint32_t store_drop_damaged(struct store *store, struct belay_error *err);
+int store_verify(struct store *store, struct store_damage *damage, struct belay_error *err);
 
 /* The number of ranks of the committed line, or, without one, of the staged line; 0: there is neither. */
 uint32_t store_held_ranks(const struct store *store);

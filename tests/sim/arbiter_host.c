@@ -24,13 +24,15 @@ static void open_run(struct world *world, const struct epoch_start *start);
 void arbiter_host_begin(struct world *world)
 {
     struct arbiter_host *arbiter = &world->arbiter;
-    const struct arbiter_settings settings = {.node_count = world->node_count,
-                                              .rank_count = world->program.ranks,
-                                              .scheme = world->scheme,
-                                              .lease_us = LEASE_US,
-                                              .collect_us = COLLECT_US,
-                                              .repeat_us = REPEAT_US,
-                                              .salt = world->seed};
+    const struct arbiter_settings settings = {
+        .node_count = world->node_count,
+        .rank_count = world->program.ranks,
+        .min_members = world->mutation == MUTATION_FEW_MEMBERS ? 0 : world->min_members,
+        .scheme = world->scheme,
+        .lease_us = LEASE_US,
+        .collect_us = COLLECT_US,
+        .repeat_us = REPEAT_US,
+        .salt = world->seed};
 
     arbiter->is_up = true;
     arbiter->incarnation++;
@@ -176,7 +178,7 @@ static void record(struct world *world, const struct epoch_start *start)
 {
     trace(world, "arbiter: epoch %u with %u nodes from line %lu, coordinator on node %u", start->epoch,
           start->member_count, (unsigned long)start->line, start->members[start->coordinator]);
-    check_opened(world, start->line);
+    check_opened(world, start);
     open_run(world, start);
     keep(world->mutation == MUTATION_LATE_RECORD ? &world->arbiter.late : &world->arbiter.durable, start);
 }

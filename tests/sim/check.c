@@ -160,8 +160,13 @@ void check_restored(struct world *world, uint32_t rank, const struct image *imag
                 (unsigned long)image->line);
 }
 
-void check_opened(struct world *world, uint64_t line)
+void check_opened(struct world *world, const struct epoch_start *start)
 {
+    uint64_t line = start->line;
+
+    if (start->member_count < world->min_members)
+        violate(world, "epoch %u has %u members, and %u are wanted", start->epoch, start->member_count,
+                world->min_members);
     if (line < world->committed_line)
         violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
                 (unsigned long)world->committed_line);

@@ -28,7 +28,7 @@ void check_image(struct world *world, uint32_t rank, const struct image *image);
 /* A rank starts from an image. */
 void check_restored(struct world *world, uint32_t rank, const struct image *image);
 /* An epoch is opened with this line. */
-void check_opened(struct world *world, uint64_t line);
+void check_opened(struct world *world, const struct epoch_start *start);
 /* A requester is answered. */
 void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line);
 /* Memory was lost, or a line committed: what the scheme promises to survive is still there. */

@@ -12,6 +12,7 @@ static const struct {
     [MUTATION_COMMIT_EARLY] = {"commit_early", "COMMIT after the first PROTECTED"},
     [MUTATION_DRAIN_ALONE] = {"drain_alone", "ranks drain before those of other nodes have stopped"},
     [MUTATION_DRAIN_EARLY] = {"drain_early", "ranks park with messages on the wire"},
+    [MUTATION_FEW_MEMBERS] = {"few_members", "an epoch is opened with fewer members than it has to have"},
     [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
     [MUTATION_FORGET_NUMBER] = {"forget_number", "the number of a line is not recorded before its use"},
     [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},

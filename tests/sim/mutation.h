@@ -13,6 +13,7 @@ enum mutation {
     MUTATION_COMMIT_EARLY,    /* the first PROTECTED counts for all agents */
     MUTATION_DRAIN_ALONE,     /* ranks drain when their own node has told them to stop */
     MUTATION_DRAIN_EARLY,     /* ranks park with messages still on the wire */
+    MUTATION_FEW_MEMBERS,     /* an epoch is opened with fewer members than it has to have */
     MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
     MUTATION_FORGET_NUMBER,   /* a line's number is not recorded before the line begins */
     MUTATION_HOLD_AT_TARGET,  /* ranks hold at their target though they are below another */

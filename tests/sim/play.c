@@ -51,6 +51,14 @@ bool play_seed(struct world *world, uint64_t seed, enum mutation mutation, bool 
     return world->violation[0] == '\0';
 }
 
+/* By chances of its own: what else happens in a seed does not depend on how many of these there are. */
+static void set_up_members(struct world *world)
+{
+    struct rng rng = {.state = ~world->rng.state};
+
+    world->min_members = rng_chance(&rng, 300) ? rng_range(&rng, 1, world->node_count) : 1;
+}
+
 /* Everything about a run follows from its seed. */
 static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing)
 {
@@ -70,6 +78,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->abort_per_mille = rng_chance(&world->rng, 500) ? rng_range(&world->rng, 1, 40) : 0;
     world->fail_per_mille = rng_chance(&world->rng, 200) ? rng_range(&world->rng, 1, 60) : 0;
     world->tight_per_mille = rng_chance(&world->rng, 700) ? rng_range(&world->rng, 500, 900) : 0;
+    set_up_members(world);
     trace(world, "seed %lu: %u ranks, %u communicators, %u nodes, %s", (unsigned long)seed,
           world->program.ranks, world->program.comms, world->node_count,
           world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");

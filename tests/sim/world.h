@@ -288,6 +288,7 @@ struct world {
     struct program program;
     enum scheme scheme;
     uint32_t node_count;
+    uint32_t min_members; /* of an epoch */
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;
