@@ -162,6 +162,22 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
 
 
 @pytest.mark.parametrize("number", [0, 1])
+def test_an_agent_and_its_keeper_are_lost(sandbox, programs, number):
+    """The ranks of the node live, so that mpirun misses nothing: the launch is ended, and the node is left out."""
+    job = sandbox.run(workload(programs), options=on_nodes(3))
+    job.wait_lines()
+    ranks = [row["pid"] for node in job.status()["nodes"] for row in node["ranks"]]
+    for pid in service_of(sandbox, number):
+        os.kill(pid, signal.SIGKILL)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["lost_nodes"] == [number]
+    assert not any(map(traces.is_alive, ranks))
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("number", [0, 1])
 def test_an_agent_hangs(sandbox, programs, number):
     """Others do not hear it, and it does not answer: it is ended, and what it held goes on with another agent."""
     job = sandbox.run(workload(programs), options=on_nodes(2))
@@ -289,7 +305,7 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
     job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
     job.wait_lines()
     line = job.status()["newest_line"]
-    agent, service = agent_of(job, 2), service_of(sandbox, 2)
+    agent, service = agent_of(job, 2), traces.service_of(sandbox.rundir, 2)
     kill_node(sandbox, job, 0)
     wait_for(lambda: traces.is_stopped(agent), 30, "the point")
     for pid in [agent] if keeps_memory else service:
@@ -311,7 +327,7 @@ def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
     job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
     wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
-    service = service_of(sandbox, 1)
+    service = traces.service_of(sandbox.rundir, 1)
     wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
     for pid in service:
         os.kill(pid, signal.SIGKILL)
