@@ -124,7 +124,7 @@ def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):
     assert_refused(done, str(prefix), "blank")
 
 
-@pytest.mark.parametrize("part", ["libbelay.so", "belay-launch", "belay-relay", "belay-vdso.so", "belayd", "belay-keeper", "libmpi.so.40"])
+@pytest.mark.parametrize("part", ["libbelay.so", "belay-arbiter", "belay-launch", "belay-relay", "belay-vdso.so", "belayd", "belay-keeper", "libmpi.so.40"])
 def test_installation_that_lacks_a_part(sandbox, tmp_path, part):
     """It is named before anything is launched."""
     prefix = tmp_path / "prefix"
