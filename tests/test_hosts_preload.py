@@ -1,5 +1,6 @@
 """LD_PRELOAD without `belay run`, over several hosts (lib/hosts.py)."""
 
+import json
 import os
 import subprocess
 
@@ -72,12 +73,30 @@ def restart(sandbox, program, hosts):
     return sandbox.status("job")
 
 
+def on_b(sandbox, *arguments):
+    return run(sandbox.hosts.on("b", sandbox.command, *arguments), 60, text=True, cwd=sandbox.folder, env=sandbox.environment)
+
+
+def assert_told_on_b(sandbox):
+    """There each command tells of this host's part, or where it has to be called."""
+    there = json.loads(on_b(sandbox, "status", "job", "--json").stdout)
+    assert [(node["node"], [row["rank"] for row in node["ranks"]]) for node in there["nodes"]] == [("b", [2, 3])]
+    assert there["state"] == "running"
+    assert all(rank["holders"] == [1] for rank in there["nodes"][0]["ranks"])
+    assert [job["job"] for job in json.loads(on_b(sandbox, "list", "--json").stdout)["jobs"]] == ["job"]
+    for command in ("checkpoint", "stop"):
+        done = on_b(sandbox, command, "job")
+        assert done.returncode == 66
+        assert "is run from another host, on which its first rank is: call belay there" in done.stderr
+
+
 def test_lines_over_two_hosts(sandbox, programs):
     program = workload(programs)
     process = start(sandbox, "--host", "a:2,b:2", *program.argv)
     status = wait_lines(sandbox)
     assert [node["node"] for node in status["nodes"]] == ["a", "b"]
     assert homes(status) == [0, 0, 1, 1]
+    assert_told_on_b(sandbox)
     # Each host has copies of the other one's images.
     wait_for(lambda: all(rank["holders"] == [0, 1] for node in sandbox.status("job")["nodes"] for rank in node["ranks"]), 10,
              "copies")

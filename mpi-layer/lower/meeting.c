@@ -249,12 +249,28 @@ static int hold(const struct rank *rank, const struct meeting_place *place, stru
     return hear_first(KEY_EPOCH, OPEN_MS, err) < 0 ? -1 : take_variables(err);
 }
 
+/* belay restart would not know how to place the ranks. */
+static int refuse_launcher(struct belay_error *err)
+{
+    char name[HOST_NAME_MAX + 1] = "?";
+    if (!rank_is_first_here())
+        return told_elsewhere(err);
+    gethostname(name, sizeof name);
+    return belay_error_set(
+        err, ENOTSUP,
+        "host %s is one of several of this launch, which is not mpirun's: only programs that mpirun "
+        "launches are protected on several hosts ('belay run -- mpirun ...')",
+        name);
+}
+
 int meeting_hold(const struct rank *rank, const struct meeting_place *place, struct belay_error *err)
 {
     static struct map map;
     struct errand arbiter = {.out = -1};
     if (getenv("BELAY_EPOCH") || !rank_has_other_hosts(rank))
         return 0;
+    if (!getenv("OMPI_COMM_WORLD_SIZE"))
+        return refuse_launcher(err);
     int rc = hold(rank, place, &map, &arbiter, err);
     errand_end(&arbiter);
     free(map.nodes);
