@@ -288,7 +288,7 @@ def test_a_damaged_image(sandbox, programs, fault):
 
 
 @pytest.mark.parametrize("fault, words", [
-    ("fabric.chunk#3=error", "line 1 aborted: rank 3 cannot be copied to node 0: it was damaged on its way"),
+    ("fabric.chunk#3=error", r"line 1 aborted: rank [23] cannot be copied to node 0: it was damaged on its way"),
     ("fabric.frame@0#12=error", ""),  # is sent again
 ], ids=["data", "word"])
 def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
@@ -296,7 +296,7 @@ def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
     job = run_with_agent(sandbox, 1, fault, workload(programs, seconds=6), options=on_nodes(2))
     job.wait_lines()
     line = job.status()["newest_line"]
-    assert words in job.errors and "aborted" not in job.errors.replace(words, "")
+    assert re.search(words, job.errors) and "aborted" not in re.sub(words, "", job.errors)
     kill_node(sandbox, job, 1)
     status = job.wait_epoch(2)
     assert status["history"][-1]["restored_line"] >= line
