@@ -169,8 +169,23 @@ def test_no_partner_can_join(sandbox, programs, hosts):
 def test_a_program_that_ends_before_mpi_init(sandbox, programs):
     """The launcher takes it for what it is: no failure."""
     done = launch(sandbox, "--host", "a:1,b:1", *programs.test_program("unbegun").argv[:1])
-    assert (done.returncode, done.stdout) == (0, "usage: unbegun [WORD]\n" * 2), done.stderr
+    assert (done.returncode, done.stdout) == (0, "usage: unbegun [PROGRAM [args]]\n" * 2), done.stderr
     wait_for(lambda: sandbox.status("job")["state"] == "finished", 10, "the state finished")
+
+
+def test_a_program_that_executes_another_one(sandbox, programs):
+    """PMIx takes no process back, so what is executed before MPI_Init cannot be a rank. Other programs can be executed."""
+    unbegun = programs.test_program("unbegun").argv[0]
+    done = launch(sandbox, "--host", "a:1,b:1", unbegun, "/bin/echo", "executed")
+    assert (done.returncode, done.stdout) == (0, "executed\n" * 2), done.stderr
+    wait_for(lambda: sandbox.status("job")["state"] == "finished", 10, "the state finished")
+    done = launch(sandbox, "--host", "a:1,b:1", unbegun, *workload(programs).argv)
+    assert done.returncode == 97, done.stderr
+    assert "an MPI program that another one executes before MPI_Init runs on several hosts under belay run only" in done.stderr
+    done = run(sandbox.hosts.on("a", sandbox.command, "run", "--", "mpirun", "--host", "a:1,b:1", unbegun,
+                                *programs.test_program("ring", "--steps", 10).argv), 60, text=True, cwd=sandbox.folder,
+               env=sandbox.environment, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
 
 
 def test_belay_stop(sandbox, programs):

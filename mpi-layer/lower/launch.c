@@ -336,6 +336,7 @@ static void fill_gate(void)
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
     gate->announce_exit = gate_announce_exit;
+    gate->leave_launcher = leave_meeting;
     gate->fault = gate_fault;
     gate->say = gate_say;
     gate->now_ns = gate_now_ns;

@@ -23,6 +23,9 @@
 #define KEY_LISTEN "belay.listen" /* of the first: how relays reach the arbiter; "": it has failed */
 #define KEY_EPOCH "belay.epoch"   /* of the first: variables for all ranks; "": it has failed */
 
+/* The process that has met; what it executes before MPI_Init finds its connection to PMIx used up. */
+#define MET_VARIABLE "BELAY_MET"
+
 /* Where ranks are. */
 struct map {
     char names[PLACEMENT_NODES_MAX][HOST_NAME_MAX + 1]; /* of the hosts, by the first rank of each */
@@ -204,8 +207,10 @@ static int take_variables(struct belay_error *err)
 /* What the first rank has said, in `text`. */
 static int hear_first(const char *key, int timeout_ms, struct belay_error *err)
 {
-    if (exchange_fence(timeout_ms, err) < 0 || exchange_get(0, key, text, err) < 0)
+    if (exchange_fence(timeout_ms, err) < 0)
         return -1;
+    if (exchange_get(0, key, text, err) < 0) /* it has ended, and a fence does not wait for ranks that have */
+        return told_elsewhere(err);
     return text[0] ? 0 : told_elsewhere(err);
 }
 
@@ -249,6 +254,25 @@ static int hold(const struct rank *rank, const struct meeting_place *place, stru
     return hear_first(KEY_EPOCH, OPEN_MS, err) < 0 ? -1 : take_variables(err);
 }
 
+static void note_process(void)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    setenv(MET_VARIABLE, number, 1);
+}
+
+/* Was this process another program of the launch before? */
+static int check_process(struct belay_error *err)
+{
+    const char *met = getenv(MET_VARIABLE);
+    if (!met || strtol(met, NULL, 10) != getpid())
+        return 0;
+    return belay_error_set(
+        err, ENOTSUP,
+        "an MPI program that another one executes before MPI_Init runs on several hosts under belay "
+        "run only: 'belay run -- mpirun ...'");
+}
+
 /* belay restart would not know how to place the ranks. */
 static int refuse_launcher(struct belay_error *err)
 {
@@ -268,10 +292,12 @@ int meeting_hold(const struct rank *rank, const struct meeting_place *place, str
     static struct map map;
     struct errand arbiter = {.out = -1};
     if (getenv("BELAY_EPOCH") || !rank_has_other_hosts(rank))
-        return 0;
+        return check_process(err);
     if (!getenv("OMPI_COMM_WORLD_SIZE"))
         return refuse_launcher(err);
     int rc = hold(rank, place, &map, &arbiter, err);
+    if (rc == 0)
+        note_process();
     errand_end(&arbiter);
     free(map.nodes);
     map.nodes = NULL;
