@@ -51,6 +51,11 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
+    if (plan->hosts) {                                    /* what has launched it is not known */
+        open->argv = NULL;
+        open->program = (char *)(uintptr_t)plan->program; /* only read */
+        return;
+    }
     open->n_argv = string_list_count(open->argv);
     if (open->n_argv == 0)
         return;

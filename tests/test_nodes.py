@@ -305,7 +305,7 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
     job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
     job.wait_lines()
     line = job.status()["newest_line"]
-    agent, service = agent_of(job, 2), traces.service_of(sandbox.rundir, 2)
+    agent, service = agent_of(job, 2), service_of(sandbox, 2)
     kill_node(sandbox, job, 0)
     wait_for(lambda: traces.is_stopped(agent), 30, "the point")
     for pid in [agent] if keeps_memory else service:
@@ -327,7 +327,7 @@ def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
     job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
     wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
-    service = traces.service_of(sandbox.rundir, 1)
+    service = service_of(sandbox, 1)
     wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
     for pid in service:
         os.kill(pid, signal.SIGKILL)
