@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/wire/placement.h"
+#include "common/secure/envelope.h"
 #include "mpi-layer/lower/errand.h"
 #include "mpi-layer/lower/exchange.h"
 
@@ -19,7 +20,7 @@
 #define KEY_BYTES 48u  /* of a session of relays */
 #define ADDRESSES_MAX 32u
 
-#define KEY_HOST "belay.host"     /* of each rank: the name of its host */
+#define KEY_HOST "belay.host"     /* of each rank: the name of its host, and for whom envelopes are to be */
 #define KEY_LISTEN "belay.listen" /* of the first: how relays reach the arbiter; "": it has failed */
 #define KEY_EPOCH "belay.epoch"   /* of the first: variables for all ranks; "": it has failed */
 
@@ -28,12 +29,14 @@
 
 /* Where ranks are. */
 struct map {
-    char names[PLACEMENT_NODES_MAX][HOST_NAME_MAX + 1]; /* of the hosts, by the first rank of each */
+    char names[PLACEMENT_NODES_MAX][HOST_NAME_MAX + 1];          /* of the hosts, by the first rank of each */
+    char addresses[PLACEMENT_NODES_MAX][ENVELOPE_ADDRESS_BYTES]; /* of the first rank on each (envelope.h) */
     uint32_t count;
     uint32_t *nodes; /* by rank */
 };
 
-static char text[EXCHANGE_TEXT_BYTES]; /* what is said last */
+static char text[EXCHANGE_TEXT_BYTES]; /* what is heard last */
+static char said[EXCHANGE_TEXT_BYTES]; /* made of it */
 
 static int told_elsewhere(struct belay_error *err)
 {
@@ -42,7 +45,8 @@ static int told_elsewhere(struct belay_error *err)
 
 /* ---- who is where ---- */
 
-static int add(struct map *map, uint32_t rank, const char *name, struct belay_error *err)
+/* address: NULL: the rank is not the first of its host. */
+static int add(struct map *map, uint32_t rank, const char *name, const char *address, struct belay_error *err)
 {
     uint32_t node = 0;
     while (node < map->count && strcmp(map->names[node], name) != 0)
@@ -52,6 +56,8 @@ static int add(struct map *map, uint32_t rank, const char *name, struct belay_er
     if (node == map->count)
         snprintf(map->names[map->count++], sizeof map->names[0], "%s", name);
     map->nodes[rank] = node;
+    if (address)
+        snprintf(map->addresses[node], sizeof map->addresses[0], "%s", address);
     return 0;
 }
 
@@ -85,9 +91,11 @@ static int find_all(struct map *map, const struct rank *rank, const struct meeti
     for (uint32_t i = 0; i < rank->ranks; i++) {
         if (exchange_get(i, KEY_HOST, text, err) < 0)
             return name_missing(i, place, err);
-        if (!is_name(text))
+        char *address = text;
+        const char *name = strsep(&address, " ");
+        if (!is_name(name))
             return belay_error_set(err, EINVAL, "the name of the host of rank %u cannot be used", i);
-        if (add(map, i, text, err) < 0)
+        if (add(map, i, name, address, err) < 0)
             return -1;
     }
     return 0;
@@ -105,12 +113,17 @@ static int check_names(const struct map *map, const struct rank *rank, struct be
                            map->names[map->nodes[rank->rank]]);
 }
 
-static int say_host(struct belay_error *err)
+/* The first rank of each host says where envelopes for it go. */
+static int say_host(struct envelope_pair *pair, struct belay_error *err)
 {
-    char name[HOST_NAME_MAX + 1];
+    char name[HOST_NAME_MAX + 1], address[ENVELOPE_ADDRESS_BYTES] = "", line[sizeof name + sizeof address];
+    bool is_first = rank_is_first_here();
     if (gethostname(name, sizeof name) < 0)
         return belay_error_errno(err, "this host has no name");
-    return exchange_put(KEY_HOST, name, err);
+    if (is_first && envelope_make_pair(pair, address, err) < 0)
+        return -1;
+    snprintf(line, sizeof line, "%s%s%s", name, is_first ? " " : "", address);
+    return exchange_put(KEY_HOST, line, err);
 }
 
 /* ---- the first rank ---- */
@@ -138,11 +151,32 @@ static int start_arbiter(const struct rank *rank, const struct meeting_place *pl
     return rc;
 }
 
-/* What the arbiter says next is for all. It tells itself why, if it has failed. */
-static int pass_on(struct errand *arbiter, const char *key, int timeout_ms, struct belay_error *err)
+/* The first line is the key, which only relays are to have. */
+static int seal_for_hosts(const struct map *map, struct belay_error *err)
+{
+    char sealed[ENVELOPE_TEXT_BYTES], *rest = text;
+    const char *plain = strsep(&rest, "\n");
+    FILE *stream = rest ? fmemopen(said, sizeof said, "w") : NULL;
+    int rc = stream ? 0 : belay_error_set(err, EPROTO, "the arbiter says something else than it should");
+    if (stream)
+        fprintf(stream, "%s\n", rest);
+    for (uint32_t node = 1; rc == 0 && node < map->count; node++) {
+        rc = envelope_seal(map->addresses[node], plain, sealed, err);
+        fprintf(stream, "%u %s\n", node, sealed);
+    }
+    if (stream && fclose(stream) != 0 && rc == 0)
+        rc = belay_error_errno(err, "what the arbiter says is too long");
+    memcpy(text, said, sizeof text);
+    return rc;
+}
+
+/* What the arbiter says next is for all. If it has failed, it has told why. */
+static int pass_on(struct errand *arbiter, const char *key, const struct map *map, int timeout_ms,
+                   struct belay_error *err)
 {
     struct belay_error ignored;
-    if (errand_hear(arbiter, text, sizeof text, timeout_ms, err) == 0)
+    if (errand_hear(arbiter, text, sizeof text, timeout_ms, err) == 0 &&
+        (!map || seal_for_hosts(map, err) == 0))
         return exchange_put(key, text, err);
     exchange_put(key, "", &ignored);
     return -1;
@@ -150,25 +184,30 @@ static int pass_on(struct errand *arbiter, const char *key, int timeout_ms, stru
 
 /* ---- the first rank of another host ---- */
 
-static bool read_key(const char *hex, uint8_t key[KEY_BYTES])
+/* What is sealed for this host, or NULL. */
+static const char *find_envelope(char *lines, uint32_t node)
 {
-    for (size_t i = 0; i < KEY_BYTES; i++)
-        if (!isxdigit((unsigned char)hex[2 * i]) || !isxdigit((unsigned char)hex[2 * i + 1]) ||
-            sscanf(hex + 2 * i, "%2hhx", &key[i]) != 1)
-            return false;
-    return hex[2 * (size_t)KEY_BYTES] == '\0';
+    for (char *line; (line = strsep(&lines, "\n"));) {
+        char *envelope;
+        if (strtoul(line, &envelope, 10) == node && envelope != line && *envelope == ' ')
+            return envelope + 1;
+    }
+    return NULL;
 }
 
-/* Three lines: the key, the run directory, and port and addresses. */
-static int start_relay(uint32_t node, const struct meeting_place *place, struct belay_error *err)
+/* The run directory, port and addresses, and a line for each host. */
+static int start_relay(uint32_t node, const struct meeting_place *place, const struct envelope_pair *pair,
+                       struct belay_error *err)
 {
     char path[PATH_MAX], number[16], *argv[ADDRESSES_MAX + 5], *rest = text, *more = NULL;
-    const char *hex = strsep(&rest, "\n");
-    char *rundir = rest ? strsep(&rest, "\n") : NULL, *listens = rest ? strsep(&rest, "\n") : NULL;
-    uint8_t key[KEY_BYTES];
+    char *rundir = strsep(&rest, "\n"), *listens = rest ? strsep(&rest, "\n") : NULL;
+    const char *envelope = rest ? find_envelope(rest, node) : NULL;
+    uint8_t key[ENVELOPE_SECRET_BYTES];
     size_t used = 0;
-    if (!listens || !read_key(hex, key))
+    if (!envelope)
         return belay_error_set(err, EPROTO, "the arbiter says something else than it should");
+    if (envelope_open(pair, envelope, key, err) < 0)
+        return -1;
     snprintf(path, sizeof path, "%sbelay-relay", place->folder);
     snprintf(number, sizeof number, "%u", node);
     argv[used++] = path;
@@ -205,9 +244,9 @@ static int take_variables(struct belay_error *err)
 }
 
 /* What the first rank has said, in `text`. */
-static int hear_first(const char *key, int timeout_ms, struct belay_error *err)
+static int hear_first(const char *key, struct belay_error *err)
 {
-    if (exchange_fence(timeout_ms, err) < 0)
+    if (exchange_fence(OPEN_MS + JOIN_MS, err) < 0)
         return -1;
     if (exchange_get(0, key, text, err) < 0) /* it has ended, and a fence does not wait for ranks that have */
         return told_elsewhere(err);
@@ -232,26 +271,27 @@ static int explain_absence(const struct rank *rank, const struct meeting_place *
 }
 
 static int hold(const struct rank *rank, const struct meeting_place *place, struct map *map,
-                struct errand *arbiter, struct belay_error *err)
+                struct errand *arbiter, struct envelope_pair *pair, struct belay_error *err)
 {
     bool is_first = rank->rank == 0, is_first_here = rank_is_first_here();
-    if (exchange_open(rank->rank, err) < 0 || say_host(err) < 0)
+    if (exchange_open(rank->rank, err) < 0 || say_host(pair, err) < 0)
         return -1;
     if (exchange_fence(patience_ms(rank), err) < 0)
         return err->code == ETIMEDOUT ? explain_absence(rank, place, err) : -1;
     if ((is_first || is_first_here) &&
         (find_all(map, rank, place, err) < 0 || check_names(map, rank, err) < 0))
         return -1;
-    if (is_first &&
-        (start_arbiter(rank, place, map, arbiter, err) < 0 || pass_on(arbiter, KEY_LISTEN, JOIN_MS, err) < 0))
+    if (is_first && (start_arbiter(rank, place, map, arbiter, err) < 0 ||
+                     pass_on(arbiter, KEY_LISTEN, map, JOIN_MS, err) < 0))
         return -1;
-    if (hear_first(KEY_LISTEN, JOIN_MS, err) < 0)
+    if (hear_first(KEY_LISTEN, err) < 0)
         return -1;
-    if (is_first_here && map->nodes[rank->rank] > 0 && start_relay(map->nodes[rank->rank], place, err) < 0)
+    if (is_first_here && map->nodes[rank->rank] > 0 &&
+        start_relay(map->nodes[rank->rank], place, pair, err) < 0)
         return -1;
-    if (is_first && pass_on(arbiter, KEY_EPOCH, OPEN_MS, err) < 0)
+    if (is_first && pass_on(arbiter, KEY_EPOCH, NULL, OPEN_MS, err) < 0)
         return -1;
-    return hear_first(KEY_EPOCH, OPEN_MS, err) < 0 ? -1 : take_variables(err);
+    return hear_first(KEY_EPOCH, err) < 0 ? -1 : take_variables(err);
 }
 
 static void note_process(void)
@@ -291,17 +331,20 @@ int meeting_hold(const struct rank *rank, const struct meeting_place *place, str
 {
     static struct map map;
     struct errand arbiter = {.out = -1};
+    struct envelope_pair pair;
     if (getenv("BELAY_EPOCH") || !rank_has_other_hosts(rank))
         return check_process(err);
     if (!getenv("OMPI_COMM_WORLD_SIZE"))
         return refuse_launcher(err);
-    int rc = hold(rank, place, &map, &arbiter, err);
+    int rc = hold(rank, place, &map, &arbiter, &pair, err);
     if (rc == 0)
         note_process();
     errand_end(&arbiter);
     free(map.nodes);
     map.nodes = NULL;
+    explicit_bzero(&pair, sizeof pair);
     explicit_bzero(text, sizeof text);
+    explicit_bzero(said, sizeof said);
     return rc;
 }
 

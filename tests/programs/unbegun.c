@@ -1,6 +1,6 @@
 /*
- * unbegun - a program linked with MPI that never calls MPI_Init: it ends, as one does that only shows its options,
- * or executes another program.
+ * unbegun - a program linked with MPI that never calls MPI_Init: it ends, as one does that only shows its
+ * options, or executes another program.
  *
  * usage: unbegun [PROGRAM [args]]
  */
