@@ -227,6 +227,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
         nodes_cut_output(watch->nodes, event->lost);
     if (event->lost)
         note_lost_rank(watch);
+    if (event->launch_hangs && watch->nodes->count > 1)
+        ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
     watch->is_end_asked |= event->end_is_asked;
     if (event->ranks_up || event->link)
         node_keep_event(node, event);
