@@ -32,6 +32,7 @@ struct member {
 
 struct job_arbiter {
     char rundir[PATH_MAX];
+    char nodes_dir[PATH_MAX]; /* where other hosts have their sockets; "": there are none */
     char job[JOB_NAME_BYTES]; /* "": no agent has named it yet */
     struct member members[PLACEMENT_NODES_MAX];
     uint32_t node_count, min_count;
@@ -95,10 +96,16 @@ static int fail(struct job_arbiter *arbiter, uint32_t node, const struct belay_e
 static int ask(void *context, uint32_t node, uint32_t epoch)
 {
     struct job_arbiter *arbiter = context;
+    const struct member *member = &arbiter->members[node];
+    Belay__Wire__Inquire inquire = BELAY__WIRE__INQUIRE__INIT;
     struct belay_error err;
-    return send_inquire(&arbiter->members[node].agent, arbiter->job, epoch, arbiter->reason,
-                        arbiter->node_count > 1 ? &arbiter->secret : NULL, arbiter->members[node].address,
-                        &err) < 0
+    inquire.job = arbiter->job;
+    inquire.epoch = epoch;
+    inquire.reason = arbiter->reason;
+    if (member->address)
+        inquire.fabric_interface = (char *)(uintptr_t)member->address; /* only read */
+    inquire.nodes_dir = arbiter->nodes_dir;
+    return send_inquire(&member->agent, &inquire, arbiter->node_count > 1 ? &arbiter->secret : NULL, &err) < 0
                ? fail(arbiter, node, &err)
                : 0;
 }
@@ -271,6 +278,11 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
         arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
+}
+
+void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path)
+{
+    snprintf(arbiter->nodes_dir, sizeof arbiter->nodes_dir, "%s", path);
 }
 
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other)

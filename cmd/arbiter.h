@@ -33,6 +33,8 @@ void job_arbiter_destroy(struct job_arbiter *arbiter);
 /* A node's agent has opened the job for this process; it is reached by `agent`. */
 void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
                          const Belay__Wire__JobOpened *opened);
+/* Nodes are hosts, which are reached in this folder: tools are told. */
+void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path);
 /* The node is a host: others reach it at this address (borrowed). is_other: it is not the launcher's host. */
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other);
 /* The nodes of a job. */

@@ -84,23 +84,18 @@ Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobO
     return NULL;
 }
 
-int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 const struct job_secret *secret, const char *interface, struct belay_error *err)
+int send_inquire(const struct caller *caller, Belay__Wire__Inquire *inquire, const struct job_secret *secret,
+                 struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
-    Belay__Wire__Inquire body = BELAY__WIRE__INQUIRE__INIT;
-    body.job = borrow(job);
-    body.epoch = epoch;
-    body.reason = borrow(reason);
-    body.fabric_interface = borrow(interface);
     if (secret) {
-        body.fabric_key =
+        inquire->fabric_key =
             (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->key, .len = sizeof secret->key};
-        body.fabric_job =
+        inquire->fabric_job =
             (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->job, .len = sizeof secret->job};
     }
     request.body_case = BELAY__WIRE__REQUEST__BODY_INQUIRE;
-    request.inquire = &body;
+    request.inquire = inquire;
     return agent_send(caller->sock, &request, err);
 }
 

@@ -31,12 +31,9 @@ struct job_secret {
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
 /* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
-/*
- * secret: of the agents of several nodes; NULL: there is one. interface: the address at which they listen;
- * "": on this machine's own network.
- */
-int send_inquire(const struct caller *caller, const char *job, uint32_t epoch, const char *reason,
-                 const struct job_secret *secret, const char *interface, struct belay_error *err);
+/* secret: of the agents of several nodes; NULL: there is one. */
+int send_inquire(const struct caller *caller, Belay__Wire__Inquire *inquire, const struct job_secret *secret,
+                 struct belay_error *err);
 Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err);
 int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err);
 Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);

@@ -197,7 +197,7 @@ static unsigned clean_other_nodes(const struct tool *tool, const char *job)
     struct belay_error err = {0};
     unsigned count, most = 0;
     for (uint32_t i = 1; i < PLACEMENT_NODES_MAX; i++) {
-        if (!members_open(&node, tool, i))
+        if (!members_open(&node, tool, NULL, i))
             continue;
         int rc = clean_jobs(&node, job, &count, &err);
         if (rc == 0 && count > most)

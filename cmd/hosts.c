@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/host_line.h"
+#include "cmd/hosts_folder.h"
 #include "cmd/string_list.h"
 #include "common/wire/streams.h"
 
@@ -271,9 +272,15 @@ static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch
                           struct belay_error *err)
 {
     static const char greeting[] = "listen ";
-    char *const argv[] = {(char *)launch->relay, "gather", (char *)launch->rundir, NULL}; /* only read */
+    char *const argv[] = {(char *)launch->relay, "gather", hosts->folder, NULL}; /* only read */
     struct child child;
-    if (start(&child, string_list_copy(argv, 3), launch, err) < 0)
+    int folder = hosts_folder_take(hosts->folder, sizeof hosts->folder, launch->rundir, err);
+    if (folder < 0)
+        return -1;
+    fcntl(folder, F_SETFD, 0); /* it is the gatherer's */
+    int rc = start(&child, string_list_copy(argv, 3), launch, err);
+    close(folder);
+    if (rc < 0)
         return -1;
     hosts->gatherer = child.pid;
     hosts->gatherer_in = child.in;

@@ -25,9 +25,10 @@ struct hosts {
     struct host of[PLACEMENT_NODES_MAX]; /* by node */
     uint32_t count;                      /* 0 or 1: there is this one only */
     uint32_t ranks;
-    uint32_t *placement; /* by rank: the node where the launcher puts it, if nobody tells it otherwise */
-    pid_t gatherer;      /* the relay beside this process; 0: none */
-    int gatherer_in;     /* closed, it ends */
+    char folder[PATH_MAX]; /* where the other hosts have their sockets; "": nowhere yet */
+    uint32_t *placement;   /* by rank: the node where the launcher puts it, if nobody tells it otherwise */
+    pid_t gatherer;        /* the relay beside this process; 0: none */
+    int gatherer_in;       /* closed, it ends */
     FILE *gatherer_out;
 };
 

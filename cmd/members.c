@@ -9,11 +9,12 @@
 #include "common/wire/placement.h"
 #include "common/wire/states.h"
 
-bool members_open(struct tool *node, const struct tool *tool, uint32_t number)
+bool members_open(struct tool *node, const struct tool *tool, const char *nodes_dir, uint32_t number)
 {
+    const char *folder = nodes_dir && nodes_dir[0] && number > 0 ? nodes_dir : tool->rundir;
     *node = (struct tool){.agent.sock = -1};
     if (number >= PLACEMENT_NODES_MAX ||
-        placement_rundir(node->rundir, sizeof node->rundir, tool->rundir, number, NULL) < 0 ||
+        placement_rundir(node->rundir, sizeof node->rundir, folder, number, NULL) < 0 ||
         access(node->rundir, F_OK) < 0)
         return false;
     struct belay_error err = {0};
@@ -142,7 +143,7 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
     for (uint32_t i = 0; status->node_count > 1 && i < status->node_count; i++) {
         if (has_node(status, i) || (i == 0 && status->n_nodes == 0))
             continue;
-        bool is_there = members_open(&node, tool, i);
+        bool is_there = members_open(&node, tool, status->nodes_dir, i);
         Belay__Wire__JobStatus *other = is_there ? tool_ask(&node, status->job) : NULL;
         if (other)
             join(status, other);
@@ -160,10 +161,15 @@ Belay__Wire__Reply *members_call(const struct tool *tool, const char *job, membe
                                  struct belay_error *err)
 {
     struct tool node;
+    struct belay_error unknown;
     Belay__Wire__Reply *reply = call(&tool->agent, job, err);
+    if (reply || (err->code != ENOENT && err->code != EREMOTE))
+        return reply;
+    Belay__Wire__Reply *of = call_status(&tool->agent, job, &unknown); /* where its other nodes are */
     for (uint32_t i = 1; !reply && i < PLACEMENT_NODES_MAX; i++) {
         struct belay_error its = {0};
-        if ((err->code != ENOENT && err->code != EREMOTE) || !members_open(&node, tool, i))
+        if ((err->code != ENOENT && err->code != EREMOTE) ||
+            !members_open(&node, tool, of ? of->status->nodes_dir : NULL, i))
             continue;
         if (node.agent.sock >= 0)
             reply = call(&node.agent, job, &its);
@@ -171,5 +177,6 @@ Belay__Wire__Reply *members_call(const struct tool *tool, const char *job, membe
             *err = its;
         tool_close(&node);
     }
+    calls_free(of);
     return reply;
 }

@@ -11,10 +11,11 @@
 #include "cmd/tool.h"
 
 /*
- * The agent of a local node, in its own run directory. Returns false if there is no such directory;
- * agent.sock is -1 if nobody serves it. tool_close() is due on success.
+ * The agent of another node, in its own folder: below nodes_dir, which a status tells of, or, if that is NULL
+ * or "", of a local one below the run directory. Returns false if there is no such folder; agent.sock is -1
+ * if nobody serves it. tool_close() is due on success.
  */
-bool members_open(struct tool *node, const struct tool *tool, uint32_t number);
+bool members_open(struct tool *node, const struct tool *tool, const char *nodes_dir, uint32_t number);
 
 typedef Belay__Wire__Reply *members_call_f(const struct caller *caller, const char *job,
                                            struct belay_error *err);

@@ -65,6 +65,7 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_ms(object, "felt_pause_ms", line->felt_pause_ms);
     put_ms(object, "protect_ms", line->protect_ms);
     put_ms(object, "total_ms", line->total_ms);
+    put_number(object, "begun_at_ms", line->begun_at_ms);
     put_text(object, "reason", line->reason);
     return object;
 }
@@ -111,6 +112,7 @@ static json_t *render_epoch_json(const Belay__Wire__EpochStatus *epoch)
     put_ms(object, "detect_ms", epoch->detect_ms);
     put_ms(object, "fetch_ms", epoch->fetch_ms);
     put_ms(object, "launch_ms", epoch->launch_ms);
+    put_number(object, "begun_at_ms", epoch->begun_at_ms);
     json_t *lost = json_array();
     json_object_set_new(object, "lost_nodes", lost);
     for (size_t i = 0; i < epoch->n_lost_nodes; i++)

@@ -10,8 +10,9 @@
 static int take_hosts(struct supervisor *s, struct belay_error *err)
 {
     struct hosts *hosts = &s->hosts;
-    if (nodes_set_count(&s->nodes, s->rundir, hosts->count, err) < 0)
+    if (nodes_set_count(&s->nodes, hosts->folder, hosts->count, err) < 0)
         return -1;
+    job_arbiter_set_nodes_dir(s->arbiter, hosts->folder);
     for (uint32_t node = 0; node < hosts->count; node++) {
         s->nodes.of[node].is_remote = node > 0;
         job_arbiter_set_host(s->arbiter, node, hosts->of[node].address, node > 0);

@@ -32,7 +32,7 @@ struct stranger {
 };
 
 struct gatherer {
-    const char *rundir;
+    const char *folder; /* where each host gets a socket */
     struct session_key key;
     int listener;
     struct stranger strangers[STRANGERS_MAX];
@@ -162,7 +162,7 @@ static int take_in(struct gatherer *gatherer, struct session *session, const str
     }
     snprintf(name, sizeof name, "%.*s", (int)record->count, (const char *)record->bytes);
     int sock = session_fd(session);
-    gatherer->guests[node] = guest_create(session, gatherer->rundir, name, err);
+    gatherer->guests[node] = guest_create(session, gatherer->folder, name, err);
     if (!gatherer->guests[node])
         return belay_error_prefix(err, "host %s", name);
     tell_guest(gatherer->guests[node], sock);
@@ -249,9 +249,9 @@ static bool wait_for_more(const struct gatherer *gatherer)
     return fds[0].revents == 0 || hear_belay_run();
 }
 
-int role_gather(const char *rundir)
+int role_gather(const char *folder)
 {
-    struct gatherer gatherer = {.rundir = rundir, .listener = -1};
+    struct gatherer gatherer = {.folder = folder, .listener = -1};
     struct belay_error err = {0};
     static const int for_belay_run[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM}; /* which a terminal sends to all */
     for (size_t i = 0; i < sizeof for_belay_run / sizeof *for_belay_run; i++)
@@ -268,6 +268,7 @@ int role_gather(const char *rundir)
     for (uint32_t i = 0; i < STRANGERS_MAX; i++)
         session_destroy(gatherer.strangers[i].session);
     close(gatherer.listener);
+    rmdir(folder);
     explicit_bzero(&gatherer.key, sizeof gatherer.key);
     return EXIT_SUCCESS;
 }

@@ -59,9 +59,7 @@ static int listen_for_clients(struct guest *guest, const char *rundir, struct be
     if (used < 0 || (size_t)used >= sizeof name->sun_path)
         return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
     if (is_served(name))
-        return belay_error_set(err, EBUSY,
-                               "another job on several hosts runs from here, in %s: use another BELAY_RUNDIR",
-                               rundir);
+        return belay_error_set(err, EBUSY, "another process serves %s", guest->rundir);
     unlink(name->sun_path);
     guest->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (guest->listener < 0 || bind(guest->listener, (struct sockaddr *)name, sizeof *name) < 0 ||

@@ -168,7 +168,7 @@ static int open_channel(struct host *host, uint32_t channel)
     struct local **place = NULL;
     for (uint32_t i = 0; i < CHANNELS_MAX && !place; i++)
         place = host->channels[i] ? NULL : &host->channels[i];
-    int sock = place ? agent_connect(host->rundir, host->of->belayd, &err) : -1;
+    int sock = place ? agent_reach(host->rundir, host->of->belayd, &err) : -1;
     if (sock < 0) {
         const char *why = place ? err.text : "too many clients at a time";
         return say(host, RECORD_CLOSE, channel, why, strlen(why));

@@ -15,15 +15,15 @@
 #define ROLE_GATHERER_STALL_MS 6000
 
 /*
- * Beside belay run: has a socket for each host that has joined, in the place of a local agent's, and passes
- * on what its clients and the host's agent say. The key comes on standard input; its end is the gatherer's. A
- * byte behind the key lets the gatherer fall silent. Lines on standard output tell belay run what has
- * happened:
+ * Beside belay run: has a socket for each host that has joined, in folder/node-N, and passes on what its
+ * clients and the host's agent say; it removes the folder at its end. The key comes on standard input; its
+ * end is the gatherer's. A byte behind the key lets the gatherer fall silent. Lines on standard output tell
+ * belay run what has happened:
  *
  *   listen PORT ADDRESS...                at first
  *   joined NODE NAME ADDRESS OWN-ADDRESS  a host is there: its name, where it is, and what it sees of us
  */
-int role_gather(const char *rundir);
+int role_gather(const char *folder);
 
 /* On a host: joins the gatherer at one of the addresses, and serves in the background from then on. */
 struct role_host {

@@ -160,7 +160,7 @@ def test_a_host_is_lost(sandbox, programs, hosts, is_silent):
 
 
 @pytest.mark.hosts("a", "b", "c")
-@pytest.mark.parametrize("lost, expected", [("b", [0, 2, 2, 2]), ("c", [0, 0, 1, 0])])
+@pytest.mark.parametrize("lost, expected", [("b", [0, 0, 2, 2]), ("c", [0, 0, 1, 1])])
 def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
     job = sandbox.run(workload(programs, "collmix"), hosts="a:1,b:1,c:2" if lost == "b" else "a:2,b:1,c:1")
     job.wait_lines()
@@ -169,7 +169,25 @@ def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
     status = job.wait_epoch(2, 60)
     assert_new_processes(job, status, before)
     assert homes(status) == expected
+    assert status["history"][-1]["fetch_ms"] > 0
     job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+
+
+def test_an_agent_of_another_host_hangs(sandbox, programs, hosts):
+    """It does not answer: its relay kills it, and another one goes on with what the host holds."""
+    job = sandbox.run(workload(programs))
+    job.wait_lines()
+    before = job.status()
+    agent = next(pid for pid, command in hosts.processes("b").items() if "belayd" in command)
+    subprocess.run(hosts.on("b", "kill", "-STOP", str(agent)), check=True)
+    status = job.wait_epoch(2, 60)
+    assert "the agent of node 1 does not answer: it is ended" in job.errors
+    assert agent not in hosts.processes("b")
+    assert homes(status) == [0, 0, 1, 1]
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    assert_new_processes(job, status, before)
     job.finish()
     assert_recovered(job, 1)
 
@@ -323,15 +341,20 @@ def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
     assert_same_result(again)
 
 
-def test_another_job_at_the_same_time(sandbox, programs):
-    """It is refused with one line, and the first one goes on."""
-    job = sandbox.run(workload(programs))
-    job.wait_lines()
-    done = sandbox.belay("run", "--", "mpirun", "--host", "a,b", *workload(programs).argv)
-    assert done.returncode == 69, done.stderr
-    assert "another job on several hosts runs from here" in done.stderr
-    job.finish()
-    assert_recovered(job, 0)
+def test_two_jobs_at_the_same_time(sandbox, programs, hosts):
+    """They share the hosts' agents; the loss of a host is the loss of a host for both."""
+    jobs = [sandbox.run(workload(programs, seconds=8), name=name) for name in ("job", "other")]
+    for job in jobs:
+        job.wait_lines()
+        assert [sorted(row["rank"] for row in node["ranks"]) for node in job.status()["nodes"]] == [[0, 1], [2, 3]]
+    assert sum("belayd" in command for command in hosts.processes("b").values()) == 1
+    done = sandbox.belay("checkpoint", "other")
+    assert done.returncode == 0, done.stderr
+    hosts.crash("b")
+    for job in jobs:
+        assert homes(job.wait_epoch(2, 60)) == [0, 0, 0, 0]
+        job.finish()
+        assert_recovered(job, 1)
 
 
 def test_detached(sandbox, programs):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -94,6 +95,18 @@ def assert_told_how_long_it_took(job):
         assert epoch["fetch_ms"] == 0
 
 
+def assert_told_when_it_was(job, since_ms):
+    """Lines and epochs tell when they began: in their order, and each epoch's lines between its beginning and the next."""
+    status = job.status()
+    epochs = [epoch["begun_at_ms"] for epoch in status["history"]]
+    lines = [line["begun_at_ms"] for line in status["lines"]]
+    assert since_ms <= epochs[0] and epochs == sorted(set(epochs)) and epochs[-1] <= time.time() * 1000
+    assert epochs[0] < lines[0] and lines == sorted(set(lines)) and lines[-1] <= time.time() * 1000
+    restored = status["history"][-1]["restored_line"]
+    for line in status["lines"]:
+        assert (line["begun_at_ms"] < epochs[-1]) == (line["line"] <= restored) or line["state"] == "aborted"
+
+
 def assert_copied_again(job, restored, members):
     """The next line after a loss is held twice: at least half of the ranks have a new partner, which gets whole images."""
     def settled(status):
@@ -125,6 +138,7 @@ def assert_copied_again(job, restored, members):
 ])
 def test_a_node_is_lost(sandbox, programs, count, number, homes):
     """Its ranks go on where their copies are, from the newest committed line; more lines follow."""
+    since_ms = int(time.time() * 1000)
     job = sandbox.run(workload(programs), options=on_nodes(count))
     job.wait_lines()
     before = job.status()
@@ -138,6 +152,7 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
     assert status["history"][-1]["lost_nodes"] == [number]
     job.wait_committed(restored + 1)
     assert_told_how_long_it_took(job)
+    assert_told_when_it_was(job, since_ms)
     assert_copied_again(job, restored, count - 1)
     job.finish()
     assert f"node {number} was lost" in job.errors
@@ -198,6 +213,61 @@ def test_a_node_joins_late(sandbox, programs):
     assert job.status()["epoch"] == 1
     job.finish()
     assert_same_result(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("fault", ["agent.image.check@3#{}=error", "agent.apply@3#2=error"], ids=["image", "delta"])
+def test_a_damaged_image(sandbox, programs, fault):
+    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank's node fetches the copy."""
+    faults = ",".join(fault.format(line) for line in range(2, 40)) if "{}" in fault else fault
+    job = run_with_agent(sandbox, 1, faults, workload(programs), interval="200ms", options=on_nodes(2))
+    job.wait_committed(2)
+    status = job.kill_and_recover(2)
+    line = status["history"][-1]["restored_line"]
+    assert line >= 2
+    assert f"1 of the images of line {line} on this node are damaged and not used (rank 3: damaged image: the page at 0x" in job.errors
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["fetch_ms"] > 0
+    job.finish()
+    assert_recovered(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("fault, words", [
+    ("fabric.chunk#3=error", r"line 1 aborted: rank [23] cannot be copied to node 0: it was damaged on its way"),
+    ("fabric.frame@0#12=error", ""),  # is sent again
+], ids=["data", "word"])
+def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
+    """What was damaged is not taken, and later lines are copied: they are gone on from without the node."""
+    job = run_with_agent(sandbox, 1, fault, workload(programs, seconds=6), options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    assert re.search(words, job.errors) and "aborted" not in re.sub(words, "", job.errors)
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("rank, what", [(3, "the image"), (1, "the copy of the image")])
+def test_damage_is_found_and_mended(sandbox, programs, rank, what):
+    """Without a restart: what node 1 holds of its own rank or of another's is made anew at the next line."""
+    job = run_with_agent(sandbox, 1, f"agent.scrub@{rank}#2=error", workload(programs, seconds=6), interval=None,
+                         options=[*on_nodes(2), "--scrub-interval", "200ms"])
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    wait_said(job, f"{what} of rank {rank} on node 1 is damaged in memory, and made anew at the next line "
+                   "(damaged image: the page at 0x")
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0 if rank == 1 else 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] == 4
+    job.finish()
+    assert "not used" not in job.errors
+    assert_recovered(job, 1)
     sandbox.assert_clean()
 
 

@@ -38,6 +38,7 @@ static int fill_job(void **state)
     epoch.lost_nodes = lost_nodes;
     epoch.n_lost_nodes = 2;
     line.line = 7;
+    line.begun_at_ms = 1700000000123;
     line.state = "committed";
     line.image_bytes = 5ull << 40;
     line.pause_ms = 0.125;
@@ -84,7 +85,7 @@ static void test_job_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
     const json_t *first_epoch = json_array_get(json_object_get(value, "history"), 0);
     EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms", "detect_ms", "fetch_ms",
-                "launch_ms", "lost_nodes");
+                "launch_ms", "lost_nodes", "begun_at_ms");
     assert_int_equal(json_integer_value(json_array_get(json_object_get(first_epoch, "lost_nodes"), 1)), 3);
     assert_true(json_real_value(json_object_get(first_epoch, "restore_ms")) == 12.5);
     assert_int_equal(json_array_size(json_object_get(value, "lines")), 1);
@@ -130,8 +131,10 @@ static void test_line_json(void **state)
     (void)state;
     json_t *value = render_line_json(&line);
     EXPECT_KEYS(value, "line", "state", "image_bytes", "dirty_bytes", "captured_bytes", "sent_bytes",
-                "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "protect_ms", "total_ms", "reason");
-    assert_int_equal(json_object_size(value), 13);
+                "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "protect_ms", "total_ms", "reason",
+                "begun_at_ms");
+    assert_int_equal(json_object_size(value), 14);
+    assert_int_equal(json_integer_value(json_object_get(value, "begun_at_ms")), 1700000000123);
     assert_true(json_real_value(json_object_get(value, "protect_ms")) == 3.5);
     assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
     assert_true(json_real_value(json_object_get(value, "pause_ms")) == 0.125);

@@ -165,3 +165,13 @@ static bool fault_act(const struct fault *fault)
     }
     return false;
 }
+
+void fault_flip(int fd, uint64_t offset)
+{
+    char byte;
+    if (pread(fd, &byte, 1, (off_t)offset) != 1)
+        return;
+    byte ^= 0x10;
+    if (pwrite(fd, &byte, 1, (off_t)offset) != 1)
+        return;
+}

@@ -18,5 +18,7 @@
 
 /* rank -1: the point belongs to no rank; line 0: to no line. True: the caller is to fail. */
 bool fault_hit(const char *point, int rank, uint64_t line);
+/* What such a caller may do: one bit of the byte at this offset of the file becomes another. */
+void fault_flip(int fd, uint64_t offset);
 
 #endif

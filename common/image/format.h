@@ -18,6 +18,7 @@
  *          page in no run reads as zeros (anonymous), or is the file's page (IMAGE_REGION_FILE).
  * drops:   in a delta: pages that the base may have and the new image does not have.
  * present: in a delta: the runs of the image that results, data_offset included.
+ * sums:    in a delta: the sum of each page of the runs, one after the other (sums.h).
  * strings: NUL-terminated paths; offset 0 is the empty string.
  */
 #ifndef BELAY_COMMON_IMAGE_FORMAT_H
@@ -69,6 +70,7 @@ struct image_header {
     uint64_t run_count, run_offset;
     uint64_t drop_count, drop_offset;
     uint64_t present_count, present_offset;
+    uint64_t sum_count, sum_offset;
     uint64_t strings_bytes, strings_offset;
     uint64_t data_bytes;     /* of all runs */
     uint32_t program;        /* offset into strings: path of the executable */
@@ -83,6 +85,7 @@ struct image_view {
     struct image_header *header;
     const struct image_region *regions;
     const struct image_run *runs, *drops, *present;
+    const uint64_t *sums;
     const char *strings;
     char *tables; /* the block */
 };

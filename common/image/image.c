@@ -25,7 +25,8 @@ struct image_writer {
 
 /* Where the tables go within their block. */
 struct plan {
-    uint64_t region_offset, run_offset, drop_offset, present_offset, strings_offset, bytes;
+    uint64_t region_offset, run_offset, drop_offset, present_offset, sum_count, sum_offset, strings_offset,
+        bytes;
 };
 
 static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err);
@@ -37,8 +38,10 @@ static int check_runs(const struct image_view *view, const struct image_run *run
 static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
-static struct plan plan_tables(uint64_t regions, uint64_t runs, uint64_t drops, uint64_t present,
-                               uint64_t strings_bytes);
+static struct plan plan_tables(const struct image_header *counts);
+static struct plan plan_written(const struct image_writer *writer, const struct image_pages *pages);
+static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
+                    struct belay_error *err);
 static size_t count_of(const struct run_set *set);
 static void put_runs(char *to, const struct run_set *set);
 static int read_all(int fd, void *to, size_t bytes, uint64_t offset);
@@ -67,6 +70,15 @@ int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes
     if (write_all(fd, from, bytes, image_offset(address)) < 0)
         return belay_error_errno(err, "no memory for %.1f MiB of an image", bytes / (double)(1 << 20));
     return sums_write(fd, address, from, bytes, err);
+}
+
+int image_move_pages(int fd, uint64_t address, const void *from, const uint64_t *sums, uint64_t bytes,
+                     struct belay_error *err)
+{
+    if (write_all(fd, from, bytes, image_offset(address)) < 0 ||
+        write_all(fd, sums, SUMS_OF_BYTES(bytes), sums_offset(address)) < 0)
+        return belay_error_errno(err, "no memory for %.1f MiB of an image", bytes / (double)(1 << 20));
+    return 0;
 }
 
 int image_load(int fd, struct image_view *view, struct belay_error *err)
@@ -162,17 +174,14 @@ int image_writer_set_program(struct image_writer *writer, const char *path)
 
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages)
 {
-    return plan_tables(writer->region_count, pages->runs->count, count_of(pages->drops),
-                       count_of(pages->present), writer->strings_bytes)
-        .bytes;
+    return plan_written(writer, pages).bytes;
 }
 
 int image_writer_finish(struct image_writer *writer, const struct image_pages *pages,
                         const struct image_header *header, int fd, uint64_t tables_offset,
                         struct belay_error *err)
 {
-    struct plan plan = plan_tables(writer->region_count, pages->runs->count, count_of(pages->drops),
-                                   count_of(pages->present), writer->strings_bytes);
+    struct plan plan = plan_written(writer, pages);
     struct image_header own = *header;
     own.tables_offset = tables_offset;
     own.tables_bytes = plan.bytes;
@@ -184,6 +193,8 @@ int image_writer_finish(struct image_writer *writer, const struct image_pages *p
     own.drop_offset = plan.drop_offset;
     own.present_count = count_of(pages->present);
     own.present_offset = plan.present_offset;
+    own.sum_count = plan.sum_count;
+    own.sum_offset = plan.sum_offset;
     own.strings_bytes = writer->strings_bytes;
     own.strings_offset = plan.strings_offset;
     own.data_bytes = runs_bytes(pages->runs);
@@ -196,7 +207,11 @@ int image_writer_finish(struct image_writer *writer, const struct image_pages *p
     put_runs(tables + plan.drop_offset, pages->drops);
     put_runs(tables + plan.present_offset, pages->present);
     memcpy(tables + plan.strings_offset, writer->strings, writer->strings_bytes);
-    int rc = write_tables(fd, &own, tables, err);
+    int rc = 0;
+    if (plan.sum_count > 0)
+        rc = put_sums((uint64_t *)(void *)(tables + plan.sum_offset), pages->runs, fd, tables_offset, err);
+    if (rc == 0)
+        rc = write_tables(fd, &own, tables, err);
     int code = errno;
     free(tables);
     errno = code;
@@ -206,17 +221,18 @@ int image_writer_finish(struct image_writer *writer, const struct image_pages *p
 uint64_t image_adopt_tables(const struct image_view *delta, int fd, struct belay_error *err)
 {
     const struct image_header *from = delta->header;
-    struct plan plan = plan_tables(from->region_count, from->present_count, 0, 0, from->strings_bytes);
     struct image_header own = *from;
     own.base_line = 0;
     own.tables_offset = IMAGE_PAGE_BYTES;
+    own.run_count = from->present_count;
+    own.drop_count = own.present_count = own.sum_count = 0;
+    struct plan plan = plan_tables(&own);
     own.tables_bytes = plan.bytes;
     own.region_offset = plan.region_offset;
-    own.run_count = from->present_count;
     own.run_offset = plan.run_offset;
-    own.drop_count = own.present_count = 0;
     own.drop_offset = plan.drop_offset;
     own.present_offset = plan.present_offset;
+    own.sum_offset = plan.sum_offset;
     own.strings_offset = plan.strings_offset;
     own.data_bytes = 0;
     for (uint64_t i = 0; i < from->present_count; i++)
@@ -253,6 +269,7 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
         is_table(header->run_offset, header->run_count, sizeof(struct image_run), bytes) &&
         is_table(header->drop_offset, header->drop_count, sizeof(struct image_run), bytes) &&
         is_table(header->present_offset, header->present_count, sizeof(struct image_run), bytes) &&
+        is_table(header->sum_offset, header->sum_count, sizeof(uint64_t), bytes) &&
         is_table(header->strings_offset, header->strings_bytes, 1, bytes);
     return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its header is out of bounds");
 }
@@ -266,6 +283,7 @@ static int check_tables(struct image_view *view, uint64_t file_bytes, struct bel
     view->runs = (const struct image_run *)(const void *)(tables + header->run_offset);
     view->drops = (const struct image_run *)(const void *)(tables + header->drop_offset);
     view->present = (const struct image_run *)(const void *)(tables + header->present_offset);
+    view->sums = (const uint64_t *)(const void *)(tables + header->sum_offset);
     view->strings = tables + header->strings_offset;
     if (view->strings[0] != '\0' || view->strings[header->strings_bytes - 1] != '\0')
         return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
@@ -325,13 +343,20 @@ static int check_runs(const struct image_view *view, const struct image_run *run
     return 0;
 }
 
-/* ... and the file holds them. */
+/* ... and the file holds them, and those of a delta each have a sum. */
 static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err)
 {
-    for (uint64_t i = 0; i < view->header->run_count; i++)
+    const struct image_header *header = view->header;
+    uint64_t pages = 0;
+    for (uint64_t i = 0; i < header->run_count; i++) {
         if (view->runs[i].data_offset > file_bytes ||
             view->runs[i].bytes > file_bytes - view->runs[i].data_offset)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
+        pages += view->runs[i].bytes / IMAGE_PAGE_BYTES;
+    }
+    if (header->sum_count != (header->base_line > 0 ? pages : 0))
+        return belay_error_set(err, EINVAL, "damaged image: it has %llu sums of %llu pages",
+                               (unsigned long long)header->sum_count, (unsigned long long)pages);
     return 0;
 }
 
@@ -372,16 +397,48 @@ static int add_string(struct image_writer *writer, const char *text, uint32_t *o
     return 0;
 }
 
-static struct plan plan_tables(uint64_t regions, uint64_t runs, uint64_t drops, uint64_t present,
-                               uint64_t strings_bytes)
+static struct plan plan_tables(const struct image_header *counts)
 {
-    struct plan plan = {0};
-    plan.run_offset = regions * sizeof(struct image_region);
-    plan.drop_offset = plan.run_offset + runs * sizeof(struct image_run);
-    plan.present_offset = plan.drop_offset + drops * sizeof(struct image_run);
-    plan.strings_offset = plan.present_offset + present * sizeof(struct image_run);
-    plan.bytes = plan.strings_offset + strings_bytes;
+    struct plan plan = {.sum_count = counts->sum_count};
+    plan.run_offset = counts->region_count * sizeof(struct image_region);
+    plan.drop_offset = plan.run_offset + counts->run_count * sizeof(struct image_run);
+    plan.present_offset = plan.drop_offset + counts->drop_count * sizeof(struct image_run);
+    plan.sum_offset = plan.present_offset + counts->present_count * sizeof(struct image_run);
+    plan.strings_offset = plan.sum_offset + counts->sum_count * sizeof(uint64_t);
+    plan.bytes = plan.strings_offset + counts->strings_bytes;
     return plan;
+}
+
+static struct plan plan_written(const struct image_writer *writer, const struct image_pages *pages)
+{
+    const struct image_header counts = {
+        .region_count = writer->region_count,
+        .run_count = pages->runs->count,
+        .drop_count = count_of(pages->drops),
+        .present_count = count_of(pages->present),
+        .sum_count = pages->present ? runs_bytes(pages->runs) / IMAGE_PAGE_BYTES : 0,
+        .strings_bytes = writer->strings_bytes,
+    };
+    return plan_tables(&counts);
+}
+
+/* The page data are the first data_bytes of the file. */
+static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
+                    struct belay_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && (uint64_t)st.st_size < data_bytes)
+        return belay_error_set(err, EINVAL, "a delta ends before its pages do");
+    char *data = mmap(NULL, data_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED)
+        return belay_error_errno(err, "cannot read the pages of a delta");
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct image_run *run = &runs->runs[i];
+        sums_make(to, run->address, data + run->data_offset, run->bytes);
+        to += run->bytes / IMAGE_PAGE_BYTES;
+    }
+    munmap(data, data_bytes);
+    return 0;
 }
 
 static size_t count_of(const struct run_set *set)

@@ -28,6 +28,9 @@ int image_check_memfd(int fd, struct belay_error *err);
 
 /* Put pages into a whole image, and their sums. Returns 0 or -1 with err. */
 int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes, struct belay_error *err);
+/* The same with the sums that a delta brings, one for each page. */
+int image_move_pages(int fd, uint64_t address, const void *from, const uint64_t *sums, uint64_t bytes,
+                     struct belay_error *err);
 
 /*
  * Read and check header and tables: magic, version, every offset and count in bounds, tables ascending,
@@ -44,7 +47,8 @@ const char *image_string(const struct image_view *view, uint32_t offset);
 /* Collects regions and strings, then writes header and tables. The caller writes the page data. */
 struct image_writer;
 
-/* The pages of an image. Runs have their data_offset; drops and present are of a delta, else NULL. */
+/* The pages of an image. Runs have their data_offset; drops and present are of a delta, else NULL (a delta
+ * has present). */
 struct image_pages {
     const struct run_set *runs, *drops, *present;
 };
@@ -64,7 +68,8 @@ int image_writer_set_program(struct image_writer *writer, const char *path);
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages);
 
 /*
- * Write tables at tables_offset of fd, then the header. `header` gives line, base_line, rank, ranks,
+ * Write tables at tables_offset of fd, then the header. The page data of a delta are there: they are read for
+ * their sums. `header` gives line, base_line, rank, ranks,
  * resume_context, identity and layout_version; the rest is filled in here. Returns 0 or -1 with err.
  */
 int image_writer_finish(struct image_writer *writer, const struct image_pages *pages,

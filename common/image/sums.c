@@ -15,7 +15,7 @@
 #define BLOCK_BYTES (BLOCK_PAGES * IMAGE_PAGE_BYTES)
 
 static uint64_t sum_page(const char *page, uint64_t address);
-static int check_run(int fd, const struct image_run *run, struct belay_error *err);
+static int check_run(int fd, const struct image_run *run, const bool *is_stopped, struct belay_error *err);
 static int check_block(int fd, uint64_t address, uint64_t bytes, struct belay_error *err);
 
 uint64_t sums_offset(uint64_t address)
@@ -29,17 +29,20 @@ static uint64_t sum_page(const char *page, uint64_t address)
     return XXH3_64bits(page, IMAGE_PAGE_BYTES) ^ address;
 }
 
+void sums_make(uint64_t *sums, uint64_t address, const void *pages, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes; done += IMAGE_PAGE_BYTES)
+        *sums++ = sum_page((const char *)pages + done, address + done);
+}
+
 int sums_write(int fd, uint64_t address, const void *pages, uint64_t bytes, struct belay_error *err)
 {
     uint64_t sums[BLOCK_PAGES];
-    const char *page = pages;
-    for (uint64_t done = 0; done < bytes;) {
-        uint64_t first = address + done;
-        size_t count = 0;
-        for (; count < BLOCK_PAGES && done < bytes; done += IMAGE_PAGE_BYTES)
-            sums[count++] = sum_page(page + done, address + done);
-        ssize_t wrote = pwrite(fd, sums, count * sizeof *sums, (off_t)sums_offset(first));
-        if (wrote != (ssize_t)(count * sizeof *sums))
+    for (uint64_t done = 0, part; done < bytes; done += part) {
+        part = bytes - done < BLOCK_BYTES ? bytes - done : BLOCK_BYTES;
+        sums_make(sums, address + done, (const char *)pages + done, part);
+        ssize_t wrote = pwrite(fd, sums, SUMS_OF_BYTES(part), (off_t)sums_offset(address + done));
+        if (wrote != (ssize_t)SUMS_OF_BYTES(part))
             return belay_error_set(err, wrote < 0 ? errno : ENOSPC, "no memory for the sums of an image");
     }
     return 0;
@@ -60,19 +63,21 @@ int sums_check_tables(const struct image_view *view, struct belay_error *err)
     return belay_error_set(err, EBADMSG, "damaged image: its tables are not what was written");
 }
 
-int sums_check(int fd, const struct image_view *view, struct belay_error *err)
+int sums_check(int fd, const struct image_view *view, const bool *is_stopped, struct belay_error *err)
 {
     if (sums_check_tables(view, err) < 0)
         return -1;
     for (uint64_t i = 0; i < view->header->run_count; i++)
-        if (check_run(fd, &view->runs[i], err) < 0)
+        if (check_run(fd, &view->runs[i], is_stopped, err) < 0)
             return -1;
     return 0;
 }
 
-static int check_run(int fd, const struct image_run *run, struct belay_error *err)
+static int check_run(int fd, const struct image_run *run, const bool *is_stopped, struct belay_error *err)
 {
     for (uint64_t done = 0, bytes; done < run->bytes; done += bytes) {
+        if (is_stopped && __atomic_load_n(is_stopped, __ATOMIC_SEQ_CST))
+            return belay_error_set(err, ECANCELED, "not all of an image was compared with its sums");
         bytes = run->bytes - done < BLOCK_BYTES ? run->bytes - done : BLOCK_BYTES;
         if (check_block(fd, run->address + done, bytes, err) < 0)
             return -1;

@@ -20,7 +20,8 @@
 #include "common/wire/rundir.h"
 
 #define CONNECT_DEADLINE_S 15
-#define ANSWER_S 5 /* for the agent that agent_find() has found */
+#define ANSWER_S 5   /* for the agent that agent_find() has found */
+#define NO_ANSWER -1 /* is waited for */
 
 extern char **environ;
 
@@ -42,13 +43,18 @@ int agent_find(const char *rundir, struct belay_error *err)
     return connect_within(rundir, NULL, ANSWER_S, err);
 }
 
+int agent_reach(const char *rundir, const char *belayd, struct belay_error *err)
+{
+    return connect_within(rundir, belayd, NO_ANSWER, err);
+}
+
 /* limit_s: for the answer, 0: none. */
 static int connect_within(const char *rundir, const char *belayd, int limit_s, struct belay_error *err)
 {
     time_t deadline = time(NULL) + CONNECT_DEADLINE_S;
     for (;;) {
         int sock = connect_once(rundir, err);
-        if (sock >= 0 && is_alive(sock, rundir, limit_s, err))
+        if (sock >= 0 && (limit_s == NO_ANSWER || is_alive(sock, rundir, limit_s, err)))
             return sock;
         int code = errno;
         if (sock >= 0)

@@ -21,6 +21,9 @@ int agent_connect(const char *rundir, const char *belayd, struct belay_error *er
 /* The same for an agent that is there already, if it answers: -1 with ETIMEDOUT if it does not for 5 s. */
 int agent_find(const char *rundir, struct belay_error *err);
 
+/* As agent_connect(), for who may not wait: the agent that listens may hang, or be about to leave. */
+int agent_reach(const char *rundir, const char *belayd, struct belay_error *err);
+
 /*
  * Send a request and wait for its reply. Event replies that come first are handed to on_event (NULL:
  * dropped). Descriptors that come with the reply are stored in fds, *fd_count says how much room there is

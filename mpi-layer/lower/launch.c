@@ -564,6 +564,11 @@ int main(int argc, char **argv)
     }
     if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
         die(&err);
+    if (rank_check_hosts(&rank, &err)) {
+        if (!rank_is_first_here()) /* one word for each host */
+            _exit(CONTROL_REFUSED_STATUS);
+        die(&err);
+    }
     if (map_gate(&err) || code_page_map(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
         streams_start(&rank, &err)) {
         if (err.code == EALREADY)

@@ -64,6 +64,37 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
     return 0;
 }
 
+/* Does the launcher have ranks on other hosts, too? */
+static bool has_other_hosts(uint32_t ranks)
+{
+    const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *hosts = getenv("SLURM_STEP_NUM_NODES");
+    if (getenv("OMPI_COMM_WORLD_SIZE"))
+        return here && strtoul(here, NULL, 10) < ranks;
+    return hosts && strtoul(hosts, NULL, 10) > 1;
+}
+
+bool rank_is_first_here(void)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    if (!number)
+        number = getenv("SLURM_LOCALID");
+    return !number || !strcmp(number, "0");
+}
+
+int rank_check_hosts(const struct rank *rank, struct belay_error *err)
+{
+    char name[HOST_NAME_MAX + 1];
+    if (getenv("BELAY_EPOCH") || !has_other_hosts(rank->ranks))
+        return 0;
+    if (gethostname(name, sizeof name) < 0)
+        return belay_error_errno(err, "this host has no name");
+    return belay_error_set(
+        err, EHOSTUNREACH,
+        "host %s is one of several of this launch, and libbelay.so alone protects programs on "
+        "one host: put 'belay run --' before the launch line",
+        name);
+}
+
 /*
  * A name for a job that nobody has named, the same on all ranks: the program's name and the launch's id
  * (of PMIx or Slurm; a program started without a launcher has its own process id).

@@ -44,6 +44,14 @@ struct rank {
 int rank_from_environment(struct rank *rank, struct belay_error *err);
 
 /*
+ * Without `belay run`, all ranks of the launch have to be on this host: agents of several hosts would wait
+ * for ranks that never come to them. Returns 0, or -1 with err, which names this host.
+ */
+int rank_check_hosts(const struct rank *rank, struct belay_error *err);
+/* Of the launch's ranks on this host. True without a launcher. */
+bool rank_is_first_here(void);
+
+/*
  * Say hello to the agent of this node, which is started if there is none, and map the control page.
  * `program` is the application's executable, belayd the agent's. Returns 0, or -1 with err (also when the
  * agent refuses this rank: other program, other libc, another number of ranks ...).

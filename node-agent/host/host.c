@@ -206,7 +206,9 @@ static void order(struct line_host *host, const struct coord_action *action)
 static void note_order(struct line_host *host, const struct coord_action *action)
 {
     if (action->type == COORD_ACTION_PREPARE) {
-        (void)history_add_line(&host->job->history, action->line); /* without memory it is not shown */
+        struct history_line *entry = history_add_line(&host->job->history, action->line);
+        if (entry) /* without memory it is not shown */
+            entry->begun_at_ms = history_now_ms();
         measure_begin(&host->measure, action->line, host->members.count);
     } else if (action->type == COORD_ACTION_STROBE) {
         host->measure.strobe_ns = measure_now_ns();

@@ -18,6 +18,7 @@ void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus 
     status->pause_ms = entry->pause_ms;
     status->felt_pause_ms = entry->felt_pause_ms;
     status->protect_ms = entry->protect_ms;
+    status->begun_at_ms = entry->begun_at_ms;
     status->total_ms = entry->total_ms;
     status->reason = (char *)entry->reason;
 }

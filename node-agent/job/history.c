@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void history_release(struct history *history)
 {
@@ -54,6 +55,13 @@ void history_take_entry(struct history *history, const struct commit_entry *entr
     to->drain_ms = entry->drain_ns / 1e6;
     to->total_ms = entry->total_ns / 1e6;
     snprintf(to->reason, sizeof to->reason, "%s", entry->reason);
+}
+
+uint64_t history_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 struct history_line *history_line(struct history *history, uint64_t line)

@@ -18,6 +18,7 @@ struct history_line {
     uint64_t line;
     enum line_state state;
     uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
+    uint64_t begun_at_ms; /* since 1970; 0: not known */
     double converge_ms, drain_ms, pause_ms, felt_pause_ms, protect_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */
 };
@@ -26,6 +27,7 @@ struct history_epoch {
     uint32_t epoch;
     uint64_t restored_line;
     char reason[HISTORY_REASON_BYTES]; /* why it was opened */
+    uint64_t begun_at_ms;              /* since 1970; 0: not known */
     double restore_ms, detect_ms, fetch_ms, launch_ms;
     uint32_t lost_nodes[PLACEMENT_NODES_MAX]; /* since the epoch before */
     uint32_t lost_count;
@@ -47,6 +49,9 @@ struct history_epoch *history_add_epoch(struct history *history, uint32_t epoch)
 
 /* Take over an entry of the commit record; adds the line if the history does not have it. */
 void history_take_entry(struct history *history, const struct commit_entry *entry);
+
+/* Now, as the times of entries are told: milliseconds since 1970. */
+uint64_t history_now_ms(void);
 
 /* The entry of a line, NULL: none or forgotten. */
 struct history_line *history_line(struct history *history, uint64_t line);

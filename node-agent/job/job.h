@@ -77,6 +77,7 @@ struct job {
     uint64_t last_line;  /* largest number used */
     double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */
     int exit_status;
+    char nodes_dir[PATH_MAX];        /* where other hosts have their sockets; "": all nodes are on this one */
     char trouble[JOB_MESSAGE_BYTES]; /* with other nodes: why no line is taken in this epoch; "": none */
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;

@@ -87,6 +87,7 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
     struct history_epoch *entry = history_add_epoch(&job->history, epoch->number);
     if (entry) {
         entry->restored_line = epoch->restore_line;
+        entry->begun_at_ms = history_now_ms();
         entry->detect_ms = job->loss.detect_ms;
         entry->fetch_ms = job->fetch_ms;
         entry->lost_count = job->loss.count;

@@ -10,7 +10,7 @@
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/record.h"
 
-static void drop_damaged(struct job *job);
+static int verify(struct job *job, struct belay_error *err);
 static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
 static bool lacks_own(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
@@ -22,11 +22,8 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
                                      .committed_line = store_committed_line(job->store),
                                      .last_line = job->last_line,
                                      .scheme = job_scheme(job)};
-    if (store_apply_rest(job->store, err) <
-        0) /* could not be done before; without it the line is not to be had */
-        return belay_error_prefix(err, "job \"%s\": line %llu cannot be brought into its images", job->name,
-                                  (unsigned long long)store_committed_line(job->store));
-    drop_damaged(job);
+    if (verify(job, err) < 0)
+        return -1;
     if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
         return -1;
     struct holding *held = calloc((size_t)facts.ranks + 1, sizeof *held);
@@ -39,20 +36,26 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
 }
 
-/* What is damaged is not promised: the rank goes on from its copy on another node, if there is one. */
-static void drop_damaged(struct job *job)
+/*
+ * Without deltas that could not be applied before, the line is not to be had. What is damaged is not
+ * promised: the rank goes on from its copy on another node, if there is one.
+ */
+static int verify(struct job *job, struct belay_error *err)
 {
-    struct belay_error err;
+    struct store_damage damage;
     char text[BELAY_ERROR_TEXT_BYTES + 128];
     uint64_t line = store_committed_line(job->store);
-    uint32_t dropped = store_drop_damaged(job->store, &err);
-    if (dropped == 0)
-        return;
+    if (store_verify(job->store, &damage, err) < 0)
+        return belay_error_prefix(err, "job \"%s\": line %" PRIu64 " cannot be brought into its images",
+                                  job->name, line);
+    if (damage.images == 0)
+        return 0;
     snprintf(text, sizeof text,
              "%" PRIu32 " of the images of line %" PRIu64 " on this node are damaged and not used (%s)",
-             dropped, line, err.text);
+             damage.images, line, damage.first.text);
     log_error("job \"%s\": %s", job->name, text);
     job_tell_text(job, text);
+    return 0;
 }
 
 int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err)

@@ -69,6 +69,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->detect_ms = from->detect_ms;
         to->fetch_ms = from->fetch_ms;
         to->launch_ms = from->launch_ms;
+        to->begun_at_ms = from->begun_at_ms;
         for (; to->lost_count < from->n_lost_nodes && to->lost_count < PLACEMENT_NODES_MAX; to->lost_count++)
             to->lost_nodes[to->lost_count] = from->lost_nodes[to->lost_count];
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
@@ -90,6 +91,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->pause_ms = from->pause_ms;
         to->felt_pause_ms = from->felt_pause_ms;
         to->protect_ms = from->protect_ms;
+        to->begun_at_ms = from->begun_at_ms;
         to->total_ms = from->total_ms;
         snprintf(to->reason, sizeof to->reason, "%s", from->reason);
     }
@@ -103,9 +105,10 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
     status->cwd = strdup(job->config->cwd);
     status->message = strdup(job->message);
     status->trouble = strdup(job->epoch ? job->trouble : "");
+    status->nodes_dir = strdup(job->nodes_dir);
     status->argv = calloc(job->config->n_argv + 1, sizeof *status->argv);
     if (!status->job || !status->state || !status->cwd || !status->message || !status->trouble ||
-        !status->argv)
+        !status->nodes_dir || !status->argv)
         return -1;
     for (size_t i = 0; i < job->config->n_argv; i++) {
         status->argv[i] = strdup(job->config->argv[i]);
@@ -203,6 +206,7 @@ static int fill_history(const struct job *job, Belay__Wire__JobStatus *status)
         to->detect_ms = from->detect_ms;
         to->fetch_ms = from->fetch_ms;
         to->launch_ms = from->launch_ms;
+        to->begun_at_ms = from->begun_at_ms;
         to->reason = strdup(from->reason);
         to->lost_nodes = calloc((size_t)from->lost_count + 1, sizeof *to->lost_nodes);
         if (!to->reason || !to->lost_nodes)

@@ -122,6 +122,14 @@ static void fail(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t n
     mirror->failed(mirror->context, line, text);
 }
 
+/* An errno value of a link or of the other node. */
+static const char *tell_error(int error)
+{
+    return error == ECONNRESET ? "the link to it is lost"
+           : error == EBADMSG  ? "it was damaged on its way"
+                               : strerror(error);
+}
+
 /* ---- this node's ranks ---- */
 
 void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
@@ -215,7 +223,7 @@ static void on_sent(void *context, int error, uint64_t sent_bytes)
     mirror->sent_line = line;
     take_out(mirror, sending);
     if (error && error != ESTALE && error != ECANCELED)
-        fail(mirror, line, rank, node, error == ECONNRESET ? "the link to it is lost" : strerror(error));
+        fail(mirror, line, rank, node, tell_error(error));
     else
         send_next(mirror);
 }
@@ -263,7 +271,7 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     else if (note.kind == NOTE_NEED_BASE)
         membership_need_base(membership, note.line, note.rank);
     else if (note.kind == NOTE_REFUSED)
-        fail(mirror, note.line, note.rank, node, strerror(note.error));
+        fail(mirror, note.line, note.rank, node, tell_error(note.error));
 }
 
 /* What was sent may not have arrived, and no word of it will come. */

@@ -186,6 +186,7 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
         return;
     }
     take_reason(job, inquire->reason);
+    snprintf(job->nodes_dir, sizeof job->nodes_dir, "%s", inquire->nodes_dir);
     if (job->epoch_number > 0)
         job_become(job, JOB_STATE_RESTARTING);
     Belay__Wire__NodeState message = epoch_message_of_state(&state);

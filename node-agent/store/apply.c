@@ -23,9 +23,11 @@ int apply_delta(struct apply *apply, struct belay_error *err)
 {
     struct image_view view = {0};
     int image = apply->is_pinned ? apply->copy : apply->image, copy = -1;
-    fault_hit("agent.apply", apply->rank, apply->line);
+    bool is_to_flip = fault_hit("agent.apply", apply->rank, apply->line);
     if (image_load(apply->delta, &view, err) < 0)
         return -1;
+    if (is_to_flip && view.header->run_count > 0)
+        fault_flip(apply->delta, view.runs[0].data_offset);
     if (view.header->base_line != apply->base_line || view.header->line != apply->line) {
         belay_error_set(err, EINVAL, "a delta does not belong to the image of line %llu",
                         (unsigned long long)apply->base_line);
@@ -104,13 +106,15 @@ static int write_runs(const struct image_view *view, int delta, int image, struc
     const char *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, delta, 0);
     if (data == MAP_FAILED)
         return belay_error_errno(err, "cannot map a delta");
+    const uint64_t *sums = view->sums;
     int rc = 0;
     for (uint64_t i = 0; rc == 0 && i < view->header->run_count; i++) {
         const struct image_run *run = &view->runs[i];
         if (run->data_offset + run->bytes > bytes)
             rc = belay_error_set(err, EINVAL, "damaged delta: run %llu", (unsigned long long)i);
         else
-            rc = image_write_pages(image, run->address, data + run->data_offset, run->bytes, err);
+            rc = image_move_pages(image, run->address, data + run->data_offset, sums, run->bytes, err);
+        sums += run->bytes / IMAGE_PAGE_BYTES;
     }
     munmap((void *)(uintptr_t)data, bytes);
     return rc;

@@ -119,8 +119,8 @@ struct store_fetched {
 
 /*
  * Take images of a committed line of a world of so many ranks; all of them, or none. If another line is
- * committed here, or none, this one takes its place. The descriptors are taken over if 0 is returned; else -1
- * with err.
+ * committed here, or none, this one takes its place; so does an image that of a damaged one. The descriptors
+ * are taken over if 0 is returned; else -1 with err.
  */
 int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const struct store_fetched *fetched,
                       uint32_t count, struct belay_error *err);
@@ -170,13 +170,21 @@ void store_drop_staging(struct store *store);
  */
 int store_settle(struct store *store, uint64_t line, struct belay_error *err);
 
+/* What store_verify() has found. */
+struct store_damage {
+    uint32_t images;          /* that are damaged, and were not known to be */
+    struct belay_error first; /* what is wrong with the first one */
+};
 /*
- * Compare all committed images with their sums (common/image/sums.h), with every processor, and drop those
- * that differ or cannot be read: nothing is restored from them. All deltas must have been applied, and
- * nothing may change an image meanwhile. Reads all images. Returns how many were dropped, with err: what is
- * wrong with the first one.
+ * Apply all remaining deltas, and compare all committed images with their sums (common/image/sums.h), with
+ * every processor. Those that differ or cannot be read are damaged: they count as not held until a whole
+ * image of a newer line takes their place. Nothing may change an image meanwhile. Reads all images. Returns
+ * 0, or -1 with err: a delta could not be applied.
  */
-uint32_t store_drop_damaged(struct store *store, struct belay_error *err);
+int store_verify(struct store *store, struct store_damage *damage, struct belay_error *err);
+/* The same of one part, which the caller has found to be damaged; and whether it is known to be. */
+void store_note_damage(struct store *store, uint32_t part);
+bool store_is_damaged(const struct store *store, uint32_t part);
 
 /* The number of ranks of the committed line, or, without one, of the staged line; 0: there is neither. */
 uint32_t store_held_ranks(const struct store *store);

@@ -18,34 +18,64 @@ struct results {
 
 static void check_part(void *context, unsigned part);
 static int check_image(const struct held *held, uint32_t part, struct belay_error *err);
-static void flip(int fd, const struct image_view *view);
+static void drop_damaged_deltas(struct store *store, struct store_damage *damage);
+static void note_damage(struct store_damage *damage, const struct belay_error *err);
 
-uint32_t store_drop_damaged(struct store *store, struct belay_error *err)
+int store_verify(struct store *store, struct store_damage *damage, struct belay_error *err)
 {
     struct held_set *images = &store->images;
+    *damage = (struct store_damage){0};
+    drop_damaged_deltas(store, damage);
+    if (store_apply_rest(store, err) < 0)
+        return -1;
     struct results results = {images, calloc(images->parts + 1, sizeof *results.errors)};
-    uint32_t dropped = 0;
-    if (!results.errors) {
-        log_warning("job \"%s\": no memory to compare the images with their sums", store->job);
-        return 0;
-    }
+    if (!results.errors)
+        return belay_error_set(err, ENOMEM, "no memory to compare the images with their sums");
     threads_share(threads_processors(), images->parts, check_part, &results);
     for (uint32_t i = 0; i < images->parts; i++) {
         if (results.errors[i].code == 0)
             continue;
-        if (dropped++ == 0)
-            *err = results.errors[i];
-        held_drop(store, &images->items[i], i, true);
+        note_damage(damage, &results.errors[i]);
+        images->items[i].is_damaged = true;
     }
     free(results.errors);
-    return dropped;
+    return 0;
+}
+
+static void note_damage(struct store_damage *damage, const struct belay_error *err)
+{
+    if (damage->images++ == 0)
+        damage->first = *err;
+}
+
+/* What its tables say goes into the image: with a damaged delta, the image of its line is not to be had. */
+static void drop_damaged_deltas(struct store *store, struct store_damage *damage)
+{
+    for (uint32_t i = 0; i < store->deltas.parts; i++) {
+        struct held *delta = &store->deltas.items[i];
+        struct image_view view;
+        struct belay_error err;
+        if (delta->fd < 0)
+            continue;
+        int rc = image_load(delta->fd, &view, &err);
+        if (rc == 0) {
+            rc = sums_check_tables(&view, &err);
+            image_unload(&view);
+        }
+        if (rc == 0)
+            continue;
+        belay_error_prefix(&err, "rank %u", i);
+        note_damage(damage, &err);
+        held_drop(store, delta, i, true);
+        store->images.items[i].is_damaged = true;
+    }
 }
 
 static void check_part(void *context, unsigned part)
 {
     struct results *results = context;
     const struct held *held = &results->images->items[part];
-    if (held->fd >= 0)
+    if (held_is_usable(held))
         check_image(held, part, &results->errors[part]);
 }
 
@@ -55,26 +85,20 @@ static int check_image(const struct held *held, uint32_t part, struct belay_erro
     int rc = image_load(held->fd, &view, err);
     if (rc == 0) {
         if (fault_hit("agent.image.check", (int)part, view.header->line))
-            flip(held->fd, &view);
-        rc = sums_check(held->fd, &view, err);
+            fault_flip(held->fd, view.header->run_count > 0 ? view.runs[0].data_offset : 0);
+        rc = sums_check(held->fd, &view, NULL, err);
         image_unload(&view);
     }
     return rc < 0 ? belay_error_prefix(err, "rank %u", part) : 0;
 }
 
-/* One bit, in the middle of the largest run. */
-static void flip(int fd, const struct image_view *view)
+void store_note_damage(struct store *store, uint32_t part)
 {
-    const struct image_run *largest = view->runs;
-    char byte = 0;
-    for (uint64_t i = 0; i < view->header->run_count; i++)
-        if (view->runs[i].bytes > largest->bytes)
-            largest = &view->runs[i];
-    if (view->header->run_count == 0)
-        return;
-    off_t at = (off_t)(largest->data_offset + largest->bytes / 2);
-    if (pread(fd, &byte, 1, at) == 1) {
-        byte ^= 0x10;
-        pwrite(fd, &byte, 1, at);
-    }
+    if (part < store->images.parts)
+        store->images.items[part].is_damaged = true;
+}
+
+bool store_is_damaged(const struct store *store, uint32_t part)
+{
+    return part < store->images.parts && store->images.items[part].is_damaged;
 }

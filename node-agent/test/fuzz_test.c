@@ -446,6 +446,8 @@ static int make_part(uint32_t rank, bool is_delta)
         .line = is_delta ? 2 : 1, .base_line = is_delta ? 1 : 0, .rank = rank, .ranks = 2};
     struct image_writer *writer = image_writer_create();
     int fd = is_delta ? memfd_create("delta", MFD_CLOEXEC) : image_make_memfd(NULL);
+    if (is_delta)
+        assert_int_equal(ftruncate(fd, 2 * PAGE), 0);
     assert_int_equal(image_writer_add_region(writer, &region, NULL), 0);
     assert_int_equal(image_writer_finish(writer, &pages, &header, fd, is_delta ? 2 * PAGE : PAGE, NULL), 0);
     image_writer_destroy(writer);

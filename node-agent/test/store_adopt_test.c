@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/fault/fault.h"
 #include "common/image/layout.h"
 #include "node-agent/test/store_parts.h"
 
@@ -185,32 +186,65 @@ static void test_apply_is_taken_up(void **state)
 }
 
 /* By the next agent as well; what is damaged is not gone on from, and the other ranks' images stay. */
-static void test_damaged_images_are_dropped(void **state)
+static void expect_damage(struct store *store, uint32_t images)
 {
-    (void)state;
-    struct belay_error err = {0};
+    struct store_damage damage;
+    assert_int_equal(store_verify(store, &damage, NULL), 0);
+    assert_int_equal(damage.images, images);
+    if (images == 0)
+        return;
+    assert_int_equal(damage.first.code, EBADMSG);
+    assert_non_null(strstr(damage.first.text, "rank 1"));
+    assert_int_equal(store_image(store, 1), -1);
+    assert_int_equal(parts_holding(store, 0).image_line, 2);
+    assert_int_equal(parts_holding(store, 1).image_line, 0);
+}
+
+/* Line 2, whose deltas have not been applied. */
+static struct store *commit_deltas(void)
+{
     struct store *store = store_create(parts_keeper, "job", NULL);
     struct commit_entry entry = {.line = 2};
     parts_commit(store, 1);
     parts_stage_delta(store, 2, 1, 0);
     parts_stage_delta(store, 2, 1, 1);
     assert_int_equal(store_commit(store, &entry, NULL), 0);
-    assert_int_equal(store_apply_rest(store, NULL), 0);
-    assert_int_equal(store_drop_damaged(store, &err), 0);
+    return store;
+}
+
+static void test_damaged_images_are_not_held(void **state)
+{
+    (void)state;
+    struct store *store = commit_deltas();
+    expect_damage(store, 0);
     assert_int_equal(pwrite(store_image(store, 1), "x", 1, (off_t)image_offset(UPPER_BASE + 3 * PAGE) + 7),
                      1);
     store_destroy(store, false);
     store = parts_adopt(1 << 2);
     assert_int_equal(store_adopt_done(store, NULL), 0);
-    assert_int_equal(store_drop_damaged(store, &err), 1);
-    assert_int_equal(err.code, EBADMSG);
-    assert_non_null(strstr(err.text, "rank 1"));
-    assert_int_equal(store_image(store, 1), -1);
-    assert_int_equal(parts_holding(store, 0).image_line, 2);
-    assert_int_equal(parts_holding(store, 1).image_line, 0);
-    assert_int_equal(store_drop_damaged(store, &err), 0);
+    expect_damage(store, 1);
+    expect_damage(store, 0);
     store_destroy(store, true);
     assert_int_equal(parts_held(), 0);
+}
+
+/* In a page, which is found in the image that it is applied to, or in the tables, which cannot be applied. */
+static void test_images_of_damaged_deltas_are_not_held(void **state)
+{
+    (void)state;
+    for (int is_in_tables = 0; is_in_tables < 2; is_in_tables++) {
+        struct store *store = commit_deltas();
+        struct apply apply;
+        struct image_view view;
+        assert_true(store_apply_begin(store, 1, &apply));
+        assert_int_equal(image_load(apply.delta, &view, NULL), 0);
+        fault_flip(apply.delta,
+                   is_in_tables ? view.header->tables_offset + view.header->sum_offset : PAGE + 7);
+        image_unload(&view);
+        expect_damage(store, 1);
+        store_destroy(store, true);
+        assert_int_equal(parts_held(), 0);
+    }
 }
 
 int main(void)
@@ -223,7 +257,8 @@ int main(void)
         EACH(test_what_is_not_protected_is_not_adopted),
         EACH(test_adoption),
         EACH(test_apply_is_taken_up),
-        EACH(test_damaged_images_are_dropped),
+        EACH(test_damaged_images_are_not_held),
+        EACH(test_images_of_damaged_deltas_are_not_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
-"""The story that scripts/demo tells: a run, the same run with a rank killed, and the comparison.
+"""The story that scripts/demo tells: a run, the same run with a node lost, the comparison, and a picture of it.
 
-usage: tell_recovery.py PREFIX     the folder that Belay is installed in
+usage: tell_recovery.py PREFIX PICTURES     the folder that Belay is installed in; the one for the picture
 
-Every time printed was measured in this run: lines and the restore by the agent (`belay status --json`),
-the outage by the program itself, which notes the time of each step in a trace file.
+Four nodes of one machine, each with an agent and a keeper of its own. One node is killed: agent, keeper and ranks, and
+with them all memory that the node held. Every time that is printed or drawn was measured in this run: lines and the
+parts of the recovery by the agents (`belay status --json`), steps by the program itself, which notes the time of each in
+a trace file, and the ends of processes by this script (observe.py). timeline.py draws the picture.
 """
 import filecmp
 import json
@@ -17,16 +19,24 @@ import tempfile
 import threading
 import time
 
-RANKS = 4
+import observe
+import timeline
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "lib"))
+
+import traces  # noqa: E402
+
+RANKS = 8
+NODES = 4
 GRID = 1024
-STEPS = 8000
-SNAPSHOT_EVERY = 2000
-REPORT_EVERY = 1000
-INTERVAL = "1s"
+RUN_S = 12  # how long the undisturbed run is to take
+FEWEST_STEPS, TRIAL_STEPS = 2000, 400
+INTERVAL_S = 1
+INTERVAL = f"{INTERVAL_S}s"
 LINES_TOLD = 4  # at each end
-VICTIM = 2
-TRACING = 0  # the rank that notes the time of each step
-KILL_AT_STEP = STEPS * 45 // 100  # not before it, and not before a line has committed
+VICTIM = 2  # the node
+KILL_AT = 0.45  # of the steps, at least
+KILL_BEHIND = 0.6  # of the interval behind the beginning of the newest line, which has committed
 DEADLINE_S = 300
 
 
@@ -50,6 +60,7 @@ class Demo:
         self.apps = prefix / "lib" / "belay" / "apps"
         self.folder = folder
         self.job = f"demo-{os.getpid()}"
+        self.steps = TRIAL_STEPS
         # An agent of our own: nothing of this user's other jobs is touched.
         self.environment = dict(os.environ, BELAY_RUNDIR=str(folder / "run"))
 
@@ -58,135 +69,156 @@ class Demo:
         place = self.folder / name
         place.mkdir()
         return ["mpirun", "-n", str(RANKS), str(self.apps / "heat"), "--input", str(self.folder / "input.h5"),
-                "--steps", str(STEPS), "--snapshot-every", str(SNAPSHOT_EVERY), "--output",
-                str(place / "heat"), "--report-every", str(REPORT_EVERY), "--trace", str(place / "trace")]
+                "--steps", str(self.steps), "--snapshot-every", str(self.steps // 4), "--output", str(place / "heat"),
+                "--report-every", str(self.steps // 8), "--trace", str(place / "trace")]
 
     def make_input(self):
         subprocess.run([self.apps / "heat-input", "--nx", str(GRID), "--ny", str(GRID), "--seed", "7",
                         "--sources", "6", self.folder / "input.h5"], check=True)
 
-    def run_undisturbed(self):
+    def choose_steps(self):
+        """As many as take RUN_S on this machine; a multiple of eight."""
+        self.run_native("trial")
+        trace = observe.read_steps(self.folder / "trial" / "trace")
+        middle = len(trace) // 2  # processes that have just begun are slow
+        step_s = (trace[-1].seconds - trace[middle].seconds) / (trace[-1].step - trace[middle].step)
+        self.steps = max(FEWEST_STEPS, int(RUN_S / step_s)) // 8 * 8
+
+    def run_native(self, name):
         began = time.monotonic()
-        with open(self.folder / "undisturbed.out", "wb") as output:
-            subprocess.run(self.heat("undisturbed"), stdout=output, stdin=subprocess.DEVNULL,
+        with open(self.folder / f"{name}.out", "wb") as output:
+            subprocess.run(self.heat(name), stdout=output, stdin=subprocess.DEVNULL,
                            timeout=DEADLINE_S, check=True)
         return time.monotonic() - began
 
     def start_protected(self):
-        command = [self.belay, "run", "--name", self.job, "--interval", INTERVAL, "--"] + self.heat("belay")
+        """`belay run`, and what watches it."""
+        command = [self.belay, "run", "--name", self.job, "--interval", INTERVAL, "--nodes", str(NODES), "--local",
+                   "--"] + self.heat("belay")
         with open(self.folder / "belay.out", "wb") as output:
             run = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                    env=self.environment, text=True)
-        threading.Thread(target=pass_on, args=(run.stderr,), daemon=True).start()
-        return run
+        recorder = observe.Recorder(self.status, self.folder / "belay" / "trace")
+        threading.Thread(target=pass_on, args=(run.stderr, recorder), daemon=True).start()
+        return run, recorder
 
     def status(self):
         """The job's status, or None while the agent does not know it yet."""
-        done = subprocess.run([self.belay, "status", self.job, "--json"], capture_output=True, text=True,
-                              env=self.environment, timeout=30, check=False)
-        return json.loads(done.stdout) if done.returncode == 0 else None
+        return observe.ask_status([self.belay, "status", self.job, "--json"], self.environment)
 
-    def wait_for_the_middle(self, run):
-        """The status when a line has committed and the run is in its middle."""
+    def wait_for_the_middle(self, run, recorder):
+        """The status when the run is in its middle, and in the middle between two lines, too."""
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             if run.poll() is not None:
                 raise DemoFailure(f"the run ended before its middle, with status {run.returncode}")
             status = self.status()
-            if status and committed_lines(status) and last_step(self.folder / "belay") >= KILL_AT_STEP:
+            if status and recorder.last_step() >= KILL_AT * self.steps and is_between_lines(status):
+                recorder.take_status(status)
                 return status
             time.sleep(0.05)
         raise DemoFailure("no line was committed in time")
 
+    def kill_node(self, status):
+        """Agent, keeper and ranks of the node; the agent first, so that the ranks die with a node that is gone."""
+        folder = str(self.folder / "run" / f"node-{VICTIM}")
+        names = {pid: os.path.basename(command.split(" ")[0]) for pid, command in traces.processes_of(folder).items()}
+        service = sorted((pid for pid, name in names.items() if name in ("belayd", "belay-keeper")), key=names.get, reverse=True)
+        ranks = ranks_of(status, VICTIM)
+        if len(service) != 2 or not ranks:
+            raise DemoFailure(f"node {VICTIM} has no agent, keeper and ranks that could be killed")
+        for pid in [*service, *ranks.values()]:
+            os.kill(pid, signal.SIGKILL)
+        return service, ranks
+
     def clean(self):
-        """Let go of the job, so that the agent ends, and wait for that."""
+        """Let go of the job, so that the agents end, and wait for that."""
         for command in (["stop", self.job], ["clean", self.job]):
             subprocess.run([self.belay, *command], capture_output=True, env=self.environment, timeout=60,
                            check=False)
         deadline = time.monotonic() + 10
-        while (self.folder / "run" / "agent.sock").exists() and time.monotonic() < deadline:
+        while traces.processes_of(str(self.folder / "run")) and time.monotonic() < deadline:
             time.sleep(0.05)
 
 
-def pass_on(stream):
+def pass_on(stream, recorder):
+    """Belay's messages are told, mpirun's only recorded."""
     for line in stream:
-        print(f"      {line.rstrip()}", flush=True)
+        recorder.note_message(line.rstrip())
+        if line.startswith("belay:"):
+            print(f"      {line.rstrip()}", flush=True)
 
 
 def say(text=""):
     print(text, flush=True)
 
 
-def committed_lines(status):
-    return [line for line in status["lines"] if line["state"] == "committed"]
+def is_between_lines(status):
+    newest = status["lines"][-1] if status["lines"] else {"state": "none"}
+    return newest["state"] == "committed" and time.time() - newest["begun_at_ms"] / 1e3 >= KILL_BEHIND * INTERVAL_S
 
 
-def pid_of(status, rank):
-    for node in status["nodes"]:
-        for entry in node["ranks"]:
-            if entry["rank"] == rank:
-                return entry["pid"]
-    raise DemoFailure(f"belay status names no process of rank {rank}")
+def ranks_of(status, node):
+    """{rank: process id} of a node."""
+    return {row["rank"]: row["pid"] for entry in status["nodes"] if entry["number"] == node for row in entry["ranks"]}
 
 
-def read_trace(place):
-    """(step, seconds, process) of each step noted so far; the last one may be half written."""
-    path = place / "trace"
-    rows = [line.split() for line in path.read_text().splitlines()[:-1]] if path.exists() else []
-    return [(int(row[1]), float(row[2]), int(row[0])) for row in rows if len(row) == 3]
-
-
-def last_step(place):
-    trace = read_trace(place)
-    return trace[-1][0] if trace else 0
-
-
-def first_step_after(place, former):
-    """(step, seconds) of the first step that a process other than the former one has noted."""
-    for step, seconds, process in read_trace(place):
-        if process != former:
-            return step, seconds
-    raise DemoFailure("the run took no step after the kill")
-
-
-def kill_rank(status):
-    pid = pid_of(status, VICTIM)
-    os.kill(pid, signal.SIGKILL)
-    return pid, time.monotonic()
-
-
-def tell_lines(status):
+def tell_lines(lines):
     """The first and the last few; on a slow machine there may be a hundred."""
-    lines = committed_lines(status)
     for number, line in enumerate(lines):
         if LINES_TOLD <= number < len(lines) - LINES_TOLD:
             if number == LINES_TOLD:
                 say(f"      ... {len(lines) - 2 * LINES_TOLD} more")
             continue
-        mib = line["image_bytes"] / 2**20
-        say(f"      line {line['line']:3d}: {mib:6.0f} MiB, pause {line['pause_ms']:6.1f} ms, "
-            f"in all {line['total_ms']:6.1f} ms")
+        say(f"      line {line['line']:3d}: images {line['image_bytes'] / 2**20:4.0f} MiB, {line['sent_bytes'] / 2**20:4.0f} MiB "
+            f"copied to other nodes, pause {line['pause_ms']:6.1f} ms, in all {line['total_ms']:6.1f} ms")
     pauses = sorted(line["pause_ms"] for line in lines)
     say(f"      half of the pauses were shorter than {pauses[len(pauses) // 2]:.1f} ms")
 
 
-def tell_recovery(demo, before, kill_s, kill_step):
-    after = demo.status()
-    if after is None or len(after["history"]) < 2:
-        raise DemoFailure("the job was not restarted")
-    restart = after["history"][-1]
-    if restart["restored_line"] < 1:
-        raise DemoFailure("the job was restarted from its beginning, not from a line")
-    say(f"      newest line before the kill  {committed_lines(before)[-1]['line']}")
-    say(f"      restored line                {restart['restored_line']}")
-    say(f"      reason                       {restart['reason']}")
-    say(f"      restore (MPI is up -> first instruction)   {restart['restore_ms']:8.1f} ms")
-    step, resumed_s = first_step_after(demo.folder / "belay", pid_of(before, TRACING))
-    say(f"      outage  (kill -> first step afterwards)    {(resumed_s - kill_s) * 1000:8.1f} ms")
-    say(f"      went on at step {step}; {max(0, kill_step - step + 1)} steps were done again")
-    say()
-    say("   The lines that were taken:")
-    tell_lines(after)
+def tell_recovery(recording, newest_line):
+    moments, restart = timeline.find_moments(recording), timeline.restart_of(recording)
+    if restart["restored_line"] < newest_line:
+        raise DemoFailure(f"the job was restarted from line {restart['restored_line']}, although line {newest_line} had committed")
+    begins = {process["rank"]: process["node"] for process in recording["processes"]
+              if process["begun_s"] > moments.lost_s and process["rank"] in recording["lost"]["ranks"]}
+    if not begins or VICTIM in begins.values():
+        raise DemoFailure("the lost ranks did not move to another node")
+    places = ", ".join(f"{rank} on node {node}" for rank, node in sorted(begins.items()))
+
+    story = []
+
+    def told(at_s, text):
+        story.append((at_s, text))
+
+    told(moments.lost_s, f"node {VICTIM} is killed: agent, keeper, ranks {timeline.list_words(recording['lost']['ranks'])}")
+    told(moments.opened_s, f"epoch {restart['epoch']} is opened: {restart['reason']} ({restart['detect_ms']:.0f} ms from the "
+         "first sign until the old launch had ended)")
+    if restart["fetch_ms"] > 0:
+        told(moments.opened_s + restart["fetch_ms"] / 1e3, f"images have come from other nodes, in {restart['fetch_ms']:.0f} ms")
+    told(moments.running_s, f"all ranks run again from line {restart['restored_line']}: ranks {places}; "
+         f"{restart['restore_ms']:.0f} ms since MPI was up")
+    told(moments.step_s, f"the first step afterwards, step {moments.step}")
+    told(moments.again_s, f"step {moments.lost_step}, the last one before the loss, is done again: "
+         f"{moments.lost_step - moments.step + 1} steps in all")
+    if moments.held_s:
+        told(moments.held_s, "each image is on two nodes again")
+    for at_s, text in sorted(story):
+        say(f"      {(at_s - moments.lost_s) * 1e3:8.0f} ms  {text}")
+
+
+def draw_timeline(recording, folder):
+    """Leaves the recording, its picture, and the picture as PNG; says where."""
+    folder.mkdir(exist_ok=True)
+    (folder / "recording.json").write_text(json.dumps(recording), encoding="utf-8")
+    picture = folder / "timeline.svg"
+    picture.write_text(timeline.draw(recording), encoding="utf-8")
+    say(f"      {picture}")
+    if not shutil.which("rsvg-convert"):
+        say("      (no PNG: rsvg-convert is not installed; scripts/install-deps installs it)")
+        return
+    subprocess.run(["rsvg-convert", "--output", picture.with_suffix(".png"), picture], check=True, timeout=60)
+    say(f"      {picture.with_suffix('.png')}")
 
 
 def compare(demo):
@@ -209,42 +241,57 @@ def compare(demo):
     return differences
 
 
-def tell(demo):
-    say(f"1. An input for the 2-D heat equation: {GRID} x {GRID} cells, 6 sources.")
-    demo.make_input()
-    say(f"2. The undisturbed run: mpirun -n {RANKS} heat, {STEPS} steps.")
-    say(f"      {demo.run_undisturbed():.1f} s")
-    say(f"3. The same under Belay: belay run --interval {INTERVAL} -- mpirun -n {RANKS} heat ...")
-    run = demo.start_protected()
+def lose_a_node(demo):
+    """Run the job, kill the node in the middle. Returns what was recorded, and the newest line before the loss."""
+    run, recorder = demo.start_protected()
     try:
-        before = demo.wait_for_the_middle(run)
-        pid, kill_s = kill_rank(before)
-        kill_step = last_step(demo.folder / "belay")
-        say(f"4. kill -9 {pid}: rank {VICTIM} is dead, at step {kill_step} of {STEPS}.")
+        before = demo.wait_for_the_middle(run, recorder)
+        recorder.note_loss(VICTIM, sorted(ranks_of(before, VICTIM)))
+        service, ranks = demo.kill_node(before)
+        say(f"4. kill -9 {' '.join(map(str, [*service, *ranks.values()]))}: node {VICTIM} is dead with agent, keeper and "
+            f"{len(ranks)} ranks, at step {recorder.last_step()} of {demo.steps}.")
         status = run.wait(timeout=DEADLINE_S)
     finally:
         if run.poll() is None:
             run.terminate()
             run.wait(timeout=30)
+        recorder.stop()
     if status != 0:
         raise DemoFailure(f"belay run ended with status {status}")
-    say("5. The recovery:")
-    tell_recovery(demo, before, kill_s, kill_step)
+    recording = recorder.recording(observe.read_steps(demo.folder / "undisturbed" / "trace"))
+    return recording, before["lines"][-1]["line"]
+
+
+def tell(demo, pictures):
+    say(f"1. An input for the 2-D heat equation: {GRID} x {GRID} cells, 6 sources.")
+    demo.make_input()
+    demo.choose_steps()
+    say(f"2. The undisturbed run: mpirun -n {RANKS} heat, {demo.steps} steps.")
+    say(f"      {demo.run_native('undisturbed'):.1f} s")
+    say(f"3. The same on {NODES} nodes: belay run --interval {INTERVAL} --nodes {NODES} --local -- mpirun -n {RANKS} heat ...")
+    recording, newest_line = lose_a_node(demo)
+    say("5. The recovery, from the loss on:")
+    tell_recovery(recording, newest_line)
+    say()
+    say("   The lines that were taken:")
+    tell_lines(timeline.committed_lines(recording))
     say("6. The results, compared with the undisturbed run's:")
     differences = compare(demo)
     if differences:
         raise DemoFailure("; ".join(differences))
+    say("7. A picture of it all:")
+    draw_timeline(recording, pictures)
 
 
 def main():
-    prefix = pathlib.Path(sys.argv[1]).resolve()
+    prefix, pictures = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
     folder = pathlib.Path(tempfile.mkdtemp(prefix="belay-demo-"))
     demo = Demo(prefix, folder)
     try:
-        tell(demo)
-        say("\nThe run with the lost rank and the undisturbed run have the same result.")
+        tell(demo, pictures)
+        say("\nThe run with the lost node and the undisturbed run have the same result.")
         return 0
-    except (DemoFailure, OSError, subprocess.SubprocessError) as failure:
+    except (DemoFailure, OSError, ValueError, subprocess.SubprocessError) as failure:
         say(f"\ndemo: FAILED: {describe(failure)}")
         return 1
     finally:

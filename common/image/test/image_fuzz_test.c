@@ -53,8 +53,10 @@ static int make(bool is_delta)
     changed[0] = (struct image_run){BASE + 20 * PAGE, 2 * PAGE, PAGE};
     struct run_set changes = {.runs = changed, .count = 1};
     struct image_pages pages = {.runs = &whole};
-    if (is_delta)
+    if (is_delta) {
         pages = (struct image_pages){&changes, &drops, &whole};
+        assert_int_equal(ftruncate(fd, 3 * PAGE), 0);
+    }
     assert_int_equal(image_writer_finish(writer, &pages, &header, fd, is_delta ? 3 * PAGE : PAGE, NULL), 0);
     image_writer_destroy(writer);
     return fd;

@@ -13,6 +13,7 @@
 
 #include "common/image/image.h"
 #include "common/image/layout.h"
+#include "common/image/sums.h"
 
 #define BASE UPPER_BASE
 #define PAGE IMAGE_PAGE_BYTES
@@ -98,9 +99,18 @@ static void test_delta_brings_its_tables(void **state)
     struct image_header header = {.line = 8, .base_line = 7, .rank = 2, .ranks = 4};
     struct image_view delta, view;
     int fd = make_image(), delta_fd = memfd_create("delta", MFD_CLOEXEC);
+    char page[PAGE];
+    uint64_t sum;
+    memset(page, 7, sizeof page);
+    sums_make(&sum, changed.address, page, PAGE);
+    assert_int_equal(image_writer_finish(writer, &of, &header, delta_fd, 2 * PAGE, NULL),
+                     -1); /* no page data */
+    assert_int_equal(pwrite(delta_fd, page, PAGE, PAGE), (ssize_t)PAGE);
     assert_int_equal(image_writer_finish(writer, &of, &header, delta_fd, 2 * PAGE, NULL), 0);
     assert_int_equal(image_load(delta_fd, &delta, NULL), 0);
     assert_int_equal(delta.header->base_line, 7);
+    assert_int_equal(delta.header->sum_count, 1);
+    assert_true(delta.sums[0] == sum);
     assert_int_equal(delta.drops[0].address, BASE + 5 * PAGE);
     uint64_t bytes = image_adopt_tables(&delta, fd, NULL);
     assert_int_equal(image_load(fd, &view, NULL), 0);
