@@ -36,14 +36,14 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
 
 def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
     """A rank ends the program when a peer is dead and the peer's agent has not seen it: that is no end of the program's own."""
-    sandbox.start_agent(BELAY_FAULT="agent.rank.gone@0=delay:4000")
     program = programs.test_program("exits", "--steps", 50, "--seconds", 2, "--mode", "told", "--rank", 3, "--value", 7)
     job = sandbox.run(program, interval="100ms", options=on_nodes(2))
     job.wait_lines()
     job.let_end()
     job.wait_step(50)
-    launcher = job.find_launcher()
-    os.kill(launcher, signal.SIGSTOP)
+    stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
     try:
         os.kill(job.pids[1][0], signal.SIGKILL)
         wait_for(lambda: not traces.is_alive(job.pids[1][0]), 20, "the end of rank 0")
@@ -51,7 +51,8 @@ def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
             pass
         wait_for(lambda: os.path.exists(job.path("seen")), 20, "rank 3 to see its file")
     finally:
-        os.kill(launcher, signal.SIGCONT)
+        for pid in reversed(stopped):
+            os.kill(pid, signal.SIGCONT)
     assert job.wait() == 7
     assert sandbox.status("job")["restarts"] == 1
 

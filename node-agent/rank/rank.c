@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/fault/fault.h"
 #include "common/util/process_stat.h"
 #include "common/wire/descriptor.h"
 #include "node-agent/rank/page.h"
@@ -407,7 +406,6 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
     struct rank *rank = handle->data;
     (void)status, (void)events;
     uv_poll_stop(&rank->exit_watch);
-    fault_hit("agent.rank.gone", (int)rank->number, 0);
     rank->is_gone = true;
     rank->exit.seen_ns = monotonic_ns();
     rank->exit.kind = rank_exit_kind(rank);
