@@ -46,9 +46,10 @@ class NodesJob(MemoryJob):
     def lose_node(self, number):
         """Kill agent, keeper and ranks. Returns ms until the next epoch was opened, and until the program's next step."""
         node = next(node for node in self.status()["nodes"] if node["number"] == number)
+        doomed = [*traces.service_of(self._rundir, number), *(row["pid"] for row in node["ranks"])]
         before = len(self._rounds)
         at_s, begin = time.time(), time.monotonic()
-        for pid in [*traces.service_of(self._rundir, number), *(row["pid"] for row in node["ranks"])]:
+        for pid in doomed:
             os.kill(pid, signal.SIGKILL)
         self._wait(lambda: len(self.status()["history"]) > 1, "the next epoch")
         opened_s = self.status()["history"][-1]["begun_at_ms"] / 1e3
