@@ -62,15 +62,24 @@ static int note_ranks(struct job_arbiter *arbiter, uint32_t node, const Belay__W
 
 /* ---- what the opener asks for ---- */
 
-/* An agent that is lost may be replaced. What else is wrong weighs more. Returns -1. */
+/* An image could not be fetched: another epoch may do better. */
+static bool is_of_fetch(const struct belay_error *err)
+{
+    return err->code == EREMOTEIO;
+}
+
+/*
+ * An agent that is lost may be replaced, and is often the reason why an image could not be fetched. What else
+ * is wrong weighs more. Returns -1.
+ */
 static int fail(struct job_arbiter *arbiter, uint32_t node, const struct belay_error *err)
 {
     bool is_silent = err->code == EAGAIN || err->code == ETIMEDOUT;
     bool is_lost = is_silent || err->code == ECONNRESET || err->code == EPIPE || err->code == ECONNREFUSED;
-    bool was_lost = arbiter->failed_node != EPOCH_NOBODY;
+    bool was_lost = arbiter->failed_node != EPOCH_NOBODY, was_fetch = is_of_fetch(arbiter->err);
     if (is_lost)
         arbiter->members[node].failure = is_silent ? JOB_ARBITER_SILENT : JOB_ARBITER_LOST;
-    if (arbiter->err->code && (is_lost || !was_lost)) {
+    if (arbiter->err->code && !was_fetch && (is_lost || !was_lost || is_of_fetch(err))) {
         errno = arbiter->err->code;
         return -1;
     }
@@ -619,7 +628,7 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
     return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
-/* Of the members that have answered. */
+/* Members that have the rank's image, now that all have entered. */
 static uint32_t count_holders(const struct job_arbiter *arbiter, const struct epoch_start *start,
                               uint32_t rank)
 {
@@ -627,7 +636,9 @@ static uint32_t count_holders(const struct job_arbiter *arbiter, const struct ep
     for (uint32_t i = 0; i < start->member_count; i++) {
         struct epoch_state state;
         const Belay__Wire__Reply *reply = arbiter->members[start->members[i]].state;
-        if (reply && epoch_message_to_state(reply->node_state, &state) == 0 && rank < state.held_count)
+        if (i == start->placement[rank]) /* if it had none, it has fetched it */
+            count++;
+        else if (reply && epoch_message_to_state(reply->node_state, &state) == 0 && rank < state.held_count)
             count += holding_has(&state.held[rank], start->line);
     }
     return count;

@@ -63,7 +63,8 @@ enum job_arbiter_failure {
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
  * the next call. Returns 0, or -1 with err: an agent's, ENODATA if what the nodes hold is not enough, or
  * ENONET if it is, and fewer nodes are left than an epoch has to have.
- * ECONNRESET, ETIMEDOUT: agents were lost, as job_arbiter_failure_of() says; once they have been replaced, or
+ * ECONNRESET, ETIMEDOUT: agents were lost, as job_arbiter_failure_of() says; EREMOTEIO: an image could not be
+ * fetched from another node. Once lost agents have been replaced, or
  * their nodes left out, the next epoch may be opened.
  */
 int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,

@@ -51,6 +51,11 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
+    if (plan->hosts) {                                    /* what has launched it is not known */
+        open->argv = NULL;
+        open->program = (char *)(uintptr_t)plan->program; /* only read */
+        return;
+    }
     open->n_argv = string_list_count(open->argv);
     if (open->n_argv == 0)
         return;
@@ -273,6 +278,8 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
         if (!is_restart || !is_unknown(err) || do_without(s, i, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
     }
+    if (s->nodes.of[0].is_gone) /* the record of the end was there for tools: keep_records() */
+        status_file_remove(s->rundir, s->name);
     return begin_arbiter(s, is_restart, err);
 }
 
@@ -351,12 +358,14 @@ int supervise_reopen(struct supervisor *s, struct belay_error *err)
 {
     if (s->nodes.count > 1 ? reopen_nodes(s, err) : reopen_only(s, err))
         return -1;
+    bool was_lost = nodes_have_lost_agent(&s->nodes);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_lost = false;
     bool has_line =
         s->line > 0 || s->nodes.count > 1; /* of several nodes it is known when all have answered */
-    log_info("%s: the agent was lost; restart %" PRIu32 " of %" PRIu64 " from %s", s->name, s->restarts,
-             s->settings.max_restarts, has_line ? "the newest line that is left" : "the start");
+    log_info("%s: %srestart %" PRIu32 " of %" PRIu64 " from %s", s->name,
+             was_lost ? "the agent was lost; " : "", s->restarts, s->settings.max_restarts,
+             has_line ? "the newest line that is left" : "the start");
     return 0;
 }
 
@@ -444,6 +453,7 @@ int supervise_exit_code(const struct belay_error *err)
     case EPIPE:
     case ETIMEDOUT:
     case EAGAIN: /* the same, of a socket */
+    case EREMOTEIO:
         return EXIT_NO_AGENT;
     case EUCLEAN:
         return EXIT_FILES;

@@ -1,7 +1,9 @@
 #include "cmd/supervise_state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,6 +100,23 @@ static void tell_cover(struct supervisor *s)
         log_warning("%s: one node is left: its loss would be the end of the job", s->name);
 }
 
+/* A launch that has begun waits no more, and nobody is to wait for the end of our messages: the agent's log
+ * has them. */
+static void leave_streams(struct supervisor *s)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/agent.log", s->rundir);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    hosts_detach(&s->hosts);
+    dup2(null, STDOUT_FILENO);
+    dup2(log >= 0 ? log : null, STDERR_FILENO);
+    if (log >= 0)
+        close(log);
+    if (null >= 0)
+        close(null);
+}
+
 /* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
@@ -119,6 +138,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     if (code != EXIT_OK)
         return code;
     detach_report_success(&s->detach, s->name);
+    if (s->plan->hosts)
+        leave_streams(s);
     if (s->plan->is_detached && s->restarts == 0)
         hosts_detach(&s->hosts);
     const struct node *first = &s->nodes.of[job_arbiter_first_node(s->arbiter)]; /* has standard input */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coord/spread.h"
+
 /* What the arbiter knows of one node. */
 struct node {
     bool is_gone;      /* with its memory: nothing is expected of it */
@@ -11,7 +13,6 @@ struct node {
     struct epoch_state state;
     struct holding *held;
     uint64_t granted_us; /* last lease that it may have been given */
-    uint32_t taken;      /* ranks placed on it, while a decision is made */
 };
 
 struct arbiter {
@@ -48,9 +49,7 @@ static bool holds(const struct node *node, uint64_t line, uint32_t rank);
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
 static void list_members(struct arbiter *arbiter, struct epoch_start *start);
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start);
-static uint32_t home_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t rank);
-static int place_rank(struct arbiter *arbiter, struct epoch_start *start, uint32_t rank, uint32_t first);
-static bool has_room(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index);
+static uint32_t former_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index);
 static int record(struct arbiter *arbiter, struct epoch_start *start);
 static void tell(struct arbiter *arbiter);
 static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t what, uint32_t count);
@@ -470,9 +469,13 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
         start->last_line = arbiter->record->last_line;
     list_members(arbiter, start);
     if (place_ranks(arbiter, start) < 0) {
+        int code = errno;
+
         free(start);
-        arbiter->want = ARBITER_WANT_ROOM;
-        return 0;
+        if (code == ENOSPC)
+            arbiter->want = ARBITER_WANT_ROOM;
+        errno = code;
+        return code == ENOSPC ? 0 : -1;
     }
     if (record(arbiter, start) < 0)
         return -1;
@@ -488,9 +491,8 @@ static void list_members(struct arbiter *arbiter, struct epoch_start *start)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
-        struct node *node = &arbiter->nodes[i];
+        const struct node *node = &arbiter->nodes[i];
 
-        node->taken = 0;
         if (!node->has_answered)
             continue;
         start->members[count] = i;
@@ -501,60 +503,37 @@ static void list_members(struct arbiter *arbiter, struct epoch_start *start)
     start->coordinator = choose(arbiter, start->epoch, 1, count);
 }
 
-/* A rank runs where its image is, or, if that node has no room, on one that has. Returns -1 without room. */
+/* Returns 0 or -1 with errno: ENOSPC (without room), ENOMEM. */
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
 {
-    uint32_t first = choose(arbiter, start->epoch, 2, start->member_count);
+    struct spread_member *members = calloc(start->member_count, sizeof(*members));
+    const struct spread_facts facts = {.last = arbiter->record,
+                                       .members = members,
+                                       .scheme = arbiter->settings.scheme,
+                                       .first = choose(arbiter, start->epoch, 2, start->member_count)};
+    int rc, code;
 
-    for (uint32_t rank = 0; rank < start->rank_count; rank++) {
-        uint32_t home = home_of(arbiter, start, rank);
-
-        if (place_rank(arbiter, start, rank, home == EPOCH_NOBODY ? first + rank : home) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* The index of the node that the rank ran on, EPOCH_NOBODY: it is no member any more, or nobody knows. */
-static uint32_t home_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t rank)
-{
-    const struct epoch_start *last = arbiter->record;
-
-    if (start->line == 0 || !last || rank >= last->rank_count)
-        return EPOCH_NOBODY;
-    return epoch_start_index(start, last->members[last->placement[rank]]);
-}
-
-/* Of several nodes that have its image, the first with room; of none, the first with room at all. */
-static int place_rank(struct arbiter *arbiter, struct epoch_start *start, uint32_t rank, uint32_t first)
-{
-    uint32_t holder = EPOCH_NOBODY, place = EPOCH_NOBODY;
-    bool is_at_home = false;
-
-    for (uint32_t i = 0; i < start->member_count && !is_at_home; i++) {
-        uint32_t index = (first + i) % start->member_count;
-        bool has_image = start->line > 0 && holds(&arbiter->nodes[start->members[index]], start->line, rank);
-        bool is_free = has_room(arbiter, start, index);
-
-        is_at_home = has_image && is_free;
-        if (has_image && (holder == EPOCH_NOBODY || is_at_home))
-            holder = index;
-        if (is_free && (place == EPOCH_NOBODY || is_at_home))
-            place = index;
-    }
-    if (place == EPOCH_NOBODY)
+    if (!members)
         return -1;
-    arbiter->nodes[start->members[place]].taken++;
-    start->placement[rank] = place;
-    start->holder[rank] = holder == EPOCH_NOBODY ? place : holder;
-    return 0;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        const struct node *node = &arbiter->nodes[start->members[i]];
+
+        members[i] = (struct spread_member){.room = node->state.room,
+                                            .held_count = node->state.held_count,
+                                            .held = node->held,
+                                            .former = former_of(arbiter, start, i)};
+    }
+    rc = spread_ranks(start, &facts);
+    code = errno;
+    free(members);
+    errno = code;
+    return rc;
 }
 
-static bool has_room(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index)
+/* The member of the last epoch that this one was. */
+static uint32_t former_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index)
 {
-    const struct node *node = &arbiter->nodes[start->members[index]];
-
-    return node->state.room == EPOCH_NO_LIMIT || node->taken < node->state.room;
+    return arbiter->record ? epoch_start_index(arbiter->record, start->members[index]) : EPOCH_NOBODY;
 }
 
 /* Takes start over. */

@@ -4,30 +4,15 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import signal
-import socket
-import subprocess
 import time
 
 import pytest
 
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
+from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
 from waiting import wait_for
-
-
-def on_nodes(count):
-    return ["--nodes", str(count), "--local"]
-
-
-def workload(programs, name="ring", seconds=4):
-    return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
-
-
-def node_of(status, rank):
-    """The number of the node that runs the rank."""
-    return next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
 
 
 @pytest.mark.parametrize("name", ["ring", "collmix"])
@@ -100,15 +85,6 @@ def test_a_line_on_request(sandbox, programs):
         assert job.wait_committed(line) == line
     job.finish()
     assert_same_result(job)
-
-
-def kill_node(sandbox, job, *numbers):
-    """Their agents, keepers and ranks. Returns the ranks' processes."""
-    status = job.status()
-    ranks = [row["pid"] for node in status["nodes"] if node["number"] in numbers for row in node["ranks"]]
-    for pid in [pid for number in numbers for pid in traces.service_of(sandbox.rundir, number)] + ranks:
-        os.kill(pid, signal.SIGKILL)
-    return ranks
 
 
 def assert_told_how_long_it_took(job):
@@ -191,7 +167,7 @@ def test_an_agent_and_its_keeper_are_lost(sandbox, programs, number):
     job = sandbox.run(workload(programs), options=on_nodes(3))
     job.wait_lines()
     ranks = [row["pid"] for node in job.status()["nodes"] for row in node["ranks"]]
-    for pid in traces.service_of(sandbox.rundir, number):
+    for pid in service_of(sandbox, number):
         os.kill(pid, signal.SIGKILL)
     status = job.wait_epoch(2)
     assert status["history"][-1]["lost_nodes"] == [number]
@@ -199,14 +175,6 @@ def test_an_agent_and_its_keeper_are_lost(sandbox, programs, number):
     job.finish()
     assert_recovered(job, 1)
     sandbox.assert_clean()
-
-
-def agent_of(job, number):
-    return next(node["agent_pid"] for node in job.status()["nodes"] if node["number"] == number)
-
-
-def wait_said(job, text, deadline_s=30):
-    wait_for(lambda: text in job.errors, deadline_s, f"{text!r} in {job.errors}")
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -250,20 +218,6 @@ def test_an_agent_that_hung_answers(sandbox, programs):
     job.finish()
     assert_recovered(job, 1)
     sandbox.assert_clean()
-
-
-def run_with_agent(sandbox, number, fault, program, **options):
-    """A job; the agent of this node is started before it, with a fault that no other agent has. It does not leave meanwhile."""
-    folder = os.path.join(sandbox.rundir, f"node-{number}")
-    os.mkdir(folder, 0o700)
-    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
-    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, "BELAY_FAULT": fault}, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(os.path.join(folder, "agent.sock"))
-        job = sandbox.run(program, **options)
-        wait_for(lambda: os.path.exists(os.path.join(sandbox.rundir, "jobs", "job.epochs")), 30, "the first epoch")
-    return job
 
 
 def test_a_node_joins_late(sandbox, programs):
@@ -312,6 +266,26 @@ def test_a_bit_flips_on_the_wire(sandbox, programs, fault, words):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("rank, what", [(3, "the image"), (1, "the copy of the image")])
+def test_damage_is_found_and_mended(sandbox, programs, rank, what):
+    """Without a restart: what node 1 holds of its own rank or of another's is made anew at the next line."""
+    job = run_with_agent(sandbox, 1, f"agent.scrub@{rank}#2=error", workload(programs, seconds=6), interval=None,
+                         options=[*on_nodes(2), "--scrub-interval", "200ms"])
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    wait_said(job, f"{what} of rank {rank} on node 1 is damaged in memory, and made anew at the next line "
+                   "(damaged image: the page at 0x")
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0 if rank == 1 else 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] == 4
+    job.finish()
+    assert "not used" not in job.errors
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_two_nodes_are_lost_one_after_the_other(sandbox, programs):
     """The first delta after the first loss is for a partner that has no image to apply it to."""
     job = sandbox.run(workload(programs, "collmix", seconds=6), options=on_nodes(3))
@@ -331,7 +305,7 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
     job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
     job.wait_lines()
     line = job.status()["newest_line"]
-    agent, service = agent_of(job, 2), traces.service_of(sandbox.rundir, 2)
+    agent, service = agent_of(job, 2), service_of(sandbox, 2)
     kill_node(sandbox, job, 0)
     wait_for(lambda: traces.is_stopped(agent), 30, "the point")
     for pid in [agent] if keeps_memory else service:
@@ -353,7 +327,7 @@ def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
     job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
     wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
-    service = traces.service_of(sandbox.rundir, 1)
+    service = service_of(sandbox, 1)
     wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
     for pid in service:
         os.kill(pid, signal.SIGKILL)
@@ -462,7 +436,8 @@ def test_restart_without_the_first_node(sandbox, programs):
     kill_node(sandbox, job, 0)
     assert job.wait() == 75
     assert "'belay restart job' goes on" in job.errors
-    shutil.rmtree(os.path.join(sandbox.rundir, "jobs"))
+    assert sandbox.status("job")["state"] == "lost"
+    os.unlink(os.path.join(sandbox.rundir, "jobs", "job.epochs"))
     job.restart()
     assert [node_of(job.wait_epoch(2), rank) for rank in range(4)] == [1, 1, 1, 1]
     job.finish()

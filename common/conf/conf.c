@@ -163,6 +163,18 @@ static const struct conf_setting settings[CONF_END] = {
                 "After the loss of nodes go on only if N or more are left; else the job ends, and its images "
                 "are kept",
         },
+    [CONF_SCRUB_INTERVAL] =
+        {
+            .name = "scrub-interval",
+            .variable = "BELAY_SCRUB_INTERVAL",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 0,
+            .max = YEAR_MS,
+            .fallback = "10m",
+            .help =
+                "How often images in memory are compared with their checksums while the job runs (0: never)",
+        },
     [CONF_RUNDIR] =
         {
             .name = "rundir",

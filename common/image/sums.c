@@ -15,7 +15,7 @@
 #define BLOCK_BYTES (BLOCK_PAGES * IMAGE_PAGE_BYTES)
 
 static uint64_t sum_page(const char *page, uint64_t address);
-static int check_run(int fd, const struct image_run *run, struct belay_error *err);
+static int check_run(int fd, const struct image_run *run, const bool *is_stopped, struct belay_error *err);
 static int check_block(int fd, uint64_t address, uint64_t bytes, struct belay_error *err);
 
 uint64_t sums_offset(uint64_t address)
@@ -63,19 +63,21 @@ int sums_check_tables(const struct image_view *view, struct belay_error *err)
     return belay_error_set(err, EBADMSG, "damaged image: its tables are not what was written");
 }
 
-int sums_check(int fd, const struct image_view *view, struct belay_error *err)
+int sums_check(int fd, const struct image_view *view, const bool *is_stopped, struct belay_error *err)
 {
     if (sums_check_tables(view, err) < 0)
         return -1;
     for (uint64_t i = 0; i < view->header->run_count; i++)
-        if (check_run(fd, &view->runs[i], err) < 0)
+        if (check_run(fd, &view->runs[i], is_stopped, err) < 0)
             return -1;
     return 0;
 }
 
-static int check_run(int fd, const struct image_run *run, struct belay_error *err)
+static int check_run(int fd, const struct image_run *run, const bool *is_stopped, struct belay_error *err)
 {
     for (uint64_t done = 0, bytes; done < run->bytes; done += bytes) {
+        if (is_stopped && __atomic_load_n(is_stopped, __ATOMIC_SEQ_CST))
+            return belay_error_set(err, ECANCELED, "not all of an image was compared with its sums");
         bytes = run->bytes - done < BLOCK_BYTES ? run->bytes - done : BLOCK_BYTES;
         if (check_block(fd, run->address + done, bytes, err) < 0)
             return -1;

@@ -11,6 +11,7 @@
 #ifndef BELAY_COMMON_IMAGE_SUMS_H
 #define BELAY_COMMON_IMAGE_SUMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/image/format.h"
@@ -36,8 +37,10 @@ uint64_t sums_of_tables(const struct image_header *header, const char *tables);
 /* Compare header and tables with their sum. Returns 0, or -1 with err (EBADMSG). */
 int sums_check_tables(const struct image_view *view, struct belay_error *err);
 
-/* The same, and all pages of a whole image. Reads all of it. Returns 0, or -1 with err (EBADMSG: it names the
- * first page that differs). */
-int sums_check(int fd, const struct image_view *view, struct belay_error *err);
+/*
+ * The same, and all pages of a whole image. Reads all of it, but for what is left once *is_stopped (atomic;
+ * may be NULL) is true. Returns 0, or -1 with err (EBADMSG: it names the first page that differs; ECANCELED).
+ */
+int sums_check(int fd, const struct image_view *view, const bool *is_stopped, struct belay_error *err);
 
 #endif

@@ -142,6 +142,15 @@ bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t lit
     return is_little;
 }
 
+void memory_forget_base(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    memory->base_line = 0;
+    runs_release(&memory->base);
+    stage_forget(memory->stage);
+    pthread_mutex_unlock(&memory->lock);
+}
+
 void memory_settle(struct memory *memory)
 {
     pthread_mutex_lock(&memory->lock);

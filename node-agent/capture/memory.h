@@ -44,6 +44,9 @@ void memory_unref(struct memory *memory);
 /* The line was committed; `present` are its image's pages, taken over. From the loop. */
 void memory_commit(struct memory *memory, uint64_t line, struct run_set *present);
 
+/* The newest image cannot be used any more: the next line copies everything. Between lines, from the loop. */
+void memory_forget_base(struct memory *memory);
+
 /* From now on the memory is trusted no more than this. Returns true if that is a change. From the loop. */
 bool memory_distrust(struct memory *memory, enum memory_trust trust);
 

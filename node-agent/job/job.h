@@ -72,6 +72,7 @@ struct job {
     struct history history;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     struct job_loss loss;
+    double fetch_ms; /* that the images of the epoch that is about to begin took to come; 0: all were here */
     uint32_t restarts, restarts_from_start;
     uint64_t last_line;  /* largest number used */
     double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */

@@ -60,6 +60,10 @@ struct membership {
     struct epoch_copy copy;                   /* of the arbiter's record */
     const struct membership_settler *settler; /* while an epoch is entered */
     struct belay_error settle_err;            /* code 0: what the epoch goes on from is settled */
+    struct membership_want *wants;            /* of the epoch that was entered, by rank */
+    uint32_t want_count;
+    bool may_launch; /* of that epoch */
+    bool may_lend;   /* of the step that is being made */
 };
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
@@ -144,6 +148,7 @@ void membership_destroy(struct membership *membership)
     int code = errno;
     member_destroy(membership->member);
     free(membership->held);
+    free(membership->wants);
     free(membership->errands.of);
     epoch_copy_drop(&membership->copy);
     if (membership->page) {
@@ -193,6 +198,13 @@ int membership_enter(struct membership *membership, const struct epoch_start *st
         return belay_error_set(err, ESTALE, "epoch %u has not been promised", start->epoch);
     if (epoch_copy_keep(&membership->copy, start, err) < 0)
         return -1;
+    struct membership_want *wants = calloc((size_t)start->rank_count + 1, sizeof *wants);
+    if (!wants)
+        return belay_error_set(err, ENOMEM, "no memory for epoch %u", start->epoch);
+    free(membership->wants);
+    membership->wants = wants;
+    membership->want_count = 0;
+    membership->may_launch = false;
     membership->settler = settler;
     membership->settle_err.code = 0;
     int rc = member_step(membership->member, &event);
@@ -207,6 +219,37 @@ int membership_enter(struct membership *membership, const struct epoch_start *st
     }
     fault_hit("agent.epoch.entered", -1, start->epoch);
     return 0;
+}
+
+uint32_t membership_wants(const struct membership *membership, const struct membership_want **wants)
+{
+    *wants = membership->wants;
+    return membership->want_count;
+}
+
+void membership_image(struct membership *membership, uint64_t line, uint32_t rank)
+{
+    const struct member_event event = {
+        .type = MEMBER_EVENT_IMAGE, .epoch = member_epoch(membership->member), .line = line, .rank = rank};
+    member_step(membership->member, &event);
+}
+
+bool membership_may_launch(const struct membership *membership)
+{
+    return membership->may_launch;
+}
+
+bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
+                         uint64_t image_line)
+{
+    const struct member_event event = {.type = MEMBER_EVENT_FETCH,
+                                       .epoch = member_epoch(membership->member),
+                                       .peer = node,
+                                       .line = line,
+                                       .rank = rank,
+                                       .image_line = image_line};
+    membership->may_lend = false;
+    return member_step(membership->member, &event) == 0 && membership->may_lend;
 }
 
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
@@ -425,6 +468,13 @@ static int act_as_member(void *context, const struct member_action *action)
         membership->answer = *action->state;
     else if (action->type == MEMBER_ACTION_SETTLE)
         settle(membership, action->line);
+    else if (action->type == MEMBER_ACTION_FETCH) /* once for each of the epoch's ranks */
+        membership->wants[membership->want_count++] =
+            (struct membership_want){.rank = action->rank, .node = action->peer};
+    else if (action->type == MEMBER_ACTION_SEND_IMAGE)
+        membership->may_lend = true;
+    else if (action->type == MEMBER_ACTION_LAUNCH)
+        membership->may_launch = true;
     else if (action->type == MEMBER_ACTION_OBEY)
         note(membership, (struct errand){.kind = ERRAND_OBEY, .line = action->line});
     else if (action->type == MEMBER_ACTION_PROTECT)

@@ -85,6 +85,19 @@ int membership_promise(struct membership *membership, uint32_t epoch, const stru
  */
 int membership_enter(struct membership *membership, const struct epoch_start *start,
                      const struct membership_settler *settler, struct belay_error *err);
+/* An image of the epoch's line that a rank here needs, and the node that has it. */
+struct membership_want {
+    uint32_t rank, node;
+};
+/* What the epoch that was entered needs before its ranks may be launched; valid until the next one. */
+uint32_t membership_wants(const struct membership *membership, const struct membership_want **wants);
+/* The image has come, and outlives the agent. */
+void membership_image(struct membership *membership, uint64_t line, uint32_t rank);
+/* Whether nothing is wanted (any more): the ranks of the epoch that was entered may be launched here. */
+bool membership_may_launch(const struct membership *membership);
+/* A node wants this image; ours is of image_line. Returns whether it is to be sent. */
+bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
+                         uint64_t image_line);
 /* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
 

@@ -89,6 +89,7 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
         entry->restored_line = epoch->restore_line;
         entry->begun_at_ms = history_now_ms();
         entry->detect_ms = job->loss.detect_ms;
+        entry->fetch_ms = job->fetch_ms;
         entry->lost_count = job->loss.count;
         memcpy(entry->lost_nodes, job->loss.nodes, sizeof entry->lost_nodes);
         snprintf(entry->reason, sizeof entry->reason, "%s", reason);

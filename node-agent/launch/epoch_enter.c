@@ -8,11 +8,11 @@
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
-#include "node-agent/launch/places.h"
 #include "node-agent/launch/record.h"
 
 static int verify(struct job *job, struct belay_error *err);
 static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
+static bool lacks_own(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
 static int settle(void *context, uint64_t line, struct belay_error *err);
 
@@ -48,11 +48,11 @@ static int verify(struct job *job, struct belay_error *err)
     if (store_verify(job->store, &damage, err) < 0)
         return belay_error_prefix(err, "job \"%s\": line %" PRIu64 " cannot be brought into its images",
                                   job->name, line);
-    if (damage.dropped == 0)
+    if (damage.images == 0)
         return 0;
     snprintf(text, sizeof text,
              "%" PRIu32 " of the images of line %" PRIu64 " on this node are damaged and not used (%s)",
-             damage.dropped, line, damage.first.text);
+             damage.images, line, damage.first.text);
     log_error("job \"%s\": %s", job->name, text);
     job_tell_text(job, text);
     return 0;
@@ -61,8 +61,7 @@ static int verify(struct job *job, struct belay_error *err)
 int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err)
 {
     const struct membership_settler settler = {.settle = settle, .context = job};
-    uint32_t here = places_count(start, job->config->node, start->rank_count);
-    if (here > 0 && !is_here(job->store, start->line))
+    if (lacks_own(job, start))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
                                (unsigned long long)start->line);
     if (has_incomplete_guest(job, start))
@@ -76,7 +75,17 @@ int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_e
     return 0;
 }
 
-/* Does a rank come here of which only the image is held, and more is needed? */
+/* Is a rank to go on from an image that is to be here, and is not? */
+static bool lacks_own(const struct job *job, const struct epoch_start *start)
+{
+    uint32_t own = epoch_start_index(start, job->config->node);
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        if (start->placement[rank] == own && start->holder[rank] == own)
+            return !is_here(job->store, start->line);
+    return false;
+}
+
+/* Does a rank that has moved go on from an image of this node, and more is needed of it? */
 static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start)
 {
     const struct epoch_start *last = membership_record(job->membership);
@@ -84,7 +93,7 @@ static bool has_incomplete_guest(const struct job *job, const struct epoch_start
     if (start->line == 0 || !last || !store_guests_lack(job->store, start->line))
         return false;
     for (uint32_t rank = 0; rank < start->rank_count && rank < last->rank_count; rank++)
-        if (start->members[start->placement[rank]] == node && last->members[last->placement[rank]] != node)
+        if (start->members[start->holder[rank]] == node && last->members[last->placement[rank]] != node)
             return true;
     return false;
 }

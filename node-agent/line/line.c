@@ -15,6 +15,7 @@ struct line {
     struct line_host *host;
     struct line_member *member;
     struct links *links;  /* to other nodes; NULL: the job has none */
+    struct fetch *fetch;  /* of the epoch's images, over these; NULL: none has been connected */
     uint64_t incarnation; /* that they were made with */
     uint8_t key_of[FABRIC_JOB_BYTES];
     int late;              /* links of the epoch that have not joined in time */
@@ -49,6 +50,7 @@ void line_destroy(struct line *line)
     line_close_epoch(line);
     line_member_destroy(line->member);
     line_host_destroy(line->host);
+    fetch_destroy(line->fetch);
     links_destroy(line->links);
     free(line);
 }
@@ -174,11 +176,18 @@ static void on_link(void *context, uint32_t node, enum remote_news news)
     job_tell(job, &event);
 }
 
+static void drop_fetch(struct line *line)
+{
+    fetch_destroy(line->fetch);
+    line->fetch = NULL;
+}
+
 int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, const char *interface,
                 struct belay_error *err)
 {
     if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
         return 0;
+    drop_fetch(line);
     links_destroy(line->links);
     line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, interface,
                                on_link, line, err);
@@ -201,7 +210,18 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
         return belay_error_set(err, EINVAL, "its arbiter has given no key for several nodes");
     line->job->trouble[0] = '\0';
     line->late = 0;
-    return links_connect(line->links, job_scheme(line->job), start, addresses, err);
+    drop_fetch(line);
+    if (links_connect(line->links, job_scheme(line->job), start, addresses, err) < 0)
+        return -1;
+    line->fetch = fetch_create(line->job, links_remotes(line->links), start, err);
+    return line->fetch ? 0 : -1;
+}
+
+int line_fetch(struct line *line, fetch_done_f *done, void *context, struct belay_error *err)
+{
+    if (!line->fetch)
+        return belay_error_set(err, EINVAL, "its images are on other nodes, and there are no links to them");
+    return fetch_start(line->fetch, done, context, err);
 }
 
 void line_refuse(struct line *line, const char *reason)

@@ -13,6 +13,7 @@
 #include "common/util/error.h"
 #include "node-agent/job/job.h"
 #include "node-agent/line/links.h"
+#include "node-agent/member/fetch.h"
 #include "node-agent/rank/rank.h"
 
 struct line;
@@ -30,9 +31,15 @@ int line_listen(struct line *line, uint64_t incarnation, const struct links_key 
                 struct belay_error *err);
 /* Where; count 0: nowhere. */
 void line_address(const struct line *line, struct fabric_address *address);
-/* An epoch of several members is entered. addresses: theirs, by index. Returns 0 or -1 with err. */
+/*
+ * An epoch of several members is about to be entered. addresses: theirs, by index. From now on this node
+ * sends images to members that fetch them. Returns 0 or -1 with err.
+ */
 int line_connect(struct line *line, const struct epoch_start *start, const struct fabric_address *addresses,
                  struct belay_error *err);
+
+/* Fetch the images that the epoch's ranks here need: member/fetch.h. Returns 0 or -1 with err. */
+int line_fetch(struct line *line, fetch_done_f *done, void *context, struct belay_error *err);
 
 /*
  * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this

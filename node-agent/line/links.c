@@ -69,11 +69,20 @@ void links_address(const struct links *links, struct fabric_address *address)
     remotes_address(links->remotes, address);
 }
 
-/* They exchange orders and words of lines, or copies. */
+/* Does the one fetch images from the other? */
+static bool fetches_from(const struct epoch_start *start, uint32_t one, uint32_t other)
+{
+    for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++)
+        if (start->placement[rank] == one && start->holder[rank] == other)
+            return true;
+    return false;
+}
+
+/* They exchange orders and words of lines, copies, or images. */
 static bool is_wanted(const struct epoch_start *start, enum scheme scheme, uint32_t own, uint32_t other)
 {
-    return own == start->coordinator || other == start->coordinator ||
-           scheme_partner(scheme, own, start->member_count) == other ||
+    return fetches_from(start, own, other) || fetches_from(start, other, own) || own == start->coordinator ||
+           other == start->coordinator || scheme_partner(scheme, own, start->member_count) == other ||
            scheme_partner(scheme, other, start->member_count) == own;
 }
 

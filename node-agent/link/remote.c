@@ -9,8 +9,11 @@
 /* That may wait in a link, in each direction: for a user who listens, or for the other side. */
 #define WAITING_MAX_BYTES (64u << 20)
 
-/* The last byte of each message tells whose it is. An empty message is the end of the link. */
-enum channel { CHANNEL_LINK = 1, CHANNEL_WORD };
+/*
+ * The last byte of each message tells whose it is, the last one of a tag its subject. An empty message is the
+ * end of the link.
+ */
+enum channel { CHANNEL_LINK = 1, CHANNEL_WORD }; /* CHANNEL_WORD + subject */
 
 struct parcel {
     struct parcel *next;
@@ -42,6 +45,12 @@ struct remote {
     char reason[96];
 };
 
+/* Of words and offers. */
+struct hearer {
+    const struct remotes_ops *ops; /* NULL: nobody */
+    void *context;
+};
+
 struct remotes {
     struct fabric *fabric;
     struct remote *first;
@@ -51,8 +60,7 @@ struct remotes {
     void *context;        /* of both */
     uint64_t epoch;       /* that was entered last */
     struct transfers transfers;
-    const struct remotes_ops *ops; /* NULL: nobody hears words and offers */
-    void *ops_context;
+    struct hearer hearers[REMOTES_SUBJECTS];
 };
 
 static void start(struct link *link);
@@ -63,9 +71,9 @@ static const struct link_class remote_class = {.open = start, .send = hand_over,
 static struct remote *remote_create(struct remotes *remotes, const struct fabric_identity *identity);
 static void remote_free(struct remote *remote);
 static struct remote *find(const struct remotes *remotes, uint32_t node);
-static void put_message(struct remote *remote, uint8_t *bytes, size_t count, enum channel channel);
+static void put_message(struct remote *remote, uint8_t *bytes, size_t count, unsigned channel);
 static void take_message(struct remote *remote, const uint8_t *bytes, size_t count);
-static void take_word(const struct remote *remote, const uint8_t *bytes, size_t count);
+static void take_word(const struct remote *remote, unsigned subject, const uint8_t *bytes, size_t count);
 static void flush(struct remote *remote);
 static void leave(struct remote *remote);
 static void lose(struct remote *remote, const char *reason);
@@ -191,7 +199,7 @@ static void hand_over(struct link *link, uint8_t *bytes, size_t count)
 }
 
 /* Takes the bytes over. */
-static void put_message(struct remote *remote, uint8_t *bytes, size_t count, enum channel channel)
+static void put_message(struct remote *remote, uint8_t *bytes, size_t count, unsigned channel)
 {
     uint8_t *longer = realloc(bytes, count + 1);
     if (!longer) {
@@ -211,13 +219,14 @@ void remotes_hear_news(struct remotes *remotes, remotes_news_f *news)
     remotes->news = news;
 }
 
-void remotes_hear(struct remotes *remotes, const struct remotes_ops *listener, void *context)
+void remotes_hear(struct remotes *remotes, enum remotes_subject subject, const struct remotes_ops *listener,
+                  void *context)
 {
-    remotes->ops = listener;
-    remotes->ops_context = context;
+    remotes->hearers[subject] = (struct hearer){listener, context};
 }
 
-int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count)
+int remotes_say(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *bytes,
+                size_t count)
 {
     struct remote *remote = find(remotes, node);
     uint8_t *copy = remote && count > 0 && count <= REMOTE_MESSAGE_BYTES ? malloc(count) : NULL;
@@ -226,18 +235,23 @@ int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_
         return -1;
     }
     memcpy(copy, bytes, count);
-    put_message(remote, copy, count, CHANNEL_WORD);
+    put_message(remote, copy, count, CHANNEL_WORD + subject);
     return 0;
 }
 
-int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
-                 fabric_fill_f *fill, transfer_done_f *done, void *context)
+int remotes_push(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *tag,
+                 size_t tag_bytes, uint64_t bytes, fabric_fill_f *fill, transfer_done_f *done, void *context)
 {
     const struct remote *remote = find(remotes, node);
-    if (remote)
-        return transfers_push(&remotes->transfers, remote->peer, tag, tag_bytes, bytes, fill, done, context);
-    errno = ENOTCONN;
-    return -1;
+    uint8_t longer[FABRIC_TAG_BYTES];
+    if (!remote || tag_bytes > REMOTE_TAG_BYTES) {
+        errno = !remote ? ENOTCONN : EINVAL;
+        return -1;
+    }
+    memcpy(longer, tag, tag_bytes);
+    longer[tag_bytes] = (uint8_t)subject;
+    return transfers_push(&remotes->transfers, remote->peer, longer, tag_bytes + 1, bytes, fill, done,
+                          context);
 }
 
 /* The link to the agent of a node, NULL: there is none that anything can be sent over. */
@@ -405,8 +419,9 @@ static void tell_listener(struct remote *remote)
     if (!remote->is_lost || remote->is_destroyed || remote->has_told_listener)
         return;
     remote->has_told_listener = true;
-    if (remotes->ops)
-        remotes->ops->lost(remotes->ops_context, remote->identity.node);
+    for (unsigned subject = 0; subject < REMOTES_SUBJECTS; subject++)
+        if (remotes->hearers[subject].ops)
+            remotes->hearers[subject].ops->lost(remotes->hearers[subject].context, remote->identity.node);
 }
 
 /* True if there may be more. */
@@ -472,19 +487,20 @@ static void on_received(void *context, struct fabric_peer *peer, const uint8_t *
     }
     if (remote->is_destroyed || remote->is_lost)
         return;
-    if (bytes[count - 1] == CHANNEL_LINK && count > 1)
+    uint8_t channel = bytes[count - 1];
+    if (channel == CHANNEL_LINK && count > 1)
         take_message(remote, bytes, count - 1);
-    else if (bytes[count - 1] == CHANNEL_WORD && count > 1)
-        take_word(remote, bytes, count - 1);
+    else if (channel >= CHANNEL_WORD && channel < CHANNEL_WORD + REMOTES_SUBJECTS && count > 1)
+        take_word(remote, channel - CHANNEL_WORD, bytes, count - 1);
     else
         lose(remote, "the other end has sent what is no message");
 }
 
-static void take_word(const struct remote *remote, const uint8_t *bytes, size_t count)
+static void take_word(const struct remote *remote, unsigned subject, const uint8_t *bytes, size_t count)
 {
-    const struct remotes *remotes = remote->remotes;
-    if (remotes->ops)
-        remotes->ops->word(remotes->ops_context, remote->identity.node, bytes, count);
+    const struct hearer *hearer = &remote->remotes->hearers[subject];
+    if (hearer->ops)
+        hearer->ops->word(hearer->context, remote->identity.node, bytes, count);
 }
 
 static void take_message(struct remote *remote, const uint8_t *bytes, size_t count)
@@ -542,9 +558,11 @@ static void on_offered(void *context, struct fabric_peer *peer, struct fabric_pu
     struct remotes *remotes = context;
     const struct remote *remote = fabric_peer_context(peer);
     struct transfer_intake intake;
-    bool is_heard = remotes->ops && remote && !remote->is_destroyed && !remote->is_lost;
-    int error = is_heard ? remotes->ops->offered(remotes->ops_context, remote->identity.node, tag, tag_bytes,
-                                                 bytes, &intake)
+    unsigned subject = tag_bytes > 0 ? ((const uint8_t *)tag)[tag_bytes - 1] : REMOTES_SUBJECTS;
+    const struct hearer *hearer = subject < REMOTES_SUBJECTS ? &remotes->hearers[subject] : NULL;
+    bool is_heard = hearer && hearer->ops && remote && !remote->is_destroyed && !remote->is_lost;
+    int error = is_heard ? hearer->ops->offered(hearer->context, remote->identity.node, tag, tag_bytes - 1,
+                                                bytes, &intake)
                          : ENOTSUP;
     if (error) {
         fabric_refuse(pull, error);

@@ -8,8 +8,9 @@
  * If the fabric is patient, a link that has not joined within the stall time is not lost: what waits in it
  * goes on waiting.
  *
- * Beside the messages of a link go words and data between the two agents, for remotes_hear()'s user. They
- * need the link, whoever owns it, and its agent is named by its node.
+ * Beside the messages of a link go words and data between the two agents. Each is of a subject, and is for
+ * the subject's user (remotes_hear()). They need the link, whoever owns it, and its agent is named by its
+ * node.
  */
 #ifndef BELAY_NODE_AGENT_LINK_REMOTE_H
 #define BELAY_NODE_AGENT_LINK_REMOTE_H
@@ -22,8 +23,16 @@
 #include "node-agent/link/transfers.h"
 
 #define REMOTE_MESSAGE_BYTES (FABRIC_MESSAGE_BYTES - 1) /* of a message or word at most */
+#define REMOTE_TAG_BYTES (FABRIC_TAG_BYTES - 1)
 
 struct remotes;
+
+/* What a word, or data, are about. */
+enum remotes_subject {
+    REMOTES_COPIES = 0, /* of a line in progress */
+    REMOTES_IMAGES,     /* of the line that an epoch goes on from */
+    REMOTES_SUBJECTS,
+};
 
 struct remotes_ops {
     /* A word of the agent of this node; the bytes are valid during the call. */
@@ -72,13 +81,16 @@ struct link *remotes_connect(struct remotes *remotes, const struct fabric_identi
 
 /* Who hears news of the links that were made; NULL: nobody. The context is that of remotes_create(). */
 void remotes_hear_news(struct remotes *remotes, remotes_news_f *news);
-/* Who hears words and offers; NULL: nobody, and offers are refused. ops are borrowed. */
-void remotes_hear(struct remotes *remotes, const struct remotes_ops *ops, void *context);
+/* Who hears words and offers of a subject; NULL: nobody, and offers are refused. ops are borrowed. All users
+ * hear of lost links. */
+void remotes_hear(struct remotes *remotes, enum remotes_subject subject, const struct remotes_ops *ops,
+                  void *context);
 /* Send a word to the agent of a node; it is copied. Returns 0 or -1 with errno (ENOTCONN: there is no link).
  */
-int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count);
-/* Push data to the agent of a node, as transfers_push(). */
-int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
-                 fabric_fill_f *fill, transfer_done_f *done, void *context);
+int remotes_say(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *bytes,
+                size_t count);
+/* Push data to the agent of a node, as transfers_push(). A tag has REMOTE_TAG_BYTES at most. */
+int remotes_push(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *tag,
+                 size_t tag_bytes, uint64_t bytes, fabric_fill_f *fill, transfer_done_f *done, void *context);
 
 #endif

@@ -86,6 +86,7 @@ static void on_applied(const char *reason, void *context)
     member->is_apply_told = false;
     membership_applied(member->job->membership, line);
     member_settle_if_resumed(member);
+    member_scrub_go_on(member);
 }
 
 static void tell_of_apply(struct line_member *member, const char *reason)

@@ -60,6 +60,7 @@ void line_member_destroy(struct line_member *member)
     timer_destroy(member->copy_delay);
     timer_destroy(member->apply_again);
     timer_destroy(member->patience);
+    scrub_destroy(member->scrub);
     times_release(&member->times);
     free(member);
 }
@@ -67,6 +68,10 @@ void line_member_destroy(struct line_member *member)
 int line_member_open_epoch(struct line_member *member, const struct line_member_epoch *epoch,
                            struct belay_error *err)
 {
+    if (member_scrub_begin(member, err) < 0) {
+        link_destroy(epoch->link);
+        return -1;
+    }
     if (keep_ranks(member, epoch) < 0) {
         link_destroy(epoch->link);
         return belay_error_set(err, ENOMEM, "out of memory");
@@ -80,6 +85,7 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     member->has_closed = false;
     link_open(member->link, &link_ops, member);
     begin_lines(member);
+    member_scrub_go_on(member);
     return 0;
 }
 
@@ -195,6 +201,7 @@ void line_member_close_epoch(struct line_member *member)
     if (member->epoch == 0)
         return;
     abort_here(member, "the epoch has ended");
+    member_scrub_rest(member);
     member_settle(member);
     membership_end_lines(member->job->membership);
     link_destroy(member->link);

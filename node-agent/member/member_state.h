@@ -16,6 +16,7 @@
 #include "node-agent/member/line_capture.h"
 #include "node-agent/member/line_copy.h"
 #include "node-agent/member/mirror.h"
+#include "node-agent/member/scrub.h"
 #include "node-agent/member/times.h"
 #include "node-agent/redundancy/redundancy.h"
 
@@ -67,6 +68,7 @@ struct line_member {
     bool is_apply_due;          /* a line has committed, and its deltas wait for the copies */
     bool is_apply_told;         /* that deltas could not be applied */
     struct timer *apply_again;  /* until that is tried again */
+    struct scrub *scrub;        /* of the images, between lines; NULL before the first epoch */
 };
 
 /* orders.c: what the machine says is to be done. */
@@ -88,6 +90,12 @@ void member_settle(struct line_member *member);
 /* The same, if all ranks run again. */
 void member_settle_if_resumed(struct line_member *member);
 void member_on_settle_limit(void *context);
+
+/* damage.c: images are compared with their sums while no line is taken. */
+int member_scrub_begin(struct line_member *member, struct belay_error *err);
+/* If nothing is in progress that needs the images or the memory of ranks. */
+void member_scrub_go_on(struct line_member *member);
+void member_scrub_rest(struct line_member *member);
 
 /* watch.c: of an epoch's ranks. NULL: out of memory. */
 struct watch *member_watch_create(struct line_member *member, const struct line_member_epoch *epoch);

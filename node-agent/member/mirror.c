@@ -95,7 +95,7 @@ struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *
         mirror->own++;
     mirror->failed = failed;
     mirror->context = context;
-    remotes_hear(epoch->remotes, &remotes_ops, mirror);
+    remotes_hear(epoch->remotes, REMOTES_COPIES, &remotes_ops, mirror);
     return mirror;
 }
 
@@ -109,7 +109,7 @@ void mirror_destroy(struct mirror *mirror)
         mirror->takings = taking->next;
         taking->mirror = NULL; /* the fabric still gives to it */
     }
-    remotes_hear(mirror->epoch.remotes, NULL, NULL);
+    remotes_hear(mirror->epoch.remotes, REMOTES_COPIES, NULL, NULL);
     free(mirror->members);
     free(mirror->placement);
     free(mirror);
@@ -195,6 +195,7 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
         tag.base_line = 0;
     const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
                                              .remotes = mirror->epoch.remotes,
+                                             .subject = REMOTES_COPIES,
                                              .node = mirror->members[sending->member],
                                              .tag = &tag,
                                              .tag_bytes = sizeof tag,
@@ -356,7 +357,8 @@ static void answer(struct mirror *mirror, uint32_t node, const struct note *note
     word.epoch = mirror->epoch.number;
     word.ranks = mirror->epoch.world;
     word.error = error;
-    if (remotes_say(mirror->epoch.remotes, node, &word, sizeof word) < 0) /* then it hears of the lost link */
+    if (remotes_say(mirror->epoch.remotes, REMOTES_COPIES, node, &word, sizeof word) <
+        0) /* then it hears of the lost link */
         log_info("node %" PRIu32 " cannot be told of its copy of rank %" PRIu32, node, note->rank);
 }
 

@@ -139,6 +139,7 @@ void member_on_held(void *context, uint64_t line, uint32_t rank)
 static void do_prepare(struct line_member *member)
 {
     struct job *job = member->job;
+    member_scrub_rest(member);
     member->line = job->last_line = member->arrived->line;
     watch_begin(member->watch, member->line);
     times_begin(&member->times, member->line);
@@ -302,4 +303,5 @@ static void do_abort(struct line_member *member)
     for (uint32_t i = 0; i < member->count; i++)
         rank_order(member->ranks[i], CONTROL_RUN, member->line);
     member->line = 0;
+    member_scrub_go_on(member);
 }

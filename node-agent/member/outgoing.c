@@ -11,7 +11,7 @@
 #include "node-agent/loop/pool.h"
 #include "node-agent/store/apply.h"
 
-#define TAG_BYTES_MAX FABRIC_TAG_BYTES
+#define TAG_BYTES_MAX REMOTE_TAG_BYTES
 
 struct outgoing {
     struct outgoing_request request;
@@ -86,8 +86,8 @@ static int offer(struct outgoing *outgoing)
     uint64_t bytes = IMAGE_PAGE_BYTES + header.tables_bytes + header.data_bytes +
                      SUMS_OF_BYTES(header.data_bytes) +
                      (2 * header.run_count + 2) * sizeof(struct part_range);
-    return remotes_push(request->remotes, request->node, outgoing->tag, request->tag_bytes, bytes, fill,
-                        on_pushed, outgoing);
+    return remotes_push(request->remotes, request->subject, request->node, outgoing->tag, request->tag_bytes,
+                        bytes, fill, on_pushed, outgoing);
 }
 
 static int make_whole(struct outgoing *outgoing, struct belay_error *err)

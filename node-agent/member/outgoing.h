@@ -1,6 +1,6 @@
 /*
- * outgoing.h - one staged part of a rank on its way to another node: the ranges of its memfd that count, one
- * after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it
+ * outgoing.h - one part or image of a rank on its way to another node: the ranges of its memfd that count,
+ * one after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it
  * makes.
  *
  * All functions are called from the agent's loop.
@@ -24,6 +24,7 @@ struct part_range {
 struct outgoing_request {
     uv_loop_t *loop;
     struct remotes *remotes;
+    enum remotes_subject subject;
     uint32_t node; /* to that one */
     const void *tag;
     size_t tag_bytes;

@@ -221,17 +221,39 @@ static int connect_members(struct job *job, const struct epoch_start *start,
     return rc;
 }
 
-/* The files follow the decision: they are put back to the line that the arbiter has chosen. */
+/*
+ * The files follow the decision: they are put back to the line that the arbiter has chosen. A node that had
+ * no part in the job before has changed none.
+ */
+static int put_files_back(struct job *job, pid_t launcher_pid, struct belay_error *err)
+{
+    uint64_t line = membership_record(job->membership)->line;
+    if (job->epoch_number > 0)
+        return put_back_start(job, line, on_put_back, (void *)(intptr_t)launcher_pid, err);
+    begin_launch(job, launcher_pid);
+    return 0;
+}
+
+static void on_fetched(struct job *job, void *context, const struct belay_error *failure)
+{
+    struct belay_error err;
+    if (failure)
+        connection_reply_error(job->arbiter, failure->code, failure->text);
+    else if (put_files_back(job, (pid_t)(intptr_t)context, &err) < 0)
+        connection_reply_error(job->arbiter, err.code, err.text);
+}
+
+/* Links come first: images may be fetched over them as soon as the epoch has been entered. */
 static int enter_epoch(struct job *job, const struct epoch_start *start,
                        const Belay__Wire__EpochStart *request, struct belay_error *err)
 {
     pid_t launcher_pid = (pid_t)request->launcher_pid;
-    if (epoch_enter(job, start, err) < 0 || connect_members(job, start, request, err) < 0)
+    job->fetch_ms = 0;
+    if (connect_members(job, start, request, err) < 0 || epoch_enter(job, start, err) < 0)
         return -1;
-    if (job->epoch_number > 0)
-        return put_back_start(job, start->line, on_put_back, (void *)(intptr_t)launcher_pid, err);
-    begin_launch(job, launcher_pid);
-    return 0;
+    if (!membership_may_launch(job->membership))
+        return line_fetch(job->line, on_fetched, (void *)(intptr_t)launcher_pid, err);
+    return put_files_back(job, launcher_pid, err);
 }
 
 /* For the history; what makes no sense there is left out. */

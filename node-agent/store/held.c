@@ -20,6 +20,11 @@ struct store *store_new(struct keeper *keeper, const char *job, struct belay_err
     return store;
 }
 
+bool held_is_usable(const struct held *held)
+{
+    return held->fd >= 0 && !held->is_damaged;
+}
+
 uint32_t held_pins(const struct held *held)
 {
     uint32_t sum = 0;

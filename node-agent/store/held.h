@@ -26,6 +26,7 @@ struct held {
     uint64_t number;            /* unique in this store; 0: the part is missing */
     uint32_t pins[PIN_REASONS]; /* number of pins, by reason (pin.h) */
     bool is_changing;           /* a delta is being applied in place: it cannot be pinned */
+    bool is_damaged;            /* a committed image that is not what was captured: nothing is made of it */
     bool is_guest;              /* staged: the copy of a rank that another member runs */
     int copy;                   /* of a pinned image, for the next delta; -1: none */
 };
@@ -53,6 +54,9 @@ struct store {
 
 /* A store without a commit record. NULL with err. */
 struct store *store_new(struct keeper *keeper, const char *job, struct belay_error *err);
+
+/* It is there, and not damaged. */
+bool held_is_usable(const struct held *held);
 
 /* All pins of a part together. */
 uint32_t held_pins(const struct held *held);

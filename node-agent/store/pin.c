@@ -9,9 +9,8 @@
 #include "node-agent/store/held.h"
 
 static const char *const words[PIN_REASONS] = {
-    [PIN_MAPPED] = "mapped by its process",
-    [PIN_COPIED] = "being copied",
-    [PIN_FETCHED] = "being fetched",
+    [PIN_MAPPED] = "mapped by its process", [PIN_COPIED] = "being copied",
+    [PIN_FETCHED] = "being fetched",        [PIN_SCRUBBED] = "being compared with its sums",
     [PIN_ARCHIVED] = "being archived",
 };
 

@@ -147,7 +147,7 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
 
 uint64_t store_image_line(const struct store *store, uint32_t rank)
 {
-    return rank < store->images.ranks && store->images.items[rank].fd >= 0 ? store->images.line : 0;
+    return rank < store->images.ranks && held_is_usable(&store->images.items[rank]) ? store->images.line : 0;
 }
 
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line)
@@ -315,8 +315,7 @@ void store_list_held(const struct store *store, struct holding *held)
 {
     for (uint32_t i = 0; i < store_held_ranks(store); i++) {
         const struct held *staged = i < store->staging.ranks ? &store->staging.items[i] : NULL;
-        bool has_image = i < store->images.ranks && store->images.items[i].fd >= 0;
-        held[i] = (struct holding){.image_line = has_image ? store->images.line : 0};
+        held[i] = (struct holding){.image_line = store_image_line(store, i)};
         if (!staged || staged->fd < 0)
             continue;
         held[i].staging_line = store->staging.line;
@@ -363,7 +362,7 @@ const struct commits *store_commits(const struct store *store)
 
 int store_image(const struct store *store, uint32_t rank)
 {
-    if (rank < store->images.ranks && store->images.items[rank].fd >= 0)
+    if (rank < store->images.ranks && held_is_usable(&store->images.items[rank]))
         return store->images.items[rank].fd;
     errno = ENOENT;
     return -1;

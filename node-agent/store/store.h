@@ -110,6 +110,21 @@ int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64
 /* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
 bool store_guests_lack(const struct store *store, uint64_t line);
 
+/* A rank's whole image of a line that is committed elsewhere, fetched from there and checked. */
+struct store_fetched {
+    uint32_t rank;
+    int fd; /* of image_make_memfd() */
+    uint64_t bytes;
+};
+
+/*
+ * Take images of a committed line of a world of so many ranks; all of them, or none. If another line is
+ * committed here, or none, this one takes its place. The descriptors are taken over if 0 is returned; else -1
+ * with err.
+ */
+int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const struct store_fetched *fetched,
+                      uint32_t count, struct belay_error *err);
+
 /*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
  * committed ones; staged deltas are to be applied. Fails without any effect if the part of a rank that is to
@@ -157,15 +172,19 @@ int store_settle(struct store *store, uint64_t line, struct belay_error *err);
 
 /* What store_verify() has found. */
 struct store_damage {
-    uint32_t dropped;         /* images */
+    uint32_t images;          /* that are damaged, and were not known to be */
     struct belay_error first; /* what is wrong with the first one */
 };
 /*
- * Apply all remaining deltas, compare all committed images with their sums (common/image/sums.h), with every
- * processor, and drop those that differ or cannot be read: nothing is restored from them. Nothing may change
- * an image meanwhile. Reads all images. Returns 0, or -1 with err: a delta could not be applied.
+ * Apply all remaining deltas, and compare all committed images with their sums (common/image/sums.h), with
+ * every processor. Those that differ or cannot be read are damaged: they count as not held until a whole
+ * image of a newer line takes their place. Nothing may change an image meanwhile. Reads all images. Returns
+ * 0, or -1 with err: a delta could not be applied.
  */
 int store_verify(struct store *store, struct store_damage *damage, struct belay_error *err);
+/* The same of one part, which the caller has found to be damaged; and whether it is known to be. */
+void store_note_damage(struct store *store, uint32_t part);
+bool store_is_damaged(const struct store *store, uint32_t part);
 
 /* The number of ranks of the committed line, or, without one, of the staged line; 0: there is neither. */
 uint32_t store_held_ranks(const struct store *store);

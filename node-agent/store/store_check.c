@@ -36,7 +36,7 @@ int store_verify(struct store *store, struct store_damage *damage, struct belay_
         if (results.errors[i].code == 0)
             continue;
         note_damage(damage, &results.errors[i]);
-        held_drop(store, &images->items[i], i, true);
+        images->items[i].is_damaged = true;
     }
     free(results.errors);
     return 0;
@@ -44,7 +44,7 @@ int store_verify(struct store *store, struct store_damage *damage, struct belay_
 
 static void note_damage(struct store_damage *damage, const struct belay_error *err)
 {
-    if (damage->dropped++ == 0)
+    if (damage->images++ == 0)
         damage->first = *err;
 }
 
@@ -67,7 +67,7 @@ static void drop_damaged_deltas(struct store *store, struct store_damage *damage
         belay_error_prefix(&err, "rank %u", i);
         note_damage(damage, &err);
         held_drop(store, delta, i, true);
-        held_drop(store, &store->images.items[i], i, true);
+        store->images.items[i].is_damaged = true;
     }
 }
 
@@ -75,7 +75,7 @@ static void check_part(void *context, unsigned part)
 {
     struct results *results = context;
     const struct held *held = &results->images->items[part];
-    if (held->fd >= 0)
+    if (held_is_usable(held))
         check_image(held, part, &results->errors[part]);
 }
 
@@ -86,8 +86,19 @@ static int check_image(const struct held *held, uint32_t part, struct belay_erro
     if (rc == 0) {
         if (fault_hit("agent.image.check", (int)part, view.header->line))
             fault_flip(held->fd, view.header->run_count > 0 ? view.runs[0].data_offset : 0);
-        rc = sums_check(held->fd, &view, err);
+        rc = sums_check(held->fd, &view, NULL, err);
         image_unload(&view);
     }
     return rc < 0 ? belay_error_prefix(err, "rank %u", part) : 0;
+}
+
+void store_note_damage(struct store *store, uint32_t part)
+{
+    if (part < store->images.parts)
+        store->images.items[part].is_damaged = true;
+}
+
+bool store_is_damaged(const struct store *store, uint32_t part)
+{
+    return part < store->images.parts && store->images.items[part].is_damaged;
 }

@@ -75,8 +75,10 @@ static unsigned side_of(const struct remotes *remotes)
     return remotes == &sides[1].remotes;
 }
 
-void remotes_hear(struct remotes *remotes, const struct remotes_ops *ops, void *context)
+void remotes_hear(struct remotes *remotes, enum remotes_subject subject, const struct remotes_ops *ops,
+                  void *context)
 {
+    assert_int_equal(subject, REMOTES_COPIES);
     remotes->ops = ops;
     remotes->ops_context = context;
 }
@@ -94,17 +96,20 @@ static struct transit *put(const struct remotes *remotes, const void *tag, size_
     return *last = transit;
 }
 
-int remotes_say(struct remotes *remotes, uint32_t node, const void *bytes, size_t count)
+int remotes_say(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *bytes,
+                size_t count)
 {
+    assert_int_equal(subject, REMOTES_COPIES);
     struct transit *word = put(remotes, bytes, count);
     assert_int_equal(node, word->to);
     word->is_word = true;
     return 0;
 }
 
-int remotes_push(struct remotes *remotes, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
-                 fabric_fill_f *fill, transfer_done_f *done, void *context)
+int remotes_push(struct remotes *remotes, enum remotes_subject subject, uint32_t node, const void *tag,
+                 size_t tag_bytes, uint64_t bytes, fabric_fill_f *fill, transfer_done_f *done, void *context)
 {
+    assert_int_equal(subject, REMOTES_COPIES);
     struct transit *push = put(remotes, tag, tag_bytes);
     assert_int_equal(node, push->to);
     push->bytes = bytes;

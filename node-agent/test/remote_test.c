@@ -358,13 +358,14 @@ static void data_go_beside_the_messages(void **state)
 {
     (void)state;
     cargo = (struct cargo){.is_right = true};
-    assert_int_equal(remotes_say(agents[0].remotes, 1, "held", 4), -1);
-    remotes_hear(agents[1].remotes, &hearing, &cargo);
+    assert_int_equal(remotes_say(agents[0].remotes, REMOTES_IMAGES, 1, "held", 4), -1);
+    remotes_hear(agents[1].remotes, REMOTES_IMAGES, &hearing, &cargo);
     connect_first();
     WAIT_FOR(agents[1].came == 1);
     send_number(&agents[0], 0, 8);
-    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
-    assert_int_equal(remotes_say(agents[0].remotes, 1, "held", 4), 0);
+    assert_int_equal(
+        remotes_push(agents[0].remotes, REMOTES_IMAGES, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    assert_int_equal(remotes_say(agents[0].remotes, REMOTES_IMAGES, 1, "held", 4), 0);
     send_number(&agents[0], 1, 8);
     WAIT_FOR(cargo.pushed == 1 && cargo.pulled == 1 && cargo.words == 1 && agents[1].received == 2);
     assert_int_equal(cargo.push_error, 0);
@@ -379,11 +380,13 @@ static void refused_data_are_told_of(void **state)
     cargo = (struct cargo){.refuse_with = ESTALE};
     connect_first();
     WAIT_FOR(agents[1].came == 1);
-    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    assert_int_equal(
+        remotes_push(agents[0].remotes, REMOTES_IMAGES, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
     WAIT_FOR(cargo.pushed == 1); /* nobody hears offers */
     assert_int_not_equal(cargo.push_error, 0);
-    remotes_hear(agents[1].remotes, &hearing, &cargo);
-    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    remotes_hear(agents[1].remotes, REMOTES_IMAGES, &hearing, &cargo);
+    assert_int_equal(
+        remotes_push(agents[0].remotes, REMOTES_IMAGES, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
     WAIT_FOR(cargo.pushed == 2);
     assert_int_equal(cargo.push_error, ESTALE);
     assert_int_equal(cargo.pulled, 0);
@@ -395,10 +398,11 @@ static void the_end_of_a_link_is_the_end_of_its_data(void **state)
 {
     (void)state;
     cargo = (struct cargo){.is_right = true};
-    remotes_hear(agents[1].remotes, &hearing, &cargo);
+    remotes_hear(agents[1].remotes, REMOTES_IMAGES, &hearing, &cargo);
     connect_first();
     WAIT_FOR(agents[1].came == 1);
-    assert_int_equal(remotes_push(agents[0].remotes, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
+    assert_int_equal(
+        remotes_push(agents[0].remotes, REMOTES_IMAGES, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
     remotes_enter_epoch(agents[1].remotes, 5);
     WAIT_FOR(cargo.losses == 1);
     remotes_enter_epoch(agents[0].remotes, 5);

@@ -186,12 +186,12 @@ static void test_apply_is_taken_up(void **state)
 }
 
 /* By the next agent as well; what is damaged is not gone on from, and the other ranks' images stay. */
-static void expect_damage(struct store *store, uint32_t dropped)
+static void expect_damage(struct store *store, uint32_t images)
 {
     struct store_damage damage;
     assert_int_equal(store_verify(store, &damage, NULL), 0);
-    assert_int_equal(damage.dropped, dropped);
-    if (dropped == 0)
+    assert_int_equal(damage.images, images);
+    if (images == 0)
         return;
     assert_int_equal(damage.first.code, EBADMSG);
     assert_non_null(strstr(damage.first.text, "rank 1"));
@@ -212,7 +212,7 @@ static struct store *commit_deltas(void)
     return store;
 }
 
-static void test_damaged_images_are_dropped(void **state)
+static void test_damaged_images_are_not_held(void **state)
 {
     (void)state;
     struct store *store = commit_deltas();
@@ -229,7 +229,7 @@ static void test_damaged_images_are_dropped(void **state)
 }
 
 /* In a page, which is found in the image that it is applied to, or in the tables, which cannot be applied. */
-static void test_damaged_deltas_are_dropped(void **state)
+static void test_images_of_damaged_deltas_are_not_held(void **state)
 {
     (void)state;
     for (int is_in_tables = 0; is_in_tables < 2; is_in_tables++) {
@@ -257,8 +257,8 @@ int main(void)
         EACH(test_what_is_not_protected_is_not_adopted),
         EACH(test_adoption),
         EACH(test_apply_is_taken_up),
-        EACH(test_damaged_images_are_dropped),
-        EACH(test_damaged_deltas_are_dropped),
+        EACH(test_damaged_images_are_not_held),
+        EACH(test_images_of_damaged_deltas_are_not_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static int check(int fd, struct belay_error *err)
 {
     struct image_view view;
     assert_int_equal(image_load(fd, &view, NULL), 0);
-    int rc = sums_check(fd, &view, err);
+    int rc = sums_check(fd, &view, NULL, err);
     image_unload(&view);
     return rc;
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define SEEDS 20000u /* a mutation has to be caught within so many */
+#define SEEDS 60000u /* a mutation has to be caught within so many */
 
 static int setup(void **state)
 {

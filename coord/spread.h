@@ -1,0 +1,39 @@
+/*
+ * spread.h - where the ranks of an epoch run: which member, and which member has the image that a rank goes
+ * on from.
+ *
+ * A rank stays where it ran if its image is there and there is room. The other ranks are spread so that no
+ * member gets more ranks than necessary. Among the members with so few ranks, a rank goes to the member that
+ * has taken the place of its lost node, else to one that has its image, else to one whose copies are kept
+ * where the image is, else to the one with the fewest ranks. Pure.
+ */
+#ifndef BELAY_COORD_SPREAD_H
+#define BELAY_COORD_SPREAD_H
+
+#include <stdint.h>
+
+#include "coord/epoch.h"
+
+/* What is known of a member of the epoch that is opened. */
+struct spread_member {
+    uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint32_t held_count;        /* ranks of held */
+    const struct holding *held; /* by rank; borrowed */
+    uint32_t former;            /* index in the last epoch of the member whose ranks are for it: it was that
+                                   member, or takes its place; EPOCH_NOBODY: none */
+};
+
+struct spread_facts {
+    const struct epoch_start *last;      /* the epoch before; NULL: there was none */
+    const struct spread_member *members; /* by index */
+    enum scheme scheme;
+    uint32_t first; /* any number: of members that are equal, which one is taken */
+};
+
+/*
+ * Fill in placement and holder of an epoch whose line, members and rank count are known. Returns 0, or -1
+ * with errno: ENOSPC (there is no room for all ranks; nothing is filled in then that counts), ENOMEM.
+ */
+int spread_ranks(struct epoch_start *start, const struct spread_facts *facts);
+
+#endif

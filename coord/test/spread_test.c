@@ -1,0 +1,193 @@
+/* spread_test.c - where ranks run: at home, at their heir, where an image is; and no more ranks than needed.
+ */
+#include "coord/spread.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define RANKS_MAX 16u
+#define MEMBERS_MAX 6u
+#define LINE 4u
+
+/* An epoch, and the one before it. */
+struct stage {
+    struct epoch_start *last, *start;
+    struct spread_member members[MEMBERS_MAX];
+    struct holding held[MEMBERS_MAX][RANKS_MAX];
+    struct spread_facts facts;
+};
+
+static int setup(void **state)
+{
+    *state = calloc(1, sizeof(struct stage));
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct stage *stage = *state;
+
+    free(stage->last);
+    free(stage->start);
+    free(stage);
+    return 0;
+}
+
+/* The last epoch: `homes` gives the member of each rank. Nodes are numbered as its members. */
+static void had(struct stage *stage, uint32_t members, uint32_t ranks, const uint32_t *homes)
+{
+    stage->last = epoch_start_create(members, ranks);
+    assert_non_null(stage->last);
+    for (uint32_t i = 0; i < members; i++)
+        stage->last->members[i] = i;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        stage->last->placement[rank] = homes[rank];
+}
+
+/* The next one: former[i] is the member of the last epoch that member i was, or stands for. Each holds the
+ * images of its ranks, and of those of the member before it in the last epoch, unless it is new. */
+static void has(struct stage *stage, uint32_t members, const uint32_t *former, const bool *is_new)
+{
+    stage->start = epoch_start_create(members, stage->last->rank_count);
+    assert_non_null(stage->start);
+    stage->start->line = LINE;
+    stage->facts = (struct spread_facts){
+        .last = stage->last, .members = stage->members, .scheme = SCHEME_PARTNER, .first = 0};
+    for (uint32_t i = 0; i < members; i++) {
+        uint32_t before = (former[i] + stage->last->member_count - 1) % stage->last->member_count;
+
+        stage->members[i] = (struct spread_member){.room = EPOCH_NO_LIMIT,
+                                                   .held_count = stage->last->rank_count,
+                                                   .held = stage->held[i],
+                                                   .former = former[i]};
+        for (uint32_t rank = 0; rank < stage->last->rank_count; rank++)
+            if (!(is_new && is_new[i]) &&
+                (stage->last->placement[rank] == former[i] || stage->last->placement[rank] == before))
+                stage->held[i][rank].image_line = LINE;
+    }
+}
+
+static void assert_places(const struct stage *stage, const uint32_t *placement, const uint32_t *holder)
+{
+    for (uint32_t rank = 0; rank < stage->start->rank_count; rank++) {
+        assert_int_equal(stage->start->placement[rank], placement[rank]);
+        assert_int_equal(stage->start->holder[rank], holder[rank]);
+    }
+}
+
+static void every_rank_stays_at_home(void **state)
+{
+    struct stage *stage = *state;
+    const uint32_t homes[] = {0, 0, 0, 1, 2};
+
+    had(stage, 3, 5, homes);
+    has(stage, 3, (const uint32_t[]){0, 1, 2}, NULL);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, homes, homes);
+}
+
+/* One rank more than the others is what a member has to have. */
+static void one_rank_goes_to_its_copy(void **state)
+{
+    struct stage *stage = *state;
+
+    had(stage, 4, 4, (const uint32_t[]){0, 1, 2, 3});
+    has(stage, 3, (const uint32_t[]){0, 2, 3}, NULL);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 1, 1, 2}, (const uint32_t[]){0, 1, 1, 2});
+}
+
+/* The member whose partner has the image is the next best: its next line is a delta to that copy. */
+static void ranks_of_one_node_do_not_overload_another(void **state)
+{
+    struct stage *stage = *state;
+
+    had(stage, 4, 8, (const uint32_t[]){0, 0, 1, 1, 2, 2, 3, 3});
+    has(stage, 3, (const uint32_t[]){0, 2, 3}, NULL);
+    stage->facts.first = 2;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 0, 1, 1, 2, 2},
+                  (const uint32_t[]){0, 0, 1, 1, 1, 1, 2, 2});
+}
+
+static void many_ranks_are_spread_over_all(void **state)
+{
+    struct stage *stage = *state;
+    uint32_t load[MEMBERS_MAX] = {0};
+
+    had(stage, 4, 16, (const uint32_t[]){0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3});
+    has(stage, 3, (const uint32_t[]){1, 2, 3}, NULL);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    for (uint32_t rank = 0; rank < 16; rank++) {
+        load[stage->start->placement[rank]]++;
+        if (rank < 4)
+            assert_int_equal(stage->start->holder[rank], 0);
+        else
+            assert_int_equal(stage->start->placement[rank], rank / 4 - 1);
+    }
+    assert_true(load[0] <= 6 && load[1] <= 6 && load[2] <= 6);
+}
+
+/* Also where the holders have few ranks: the others are as they were. */
+static void a_newcomer_takes_the_ranks_of_the_lost_node(void **state)
+{
+    struct stage *stage = *state;
+
+    had(stage, 3, 4, (const uint32_t[]){0, 0, 1, 2});
+    has(stage, 3, (const uint32_t[]){0, 1, 2}, (const bool[]){true, false, false});
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 2}, (const uint32_t[]){1, 1, 1, 2});
+}
+
+static void room_counts(void **state)
+{
+    struct stage *stage = *state;
+
+    had(stage, 3, 3, (const uint32_t[]){0, 1, 2});
+    has(stage, 3, (const uint32_t[]){0, 1, 2}, NULL);
+    stage->members[0].room = 0;
+    stage->members[1].room = 1;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){2, 1, 2}, (const uint32_t[]){0, 1, 2});
+    stage->members[2].room = 1;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    assert_int_equal(errno, ENOSPC);
+}
+
+/* Nobody has an image of a program that begins anew. */
+static void a_new_program_is_spread_evenly(void **state)
+{
+    struct stage *stage = *state;
+    uint32_t load[MEMBERS_MAX] = {0};
+
+    had(stage, 2, 6, (const uint32_t[]){0, 0, 0, 0, 0, 1});
+    has(stage, 2, (const uint32_t[]){0, 1}, NULL);
+    stage->start->line = 0;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    for (uint32_t rank = 0; rank < 6; rank++) {
+        load[stage->start->placement[rank]]++;
+        assert_int_equal(stage->start->holder[rank], stage->start->placement[rank]);
+    }
+    assert_int_equal(load[0], 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_rank_stays_at_home, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_rank_goes_to_its_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_of_one_node_do_not_overload_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_ranks_are_spread_over_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_newcomer_takes_the_ranks_of_the_lost_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_program_is_spread_evenly, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* damage.c - images are compared with their sums while no line is taken, and damaged ones are replaced. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/conf/conf.h"
+#include "common/util/log.h"
+#include "node-agent/member/member_state.h"
+#include "node-agent/member/memory.h"
+
+/*
+ * A rank's next line copies everything, which goes to all that hold its images. A guest's node is told so by
+ * NEED_BASE when it sends the next delta. What ranks share is compared with what is held at each line anyway.
+ */
+static void on_damaged(void *context, uint32_t part, const struct belay_error *damage)
+{
+    struct line_member *member = context;
+    struct job *job = member->job;
+    char text[BELAY_ERROR_TEXT_BYTES + 128];
+    bool is_here = false;
+    store_note_damage(job->store, part);
+    for (uint32_t i = 0; i < member->count; i++) {
+        if (rank_number(member->ranks[i]) != part)
+            continue;
+        is_here = true;
+        if (member->memories)
+            memory_forget_base(member->memories[i]);
+    }
+    snprintf(text, sizeof text,
+             "%s of rank %" PRIu32 " on node %" PRIu32
+             " is damaged in memory, and made anew at the next line (%s)",
+             is_here ? "the image" : "the copy of the image", part, member->node, damage->text);
+    log_error("job \"%s\": %s", job->name, text);
+    job_tell_text(job, text);
+}
+
+int member_scrub_begin(struct line_member *member, struct belay_error *err)
+{
+    const Belay__Wire__JobSettings *settings = member->job->config->settings;
+    uint64_t interval_ms =
+        settings->has_scrub_interval_ms ? settings->scrub_interval_ms : conf_default(CONF_SCRUB_INTERVAL);
+    if (!member->scrub)
+        member->scrub =
+            scrub_create(member->job->agent->loop, member->job->store, interval_ms, on_damaged, member);
+    return member->scrub ? 0 : belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
+}
+
+void member_scrub_go_on(struct line_member *member)
+{
+    if (member->scrub && member->epoch && member->line == 0 && !member->apply && !member->is_apply_due)
+        scrub_go_on(member->scrub);
+}
+
+void member_scrub_rest(struct line_member *member)
+{
+    if (member->scrub)
+        scrub_rest(member->scrub);
+}

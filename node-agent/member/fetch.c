@@ -1,0 +1,433 @@
+#include "node-agent/member/fetch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/fault/fault.h"
+#include "common/image/sums.h"
+#include "common/util/log.h"
+#include "coord/epoch.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/loop/pool.h"
+#include "node-agent/loop/timer.h"
+#include "node-agent/member/fetch_note.h"
+#include "node-agent/member/incoming.h"
+#include "node-agent/member/lend.h"
+
+#define LOOK_MS 5000   /* the arbiter hears so often that the agent is at work */
+#define STALL_MS 30000 /* without a byte: a holder has not joined, or has lost its way */
+
+/* An image on its way here. */
+struct arrival {
+    struct fetch *fetch; /* NULL: nobody waits for it any more */
+    uint32_t want;       /* its number */
+    struct fetch_note note;
+    struct incoming incoming;
+    uint64_t got; /* atomic: bytes that have come */
+    uint64_t bytes;
+    bool is_checking;       /* all of it has come */
+    struct belay_error err; /* code 0: it is what it should be */
+};
+
+/* An image that is wanted. */
+struct want {
+    uint32_t rank, node;
+    struct arrival *arrival; /* NULL: it has not begun to come, or is here */
+    int fd;                  /* whole and checked; -1: not yet */
+    uint64_t bytes;
+};
+
+struct fetch {
+    struct job *job;
+    struct remotes *remotes;
+    struct epoch_start *start;
+    struct lender *lender;
+    fetch_done_f *done; /* NULL: nothing is fetched (any more) */
+    void *context;
+    struct want *wants;
+    uint32_t want_count, here;
+    uint64_t begun_ns, moved_ns, moved_bytes; /* the last bytes that have come */
+    struct timer *look;
+    struct timer *end; /* tells the end in a round of its own */
+    struct belay_error err;
+};
+
+static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count);
+static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                      struct transfer_intake *intake);
+static void on_lost(void *context, uint32_t node);
+static int ask(struct fetch *fetch, const struct want *want);
+static bool read_note(const struct fetch *fetch, const void *bytes, size_t count, struct fetch_note *note);
+static struct want *find_want(struct fetch *fetch, uint32_t node, const struct fetch_note *note);
+static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
+static void on_taken(void *context, int error);
+static void check_arrival(void *context, uint32_t part);
+static void after_check(void *context, bool is_cancelled);
+static void damage(int fd, const struct image_view *view);
+static void keep_all(struct fetch *fetch);
+static void fail(struct fetch *fetch, const struct want *want, const char *why);
+static void stop(struct fetch *fetch);
+static void on_look(void *context);
+static void on_end(void *context);
+static void forget(struct arrival *arrival);
+static uint64_t count_bytes(const struct fetch *fetch);
+
+static const struct remotes_ops remotes_ops = {.word = on_word, .offered = on_offered, .lost = on_lost};
+static const struct pool_ops check_ops = {.run = check_arrival, .done = after_check};
+
+struct fetch *fetch_create(struct job *job, struct remotes *remotes, const struct epoch_start *start,
+                           struct belay_error *err)
+{
+    struct fetch *fetch = calloc(1, sizeof *fetch);
+    if (fetch) {
+        fetch->job = job;
+        fetch->remotes = remotes;
+        fetch->start = epoch_start_copy(start);
+        fetch->look = timer_new(job->agent->loop, on_look, fetch);
+        fetch->end = timer_new(job->agent->loop, on_end, fetch);
+        fetch->lender = fetch->start ? lender_create(job, remotes, fetch->start) : NULL;
+    }
+    if (!fetch || !fetch->lender || !fetch->look || !fetch->end) {
+        fetch_destroy(fetch);
+        belay_error_set(err, ENOMEM, "no memory to fetch images");
+        return NULL;
+    }
+    remotes_hear(remotes, REMOTES_IMAGES, &remotes_ops, fetch);
+    return fetch;
+}
+
+void fetch_destroy(struct fetch *fetch)
+{
+    if (!fetch)
+        return;
+    stop(fetch);
+    lender_destroy(fetch->lender);
+    if (fetch->lender)
+        remotes_hear(fetch->remotes, REMOTES_IMAGES, NULL, NULL);
+    timer_destroy(fetch->look);
+    timer_destroy(fetch->end);
+    free(fetch->start);
+    free(fetch);
+}
+
+int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct belay_error *err)
+{
+    const struct membership_want *wants;
+    uint32_t count = membership_wants(fetch->job->membership, &wants);
+    fetch->wants = calloc((size_t)count + 1, sizeof *fetch->wants);
+    if (!fetch->wants)
+        return belay_error_set(err, ENOMEM, "no memory to fetch images");
+    for (uint32_t i = 0; i < count; i++)
+        fetch->wants[i] = (struct want){.rank = wants[i].rank, .node = wants[i].node, .fd = -1};
+    fetch->want_count = count;
+    fetch->done = done;
+    fetch->context = context;
+    fetch->begun_ns = fetch->moved_ns = uv_hrtime();
+    timer_start(fetch->look, LOOK_MS, LOOK_MS);
+    fault_hit("agent.fetch.ask", -1, fetch->start->line);
+    for (uint32_t i = 0; i < count && fetch->err.code == 0; i++)
+        if (ask(fetch, &fetch->wants[i]) < 0)
+            fail(fetch, &fetch->wants[i], strerror(errno));
+    log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " are fetched from other nodes",
+             fetch->job->name, count, fetch->start->line);
+    return 0;
+}
+
+static int ask(struct fetch *fetch, const struct want *want)
+{
+    const struct fetch_note word = {.magic = FETCH_NOTE_MAGIC,
+                                    .kind = FETCH_NOTE_WANT,
+                                    .epoch = fetch->start->epoch,
+                                    .rank = want->rank,
+                                    .ranks = fetch->start->rank_count,
+                                    .line = fetch->start->line};
+    return remotes_say(fetch->remotes, REMOTES_IMAGES, want->node, &word, sizeof word);
+}
+
+static bool read_note(const struct fetch *fetch, const void *bytes, size_t count, struct fetch_note *note)
+{
+    if (count != sizeof *note)
+        return false;
+    memcpy(note, bytes, sizeof *note);
+    return note->magic == FETCH_NOTE_MAGIC && note->epoch == fetch->start->epoch &&
+           note->ranks == fetch->start->rank_count && note->rank < note->ranks && note->line > 0 &&
+           note->line == fetch->start->line;
+}
+
+static const char *words_of(int error)
+{
+    if (error == ENOTSUP)
+        return "a restart of the rank needs more than its image, which cannot be fetched";
+    return error == ENODATA ? "it is not held there" : strerror(error);
+}
+
+static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
+{
+    struct fetch *fetch = context;
+    struct fetch_note note;
+    if (!read_note(fetch, bytes, count, &note))
+        return;
+    if (note.kind == FETCH_NOTE_WANT)
+        lender_take(fetch->lender, node, &note);
+    const struct want *want = note.kind == FETCH_NOTE_REFUSED ? find_want(fetch, node, &note) : NULL;
+    if (want)
+        fail(fetch, want, words_of(note.error));
+}
+
+/* That is still to come. NULL: none. */
+static struct want *find_want(struct fetch *fetch, uint32_t node, const struct fetch_note *note)
+{
+    for (uint32_t i = 0; i < fetch->want_count; i++) {
+        struct want *want = &fetch->wants[i];
+        if (want->rank == note->rank && want->node == node && want->fd < 0)
+            return want;
+    }
+    return NULL;
+}
+
+static void on_lost(void *context, uint32_t node)
+{
+    struct fetch *fetch = context;
+    for (uint32_t i = 0; i < fetch->want_count; i++)
+        if (fetch->wants[i].node == node && fetch->wants[i].fd < 0) {
+            fail(fetch, &fetch->wants[i], "the link to it is lost");
+            return;
+        }
+}
+
+/* ---- what comes ---- */
+
+/* Until all of it is kept, it is not counted by the store. */
+static uint64_t room_of(const struct fetch *fetch)
+{
+    const struct job *job = fetch->job;
+    uint64_t room = store_room(job->store, job->config->settings->memory_bytes), bytes = 0;
+    for (uint32_t i = 0; i < fetch->want_count; i++)
+        bytes += fetch->wants[i].arrival ? fetch->wants[i].arrival->bytes : fetch->wants[i].bytes;
+    return bytes < room ? room - bytes : 0;
+}
+
+static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
+                      struct transfer_intake *intake)
+{
+    struct fetch *fetch = context;
+    struct fetch_note note;
+    struct belay_error err;
+    if (!read_note(fetch, tag, tag_bytes, &note) || note.kind != FETCH_NOTE_IMAGE)
+        return EPROTO;
+    struct want *want = find_want(fetch, node, &note);
+    if (!want || want->arrival)
+        return want ? EALREADY : EPERM;
+    struct arrival *arrival = bytes <= room_of(fetch) ? calloc(1, sizeof *arrival) : NULL;
+    if (!arrival || incoming_begin(&arrival->incoming, &err) < 0) {
+        free(arrival);
+        fail(fetch, want, "there is not enough memory for it");
+        return ENOMEM;
+    }
+    arrival->fetch = fetch;
+    arrival->want = (uint32_t)(want - fetch->wants);
+    arrival->note = note;
+    arrival->bytes = bytes;
+    want->arrival = arrival;
+    *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = arrival};
+    return 0;
+}
+
+/* In a thread of the fabric's. */
+static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
+{
+    struct arrival *arrival = context;
+    (void)offset;
+    __atomic_fetch_add(&arrival->got, count, __ATOMIC_RELAXED);
+    return incoming_take(&arrival->incoming, bytes, count);
+}
+
+static void on_taken(void *context, int error)
+{
+    struct arrival *arrival = context;
+    struct fetch *fetch = arrival->fetch;
+    const struct want *want = fetch ? &fetch->wants[arrival->want] : NULL;
+    bool is_whole = error == 0 && incoming_is_whole(&arrival->incoming);
+    arrival->is_checking = is_whole;
+    if (is_whole && fetch && pool_start(fetch->job->agent->loop, 1, &check_ops, arrival))
+        return;
+    if (fetch)
+        fail(fetch, want,
+             is_whole              ? "there is no memory to check it"
+             : error == ECONNRESET ? "the link to it is lost"
+             : error == 0          ? "it has not come as a whole"
+                                   : strerror(error));
+    forget(arrival);
+}
+
+/* In a pool thread: against its sums, page by page. */
+static void check_arrival(void *context, uint32_t part)
+{
+    struct arrival *arrival = context;
+    const struct fetch_note *note = &arrival->note;
+    struct image_view view;
+    (void)part;
+    if (image_load(arrival->incoming.fd, &view, &arrival->err) < 0)
+        return;
+    if (fault_hit("agent.fetch.taken", (int)note->rank, note->line))
+        damage(arrival->incoming.fd, &view);
+    const struct image_header *header = view.header;
+    arrival->bytes = header->total_bytes;
+    if (header->line != note->line || header->base_line != 0 || header->rank != note->rank ||
+        header->ranks != note->ranks)
+        belay_error_set(&arrival->err, EBADMSG, "what has come is another image");
+    else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0)
+        arrival->err.code = 0;
+    image_unload(&view);
+}
+
+/* One bit of the first page. */
+static void damage(int fd, const struct image_view *view)
+{
+    char byte = 0;
+    off_t at = view->header->run_count ? (off_t)view->runs[0].data_offset : 0;
+    if (at > 0 && pread(fd, &byte, 1, at) == 1) {
+        byte ^= 1;
+        pwrite(fd, &byte, 1, at);
+    }
+}
+
+static void after_check(void *context, bool is_cancelled)
+{
+    struct arrival *arrival = context;
+    struct fetch *fetch = arrival->fetch;
+    struct want *want = fetch ? &fetch->wants[arrival->want] : NULL;
+    (void)is_cancelled; /* never */
+    if (want && arrival->err.code) {
+        fail(fetch, want, arrival->err.text);
+    } else if (want) {
+        want->fd = arrival->incoming.fd;
+        want->bytes = arrival->bytes;
+        arrival->incoming.fd = -1;
+        fetch->here++;
+    }
+    forget(arrival);
+    if (want && fetch->done && fetch->err.code == 0 && fetch->here == fetch->want_count)
+        keep_all(fetch);
+}
+
+static void forget(struct arrival *arrival)
+{
+    if (arrival->fetch)
+        arrival->fetch->wants[arrival->want].arrival = NULL;
+    incoming_end(&arrival->incoming);
+    free(arrival);
+}
+
+/* ---- the end ---- */
+
+static void keep_all(struct fetch *fetch)
+{
+    struct job *job = fetch->job;
+    const struct epoch_start *start = fetch->start;
+    struct store_fetched *fetched = calloc(fetch->want_count, sizeof *fetched);
+    struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
+    for (uint32_t i = 0; fetched && i < fetch->want_count; i++)
+        fetched[i] = (struct store_fetched){fetch->wants[i].rank, fetch->wants[i].fd, fetch->wants[i].bytes};
+    int rc = fetched ? store_take_images(job->store, start->line, start->rank_count, fetched,
+                                         fetch->want_count, &err)
+                     : -1;
+    free(fetched);
+    if (rc < 0) {
+        fail(fetch, &fetch->wants[0], err.text);
+        return;
+    }
+    fault_hit("agent.fetch.kept", -1, start->line);
+    for (uint32_t i = 0; i < fetch->want_count; i++) {
+        fetch->wants[i].fd = -1; /* the store's */
+        membership_image(job->membership, start->line, fetch->wants[i].rank);
+    }
+    job->fetch_ms = (double)(uv_hrtime() - fetch->begun_ns) / 1e6;
+    log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " have come in %.1f ms", job->name,
+             fetch->want_count, start->line, job->fetch_ms);
+    timer_start(fetch->end, 0, 0);
+}
+
+/* The first reason counts. */
+static void fail(struct fetch *fetch, const struct want *want, const char *why)
+{
+    if (!fetch->done || fetch->err.code)
+        return;
+    belay_error_set(&fetch->err, EREMOTEIO,
+                    "job \"%s\": the image of rank %" PRIu32 " cannot be fetched from node %" PRIu32 ": %s",
+                    fetch->job->name, want->rank, want->node, why);
+    log_warning("%s", fetch->err.text);
+    timer_start(fetch->end, 0, 0);
+}
+
+/* Nothing is wanted any more; what is on its way is dropped as it comes. */
+static void stop(struct fetch *fetch)
+{
+    fetch->done = NULL;
+    if (fetch->look)
+        timer_stop(fetch->look);
+    if (fetch->end)
+        timer_stop(fetch->end);
+    for (uint32_t i = 0; i < fetch->want_count; i++) {
+        if (fetch->wants[i].arrival)
+            fetch->wants[i].arrival->fetch = NULL;
+        if (fetch->wants[i].fd >= 0)
+            close(fetch->wants[i].fd);
+    }
+    free(fetch->wants);
+    fetch->wants = NULL;
+    fetch->want_count = fetch->here = 0;
+}
+
+static void on_end(void *context)
+{
+    struct fetch *fetch = context;
+    fetch_done_f *done = fetch->done;
+    const struct belay_error err = fetch->err;
+    void *its = fetch->context;
+    struct job *job = fetch->job;
+    stop(fetch);
+    if (done)
+        done(job, its, err.code ? &err : NULL);
+}
+
+static uint64_t count_bytes(const struct fetch *fetch)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < fetch->want_count; i++)
+        if (fetch->wants[i].arrival)
+            bytes += __atomic_load_n(&fetch->wants[i].arrival->got, __ATOMIC_RELAXED);
+    return bytes;
+}
+
+/* The arbiter takes a silent agent for a lost one. */
+static void on_look(void *context)
+{
+    struct fetch *fetch = context;
+    uint64_t bytes = count_bytes(fetch), now_ns = uv_hrtime();
+    uint32_t first = 0;
+    bool is_checking = false;
+    char text[128];
+    while (first < fetch->want_count && fetch->wants[first].fd >= 0)
+        first++;
+    for (uint32_t i = 0; i < fetch->want_count; i++)
+        is_checking |= fetch->wants[i].arrival && fetch->wants[i].arrival->is_checking;
+    if (is_checking || bytes != fetch->moved_bytes)
+        fetch->moved_ns = now_ns;
+    fetch->moved_bytes = bytes;
+    if (first == fetch->want_count)
+        return;
+    if (now_ns - fetch->moved_ns >= STALL_MS * UINT64_C(1000000)) {
+        snprintf(text, sizeof text, "nothing has come for %d s", STALL_MS / 1000);
+        fail(fetch, &fetch->wants[first], text);
+        return;
+    }
+    snprintf(text, sizeof text, "fetching images: %" PRIu32 " of %" PRIu32 " have come", fetch->here,
+             fetch->want_count);
+    job_tell_text(fetch->job, text);
+}

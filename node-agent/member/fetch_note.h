@@ -1,0 +1,28 @@
+/*
+ * fetch_note.h - what members say of images that one fetches from another (fetch.h, lend.h): as a word, and
+ * as the tag in front of an image.
+ */
+#ifndef BELAY_NODE_AGENT_MEMBER_FETCH_NOTE_H
+#define BELAY_NODE_AGENT_MEMBER_FETCH_NOTE_H
+
+#include <stdint.h>
+
+#define FETCH_NOTE_MAGIC 0x63746566u
+
+enum fetch_note_kind {
+    FETCH_NOTE_NONE = 0,
+    FETCH_NOTE_WANT,    /* a word: send this image */
+    FETCH_NOTE_IMAGE,   /* a tag: this is it */
+    FETCH_NOTE_REFUSED, /* a word: it is not sent; error tells why */
+};
+
+struct fetch_note {
+    uint32_t magic;
+    uint32_t kind; /* enum fetch_note_kind */
+    uint32_t epoch;
+    uint32_t rank, ranks; /* of the world */
+    int32_t error;        /* REFUSED: errno; ENOTSUP: a restart of the rank needs more than its image */
+    uint64_t line;
+};
+
+#endif

@@ -1,0 +1,191 @@
+#include "node-agent/member/lend.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fault/fault.h"
+#include "common/util/log.h"
+#include "node-agent/job/membership.h"
+#include "node-agent/member/outgoing.h"
+
+#define SENDING_MAX 4u /* at a time */
+
+/* An image that waits to be sent, or is being sent. */
+struct loan {
+    struct loan *next;
+    struct lender *lender;
+    uint32_t rank, node;
+    struct store_pin pin;
+    struct outgoing *outgoing; /* NULL: it waits */
+};
+
+struct lender {
+    struct job *job;
+    struct remotes *remotes;
+    const struct epoch_start *start;
+    struct loan *loans;     /* oldest first */
+    uint32_t sending_count; /* of them those that do not wait */
+};
+
+static int check_want(const struct lender *lender, uint32_t node, const struct fetch_note *note);
+static int add_loan(struct lender *lender, uint32_t node, uint32_t rank);
+static void send_next(struct lender *lender);
+static int begin_sending(struct loan *loan, struct belay_error *err);
+static void on_sent(void *context, int error, uint64_t sent_bytes);
+static void drop(struct loan *loan);
+static void refuse(const struct lender *lender, uint32_t node, uint32_t rank, int error);
+static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t rank);
+
+struct lender *lender_create(struct job *job, struct remotes *remotes, const struct epoch_start *start)
+{
+    struct lender *lender = calloc(1, sizeof *lender);
+    if (lender)
+        *lender = (struct lender){.job = job, .remotes = remotes, .start = start};
+    return lender;
+}
+
+void lender_destroy(struct lender *lender)
+{
+    if (!lender)
+        return;
+    while (lender->loans) {
+        if (lender->loans->outgoing)
+            outgoing_cancel(lender->loans->outgoing);
+        drop(lender->loans);
+    }
+    free(lender);
+}
+
+void lender_take(struct lender *lender, uint32_t node, const struct fetch_note *note)
+{
+    for (const struct loan *loan = lender->loans; loan; loan = loan->next)
+        if (loan->rank == note->rank)
+            return;
+    int code = check_want(lender, node, note);
+    if (code == 0)
+        code = add_loan(lender, node, note->rank);
+    if (code)
+        refuse(lender, node, note->rank, code);
+    else
+        send_next(lender);
+}
+
+/* Only to the member that runs the rank, and only if this is the one that it fetches from. 0 or an errno. */
+static int check_want(const struct lender *lender, uint32_t node, const struct fetch_note *note)
+{
+    const struct epoch_start *start = lender->start;
+    const struct job *job = lender->job;
+    uint32_t own = epoch_start_index(start, job->config->node);
+    if (start->members[start->placement[note->rank]] != node || start->holder[note->rank] != own)
+        return EPERM;
+    if (!membership_may_lend(job->membership, node, note->line, note->rank,
+                             store_image_line(job->store, note->rank)))
+        return ENODATA;
+    bool lacks =
+        store_guests_lack(job->store, note->line) || parcels_find(&job->parcels, note->line, note->rank) >= 0;
+    return lacks ? ENOTSUP : 0;
+}
+
+static int add_loan(struct lender *lender, uint32_t node, uint32_t rank)
+{
+    struct loan *loan = calloc(1, sizeof *loan), **last = &lender->loans;
+    struct belay_error err;
+    if (!loan || store_image_pin(lender->job->store, rank, PIN_FETCHED, &loan->pin, &err) < 0) {
+        int code = loan ? err.code : ENOMEM;
+        free(loan);
+        return code;
+    }
+    loan->lender = lender;
+    loan->rank = rank;
+    loan->node = node;
+    while (*last)
+        last = &(*last)->next;
+    *last = loan;
+    return 0;
+}
+
+/* The first that waits. */
+static void send_next(struct lender *lender)
+{
+    struct belay_error err = {0};
+    struct loan *loan = lender->loans;
+    while (loan && loan->outgoing)
+        loan = loan->next;
+    if (!loan || lender->sending_count >= SENDING_MAX)
+        return;
+    if (begin_sending(loan, &err) == 0)
+        return;
+    log_warning("job \"%s\": the image of rank %" PRIu32 " cannot be sent to node %" PRIu32 ": %s",
+                lender->job->name, loan->rank, loan->node, err.text);
+    refuse(lender, loan->node, loan->rank, err.code);
+    drop(loan);
+}
+
+static int begin_sending(struct loan *loan, struct belay_error *err)
+{
+    struct lender *lender = loan->lender;
+    const struct fetch_note tag = note_of(lender, FETCH_NOTE_IMAGE, loan->rank);
+    const struct outgoing_request request = {.loop = lender->job->agent->loop,
+                                             .remotes = lender->remotes,
+                                             .subject = REMOTES_IMAGES,
+                                             .node = loan->node,
+                                             .tag = &tag,
+                                             .tag_bytes = sizeof tag,
+                                             .part = loan->pin.fd,
+                                             .base = -1,
+                                             .line = tag.line,
+                                             .rank = loan->rank,
+                                             .done = on_sent,
+                                             .context = loan};
+    fault_hit("agent.fetch.send", (int)loan->rank, tag.line);
+    loan->outgoing = outgoing_start(&request, err);
+    lender->sending_count += loan->outgoing != NULL;
+    return loan->outgoing ? 0 : -1;
+}
+
+/* The node that wants it has refused it itself, or hears of the lost link. */
+static void on_sent(void *context, int error, uint64_t sent_bytes)
+{
+    struct loan *loan = context;
+    struct lender *lender = loan->lender;
+    if (error)
+        log_warning("job \"%s\": the image of rank %" PRIu32 " has not reached node %" PRIu32 ": %s",
+                    lender->job->name, loan->rank, loan->node, strerror(error));
+    else
+        log_debug("job \"%s\": the image of rank %" PRIu32 " has gone to node %" PRIu32 ", %" PRIu64 " bytes",
+                  lender->job->name, loan->rank, loan->node, sent_bytes);
+    drop(loan);
+    send_next(lender);
+}
+
+static void drop(struct loan *loan)
+{
+    struct lender *lender = loan->lender;
+    struct loan **at = &lender->loans;
+    while (*at != loan)
+        at = &(*at)->next;
+    *at = loan->next;
+    lender->sending_count -= loan->outgoing != NULL;
+    store_image_unpin(lender->job->store, &loan->pin);
+    free(loan);
+}
+
+static void refuse(const struct lender *lender, uint32_t node, uint32_t rank, int error)
+{
+    struct fetch_note word = note_of(lender, FETCH_NOTE_REFUSED, rank);
+    word.error = error;
+    if (remotes_say(lender->remotes, REMOTES_IMAGES, node, &word, sizeof word) < 0) /* it hears of that */
+        log_info("node %" PRIu32 " cannot be told that it does not get rank %" PRIu32, node, rank);
+}
+
+static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t rank)
+{
+    return (struct fetch_note){.magic = FETCH_NOTE_MAGIC,
+                               .kind = kind,
+                               .epoch = lender->start->epoch,
+                               .rank = rank,
+                               .ranks = lender->start->rank_count,
+                               .line = lender->start->line};
+}

@@ -1,0 +1,117 @@
+/* store_take_test.c - images that were fetched: beside those of the committed line, or in the place of
+ * another line; all of them or none; after a crash as before. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "node-agent/test/store_parts.h"
+
+#define RANKS 2u
+
+static struct store_fetched fetched_of(uint64_t line, uint32_t rank)
+{
+    return (struct store_fetched){.rank = rank, .fd = parts_image(line, rank), .bytes = BYTES};
+}
+
+/* Of a node that had no part in the job before. */
+static void test_first_images(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    const struct store_fetched fetched[] = {fetched_of(7, 1)};
+    assert_int_equal(store_take_images(store, 7, RANKS, fetched, 1, NULL), 0);
+    assert_int_equal(store_committed_line(store), 7);
+    assert_int_equal(store_ranks(store), RANKS);
+    assert_int_equal(store_image_line(store, 1), 7);
+    assert_int_equal(store_image_line(store, 0), 0);
+    assert_int_equal(store_held_bytes(store), BYTES);
+    store_destroy(store, false);
+    store = parts_adopt(1u << 7); /* the agent was killed */
+    assert_int_equal(store_committed_line(store), 7);
+    assert_int_equal(parts_line(store_image(store, 1)), 7);
+    assert_int_equal(store_image(store, 0), -1);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+/* A delta is applied to it as to any other. */
+static void test_beside_others(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 3}, next = {.line = 4};
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    const struct store_item item = {
+        .rank = 0, .ranks = RANKS, .here = 1, .fd = parts_image(3, 0), .bytes = BYTES, .image_bytes = BYTES};
+    assert_int_equal(store_stage(store, 3, &item, NULL), 0);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    const struct store_fetched fetched[] = {fetched_of(3, 1)};
+    assert_int_equal(store_take_images(store, 3, RANKS, fetched, 1, NULL), 0);
+    assert_int_equal(parts_line(store_image(store, 0)), 3);
+    assert_int_equal(parts_line(store_image(store, 1)), 3);
+    parts_stage_delta(store, 4, 3, 0);
+    parts_stage_delta(store, 4, 3, 1);
+    assert_int_equal(store_commit(store, &next, NULL), 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    parts_expect_applied(store_image(store, 1), 3, 4);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+static void test_in_the_place_of_another_line(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    parts_commit(store, 2);
+    const struct store_fetched fetched[] = {fetched_of(5, 0)};
+    assert_int_equal(store_take_images(store, 5, RANKS, fetched, 1, NULL), 0);
+    assert_int_equal(store_committed_line(store), 5);
+    assert_int_equal(store_image_line(store, 1), 0);
+    assert_int_equal(commits_newest(store_commits(store))->line, 5);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+/* The second one is here already: the first is not taken either, and stays the caller's. */
+static void test_all_or_none(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    struct commit_entry entry = {.line = 3};
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    const struct store_item item = {
+        .rank = 1, .ranks = RANKS, .here = 1, .fd = parts_image(3, 1), .bytes = BYTES, .image_bytes = BYTES};
+    assert_int_equal(store_stage(store, 3, &item, NULL), 0);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    unsigned held = parts_held();
+    const struct store_fetched fetched[] = {fetched_of(3, 0), fetched_of(3, 1)};
+    assert_int_equal(store_take_images(store, 3, RANKS, fetched, 2, &err), -1);
+    assert_int_equal(err.code, EINVAL);
+    assert_int_equal(store_image_line(store, 0), 0);
+    assert_int_equal(parts_line(store_image(store, 1)), 3);
+    assert_int_equal(parts_held(), held);
+    assert_int_equal(store_take_images(store, 3, RANKS + 1, fetched, 1, &err), -1);
+    assert_int_equal(
+        store_take_images(store, 4, RANKS, (const struct store_fetched[]){{.rank = RANKS}}, 1, &err), -1);
+    assert_int_equal(store_committed_line(store), 3);
+    close(fetched[0].fd);
+    close(fetched[1].fd);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(test_first_images),
+        EACH(test_beside_others),
+        EACH(test_in_the_place_of_another_line),
+        EACH(test_all_or_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
