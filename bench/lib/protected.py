@@ -2,6 +2,7 @@
 written to the disk of the machine.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -89,9 +90,10 @@ def _write_line(folder, ranks, size):
             os.kill(pid, signal.SIGCONT)
     for pid in ranks:
         path = _path(folder, pid)
-        if os.path.getsize(path) != size // len(ranks):
-            raise BenchError(f"{path}: not all memory of a rank could be written")
+        written = os.path.getsize(path)
         os.unlink(path)
+        if written != size // len(ranks):
+            raise BenchError(f"{path}: {written} B of the memory of a rank could be written, instead of {size // len(ranks)}")
 
 
 def _path(folder, pid):
@@ -99,11 +101,13 @@ def _path(folder, pid):
 
 
 def _write_rank(folder, pid, size):
-    """So many bytes from the largest mappings of a rank."""
+    """So many bytes from the largest mappings of a rank; from the first ones again, if there are no more."""
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
     file = os.open(_path(folder, pid), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        for begin, end in _mappings(pid):
+        for begin, end in itertools.cycle(_mappings(pid)):
+            if size == 0:
+                break
             while begin < end and size > 0:
                 written = os.write(file, os.pread(memory, min(CHUNK_BYTES, end - begin, size), begin))
                 begin, size = begin + written, size - written

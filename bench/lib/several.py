@@ -14,6 +14,7 @@ NODES = 4  # and ranks, one on each
 MIB = 256  # of each rank
 PROVIDER = "tcp"
 ALL, LITTLE, SOME = 1000, 10, 100  # permille of the pages that are written between lines
+FIRST_LINES = 2  # they make the memory of images and of deltas
 REST_MS = 4000  # longer than a line takes
 PROTECT_TARGET = 1 / 0.8  # time against the fabric's own
 DIRTY_TARGET = 1 / 30
@@ -45,9 +46,10 @@ class NodesJob(MemoryJob):
     def lose_node(self, number):
         """Kill agent, keeper and ranks. Returns ms until the next epoch was opened, and until the program's next step."""
         node = next(node for node in self.status()["nodes"] if node["number"] == number)
+        doomed = [*traces.service_of(self._rundir, number), *(row["pid"] for row in node["ranks"])]
         before = len(self._rounds)
         at_s, begin = time.time(), time.monotonic()
-        for pid in [*traces.service_of(self._rundir, number), *(row["pid"] for row in node["ranks"])]:
+        for pid in doomed:
             os.kill(pid, signal.SIGKILL)
         self._wait(lambda: len(self.status()["history"]) > 1, "the next epoch")
         opened_s = self.status()["history"][-1]["begun_at_ms"] / 1e3
@@ -64,8 +66,9 @@ def measure_protect(environment, pairs):
     """All bytes of all ranks to other nodes, while the ranks rest, against as many streams of the fabric alone."""
     found = []
     with NodesJob(environment, memory=(MIB, ALL, REST_MS)) as job:
-        job.value()
-        job.checkpoint()
+        for _ in range(FIRST_LINES):
+            job.value()
+            job.checkpoint()
         for _ in range(pairs):
             fabric = environment.output_of([environment.program("fabric"), PROVIDER, str(MIB), str(NODES)])
             streams_ms = next(float(line.split()[1]) for line in fabric.splitlines() if line.startswith("mac "))
@@ -78,10 +81,10 @@ def measure_protect(environment, pairs):
 
 
 def _lines(environment, count, memory, *options):
-    """Lines after the first two, which make the memory of images and of deltas."""
+    """Lines after the first ones."""
     with NodesJob(environment, *options, memory=memory) as job:
         job.value()
-        for _ in range(2):
+        for _ in range(FIRST_LINES):
             job.checkpoint()
         return [job.checkpoint() for _ in range(count)]
 
