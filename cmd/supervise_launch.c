@@ -132,6 +132,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        s->nodes.of[i].is_spare = !s->nodes.of[i].is_gone && !job_arbiter_has_member(s->arbiter, i);
     tell_cover(s);
     bool is_restored = start->line > 0;
     int code = let_go(s, err);
@@ -191,7 +193,7 @@ static bool look_for_loss(struct supervisor *s, bool *waiting)
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct caller agent = watch_caller(&s->nodes.of[i]);
         waiting[i] = false;
-        if (s->nodes.of[i].is_gone)
+        if (s->nodes.of[i].is_gone || s->nodes.of[i].is_spare)
             continue;
         Belay__Wire__Reply *reply =
             s->nodes.of[i].is_lost ? NULL : call_loss_query(&agent, s->name, s->epoch, &err);

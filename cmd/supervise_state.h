@@ -62,6 +62,8 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
 void supervise_leave_epoch(struct supervisor *s);
 /* With new agents in the place of those that are lost, or without their nodes. */
 int supervise_reopen(struct supervisor *s, struct belay_error *err);
+/* New agents in the place of those of spares that have gone, or without these spares. */
+void supervise_find_spares(struct supervisor *s);
 /* The job is over at all agents that are left. Says what goes wrong. */
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
 /* What the agent's refusal of a request means for our exit code. */

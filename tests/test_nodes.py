@@ -234,7 +234,7 @@ def test_a_node_joins_late(sandbox, programs):
 
 @pytest.mark.parametrize("fault", ["agent.image.check@3#{}=error", "agent.apply@3#2=error"], ids=["image", "delta"])
 def test_a_damaged_image(sandbox, programs, fault):
-    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank goes on from its copy."""
+    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank's node fetches the copy."""
     faults = ",".join(fault.format(line) for line in range(2, 40)) if "{}" in fault else fault
     job = run_with_agent(sandbox, 1, faults, workload(programs), interval="200ms", options=on_nodes(2))
     job.wait_committed(2)
@@ -242,7 +242,8 @@ def test_a_damaged_image(sandbox, programs, fault):
     line = status["history"][-1]["restored_line"]
     assert line >= 2
     assert f"1 of the images of line {line} on this node are damaged and not used (rank 3: damaged image: the page at 0x" in job.errors
-    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 0]
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["fetch_ms"] > 0
     job.finish()
     assert_recovered(job)
     sandbox.assert_clean()
@@ -305,7 +306,7 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
     job = run_with_agent(sandbox, 2, f"{point}#2=stop", workload(programs, seconds=6), options=on_nodes(4))
     job.wait_lines()
     line = job.status()["newest_line"]
-    agent, service = agent_of(job, 2), traces.service_of(sandbox.rundir, 2)
+    agent, service = agent_of(job, 2), service_of(sandbox, 2)
     kill_node(sandbox, job, 0)
     wait_for(lambda: traces.is_stopped(agent), 30, "the point")
     for pid in [agent] if keeps_memory else service:
@@ -327,7 +328,7 @@ def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
     job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))
     wait_for(lambda: len(traces.processes_of(os.path.join(sandbox.rundir, "node-1"))) >= 2, 30, "the agent")
-    service = traces.service_of(sandbox.rundir, 1)
+    service = service_of(sandbox, 1)
     wait_for(lambda: any(map(traces.is_stopped, service)), 30, "the point")
     for pid in service:
         os.kill(pid, signal.SIGKILL)

@@ -163,6 +163,18 @@ static const struct conf_setting settings[CONF_END] = {
                 "After the loss of nodes go on only if N or more are left; else the job ends, and its images "
                 "are kept",
         },
+    [CONF_SPARES] =
+        {
+            .name = "spares",
+            .variable = "BELAY_SPARES",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 0,
+            .max = 62,
+            .fallback = "0",
+            .help =
+                "Nodes without ranks, beside those of the job: one takes the place of a node that is lost",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",
