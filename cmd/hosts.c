@@ -401,10 +401,19 @@ static uint32_t find_missing(const struct hosts *hosts)
     return node;
 }
 
-/* A relay whose launcher has failed does not come any more. */
+/* Nobody hears us any more. */
+static bool is_launch_gone(void)
+{
+    struct pollfd reader = {.fd = STDOUT_FILENO};
+    return poll(&reader, 1, 0) > 0 && (reader.revents & (POLLERR | POLLHUP));
+}
+
+/* A relay whose launcher has failed does not come any more. children is NULL for a launch that has begun. */
 static int look_at_launchers(const struct hosts *hosts, struct child *children, struct belay_error *err)
 {
     int status;
+    if (!children)
+        return is_launch_gone() ? belay_error_set(err, ECANCELED, "the launch has ended") : 0;
     for (uint32_t node = 1; node < hosts->count; node++)
         if (!hosts->of[node].address[0] && has_ended(&children[node], &status) &&
             !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
@@ -452,6 +461,28 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
         stop(&children[node]);
     }
     return rc;
+}
+
+static void tell_launch(const struct hosts_launch *launch, const char *listens, const uint8_t key[KEY_BYTES])
+{
+    for (size_t i = 0; i < KEY_BYTES; i++)
+        printf("%02x", key[i]);
+    printf("\n%s\n%s\n\n", launch->rundir, listens);
+    fflush(stdout);
+}
+
+int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+{
+    uint8_t key[KEY_BYTES];
+    char line[LINE_BYTES];
+    const char *listens;
+    if (getrandom(key, sizeof key, 0) != sizeof key)
+        return belay_error_errno(err, "no random numbers");
+    int rc = start_gatherer(hosts, launch, key, line, &listens, err);
+    if (rc == 0)
+        tell_launch(launch, listens, key);
+    explicit_bzero(key, sizeof key);
+    return rc == 0 ? await_hosts(hosts, NULL, err) : -1;
 }
 
 void hosts_detach(const struct hosts *hosts)

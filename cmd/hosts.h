@@ -50,6 +50,12 @@ int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, uint32_t 
 /* Start the relays. Returns 0 when all hosts have joined, or -1 with err, which names the one that has not.
  */
 int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
+/*
+ * The same for a launch that has begun: its processes start the relays. What they have to know is said on
+ * standard output, in three lines and an empty one: the session's key, the run directory, and port and
+ * addresses.
+ */
+int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
 /* This process goes on in the background: nobody is to wait for the end of the relay's messages. */
 void hosts_detach(const struct hosts *hosts);
 /* Zeroed ones may be released. */

@@ -7,14 +7,35 @@
 
 /* In X/lib/belay. */
 static const char *const parts[] = {
-    "belay-keeper", "belay-launch", "belay-relay",      "belay-vdso.so",      "belayd",
-    "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
+    "belay-arbiter", "belay-keeper", "belay-launch", "belay-relay",      "belay-vdso.so",
+    "belayd",        "libbelay.so",  "libmpi.so.40", "libmpi_cxx.so.40", "libmpi_mpifh.so.40",
 };
 
 static int join(char path[PATH_MAX], const char *folder, const char *name, struct belay_error *err)
 {
     int used = snprintf(path, PATH_MAX, "%s/%s", folder, name);
     return used < PATH_MAX ? 0 : belay_error_set(err, ENAMETOOLONG, "the path of %s is too long", name);
+}
+
+static void leave(char path[PATH_MAX])
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+/* This program is in X/bin, or in the folder itself. */
+static int find_folder(struct install_layout *layout, char self[PATH_MAX], struct belay_error *err)
+{
+    leave(self);
+    if (join(layout->folder, self, "belayd", err))
+        return -1;
+    if (access(layout->folder, F_OK) == 0) {
+        leave(layout->folder);
+        return 0;
+    }
+    leave(self);
+    return join(layout->folder, self, "lib/belay", err);
 }
 
 int layout_find(struct install_layout *layout, struct belay_error *err)
@@ -24,12 +45,7 @@ int layout_find(struct install_layout *layout, struct belay_error *err)
     if (length < 0)
         return belay_error_errno(err, "cannot read /proc/self/exe");
     self[length] = '\0';
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(self, '/');
-        if (slash)
-            *slash = '\0';
-    }
-    if (join(layout->folder, self, "lib/belay", err) || join(layout->agent, layout->folder, "belayd", err) ||
+    if (find_folder(layout, self, err) || join(layout->agent, layout->folder, "belayd", err) ||
         join(layout->preload, layout->folder, "libbelay.so", err) ||
         join(layout->launch, layout->folder, "belay-launch", err) ||
         join(layout->relay, layout->folder, "belay-relay", err))

@@ -140,6 +140,8 @@ static int compare_nodes(const void *left, const void *right)
 void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
 {
     struct tool node;
+    if (tool->is_guest) /* the others are reached from the first node's host only */
+        return;
     for (uint32_t i = 0; status->node_count > 1 && i < status->node_count; i++) {
         if (has_node(status, i) || (i == 0 && status->n_nodes == 0))
             continue;

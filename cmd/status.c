@@ -29,19 +29,34 @@ static int report(const Belay__Wire__JobStatus *job, bool is_json)
     return fflush(stdout) ? EXIT_INTERNAL : EXIT_OK;
 }
 
+/* What this host has of a job that is run from another one; NULL: nothing. */
+static Belay__Wire__JobStatus *find_as_guest(const struct tool *tool, const char *job)
+{
+    struct tool guest;
+    struct belay_error ignored;
+    if (tool_open_guest(tool, &guest) < 0)
+        return NULL;
+    Belay__Wire__JobStatus *found = tool_find_job(&guest, job, &ignored);
+    tool_close(&guest);
+    return found;
+}
+
 static int status(int argc, char **argv)
 {
     struct tool_options options;
     struct tool tool;
     struct belay_error err = {0};
+    int code;
     if (tool_options_parse(&argp, argc, argv, false, &options))
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
     Belay__Wire__JobStatus *job = tool_find_job(&tool, options.job, &err);
-    int code;
-    if (job) {
+    if (job)
         members_add_status(&tool, job);
+    else
+        job = find_as_guest(&tool, options.job);
+    if (job) {
         code = report(job, options.is_json);
     } else {
         log_error("%s", err.text);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,6 +19,12 @@
 static int prepare(struct supervisor *s, struct belay_error *err);
 static struct outcome judge(struct supervisor *s);
 static void release(struct supervisor *s);
+
+/* A launch that belay has not begun cannot be begun again by it. */
+static uint64_t max_restarts_of(const struct supervisor *s)
+{
+    return s->plan->hosts ? 0 : s->settings.max_restarts;
+}
 
 /* Report a failure of ours; a job that is open is closed, its images kept if there are any. */
 static int fail(struct supervisor *s, const struct belay_error *err, int exit_code)
@@ -36,7 +43,7 @@ static int fail(struct supervisor *s, const struct belay_error *err, int exit_co
 static bool go_on_with_another_agent(struct supervisor *s)
 {
     struct belay_error err;
-    if (s->epoch == 0 || s->restarts > s->settings.max_restarts)
+    if (s->epoch == 0 || s->plan->hosts || s->restarts > s->settings.max_restarts)
         return false;
     s->nodes.of[0].is_lost = true; /* the restart that it was about to begin is begun again */
     return supervise_reopen(s, &err) == 0;
@@ -48,7 +55,7 @@ static bool go_on_with_another_agent(struct supervisor *s)
  */
 static int go_on_with_others(struct supervisor *s, struct belay_error *err)
 {
-    if (s->epoch == 0) /* nothing has run yet */
+    if (s->epoch == 0 || s->plan->hosts) /* nothing has run yet, or nothing can be launched again */
         return -1;
     if (s->restarts >= s->settings.max_restarts)
         return belay_error_prefix(err, "%" PRIu64 " restarts are used up", s->settings.max_restarts);
@@ -100,7 +107,7 @@ int supervise(const struct job_plan *plan)
         if (role < 0)
             return fail(&s, &err, EXIT_INTERNAL);
     }
-    if (plan->argv && executables_check(plan->argv, &err))
+    if (plan->argv && !plan->hosts && executables_check(plan->argv, &err))
         code = fail(&s, &err, EXIT_REFUSED);
     else if (prepare(&s, &err) || supervise_connect(&s, &s.nodes.of[0], &err))
         code = fail(&s, &err, err.code == ERANGE ? EXIT_USAGE : EXIT_NO_AGENT);
@@ -129,6 +136,9 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
     enum scheme scheme;
     if (s->settings.spares == 0)
         return 0;
+    if (s->plan->hosts)
+        return belay_error_set(
+            err, ERANGE, "BELAY_SPARES is for 'belay run': the launch has begun, and has no spare hosts");
     if (s->nodes.count < s->settings.spares + 2)
         return belay_error_set(err, ERANGE,
                                "--spares %" PRIu64
@@ -144,11 +154,30 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
     return 0;
 }
 
-static int check_nodes(const struct supervisor *s, struct belay_error *err)
+/* Of so many nodes, which are members at first. */
+static int check_domains(struct supervisor *s, uint32_t count, struct belay_error *err)
+{
+    const char *path = s->settings.failure_domains;
+    enum scheme scheme;
+    if (!path[0])
+        return 0;
+    if (supervise_find_domains(s, err) < 0) {
+        err->code = ERANGE;
+        return -1;
+    }
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+        return belay_error_set(err, ERANGE,
+                               "--failure-domains is for a job on several nodes that hold copies");
+    return domains_check(&s->domains, path, count, err);
+}
+
+static int check_nodes(struct supervisor *s, struct belay_error *err)
 {
     if (check_spares(s, err) < 0)
         return -1;
     uint32_t count = s->nodes.count - (uint32_t)s->settings.spares;
+    if (check_domains(s, count, err) < 0)
+        return -1;
     if (s->settings.min_nodes <= count)
         return 0;
     return belay_error_set(err, ERANGE, "--min-nodes %" PRIu64 ": the job has %" PRIu32 " node%s",
@@ -219,6 +248,20 @@ static int hear_verdict(struct supervisor *s, struct outcome_case *of, struct ve
     return rc;
 }
 
+/* The last word about a launch that is not begun again. */
+static void blame_lost_node(struct supervisor *s)
+{
+    char text[HOST_NAME_MAX + 64];
+    for (uint32_t i = 0; s->plan->hosts && i < s->nodes.count; i++) {
+        if (!s->nodes.of[i].is_lost)
+            continue;
+        snprintf(text, sizeof text, i ? "host %s was lost" : "the agent of host %s was lost",
+                 s->hosts.of[i].name);
+        job_arbiter_blame(s->arbiter, text);
+        return;
+    }
+}
+
 /* Signals that came meanwhile count. */
 static struct outcome judge(struct supervisor *s)
 {
@@ -227,7 +270,7 @@ static struct outcome judge(struct supervisor *s)
                               .argv = s->argv,
                               .launched = supervise_launched(s),
                               .restarts = s->restarts,
-                              .max_restarts = s->settings.max_restarts,
+                              .max_restarts = max_restarts_of(s),
                               .wait_status = s->watch.wait_status};
     int rc = hear_verdict(s, &of, &verdict);
     s->detect_ms = watch_sign_age_ms(&s->watch);
@@ -236,8 +279,10 @@ static struct outcome judge(struct supervisor *s)
         return outcome_of_signal(s->watch.end_signal);
     if (s->watch.is_stop_requested)
         return outcome_of_stop(&of);
-    if (rc < 0)
+    if (rc < 0) {
+        blame_lost_node(s);
         return outcome_of_lost_agent(&of);
+    }
     if (!s->watch.trouble[0] || s->watch.wait_status == 0)
         return outcome_of_verdict(&of, &verdict);
     job_arbiter_blame(s->arbiter, s->watch.trouble);

@@ -10,6 +10,8 @@
 
 #include "common/wire/settings.pb-c.h"
 
+struct hosts;
+
 /* What is to be run; everything is borrowed. */
 struct job_plan {
     const char *name;                  /* NULL: the agent picks one */
@@ -18,7 +20,14 @@ struct job_plan {
     Belay__Wire__JobSettings settings; /* of a restart: those that are to change */
     bool is_restart;                   /* of an ended job, from its newest line */
     bool leaves_files;                 /* ... although files cannot be put back */
-    bool is_detached;                  /* print the name once the launch runs, and go on in the background */
+    /*
+     * The launch has begun, without belay, on these hosts, whose relays come by themselves: argv is a program
+     * that ends with it. What its ranks have to know is said on standard output, and after a loss the job is
+     * kept for `belay restart`. NULL: none.
+     */
+    const struct hosts *hosts;
+    const char *program; /* of that launch */
+    bool is_detached;    /* print the name once the launch runs, and go on in the background */
 };
 
 /*

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/host_line.h"
@@ -20,6 +21,19 @@ static int take_hosts(struct supervisor *s, struct belay_error *err)
     return 0;
 }
 
+/* Those of a launch that has begun. */
+static int copy_hosts(struct hosts *hosts, const struct hosts *given, struct belay_error *err)
+{
+    memcpy(hosts->of, given->of, sizeof hosts->of);
+    hosts->count = given->count;
+    hosts->ranks = given->ranks;
+    hosts->placement = calloc((size_t)given->ranks + 1, sizeof *hosts->placement);
+    if (!hosts->placement)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    memcpy(hosts->placement, given->placement, given->ranks * sizeof *given->placement);
+    return 0;
+}
+
 int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const environment[],
                          struct belay_error *err)
 {
@@ -31,6 +45,11 @@ int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const e
                                         .signal_mask = s->signals.fd >= 0 ? &s->signals.original : NULL};
     if (gethostname(name, sizeof name) < 0)
         return belay_error_errno(err, "this host has no name");
+    if (s->plan->hosts) {
+        if (copy_hosts(&s->hosts, s->plan->hosts, err) < 0 || hosts_await(&s->hosts, &launch, err) < 0)
+            return -1;
+        return take_hosts(s, err);
+    }
     if (s->plan->nodes || !host_line_is_wide(argv, environment, name))
         return 0;
     if (hosts_find(&s->hosts, &launch, (uint32_t)s->settings.spares, err) < 0)

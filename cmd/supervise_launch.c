@@ -1,7 +1,9 @@
 #include "cmd/supervise_state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/streams.h"
+#include "coord/domains.h"
 
 /* The node that had a rank in an epoch, of so many ranks. */
 static uint32_t home_of(const struct epoch_start *start, uint32_t rank, uint32_t ranks)
@@ -85,9 +88,22 @@ static int let_go(struct supervisor *s, struct belay_error *err)
     return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* After losses there may be no order of the members any more in which they are apart. */
+static void tell_domains(const struct supervisor *s)
+{
+    const struct epoch_start *start = job_arbiter_record(s->arbiter);
+    if (s->domains.count > 0 && start->member_count > 1 &&
+        !domains_are_apart(start->members, start->member_count, s->domains.of))
+        log_warning(
+            "%s: some images have their copies in their own failure domain: the loss of a domain may be the "
+            "end of the job",
+            s->name);
+}
+
 /* What another loss would mean. */
 static void tell_cover(struct supervisor *s)
 {
+    tell_domains(s);
     enum job_arbiter_cover cover = job_arbiter_cover(s->arbiter);
     s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
     if (cover == JOB_ARBITER_EXPOSED)
@@ -96,6 +112,23 @@ static void tell_cover(struct supervisor *s)
             s->name);
     else if (cover == JOB_ARBITER_ALONE)
         log_warning("%s: one node is left: its loss would be the end of the job", s->name);
+}
+
+/* A launch that has begun waits no more, and nobody is to wait for the end of our messages: the agent's log
+ * has them. */
+static void leave_streams(struct supervisor *s)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/agent.log", s->rundir);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    hosts_detach(&s->hosts);
+    dup2(null, STDOUT_FILENO);
+    dup2(log >= 0 ? log : null, STDERR_FILENO);
+    if (log >= 0)
+        close(log);
+    if (null >= 0)
+        close(null);
 }
 
 /* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
@@ -121,6 +154,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     if (code != EXIT_OK)
         return code;
     detach_report_success(&s->detach, s->name);
+    if (s->plan->hosts)
+        leave_streams(s);
     if (s->plan->is_detached && s->restarts == 0)
         hosts_detach(&s->hosts);
     const struct node *first = &s->nodes.of[job_arbiter_first_node(s->arbiter)]; /* has standard input */

@@ -15,6 +15,7 @@
 #include "common/wire/client.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
+#include "common/wire/states.h"
 #include "common/wire/status_file.h"
 
 /* Does a keeper hold what an agent left behind when it died? Then only a new agent knows what that is. */
@@ -78,11 +79,37 @@ int tool_open(struct tool *tool)
     return -1;
 }
 
+int tool_open_guest(const struct tool *tool, struct tool *guest)
+{
+    char name[HOST_NAME_MAX + 1];
+    *guest = (struct tool){.agent.sock = -1, .is_guest = true};
+    if (gethostname(name, sizeof name) == 0 &&
+        placement_host_rundir(guest->rundir, sizeof guest->rundir, tool->rundir, name, NULL) == 0 &&
+        access(guest->rundir, F_OK) == 0)
+        guest->agent.sock = agent_find(guest->rundir, NULL);
+    return guest->agent.sock < 0 ? -1 : 0;
+}
+
+/* Does this host run a part of it? */
+static bool is_run_from_elsewhere(const struct tool *tool, const char *job)
+{
+    struct tool guest;
+    if (!job || tool_open_guest(tool, &guest) < 0)
+        return false;
+    Belay__Wire__JobStatus *status = tool_ask(&guest, job);
+    bool is_it = status && !job_state_has_ended(job_state_from(status->job_state, status->state));
+    job_status_free(status);
+    tool_close(&guest);
+    return is_it;
+}
+
 int tool_require_agent(const struct tool *tool, const char *job)
 {
     if (tool->agent.sock >= 0)
         return EXIT_OK;
-    if (job)
+    if (is_run_from_elsewhere(tool, job))
+        log_error("the job %s is run from another host, on which its first rank is: call belay there", job);
+    else if (job)
         log_error("the job %s does not run: no agent is running in %s", job, tool->rundir);
     else
         log_error("no job runs: no agent is running in %s", tool->rundir);
@@ -159,6 +186,17 @@ static bool has_left(const struct belay_error *err)
     return err->code == ECONNRESET || err->code == EPIPE;
 }
 
+/* Its agent may leave at any time. */
+static void add_guest_jobs(const struct tool *tool, struct jobs *jobs)
+{
+    struct tool guest;
+    struct belay_error ignored;
+    if (tool_open_guest(tool, &guest) < 0)
+        return;
+    add_agent_jobs(&guest, jobs, &ignored);
+    tool_close(&guest);
+}
+
 int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err)
 {
     struct visit visit = {tool, jobs};
@@ -167,6 +205,7 @@ int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_erro
         jobs_release(jobs);
         return -1;
     }
+    add_guest_jobs(tool, jobs);
     if (status_file_each(tool->rundir, add_record, &visit)) {
         jobs_release(jobs);
         return belay_error_set(err, ENOMEM, "out of memory");

@@ -19,6 +19,7 @@ struct tool {
     struct caller agent; /* sock -1: no agent runs */
     bool is_silent;      /* there is one, which does not answer (members.h) */
     bool is_other;       /* it is the agent of another local node: the first one has none */
+    bool is_guest;       /* it has this host's part of jobs that are run from other hosts */
 };
 
 struct jobs {
@@ -32,6 +33,12 @@ struct jobs {
  * tool_close() is due on success.
  */
 int tool_open(struct tool *tool);
+
+/*
+ * The agent of this host that has its part of jobs which are run from other hosts (docs/hosts.md). Returns 0,
+ * or -1: there is none. tool_close() is due on success.
+ */
+int tool_open_guest(const struct tool *tool, struct tool *guest);
 
 /*
  * Is there an agent, as a request about a running job (NULL: the only one) needs? Returns EXIT_OK, or the

@@ -20,8 +20,10 @@
 #define PATIENCE_MS 10000             /* between asking a launch to end and killing it */
 #define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
 #define ENDS_ITSELF_MS 2000           /* for a launch that has lost a rank */
-#define UNPROTECTED_MS 10000          /* without any rank, until that is said */
-#define SAME_REQUEST_MS 500           /* signals this close are one request: timeout(1) sends two */
+#define GRACE_MS 200         /* for mpirun to miss a rank, after a node's agent has gone: both may be lost */
+#define NUDGE_MS 20          /* how often mpirun is woken then */
+#define UNPROTECTED_MS 10000 /* without any rank, until that is said */
+#define SAME_REQUEST_MS 500  /* signals this close are one request: timeout(1) sends two */
 
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static const int passing_signals[] = {SIGUSR1, SIGUSR2};
@@ -107,6 +109,22 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
         watch->kill_at_ms = kill_at_ms;
 }
 
+/*
+ * The agent of one of several nodes is lost. If the node is lost with it, mpirun misses a rank and ends by
+ * itself; asked meanwhile, it would crash. In both cases it sleeps for a second after each signal to the
+ * ranks, which need no time to end: they go on from a line.
+ */
+static void end_for_others(struct watch *watch)
+{
+    bool is_first = watch->kill_at_ms == 0;
+    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+    if (!is_first)
+        return;
+    watch->nudge_at_ms = now_ms();
+    if (!watch->is_ending)
+        watch->ask_at_ms = now_ms() + GRACE_MS;
+}
+
 static void note_sign(struct watch *watch, long long at_ms)
 {
     if (watch->sign_at_ms == 0)
@@ -123,7 +141,10 @@ static void end_without_agent(struct watch *watch, uint32_t number)
     note_sign(watch, now_ms());
     watch->nodes->of[number].is_lost = true;
     nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+    if (watch->nodes->count > 1)
+        end_for_others(watch);
+    else
+        ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
 }
 
 static bool is_ending(const struct watch *watch)
@@ -139,7 +160,7 @@ static void judge_silence(struct watch *watch, uint32_t number, enum silence_ver
         return;
     snprintf(watch->trouble, sizeof watch->trouble, "the link to node %" PRIu32 " was lost", number);
     nodes_cut_output(watch->nodes, true);
-    ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
+    end_for_others(watch);
 }
 
 /* At the end of a launch links end, too. */
@@ -182,6 +203,15 @@ struct caller watch_caller(struct node *node)
     return (struct caller){.sock = node->sock, .on_event = watch_take_event, .context = node};
 }
 
+/* mpirun ends by itself then. */
+static void note_lost_rank(struct watch *watch)
+{
+    note_sign(watch, now_ms());
+    if (!watch->is_ending && watch->ask_at_ms)
+        watch->ask_at_ms = now_ms() + ENDS_ITSELF_MS;
+    watch->is_ending = true;
+}
+
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
     struct node *node = context;
@@ -195,9 +225,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     watch->is_exposed &= !is_commit;
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);
-    watch->is_ending |= event->lost;
     if (event->lost)
-        note_sign(watch, now_ms());
+        note_lost_rank(watch);
     watch->is_end_asked |= event->end_is_asked;
     if (event->ranks_up || event->link)
         node_keep_event(node, event);
@@ -271,14 +300,12 @@ void watch_take_signals(struct watch *watch)
 
 static int poll_timeout(const struct watch *watch)
 {
-    long long at_ms = watch->kill_at_ms;
-    if (watch->ask_at_ms && (at_ms == 0 || watch->ask_at_ms < at_ms))
-        at_ms = watch->ask_at_ms;
-    if (watch->tell_at_ms && (at_ms == 0 || watch->tell_at_ms < at_ms))
-        at_ms = watch->tell_at_ms;
-    long long silence_ms = silence_due_ms(watch->nodes);
-    if (silence_ms && (at_ms == 0 || silence_ms < at_ms))
-        at_ms = silence_ms;
+    const long long times_ms[] = {watch->kill_at_ms, watch->ask_at_ms, watch->nudge_at_ms, watch->tell_at_ms,
+                                  silence_due_ms(watch->nodes)};
+    long long at_ms = 0;
+    for (size_t i = 0; i < COUNT(times_ms); i++)
+        if (times_ms[i] && (at_ms == 0 || times_ms[i] < at_ms))
+            at_ms = times_ms[i];
     if (at_ms == 0)
         return -1;
     long long left = at_ms - now_ms();
@@ -306,6 +333,10 @@ static void enforce_deadline(struct watch *watch)
         guard_note_asked(watch->guard);
         send_signal(watch, watch->ask_with);
     }
+    if (watch->nudge_at_ms && now_ms() >= watch->nudge_at_ms) {
+        watch->nudge_at_ms = now_ms() + NUDGE_MS;
+        send_signal(watch, SIGCHLD); /* ends its sleep (odls_base_sigkill_timeout) */
+    }
     if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
         send_signal(watch, SIGKILL);
         watch->kill_at_ms = now_ms() + PATIENCE_MS;
@@ -322,7 +353,7 @@ static bool has_ended(struct watch *watch)
 
 void watch_launch(struct watch *watch)
 {
-    watch->kill_at_ms = watch->ask_at_ms = 0;
+    watch->kill_at_ms = watch->ask_at_ms = watch->nudge_at_ms = 0;
     watch->is_ending = false;
     watch->trouble[0] = '\0';
     watch->sign_at_ms = 0;

@@ -54,6 +54,7 @@ struct watch {
     long long ask_at_ms;   /* when to ask it to end; 0: no more, or not at all */
     int ask_with;          /* this signal */
     bool is_ending;        /* it has lost a rank, and ends by itself */
+    long long nudge_at_ms; /* when to wake it as it waits for ranks to end; 0: not to be */
     long long ended_at_ms; /* when the user's first signal came */
     long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };

@@ -1,4 +1,4 @@
-# BELAY_PMIX: PMIx, identity and placement of ranks.
+# BELAY_PMIX: PMIx, by which ranks of several hosts find one another before MPI_Init.
 AC_DEFUN([BELAY_PMIX],
   [BELAY_MODULE([PMIX], [pmix >= 3], [PMIx],
-     [optional], [identity and placement of ranks], [libpmix-dev])])
+     [required], [how ranks of several hosts find one another], [libpmix-dev])])

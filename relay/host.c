@@ -87,7 +87,7 @@ static struct session *open_session(const struct role_host *of, const char *addr
 {
     int sock = connect_one(address, of->port);
     if (sock < 0) {
-        belay_error_set(err, EHOSTUNREACH, "belay run cannot be reached at %s", address);
+        belay_error_set(err, EHOSTUNREACH, "the job's arbiter cannot be reached at %s", address);
         return NULL;
     }
     struct session *session = session_begin(sock, key, of->node, err);
@@ -96,7 +96,7 @@ static struct session *open_session(const struct role_host *of, const char *addr
     while (rc == 0 && !session_is_open(session)) {
         rc = step(session, ROLE_BEAT_MS, err);
         if (rc == 0 && session_now_ms() > until_ms)
-            rc = belay_error_set(err, ETIMEDOUT, "belay run does not answer at %s", address);
+            rc = belay_error_set(err, ETIMEDOUT, "the job's arbiter does not answer at %s", address);
     }
     if (rc == 0)
         return session;
@@ -125,9 +125,11 @@ static int await_welcome(struct host *host, struct belay_error *err)
         if (rc > 0 && record.kind == RECORD_WELCOME)
             return 0;
         if (rc != 0)
-            return rc < 0 ? -1 : belay_error_set(err, EPROTO, "belay run says something else than welcome");
+            return rc < 0
+                       ? -1
+                       : belay_error_set(err, EPROTO, "the job's arbiter says something else than welcome");
         if (session_now_ms() > until_ms)
-            return belay_error_set(err, ETIMEDOUT, "belay run does not take this host in");
+            return belay_error_set(err, ETIMEDOUT, "the job's arbiter does not take this host in");
     }
     return 0;
 }

@@ -56,6 +56,6 @@ int main(int argc, char **argv)
         return role_gather(argv[2]);
     if (argc > 5 && !strcmp(argv[1], "host"))
         return host(argv + 2);
-    log_error("belay-relay is started by belay run");
+    log_error("belay-relay is started by belay run, or by ranks");
     return EXIT_FAILURE;
 }

@@ -73,8 +73,9 @@ def test_agent_has_nothing_from_the_shell_that_started_it(sandbox, programs):
             assert environment.get(b"UV_THREADPOOL_SIZE") != b"1"
     rank = job.pids[1][0]
     limits, status = limits_of(rank), status_of(rank)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
     assert {name: int(limits[name][0]) for name in SOFT} == SOFT and status["Umask"] == "0037"
-    assert os.getpriority(os.PRIO_PROCESS, rank) == 3 and {one} == os.sched_getaffinity(rank)
+    assert os.getpriority(os.PRIO_PROCESS, rank) == own + 3 and {one} == os.sched_getaffinity(rank)
     job.kill_and_recover()
     assert job.finish() == 0
     assert_recovered(job)

@@ -162,6 +162,22 @@ def test_a_node_is_lost(sandbox, programs, count, number, homes):
 
 
 @pytest.mark.parametrize("number", [0, 1])
+def test_an_agent_and_its_keeper_are_lost(sandbox, programs, number):
+    """The ranks of the node live, so that mpirun misses nothing: the launch is ended, and the node is left out."""
+    job = sandbox.run(workload(programs), options=on_nodes(3))
+    job.wait_lines()
+    ranks = [row["pid"] for node in job.status()["nodes"] for row in node["ranks"]]
+    for pid in service_of(sandbox, number):
+        os.kill(pid, signal.SIGKILL)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["lost_nodes"] == [number]
+    assert not any(map(traces.is_alive, ranks))
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("number", [0, 1])
 def test_an_agent_hangs(sandbox, programs, number):
     """Others do not hear it, and it does not answer: it is ended, and what it held goes on with another agent."""
     job = sandbox.run(workload(programs), options=on_nodes(2))

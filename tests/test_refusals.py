@@ -113,6 +113,15 @@ def test_run_directory_open_to_others(sandbox, belay):
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o777 and os.listdir(folder) == []
 
 
+def test_several_hosts_of_another_launcher(sandbox, programs):
+    """As srun starts a rank of a step on two hosts; a job of it could not be restarted."""
+    preload = os.path.join(sandbox.prefix, "lib", "belay", "libbelay.so")
+    step = {"LD_PRELOAD": preload, "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    done = subprocess.run(programs.test_program("ring").argv, env={**sandbox.environment, **step}, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert_refused(done, f"host {os.uname().nodename} is one of several", "belay run -- mpirun")
+
+
 def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):
     """LD_PRELOAD is split at blanks: the program would run, unprotected."""
     prefix = tmp_path / "a blank"
@@ -124,7 +133,7 @@ def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):
     assert_refused(done, str(prefix), "blank")
 
 
-@pytest.mark.parametrize("part", ["libbelay.so", "belay-launch", "belay-relay", "belay-vdso.so", "belayd", "belay-keeper", "libmpi.so.40"])
+@pytest.mark.parametrize("part", ["libbelay.so", "belay-arbiter", "belay-launch", "belay-relay", "belay-vdso.so", "belayd", "belay-keeper", "libmpi.so.40"])
 def test_installation_that_lacks_a_part(sandbox, tmp_path, part):
     """It is named before anything is launched."""
     prefix = tmp_path / "prefix"

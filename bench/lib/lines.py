@@ -79,6 +79,10 @@ class MemoryJob:
         """Until the program has printed a line."""
         self._wait(lambda: self._rounds, "a line of output")
 
+    def first_output_s(self):
+        """When that was, of the monotonic clock."""
+        return self._times[0]
+
     def copy_ms(self):
         return self.value() / 1e6
 

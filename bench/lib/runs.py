@@ -36,10 +36,10 @@ thermo 1000
 class Heat:
     """apps/heat, which writes all of its memory in each step."""
 
-    def __init__(self, environment):
+    def __init__(self, environment, grid=GRID):
         self._input = environment.scratch("heat.h5")
         self._program = environment.installed("heat")
-        environment.output_of([environment.installed("heat-input"), "--nx", str(GRID), "--ny", str(GRID),
+        environment.output_of([environment.installed("heat-input"), "--nx", str(grid), "--ny", str(grid),
                                "--seed", "7", "--sources", "6", self._input])
 
     def command(self, steps):

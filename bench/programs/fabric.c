@@ -2,11 +2,13 @@
  * fabric.c - streams bytes from one process to another: the bare writes of a libfabric provider, and pushes
  * of node-agent/fabric through slabs, with MACs and encrypted.
  *
- *     fabric PROVIDER MIB
+ *     fabric PROVIDER MIB [PAIRS]
  *
+ * With PAIRS so many processes send so much each at the same time, each to a process of its own.
  * The writes go from registered memory to registered memory, as many bytes at a time as a slab has, WINDOW of
  * them under way. A push copies its bytes into slabs and out of them beside that, as an agent does. Prints
- * three lines: `raw`, `mac`, `encrypted`, each with the milliseconds.
+ * three lines: `raw`, `mac`, `encrypted`, each with the milliseconds until the last one was done, and those
+ * of processor time of all processes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,12 +29,19 @@
 
 #define CHUNK_BYTES (256u << 10)
 #define WINDOW 8u
+#define PAIRS_MAX 16
 #define SOURCE_BYTES (64u << 20) /* larger than caches; pushed again and again */
 
 /* What the receiving process tells the other one. */
 struct target {
     struct fabric_address address;
     uint64_t remote, key;
+};
+
+/* How a sender and the process that measures speak: it writes a byte when it is ready, and its milliseconds
+ * when it is done. It begins when the other one closes `go`. */
+struct start {
+    int go, ready;
 };
 
 /* One side of a push. */
@@ -60,6 +69,13 @@ static double now_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void wait_for_all(const struct start *start)
+{
+    char byte = 0;
+    if (write(start->ready, &byte, 1) != 1 || read(start->go, &byte, 1) != 0)
+        fail("start");
 }
 
 static uint8_t *make_memory(size_t bytes)
@@ -127,7 +143,8 @@ static void write_all(struct endpoint *endpoint, uint64_t peer, const struct end
 }
 
 /* Once more before that, for the connection. */
-static double raw_send(const char *provider, const struct target *target, uint64_t chunks)
+static double raw_send(const char *provider, const struct target *target, uint64_t chunks,
+                       const struct start *start)
 {
     struct belay_error err;
     uint64_t peer;
@@ -140,6 +157,7 @@ static double raw_send(const char *provider, const struct target *target, uint64
     if (endpoint_add_peer(endpoint, &target->address, &peer) < 0)
         fail("peer");
     write_all(endpoint, peer, memory, from, target, WINDOW);
+    wait_for_all(start);
     double begun_ms = now_ms();
     write_all(endpoint, peer, memory, from, target, chunks);
     double took_ms = now_ms() - begun_ms;
@@ -254,7 +272,7 @@ static void push_receive(const char *provider, enum fabric_mode mode, int out)
 }
 
 static double push_send(const char *provider, enum fabric_mode mode, const struct target *target,
-                        uint64_t bytes)
+                        uint64_t bytes, const struct start *start)
 {
     uv_loop_t loop;
     struct side side;
@@ -269,6 +287,8 @@ static double push_send(const char *provider, enum fabric_mode mode, const struc
         side.bytes = i ? bytes : WINDOW * CHUNK_BYTES;
         side.done = 0;
         side.is_over = false;
+        if (i)
+            wait_for_all(start);
         begun_ms = now_ms();
         if (!fabric_push(side.peer, "", 0, side.bytes, fill, &side))
             fail("push");
@@ -292,58 +312,97 @@ static double children_ms(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
-/* Prints a line. Two processes, one that receives and one that sends: this one has no thread when it forks.
- */
-static void measure(const char *name, const char *provider, enum fabric_mode mode, uint64_t mib)
+/* Fork a process that receives; *target is where to. */
+static pid_t start_receiver(const char *provider, enum fabric_mode mode, struct target *target)
 {
-    int ends[2], status;
-    struct target target;
-    double took_ms = 0, before_ms = children_ms();
-    fflush(stdout);
+    int ends[2];
     if (pipe(ends) < 0)
         fail("pipe");
-    pid_t receiver = fork(), sender;
-    if (receiver == 0) {
+    pid_t pid = fork();
+    if (pid == 0) {
         if (mode)
             push_receive(provider, mode, ends[1]);
         else
             raw_receive(provider, ends[1]);
     }
     close(ends[1]);
-    if (read(ends[0], &target, sizeof target) != sizeof target)
+    if (pid < 0 || read(ends[0], target, sizeof *target) != sizeof *target)
         fail("receiver");
     close(ends[0]);
-    if (pipe(ends) < 0)
-        fail("pipe");
-    sender = fork();
-    if (sender == 0) {
-        took_ms = mode ? push_send(provider, mode, &target, mib << 20)
-                       : raw_send(provider, &target, (mib << 20) / CHUNK_BYTES);
-        _exit(write(ends[1], &took_ms, sizeof took_ms) == sizeof took_ms ? 0 : 1);
+    return pid;
+}
+
+/* Fork a process that sends when `go` ends, whose other end it must not hold. */
+static pid_t start_sender(const char *provider, enum fabric_mode mode, const struct target *target,
+                          uint64_t mib, const struct start *start, int go_end)
+{
+    pid_t pid = fork();
+    if (pid < 0)
+        fail("sender");
+    if (pid > 0)
+        return pid;
+    close(go_end);
+    double took_ms = mode ? push_send(provider, mode, target, mib << 20, start)
+                          : raw_send(provider, target, (mib << 20) / CHUNK_BYTES, start);
+    _exit(write(start->ready, &took_ms, sizeof took_ms) == sizeof took_ms ? 0 : 1);
+}
+
+/* So many bytes from the senders; no more come if one of them has failed. */
+static void read_exactly(int fd, void *to, size_t count)
+{
+    size_t done = 0;
+    while (done < count) {
+        ssize_t got = read(fd, (char *)to + done, count - done);
+        if (got <= 0)
+            exit(1);
+        done += (size_t)got;
     }
-    close(ends[1]);
-    bool is_done = read(ends[0], &took_ms, sizeof took_ms) == sizeof took_ms;
-    close(ends[0]);
-    waitpid(sender, &status, 0);
-    kill(receiver, SIGKILL);
-    waitpid(receiver, &status, 0);
-    if (!is_done)
-        exit(1);
-    printf("%s %.3f %.3f\n", name, took_ms, children_ms() - before_ms);
+}
+
+/* Prints a line. This process has no thread when it forks. */
+static void measure(const char *name, const char *provider, enum fabric_mode mode, uint64_t mib, int pairs)
+{
+    int go[2], ready[2], status;
+    char bytes[PAIRS_MAX];
+    double took_ms[PAIRS_MAX], longest_ms = 0, before_ms = children_ms();
+    struct target targets[PAIRS_MAX] = {0};
+    pid_t receivers[PAIRS_MAX], senders[PAIRS_MAX];
+    fflush(stdout);
+    for (int i = 0; i < pairs; i++)
+        receivers[i] = start_receiver(provider, mode, &targets[i]);
+    if (pipe(go) < 0 || pipe(ready) < 0)
+        fail("pipe");
+    const struct start start = {go[0], ready[1]};
+    for (int i = 0; i < pairs; i++)
+        senders[i] = start_sender(provider, mode, &targets[i], mib, &start, go[1]);
+    close(go[0]);
+    close(ready[1]);
+    read_exactly(ready[0], bytes, (size_t)pairs);
+    close(go[1]);
+    read_exactly(ready[0], took_ms, (size_t)pairs * sizeof took_ms[0]);
+    close(ready[0]);
+    for (int i = 0; i < pairs; i++) {
+        longest_ms = took_ms[i] > longest_ms ? took_ms[i] : longest_ms;
+        waitpid(senders[i], &status, 0);
+        kill(receivers[i], SIGKILL);
+        waitpid(receivers[i], &status, 0);
+    }
+    printf("%s %.3f %.3f\n", name, longest_ms, children_ms() - before_ms);
 }
 
 int main(int argc, char **argv)
 {
     struct belay_error err;
-    if (argc != 3) {
-        fprintf(stderr, "usage: fabric PROVIDER MIB\n");
+    uint64_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    int pairs = argc > 3 ? atoi(argv[3]) : 1;
+    if (argc < 3 || argc > 4 || mib == 0 || pairs < 1 || pairs > PAIRS_MAX) {
+        fprintf(stderr, "usage: fabric PROVIDER MIB [PAIRS] (at most %d)\n", PAIRS_MAX);
         return 2;
     }
-    uint64_t mib = strtoull(argv[2], NULL, 10);
     if (seal_prepare(&err) < 0)
         fail_with(&err);
-    measure("raw", argv[1], FABRIC_MODE_NONE, mib);
-    measure("mac", argv[1], FABRIC_MODE_AUTHENTICATE, mib);
-    measure("encrypted", argv[1], FABRIC_MODE_ENCRYPT, mib);
+    measure("raw", argv[1], FABRIC_MODE_NONE, mib, pairs);
+    measure("mac", argv[1], FABRIC_MODE_AUTHENTICATE, mib, pairs);
+    measure("encrypted", argv[1], FABRIC_MODE_ENCRYPT, mib, pairs);
     return 0;
 }

@@ -1,16 +1,18 @@
 /*
  * memory - holds memory and works on it for ever: the state of which lines are taken, and their baseline.
  *
- * usage: mpirun -n RANKS memory MIB [PERMILLE]
+ * usage: mpirun -n RANKS memory MIB [PERMILLE [REST_MS]]
  *
  * Every rank copies one half of its MIB over the other and back; all ranks begin together. With PERMILLE it
  * writes to so many in a thousand of its pages instead, always the same ones, evenly spread. After each
- * round, rank 0 prints how long the slowest rank took, in nanoseconds. It ends when it is stopped.
+ * round, rank 0 prints how long the slowest rank took, in nanoseconds; then all rest for REST_MS, if that is
+ * given. It ends when it is stopped.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PAGE 4096ul
 
@@ -26,6 +28,12 @@ static void write_some(char *memory, size_t bytes, size_t permille)
     size_t pages = bytes / PAGE, written = pages * permille / 1000;
     for (size_t i = 0; i < written; i++)
         memory[i * pages / written * PAGE]++;
+}
+
+static void rest(long ms)
+{
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
 }
 
 static double round_ns(char *memory, size_t bytes, size_t permille)
@@ -47,12 +55,13 @@ int main(int argc, char **argv)
     int rank;
     size_t bytes = argc > 1 ? (size_t)atol(argv[1]) << 20 : 0;
     size_t permille = argc > 2 ? (size_t)atol(argv[2]) : 0;
+    long rest_ms = argc > 3 ? atol(argv[3]) : 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     char *memory = bytes ? malloc(bytes) : NULL;
     if (!memory) {
-        fprintf(stderr, "usage: mpirun -n RANKS memory MIB [PERMILLE] (MIB: at least 1, at most what there "
-                        "is)\n");
+        fprintf(stderr, "usage: mpirun -n RANKS memory MIB [PERMILLE [REST_MS]] (MIB: at least 1, at most "
+                        "what there is)\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (size_t i = 0; i < bytes; i++)
@@ -63,5 +72,7 @@ int main(int argc, char **argv)
             printf("%.0f\n", ns);
             fflush(stdout);
         }
+        if (rest_ms > 0)
+            rest(rest_ms);
     }
 }

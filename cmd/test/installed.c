@@ -152,7 +152,8 @@ int set_up(void **state)
     unsetenv("BELAY_LOG");
     return shell("cd %s && mkdir -p -m 700 bin lib/belay run && cp %s lib/belay/belayd && "
                  "cp -L %s lib/belay/libbelay.so && cp %s/../belay bin/belay && cd lib/belay && "
-                 "touch belay-keeper belay-launch belay-relay belay-vdso.so libmpi.so.40 libmpi_cxx.so.40 "
+                 "touch belay-arbiter belay-keeper belay-launch belay-relay belay-vdso.so libmpi.so.40 "
+                 "libmpi_cxx.so.40 "
                  "libmpi_mpifh.so.40",
                  prefix, self, harmless_library(), dirname(strcpy(folder, self)));
 }

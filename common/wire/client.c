@@ -30,7 +30,6 @@ static int connect_once(const char *rundir, struct belay_error *err);
 static int is_alive(int sock, const char *rundir, int limit_s, struct belay_error *err);
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
 static void read_complaint(int fd, char *text, size_t text_bytes);
-static char **agent_environment(void);
 static Belay__Wire__Reply *take_reply(int sock, int *fds, unsigned *fd_count, struct belay_error *err);
 
 int agent_connect(const char *rundir, const char *belayd, struct belay_error *err)
@@ -241,11 +240,7 @@ static bool is_for_agent(const char *variable)
     return strstr(variable, "SAN_OPTIONS=") != NULL; /* of a build with sanitizers */
 }
 
-/*
- * The agent is no MPI program and outlives this one, whose environment is not meant for it: libraries
- * preloaded, settings of allocators and thread pools, and whatever is secret.
- */
-static char **agent_environment(void)
+char **agent_environment(void)
 {
     size_t count = 0, kept = 0;
     while (environ && environ[count])

@@ -43,4 +43,11 @@ Belay__Wire__Reply *agent_receive(int sock, int *fds, unsigned *fd_count,
                                   void (*on_event)(const Belay__Wire__Event *event, void *context),
                                   void *context, struct belay_error *err);
 
+/*
+ * The variables of this process's environment that are for programs of Belay which outlive it: not libraries
+ * that are preloaded, settings of allocators and thread pools, and whatever is secret. To be freed, the
+ * variables are borrowed; NULL with ENOMEM.
+ */
+char **agent_environment(void);
+
 #endif

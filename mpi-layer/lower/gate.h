@@ -374,6 +374,8 @@ struct gate {
     void (*release_threads)(void);
     /* The rank has announced how it ends. [any] */
     void (*announce_exit)(uint32_t kind, int status);
+    /* The application is about to execute another program, which may be a rank in its place. Any FS base. */
+    void (*leave_launcher)(void);
     /* Fault points (common/fault), of this rank. 1: the step is to fail. */
     int (*fault)(const char *point, uint64_t line);
     /* A line on the launcher's standard error: "belay: rank N: text". */

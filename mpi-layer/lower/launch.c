@@ -41,6 +41,7 @@
 #include "mpi-layer/lower/limits.h"
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/mapped.h"
+#include "mpi-layer/lower/meeting.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/reopen.h"
@@ -137,7 +138,9 @@ static mpi_init_thread_f *next_init_thread;
 static int init_thread(int *argc, char ***argv, int level, int *provided)
 {
     (void)argc, (void)argv;
-    return interpose_init_thread(next_init_thread, level, provided);
+    int code = interpose_init_thread(next_init_thread, level, provided);
+    meeting_leave();
+    return code;
 }
 
 static void *gate_symbol(const char *name)
@@ -168,11 +171,22 @@ static void wait_for_answer(void)
     control_answer_exit(control, CONTROL_ANSWER_GO);
 }
 
+/* This thread may run with the upper half's FS base. */
+static void leave_meeting(void)
+{
+    uint64_t before;
+    __asm__ volatile("rdfsbase %0\n\twrfsbase %1" : "=&r"(before) : "r"(thread_self()->lower_fs) : "memory");
+    meeting_leave();
+    __asm__ volatile("wrfsbase %0" : : "r"(before) : "memory");
+}
+
 static void gate_announce_exit(uint32_t kind, int status)
 {
     struct control *control = rank.control;
     if (control->exit_kind != CONTROL_EXIT_NONE)
         return;
+    if (kind == CONTROL_EXIT_STATUS)
+        leave_meeting();
     control->exit_status = status;
     control->exit_ns = gate_now_ns();
     __atomic_store_n(&control->exit_kind, kind, __ATOMIC_SEQ_CST);
@@ -322,6 +336,7 @@ static void fill_gate(void)
     gate->park_threads = vk_park_threads;
     gate->release_threads = vk_release_threads;
     gate->announce_exit = gate_announce_exit;
+    gate->leave_launcher = leave_meeting;
     gate->fault = gate_fault;
     gate->say = gate_say;
     gate->now_ns = gate_now_ns;
@@ -564,16 +579,14 @@ int main(int argc, char **argv)
     }
     if (check_machine(&err) || find_paths(&paths, &err) || rank_from_environment(&rank, &err))
         die(&err);
-    if (rank_check_hosts(&rank, &err)) {
-        if (!rank_is_first_here()) /* one word for each host */
-            _exit(CONTROL_REFUSED_STATUS);
+    if (map_gate(&err) || code_page_map(paths.vdso, &err))
         die(&err);
-    }
-    if (map_gate(&err) || code_page_map(paths.vdso, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
+    const struct meeting_place place = {.program = program, .folder = paths.stand_ins};
+    if (meeting_hold(&rank, &place, &err) || rank_hello(&rank, program, paths.belayd, &err) ||
         streams_start(&rank, &err)) {
         if (err.code == EALREADY)
             run_without_belay(&options, program, &err);
-        if (err.code == EXDEV) /* the agent has said it, for all ranks */
+        if (err.code == EXDEV || !err.text[0]) /* it has been said, for all ranks */
             _exit(CONTROL_REFUSED_STATUS);
         die(&err);
     }

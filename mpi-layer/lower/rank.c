@@ -64,13 +64,12 @@ int rank_from_environment(struct rank *rank, struct belay_error *err)
     return 0;
 }
 
-/* Does the launcher have ranks on other hosts, too? */
-static bool has_other_hosts(uint32_t ranks)
+bool rank_has_other_hosts(const struct rank *rank)
 {
     const char *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *hosts = getenv("SLURM_STEP_NUM_NODES");
     if (getenv("OMPI_COMM_WORLD_SIZE"))
-        return here && strtoul(here, NULL, 10) < ranks;
-    return hosts && strtoul(hosts, NULL, 10) > 1;
+        return here && strtoul(here, NULL, 10) < rank->ranks;
+    return rank->ranks > 1 && hosts && strtoul(hosts, NULL, 10) > 1;
 }
 
 bool rank_is_first_here(void)
@@ -81,24 +80,7 @@ bool rank_is_first_here(void)
     return !number || !strcmp(number, "0");
 }
 
-int rank_check_hosts(const struct rank *rank, struct belay_error *err)
-{
-    char name[HOST_NAME_MAX + 1];
-    if (getenv("BELAY_EPOCH") || !has_other_hosts(rank->ranks))
-        return 0;
-    if (gethostname(name, sizeof name) < 0)
-        return belay_error_errno(err, "this host has no name");
-    return belay_error_set(
-        err, EHOSTUNREACH,
-        "host %s is one of several of this launch, and libbelay.so alone protects programs on "
-        "one host: put 'belay run --' before the launch line",
-        name);
-}
-
-/*
- * A name for a job that nobody has named, the same on all ranks: the program's name and the launch's id
- * (of PMIx or Slurm; a program started without a launcher has its own process id).
- */
+/* The program's name and the launch's id (of PMIx or Slurm; without a launcher, the process id). */
 static void make_name(const char *program, char *name, size_t bytes)
 {
     const char *launch = getenv("PMIX_NAMESPACE"), *base = strrchr(program, '/');
@@ -114,13 +96,20 @@ static void make_name(const char *program, char *name, size_t bytes)
         name[0] = '_';
 }
 
+void rank_job_name(const char *program, char *name, size_t bytes)
+{
+    const char *given = getenv("BELAY_NAME");
+    if (given)
+        snprintf(name, bytes, "%s", given);
+    else
+        make_name(program, name, bytes);
+}
+
 /* An arbiter has told the agent all but name and epoch; without one, the environment says the rest. */
 static int settings_from_environment(Belay__Wire__RankHello *hello, char *name, struct belay_error *err)
 {
     const char *epoch = getenv("BELAY_EPOCH");
-    hello->job = getenv("BELAY_NAME");
-    if (!hello->job)
-        hello->job = name;
+    hello->job = name;
     if (epoch)
         return parse_number("BELAY_EPOCH", epoch, &hello->epoch, err);
     return settings_read(hello->settings, NULL, true, err);
@@ -283,11 +272,11 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
 int rank_hello(struct rank *rank, const char *program, const char *belayd, struct belay_error *err)
 {
     uint8_t digest[IDENTITY_BYTES];
-    char text[2 * PATH_MAX + 256], name[64];
+    char text[2 * PATH_MAX + 256], name[RANK_NAME_BYTES];
     Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
     Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
     rank->image_fd = -1;
-    make_name(program, name, sizeof name);
+    rank_job_name(program, name, sizeof name);
     hello.settings = &settings;
     if (identity_of(program, digest, text, sizeof text, err) || settings_from_environment(&hello, name, err))
         return -1;

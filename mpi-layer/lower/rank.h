@@ -43,13 +43,15 @@ struct rank {
  */
 int rank_from_environment(struct rank *rank, struct belay_error *err);
 
-/*
- * Without `belay run`, all ranks of the launch have to be on this host: agents of several hosts would wait
- * for ranks that never come to them. Returns 0, or -1 with err, which names this host.
- */
-int rank_check_hosts(const struct rank *rank, struct belay_error *err);
+/* Does the launcher have ranks of the launch on other hosts, too? */
+bool rank_has_other_hosts(const struct rank *rank);
 /* Of the launch's ranks on this host. True without a launcher. */
 bool rank_is_first_here(void);
+
+#define RANK_NAME_BYTES 256
+/* The job's name, the same on all ranks: BELAY_NAME, or one that is made of the program's name and the
+ * launch. */
+void rank_job_name(const char *program, char *name, size_t bytes);
 
 /*
  * Say hello to the agent of this node, which is started if there is none, and map the control page.

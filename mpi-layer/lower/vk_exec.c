@@ -194,6 +194,7 @@ static long leave(struct call *call, uint64_t mask)
     if (protected)
         call->environment = protected;
     vk_stream_flush();
+    GATE->leave_launcher();
     carry_over(control);
     ignore_control_signal(control->state != CONTROL_STATE_NONE, &handler);
     __atomic_store_n(&control->exit_kind, CONTROL_EXIT_EXECUTED, __ATOMIC_SEQ_CST);

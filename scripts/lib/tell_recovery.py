@@ -121,12 +121,9 @@ class Demo:
 
     def kill_node(self, status):
         """Agent, keeper and ranks of the node; the agent first, so that the ranks die with a node that is gone."""
-        folder = str(self.folder / "run" / f"node-{VICTIM}")
-        names = {pid: os.path.basename(command.split(" ")[0]) for pid, command in traces.processes_of(folder).items()}
-        service = sorted((pid for pid, name in names.items() if name in ("belayd", "belay-keeper")), key=names.get, reverse=True)
-        ranks = ranks_of(status, VICTIM)
-        if len(service) != 2 or not ranks:
-            raise DemoFailure(f"node {VICTIM} has no agent, keeper and ranks that could be killed")
+        service, ranks = traces.service_of(str(self.folder / "run"), VICTIM), ranks_of(status, VICTIM)
+        if not ranks:
+            raise DemoFailure(f"node {VICTIM} has no ranks that could be killed")
         for pid in [*service, *ranks.values()]:
             os.kill(pid, signal.SIGKILL)
         return service, ranks

@@ -24,11 +24,7 @@ def node_of(status, rank):
 
 def service_of(sandbox, number):
     """The agent and the keeper of a node: with both, its memory is really gone."""
-    node = os.path.join(sandbox.rundir, f"node-{number}") if number else sandbox.rundir
-    service = [pid for pid, command in traces.processes_of(node).items()
-               if os.path.basename(command.split(" ")[0]) in ("belayd", "belay-keeper") and command.endswith(node)]
-    assert len(service) == 2, service
-    return service
+    return traces.service_of(sandbox.rundir, number)
 
 
 def kill_node(sandbox, job, *numbers):

@@ -38,6 +38,15 @@ def processes_of(rundir):
     return found
 
 
+def service_of(rundir, number):
+    """The process ids of the agent and the keeper of a local node: with both, its memory is gone."""
+    node = os.path.join(rundir, f"node-{number}") if number else rundir
+    found = {os.path.basename(command.split(" ")[0]): pid for pid, command in processes_of(node).items()
+             if command.endswith(f"--rundir {node}")}
+    assert {"belayd", "belay-keeper"} <= set(found), found
+    return found["belayd"], found["belay-keeper"]
+
+
 def kill_processes_of(rundir):
     for pid in processes_of(rundir):
         try:

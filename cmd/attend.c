@@ -1,0 +1,143 @@
+/*
+ * attend.c - belay-arbiter: the arbiter of a launch on several hosts that has begun without `belay run`
+ * (docs/hosts.md). Its first rank starts it, in the background:
+ *
+ *     belay-arbiter NAME HOSTS RANKS PLACEMENT PROGRAM     the job's name; the rest as in placement.h
+ *     belay-arbiter await                                  stands for the launcher, which is not a child
+ *
+ * Standard output tells the ranks what they have to know (hosts.h, and the variables below). Descriptor 3 is
+ * a pidfd of the process whose end is the end of the launch.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/exit_codes.h"
+#include "cmd/hosts.h"
+#include "cmd/supervise.h"
+#include "common/util/log.h"
+#include "common/wire/job_name.h"
+#include "common/wire/placement.h"
+#include "common/wire/settings.h"
+#include "common/wire/streams.h"
+
+#define LAUNCHER_FD 3
+
+/* ---- in the place of the launcher ---- */
+
+static void on_end(int number)
+{
+    (void)number;
+    _exit(EXIT_OK); /* how the ranks have ended tells the rest */
+}
+
+/* Ranks take these as if the launcher had given them. */
+static void tell_variables(void)
+{
+    static const char *const names[] = {"BELAY_NAME", "BELAY_RUNDIR", "BELAY_EPOCH", PLACEMENT_HOSTS_VARIABLE,
+                                        PLACEMENT_VARIABLE};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        printf("%s=%s\n", names[i], getenv(names[i]) ? getenv(names[i]) : "");
+    printf("\n");
+    fflush(stdout);
+}
+
+static int await_launch(void)
+{
+    struct pollfd launcher = {.fd = LAUNCHER_FD, .events = POLLIN};
+    signal(SIGTERM, on_end);
+    tell_variables();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3; fd++)
+        dup2(null, fd);
+    while (poll(&launcher, 1, -1) < 0 && errno == EINTR)
+        ;
+    return EXIT_OK;
+}
+
+/* ---- the arbiter ---- */
+
+static int read_hosts(struct hosts *hosts, char *words, struct belay_error *err)
+{
+    char *more = NULL;
+    for (char *word = strtok_r(words, ",", &more); word; word = strtok_r(NULL, ",", &more)) {
+        if (hosts->count == PLACEMENT_NODES_MAX || strlen(word) > HOST_NAME_MAX)
+            return belay_error_set(err, EINVAL, "a job has agents on %u hosts at most", PLACEMENT_NODES_MAX);
+        snprintf(hosts->of[hosts->count++].name, sizeof hosts->of[0].name, "%s", word);
+    }
+    return 0;
+}
+
+static int read_placement(struct hosts *hosts, const char *ranks, const char *words, struct belay_error *err)
+{
+    char *end;
+    unsigned long count = strtoul(ranks, &end, 10);
+    if (*end || count == 0 || count > STREAMS_MAX_RANKS)
+        return belay_error_set(err, EINVAL, "a job has 1 to %u ranks", STREAMS_MAX_RANKS);
+    hosts->ranks = (uint32_t)count;
+    hosts->placement = calloc(count, sizeof *hosts->placement);
+    if (!hosts->placement)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    for (uint32_t rank = 0; rank < hosts->ranks; rank++) {
+        if (placement_find(words, rank, hosts->ranks, &hosts->placement[rank], err) < 0)
+            return -1;
+        if (hosts->placement[rank] >= hosts->count)
+            return belay_error_set(err, EINVAL, "rank %u is on no host", rank);
+    }
+    return 0;
+}
+
+static int make_plan(struct job_plan *plan, struct hosts *hosts, char **arguments, struct belay_error *err)
+{
+    plan->name = arguments[0];
+    plan->program = arguments[4];
+    plan->hosts = hosts;
+    if (job_name_check(plan->name, err) || read_hosts(hosts, arguments[1], err) ||
+        read_placement(hosts, arguments[2], arguments[3], err))
+        return -1;
+    return settings_read(&plan->settings, NULL, true, err);
+}
+
+static int attend(char **arguments)
+{
+    char self[PATH_MAX] = "";
+    char *const stand_in[] = {self, (char *)(uintptr_t) "await", NULL};
+    static struct hosts hosts;
+    struct belay_error err = {0};
+    struct job_plan plan = {.argv = stand_in, .settings = BELAY__WIRE__JOB_SETTINGS__INIT};
+    int code = EXIT_USAGE;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        belay_error_errno(&err, "cannot read /proc/self/exe");
+    if (self[0] && make_plan(&plan, &hosts, arguments, &err) == 0)
+        code = supervise(&plan);
+    else
+        log_error("%s", err.text);
+    settings_release(&plan.settings);
+    free(hosts.placement);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && !strcmp(argv[1], "await"))
+        return await_launch();
+    if (argc != 6) {
+        log_error("belay-arbiter is started by ranks of a launch on several hosts");
+        return EXIT_USAGE;
+    }
+    pid_t pid = fork(); /* the rank is to have no child that it does not know of */
+    if (pid > 0)
+        _exit(EXIT_OK);
+    if (pid < 0) {
+        log_error("the job's arbiter cannot go to the background: %s", strerror(errno));
+        return EXIT_INTERNAL;
+    }
+    return attend(argv + 1);
+}
