@@ -312,6 +312,7 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
                                         .min_members = nodes->min_count,
                                         .max_members = nodes->max_count,
                                         .scheme = nodes->scheme,
+                                        .domains = nodes->domains,
                                         .past_epoch = arbiter->offered_epoch};
     arbiter->scheme = nodes->scheme;
     arbiter->min_count = nodes->min_count;

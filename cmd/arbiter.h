@@ -43,6 +43,7 @@ struct job_arbiter_nodes {
     uint32_t max_count; /* that an epoch has, the others are spares */
     uint32_t min_count; /* an epoch is not opened with fewer */
     enum scheme scheme;
+    const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
 };
 
 /*

@@ -136,6 +136,9 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
     enum scheme scheme;
     if (s->settings.spares == 0)
         return 0;
+    if (s->plan->hosts)
+        return belay_error_set(
+            err, ERANGE, "BELAY_SPARES is for 'belay run': the launch has begun, and has no spare hosts");
     if (s->nodes.count < s->settings.spares + 2)
         return belay_error_set(err, ERANGE,
                                "--spares %" PRIu64
@@ -151,11 +154,30 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
     return 0;
 }
 
-static int check_nodes(const struct supervisor *s, struct belay_error *err)
+/* Of so many nodes, which are members at first. */
+static int check_domains(struct supervisor *s, uint32_t count, struct belay_error *err)
+{
+    const char *path = s->settings.failure_domains;
+    enum scheme scheme;
+    if (!path[0])
+        return 0;
+    if (supervise_find_domains(s, err) < 0) {
+        err->code = ERANGE;
+        return -1;
+    }
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+        return belay_error_set(err, ERANGE,
+                               "--failure-domains is for a job on several nodes that hold copies");
+    return domains_check(&s->domains, path, count, err);
+}
+
+static int check_nodes(struct supervisor *s, struct belay_error *err)
 {
     if (check_spares(s, err) < 0)
         return -1;
     uint32_t count = s->nodes.count - (uint32_t)s->settings.spares;
+    if (check_domains(s, count, err) < 0)
+        return -1;
     if (s->settings.min_nodes <= count)
         return 0;
     return belay_error_set(err, ERANGE, "--min-nodes %" PRIu64 ": the job has %" PRIu32 " node%s",

@@ -185,14 +185,28 @@ static int choose_scheme(const struct supervisor *s, enum scheme *scheme, struct
                            s->settings.redundancy, s->nodes.count);
 }
 
+int supervise_find_domains(struct supervisor *s, struct belay_error *err)
+{
+    char numbers[PLACEMENT_NODES_MAX][12];
+    const char *names[PLACEMENT_NODES_MAX];
+    if (!s->settings.failure_domains[0] || s->domains.count > 0)
+        return 0;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%" PRIu32, i);
+        names[i] = s->hosts.count > 1 ? s->hosts.of[i].name : numbers[i];
+    }
+    return domain_file_read(s->settings.failure_domains, names, s->nodes.count, &s->domains, err);
+}
+
 static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t spares = (uint32_t)s->settings.spares;
     struct job_arbiter_nodes nodes = {.count = s->nodes.count,
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
-    if (choose_scheme(s, &nodes.scheme, err) < 0)
+    if (choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
+    nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     return job_arbiter_begin(s->arbiter, &nodes, is_restart, err);
 }
 

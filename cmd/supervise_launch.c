@@ -14,6 +14,7 @@
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/streams.h"
+#include "coord/domains.h"
 
 /* The node that had a rank in an epoch, of so many ranks. */
 static uint32_t home_of(const struct epoch_start *start, uint32_t rank, uint32_t ranks)
@@ -87,9 +88,22 @@ static int let_go(struct supervisor *s, struct belay_error *err)
     return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* After losses there may be no order of the members any more in which they are apart. */
+static void tell_domains(const struct supervisor *s)
+{
+    const struct epoch_start *start = job_arbiter_record(s->arbiter);
+    if (s->domains.count > 0 && start->member_count > 1 &&
+        !domains_are_apart(start->members, start->member_count, s->domains.of))
+        log_warning(
+            "%s: some images have their copies in their own failure domain: the loss of a domain may be the "
+            "end of the job",
+            s->name);
+}
+
 /* What another loss would mean. */
 static void tell_cover(struct supervisor *s)
 {
+    tell_domains(s);
     enum job_arbiter_cover cover = job_arbiter_cover(s->arbiter);
     s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
     if (cover == JOB_ARBITER_EXPOSED)

@@ -175,6 +175,16 @@ static const struct conf_setting settings[CONF_END] = {
             .help =
                 "Nodes without ranks, beside those of the job: one takes the place of a node that is lost",
         },
+    [CONF_FAILURE_DOMAINS] =
+        {
+            .name = "failure-domains",
+            .variable = "BELAY_FAILURE_DOMAINS",
+            .argument = "FILE",
+            .unit = CONF_UNIT_FILE,
+            .help = "Which nodes may be lost together: lines \"DOMAIN HOST...\", with --local the numbers of "
+                    "nodes; "
+                    "each image has its copy in another domain",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",
