@@ -270,10 +270,13 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
     arbiter->members[node].agent = *agent;
     arbiter->members[node].failure = JOB_ARBITER_FINE;
     arbiter->members[node].has_entered = false;
-    arbiter->last_loss = (struct verdict_loss){0};
-    arbiter->reason[0] = '\0'; /* another agent has its own */
-    if (arbiter->opener && arbiter->node_count > 1)
-        snprintf(arbiter->reason, sizeof arbiter->reason, "the agent of node %u was lost", node);
+    if (!arbiter->opener ||
+        job_arbiter_has_member(arbiter, node)) { /* no epoch has ended over that of a spare */
+        arbiter->last_loss = (struct verdict_loss){0};
+        arbiter->reason[0] = '\0'; /* another agent has its own */
+        if (arbiter->opener && arbiter->node_count > 1)
+            snprintf(arbiter->reason, sizeof arbiter->reason, "the agent of node %u was lost", node);
+    }
     if (opened->newest_epoch > arbiter->offered_epoch)
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
@@ -307,7 +310,9 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
 {
     struct arbiter_settings settings = {.node_count = nodes->count,
                                         .min_members = nodes->min_count,
+                                        .max_members = nodes->max_count,
                                         .scheme = nodes->scheme,
+                                        .domains = nodes->domains,
                                         .past_epoch = arbiter->offered_epoch};
     arbiter->scheme = nodes->scheme;
     arbiter->min_count = nodes->min_count;
@@ -364,13 +369,17 @@ static void name_lost(struct job_arbiter *arbiter)
 
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err)
 {
-    if (job_arbiter_has_member(arbiter, node) && scheme == SCHEME_SINGLE)
+    bool was_member = job_arbiter_has_member(arbiter, node);
+    if (was_member && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ENODATA,
                                "%s: node %u was lost with the images of its ranks, and the job with it; "
                                "'belay clean %s' drops what the other nodes hold",
                                arbiter->job, node, arbiter->job);
-    arbiter->members[node].is_gone = arbiter->members[node].is_newly_gone = true;
-    name_lost(arbiter);
+    arbiter->members[node].is_gone = true;
+    if (was_member) {
+        arbiter->members[node].is_newly_gone = true;
+        name_lost(arbiter);
+    }
     if (arbiter->opener)
         opener_lose(arbiter->opener, node);
     return 0;

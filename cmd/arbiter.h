@@ -39,9 +39,11 @@ void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path);
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other);
 /* The nodes of a job. */
 struct job_arbiter_nodes {
-    uint32_t count;
+    uint32_t count;     /* spares included */
+    uint32_t max_count; /* that an epoch has, the others are spares */
     uint32_t min_count; /* an epoch is not opened with fewer */
     enum scheme scheme;
+    const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
 };
 
 /*

@@ -5,7 +5,8 @@
  *     belay-arbiter NAME HOSTS RANKS PLACEMENT PROGRAM     the job's name; the rest as in placement.h
  *     belay-arbiter await                                  stands for the launcher, which is not a child
  *
- * Standard output tells the ranks what they have to know (hosts.h, and the variables below). Descriptor 3 is
+ * Standard output tells the ranks what they have to know (hosts.h, and the variables below), or, by an
+ * empty text, that it has failed. Descriptor 3 is
  * a pidfd of the process whose end is the end of the launch.
  */
 #include <errno.h>
@@ -121,6 +122,8 @@ static int attend(char **arguments)
         log_error("%s", err.text);
     settings_release(&plan.settings);
     free(hosts.placement);
+    printf("\n\n"); /* for ranks that still wait: it has failed, and has told why */
+    fflush(stdout);
     return code;
 }
 

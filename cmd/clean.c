@@ -143,9 +143,9 @@ static int clean_without_agent(const char *rundir, const char *job, unsigned *co
     int rc = job ? remove_record(&sweep, job) : status_file_each(rundir, remove_record, &sweep);
     if (!job)
         remove_all_kept(&sweep);
-    if (rc == 0)
+    if (rc == 0 || sweep.err.code == ENOENT)
         remove_directories(rundir);
-    else
+    if (rc)
         *err = sweep.err;
     close(lock);
     *count = sweep.count;
@@ -209,6 +209,20 @@ static unsigned clean_other_nodes(const struct tool *tool, const char *job)
     return most;
 }
 
+/* What this host has of a job that was run from another one, which may still want it: only if it is named. */
+static unsigned clean_as_guest(const struct tool *tool, const char *job)
+{
+    struct tool guest;
+    struct belay_error err = {0};
+    unsigned count = 0;
+    if (!job || tool_open_guest(tool, &guest) < 0)
+        return 0;
+    if (clean_jobs(&guest, job, &count, &err) < 0 && err.code != ENOENT)
+        log_warning("%s", err.text);
+    tool_close(&guest);
+    return count;
+}
+
 /* Does a job go on without the first node? What it needs lies in that node's folder. */
 static bool is_needed_by_others(const struct tool *tool)
 {
@@ -234,7 +248,7 @@ static int clean(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
-    unsigned others = clean_other_nodes(&tool, options.job);
+    unsigned others = clean_other_nodes(&tool, options.job) + clean_as_guest(&tool, options.job);
     if (is_needed_by_others(&tool)) {
         log_error("a job on several nodes runs without its first node: clean when it has ended");
         tool_close(&tool);

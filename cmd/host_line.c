@@ -53,6 +53,47 @@ static const char *const placing[] = {"H",
                                       "rankfile",
                                       "rf",
                                       "use-hwthread-cpus"};
+/* They tell how many processes there are, or what becomes of the streams; all others tell which hosts there
+ * are. */
+static const char *const unspread[] = {"N",
+                                       "bind-to",
+                                       "bycore",
+                                       "bynode",
+                                       "byslot",
+                                       "c",
+                                       "cpu-list",
+                                       "cpu-set",
+                                       "loadbalance",
+                                       "map-by",
+                                       "n",
+                                       "nooversubscribe",
+                                       "np",
+                                       "npernode",
+                                       "npersocket",
+                                       "oversubscribe",
+                                       "pernode",
+                                       "ppr",
+                                       "rank-by",
+                                       "rankfile",
+                                       "rf",
+                                       "use-hwthread-cpus",
+                                       "merge-stderr-to-stdout",
+                                       "output-directory",
+                                       "output-filename",
+                                       "report-bindings",
+                                       "report-events",
+                                       "report-pid",
+                                       "report-uri",
+                                       "stdin",
+                                       "tag-output",
+                                       "timestamp-output",
+                                       "x",
+                                       "xml",
+                                       "xml-file",
+                                       "xterm",
+                                       "display-map",
+                                       "display-devel-map",
+                                       "display-allocation"};
 /* Without them mpirun may not reach another host. */
 static const char *const reaching[] = {"allow-run-as-root", "am",      "gmca", "launch-agent", "mca",
                                        "personality",       "prefix",  "tune", "hostfile",     "machinefile",
@@ -177,6 +218,23 @@ char **host_line_where(char *const argv[], char *const words[])
         has_more = next_context(argv, &i);
         if (rc == 0 && has_more)
             rc = string_list_add(&list, ":");
+    }
+    return finish(&list, rc);
+}
+
+char **host_line_spread(char *const argv[], char *const words[])
+{
+    char *const once[] = {"--map-by", "ppr:1:node", NULL};
+    struct string_list list = {0};
+    size_t i = 1;
+    int rc = string_list_add(&list, argv[0]) < 0 ||
+                     copy_options(&list, argv, &i, OTHERS_THAN(unspread)) < 0 || add_all(&list, once) < 0 ||
+                     add_all(&list, words) < 0
+                 ? -1
+                 : 0;
+    if (rc == 0 && next_context(argv, &i)) {
+        errno = EINVAL;
+        rc = -1;
     }
     return finish(&list, rc);
 }

@@ -21,6 +21,8 @@ void host_line_names(char *const argv[], char *names, size_t bytes);
 
 /* As the user's line, but that each process runs `words`. */
 char **host_line_where(char *const argv[], char *const words[]);
+/* One process on each host that the line may use, which runs `words`. EINVAL: it has several contexts. */
+char **host_line_spread(char *const argv[], char *const words[]);
 /* One process on a host that runs `words`. */
 char **host_line_start(char *const argv[], const char *host, char *const words[]);
 /* The user's line with rank r on hosts[r], of so many ranks. EINVAL: a context does not tell how many it has.

@@ -212,13 +212,14 @@ static int check_ranks(struct hosts *hosts, struct belay_error *err)
                            hosts->of[0].name);
 }
 
-static int run_where(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+/* Takes the line over. */
+static int run_where(struct hosts *hosts, char **line, const struct hosts_launch *launch,
+                     struct belay_error *err)
 {
-    char *const words[] = {(char *)launch->relay, "where", NULL}; /* only read */
     struct child child;
     int status = 0;
     int64_t until_ms = now_ms() + JOIN_MS;
-    if (start(&child, host_line_where(launch->argv, words), launch, err) < 0)
+    if (start(&child, line, launch, err) < 0)
         return -1;
     close_if_open(&child.in);
     int rc = read_lines(hosts, child.out, until_ms, err);
@@ -234,13 +235,64 @@ static int run_where(struct hosts *hosts, const struct hosts_launch *launch, str
     return rc == 0 ? check_ranks(hosts, err) : -1;
 }
 
-int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
+static bool has_host(const struct hosts *hosts, const char *name)
 {
+    for (uint32_t node = 0; node < hosts->count; node++)
+        if (strcmp(hosts->of[node].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Those of `all` that have no ranks, in their order. */
+static int take_spares(struct hosts *hosts, const struct hosts *all, uint32_t wanted, struct belay_error *err)
+{
+    uint32_t count = 0;
+    for (uint32_t node = 0; node < all->count && count < wanted; node++) {
+        if (has_host(hosts, all->of[node].name))
+            continue;
+        if (hosts->count == PLACEMENT_NODES_MAX)
+            return belay_error_set(err, EINVAL, "a job has agents on %u hosts at most", PLACEMENT_NODES_MAX);
+        hosts->of[hosts->count++] = all->of[node];
+        count++;
+    }
+    return count == wanted
+               ? 0
+               : belay_error_set(err, EINVAL, "--spares %u: the launch leaves %u of them without ranks",
+                                 wanted, count);
+}
+
+static int find_spares(struct hosts *hosts, const struct hosts_launch *launch, uint32_t wanted,
+                       struct belay_error *err)
+{
+    char *const words[] = {(char *)launch->relay, "where", NULL}; /* only read */
+    struct hosts *all = calloc(1, sizeof *all);
+    char **line = all ? host_line_spread(launch->argv, words) : NULL;
+    if (!line) {
+        int code = errno;
+        free(all);
+        return belay_error_set(
+            err, code, code == EINVAL ? "--spares is for a launch line with one program" : "out of memory");
+    }
+    all->count = 1;
+    all->of[0] = hosts->of[0];
+    int rc = run_where(all, line, launch, err);
+    if (rc == 0)
+        rc = take_spares(hosts, all, wanted, err);
+    free(all->placement);
+    free(all);
+    return rc;
+}
+
+int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, uint32_t spares,
+               struct belay_error *err)
+{
+    char *const words[] = {(char *)launch->relay, "where", NULL}; /* only read */
     char names[256];
     if (gethostname(hosts->of[0].name, sizeof hosts->of[0].name) < 0)
         return belay_error_errno(err, "this host has no name");
     hosts->count = 1;
-    if (run_where(hosts, launch, err) == 0)
+    if (run_where(hosts, host_line_where(launch->argv, words), launch, err) == 0 &&
+        (spares == 0 || find_spares(hosts, launch, spares, err) == 0))
         return 0;
     host_line_names(launch->argv, names, sizeof names);
     return belay_error_prefix(err, "the hosts of the launch (%s) cannot be used",

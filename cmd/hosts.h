@@ -41,8 +41,12 @@ struct hosts_launch {
     const sigset_t *signal_mask;
 };
 
-/* Where the line runs its ranks: one launch of it with another program. Returns 0 or -1 with err. */
-int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
+/*
+ * Where the line runs its ranks: one launch of it with another program. Behind these hosts so many spares:
+ * others that the line may use, by a second launch. Returns 0 or -1 with err.
+ */
+int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, uint32_t spares,
+               struct belay_error *err);
 /* Start the relays. Returns 0 when all hosts have joined, or -1 with err, which names the one that has not.
  */
 int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);

@@ -71,6 +71,7 @@ static int supervise_job(struct supervisor *s)
     struct belay_error err = {0};
     bool has_tried_another = false;
     for (;;) {
+        supervise_find_spares(s);
         int code = supervise_launch(s, &err);
         if (code == EXIT_NO_AGENT && s->nodes.count > 1 && go_on_with_others(s, &err) == 0)
             continue;
@@ -130,15 +131,66 @@ static bool has_terminal(void)
     return fd >= 0;
 }
 
-static int find_nodes(struct supervisor *s, struct belay_error *err)
+static int check_spares(const struct supervisor *s, struct belay_error *err)
 {
-    if (nodes_set_count(&s->nodes, s->rundir, s->plan->nodes ? s->plan->nodes : 1, err) < 0 ||
-        (s->plan->argv && supervise_find_hosts(s, s->plan->argv, environ, err) < 0))
+    enum scheme scheme;
+    if (s->settings.spares == 0)
+        return 0;
+    if (s->plan->hosts)
+        return belay_error_set(
+            err, ERANGE, "BELAY_SPARES is for 'belay run': the launch has begun, and has no spare hosts");
+    if (s->nodes.count < s->settings.spares + 2)
+        return belay_error_set(err, ERANGE,
+                               "--spares %" PRIu64
+                               " is for a job on several nodes: what a single one holds is "
+                               "lost with it",
+                               s->settings.spares);
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+        return belay_error_set(err, ERANGE,
+                               "--spares %" PRIu64
+                               " is for --redundancy PARTNER: with SINGLE nobody holds what "
+                               "a spare needs",
+                               s->settings.spares);
+    return 0;
+}
+
+/* Of so many nodes, which are members at first. */
+static int check_domains(struct supervisor *s, uint32_t count, struct belay_error *err)
+{
+    const char *path = s->settings.failure_domains;
+    enum scheme scheme;
+    if (!path[0])
+        return 0;
+    if (supervise_find_domains(s, err) < 0) {
+        err->code = ERANGE;
         return -1;
-    if (s->plan->is_restart || s->settings.min_nodes <= s->nodes.count)
+    }
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+        return belay_error_set(err, ERANGE,
+                               "--failure-domains is for a job on several nodes that hold copies");
+    return domains_check(&s->domains, path, count, err);
+}
+
+static int check_nodes(struct supervisor *s, struct belay_error *err)
+{
+    if (check_spares(s, err) < 0)
+        return -1;
+    uint32_t count = s->nodes.count - (uint32_t)s->settings.spares;
+    if (check_domains(s, count, err) < 0)
+        return -1;
+    if (s->settings.min_nodes <= count)
         return 0;
     return belay_error_set(err, ERANGE, "--min-nodes %" PRIu64 ": the job has %" PRIu32 " node%s",
-                           s->settings.min_nodes, s->nodes.count, s->nodes.count == 1 ? "" : "s");
+                           s->settings.min_nodes, count, count == 1 ? "" : "s");
+}
+
+static int find_nodes(struct supervisor *s, struct belay_error *err)
+{
+    uint32_t count = s->plan->nodes ? s->plan->nodes + (uint32_t)s->settings.spares : 1;
+    if (nodes_set_count(&s->nodes, s->rundir, count, err) < 0 ||
+        (s->plan->argv && supervise_find_hosts(s, s->plan->argv, environ, err) < 0))
+        return -1;
+    return s->plan->is_restart ? 0 : check_nodes(s, err);
 }
 
 static int prepare(struct supervisor *s, struct belay_error *err)
@@ -168,7 +220,7 @@ static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
         struct caller agent = watch_caller(node);
-        if (node->is_lost || node->is_gone)
+        if (node->is_lost || node->is_gone || node->is_spare)
             continue;
         facts[i] = call_launch_ended(&agent, s->name, &err);
         if (facts[i])

@@ -185,11 +185,28 @@ static int choose_scheme(const struct supervisor *s, enum scheme *scheme, struct
                            s->settings.redundancy, s->nodes.count);
 }
 
+int supervise_find_domains(struct supervisor *s, struct belay_error *err)
+{
+    char numbers[PLACEMENT_NODES_MAX][12];
+    const char *names[PLACEMENT_NODES_MAX];
+    if (!s->settings.failure_domains[0] || s->domains.count > 0)
+        return 0;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%" PRIu32, i);
+        names[i] = s->hosts.count > 1 ? s->hosts.of[i].name : numbers[i];
+    }
+    return domain_file_read(s->settings.failure_domains, names, s->nodes.count, &s->domains, err);
+}
+
 static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
-    struct job_arbiter_nodes nodes = {.count = s->nodes.count, .min_count = (uint32_t)s->settings.min_nodes};
-    if (choose_scheme(s, &nodes.scheme, err) < 0)
+    uint32_t spares = (uint32_t)s->settings.spares;
+    struct job_arbiter_nodes nodes = {.count = s->nodes.count,
+                                      .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
+                                      .min_count = (uint32_t)s->settings.min_nodes};
+    if (choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
+    nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     return job_arbiter_begin(s->arbiter, &nodes, is_restart, err);
 }
 
@@ -262,6 +279,14 @@ static int do_without(struct supervisor *s, uint32_t number, struct belay_error 
     return 0;
 }
 
+/* A node that had no part in the last epoch may be empty: it is a spare. The first one has the undo folder.
+ */
+static bool may_begin_anew(const struct supervisor *s, uint32_t number, const struct belay_error *err)
+{
+    return number > 0 && is_unknown(err) && s->settings.spares > 0 &&
+           !job_arbiter_has_member(s->arbiter, number);
+}
+
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t first;
@@ -274,6 +299,8 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
             continue;
         if ((node->sock >= 0 || supervise_connect(s, node, err) == 0) &&
             open_on_node(s, i, is_restart, err) == 0)
+            continue;
+        if (is_restart && may_begin_anew(s, i, err) && open_on_node(s, i, false, err) == 0)
             continue;
         if (!is_restart || !is_unknown(err) || do_without(s, i, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
@@ -300,8 +327,13 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         return 0;
     if (!is_unknown(err))
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
+    bool was_member = job_arbiter_has_member(s->arbiter, number);
     if (leave_node(s, number, err) < 0)
         return -1;
+    if (!was_member) {
+        log_warning("%s: node %" PRIu32 ", a spare, was lost", s->name, number);
+        return 0;
+    }
     log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
                 number);
     if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
@@ -310,6 +342,19 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
                     "itself; see --undo-dir",
                     s->name);
     return 0;
+}
+
+void supervise_find_spares(struct supervisor *s)
+{
+    struct belay_error err;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        bool is_absent = node->is_spare && node->sock < 0 && !node->is_gone;
+        if (!is_absent || (supervise_connect(s, node, &err) == 0 && open_on_node(s, i, true, &err) == 0))
+            continue;
+        if (leave_node(s, i, &err) == 0)
+            log_warning("%s: node %" PRIu32 ", a spare, was lost", s->name, i);
+    }
 }
 
 /* Of several nodes, those whose agent is lost: with what it holds, the job ends. */
@@ -430,6 +475,7 @@ static bool may_go_on(const struct supervisor *s)
 void supervise_close(struct supervisor *s, const struct outcome *outcome)
 {
     bool is_closed = false;
+    supervise_find_spares(s);
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);

@@ -52,7 +52,7 @@ int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const e
     }
     if (s->plan->nodes || !host_line_is_wide(argv, environment, name))
         return 0;
-    if (hosts_find(&s->hosts, &launch, err) < 0)
+    if (hosts_find(&s->hosts, &launch, (uint32_t)s->settings.spares, err) < 0)
         return -1;
     if (s->hosts.count == 1)
         return 0;
@@ -86,7 +86,7 @@ int supervise_settle_streams(struct supervisor *s, struct belay_error *err)
 {
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         const struct node *node = &s->nodes.of[i];
-        if (node->is_remote && !node->is_gone && job_arbiter_settle(s->arbiter, i, err) < 0)
+        if (node->is_remote && node->sock >= 0 && job_arbiter_settle(s->arbiter, i, err) < 0)
             return -1;
     }
     return 0;

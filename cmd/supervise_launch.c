@@ -14,6 +14,7 @@
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "common/wire/streams.h"
+#include "coord/domains.h"
 
 /* The node that had a rank in an epoch, of so many ranks. */
 static uint32_t home_of(const struct epoch_start *start, uint32_t rank, uint32_t ranks)
@@ -87,9 +88,22 @@ static int let_go(struct supervisor *s, struct belay_error *err)
     return code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* After losses there may be no order of the members any more in which they are apart. */
+static void tell_domains(const struct supervisor *s)
+{
+    const struct epoch_start *start = job_arbiter_record(s->arbiter);
+    if (s->domains.count > 0 && start->member_count > 1 &&
+        !domains_are_apart(start->members, start->member_count, s->domains.of))
+        log_warning(
+            "%s: some images have their copies in their own failure domain: the loss of a domain may be the "
+            "end of the job",
+            s->name);
+}
+
 /* What another loss would mean. */
 static void tell_cover(struct supervisor *s)
 {
+    tell_domains(s);
     enum job_arbiter_cover cover = job_arbiter_cover(s->arbiter);
     s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
     if (cover == JOB_ARBITER_EXPOSED)
@@ -132,6 +146,8 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    for (uint32_t i = 0; i < s->nodes.count; i++)
+        s->nodes.of[i].is_spare = !s->nodes.of[i].is_gone && !job_arbiter_has_member(s->arbiter, i);
     tell_cover(s);
     bool is_restored = start->line > 0;
     int code = let_go(s, err);
@@ -191,7 +207,7 @@ static bool look_for_loss(struct supervisor *s, bool *waiting)
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct caller agent = watch_caller(&s->nodes.of[i]);
         waiting[i] = false;
-        if (s->nodes.of[i].is_gone)
+        if (s->nodes.of[i].is_gone || s->nodes.of[i].is_spare)
             continue;
         Belay__Wire__Reply *reply =
             s->nodes.of[i].is_lost ? NULL : call_loss_query(&agent, s->name, s->epoch, &err);

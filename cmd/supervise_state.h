@@ -12,6 +12,7 @@
 #include "cmd/arbiter.h"
 #include "cmd/calls.h"
 #include "cmd/detach.h"
+#include "cmd/domain_file.h"
 #include "cmd/hosts.h"
 #include "cmd/inlet.h"
 #include "cmd/launch.h"
@@ -46,9 +47,10 @@ struct supervisor {
     struct job_arbiter *arbiter; /* of the job's epochs */
     struct detach detach;
     struct launch launch;
-    struct hosts hosts;  /* of its nodes, if they are on several */
-    struct nodes nodes;  /* whose agents have the job */
-    struct inlet *inlet; /* of this launch; NULL: the launcher has our standard input itself */
+    struct hosts hosts;     /* of its nodes, if they are on several */
+    struct nodes nodes;     /* whose agents have the job */
+    struct domains domains; /* of these; count 0: they are not known, or there are none */
+    struct inlet *inlet;    /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch;
 };
 
@@ -56,12 +58,16 @@ struct supervisor {
 
 /* A new connection to the node's agent, which this starts if there is none. */
 int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err);
+/* Read which of its nodes may be lost together, if the settings name a file. */
+int supervise_find_domains(struct supervisor *s, struct belay_error *err);
 /* Become the job's arbiter; is_restart: it goes on from a committed line. */
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err);
 /* An epoch could not be opened, as the arbiter tells: the agents that have entered it end its launch. */
 void supervise_leave_epoch(struct supervisor *s);
 /* With new agents in the place of those that are lost, or without their nodes. */
 int supervise_reopen(struct supervisor *s, struct belay_error *err);
+/* New agents in the place of those of spares that have gone, or without these spares. */
+void supervise_find_spares(struct supervisor *s);
 /* The job is over at all agents that are left. Says what goes wrong. */
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
 /* What the agent's refusal of a request means for our exit code. */

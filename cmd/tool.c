@@ -83,11 +83,12 @@ int tool_open_guest(const struct tool *tool, struct tool *guest)
 {
     char name[HOST_NAME_MAX + 1];
     *guest = (struct tool){.agent.sock = -1, .is_guest = true};
-    if (gethostname(name, sizeof name) == 0 &&
-        placement_host_rundir(guest->rundir, sizeof guest->rundir, tool->rundir, name, NULL) == 0 &&
-        access(guest->rundir, F_OK) == 0)
-        guest->agent.sock = agent_find(guest->rundir, NULL);
-    return guest->agent.sock < 0 ? -1 : 0;
+    if (gethostname(name, sizeof name) < 0 ||
+        placement_host_rundir(guest->rundir, sizeof guest->rundir, tool->rundir, name, NULL) < 0 ||
+        access(guest->rundir, F_OK) < 0)
+        return -1;
+    guest->agent.sock = agent_find(guest->rundir, NULL);
+    return 0;
 }
 
 /* Does this host run a part of it? */
@@ -193,7 +194,8 @@ static void add_guest_jobs(const struct tool *tool, struct jobs *jobs)
     struct belay_error ignored;
     if (tool_open_guest(tool, &guest) < 0)
         return;
-    add_agent_jobs(&guest, jobs, &ignored);
+    if (guest.agent.sock >= 0)
+        add_agent_jobs(&guest, jobs, &ignored);
     tool_close(&guest);
 }
 

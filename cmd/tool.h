@@ -35,8 +35,8 @@ struct jobs {
 int tool_open(struct tool *tool);
 
 /*
- * The agent of this host that has its part of jobs which are run from other hosts (docs/hosts.md). Returns 0,
- * or -1: there is none. tool_close() is due on success.
+ * The folder that this host has for its part of jobs which are run from other hosts (docs/hosts.md), and the
+ * agent in it, if there is one. Returns 0, or -1: there is no such folder. tool_close() is due on success.
  */
 int tool_open_guest(const struct tool *tool, struct tool *guest);
 

@@ -227,6 +227,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
         nodes_cut_output(watch->nodes, event->lost);
     if (event->lost)
         note_lost_rank(watch);
+    if (event->launch_hangs && watch->nodes->count > 1)
+        ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
     watch->is_end_asked |= event->end_is_asked;
     if (event->ranks_up || event->link)
         node_keep_event(node, event);
@@ -236,8 +238,20 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     }
 }
 
+/* The launch has nothing of it. */
+static void lose_spare(struct node *node)
+{
+    log_warning("the agent of node %" PRIu32 ", a spare, has gone", node->number);
+    close(node->sock);
+    node->sock = -1;
+}
+
 static void lose_agent(struct watch *watch, uint32_t number)
 {
+    if (watch->nodes->of[number].is_spare) {
+        lose_spare(&watch->nodes->of[number]);
+        return;
+    }
     if (watch->nodes->count == 1)
         log_error("the agent has gone; the launch is ended");
     else

@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coord/domains.h"
 #include "coord/spread.h"
 
 /* What the arbiter knows of one node. */
 struct node {
     bool is_gone;      /* with its memory: nothing is expected of it */
     bool has_answered; /* the inquiry; state is valid */
+    bool is_listed;    /* among the members of the epoch that is opened */
     struct epoch_state state;
     struct holding *held;
     uint64_t granted_us; /* last lease that it may have been given */
+    uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
+                        it takes; EPOCH_NOBODY: none */
 };
 
 struct arbiter {
@@ -21,12 +25,16 @@ struct arbiter {
     void *context;
     struct epoch_start *record; /* NULL: no epoch yet */
     struct node *nodes;
+    uint32_t *listed; /* nodes that become members, in their order */
+    uint32_t listed_count;
+    uint32_t *domains, *room; /* by node, and room to arrange them; NULL: each node is a domain */
     bool is_inquiring;
     uint64_t inquiry_us; /* began then */
     uint64_t asked_us;   /* last time */
     enum arbiter_want want;
 };
 
+static int copy_domains(struct arbiter *arbiter);
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_renewal(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *event);
@@ -47,9 +55,14 @@ static bool is_held(const struct arbiter *arbiter, uint64_t line);
 static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 static bool holds(const struct node *node, uint64_t line, uint32_t rank);
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
-static void list_members(struct arbiter *arbiter, struct epoch_start *start);
+static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line);
+static void list_members(struct arbiter *arbiter, uint64_t line);
+static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former);
+static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
+static void arrange(struct arbiter *arbiter);
+static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost);
+static uint32_t count_members(const struct arbiter *arbiter);
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start);
-static uint32_t former_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index);
 static int record(struct arbiter *arbiter, struct epoch_start *start);
 static void tell(struct arbiter *arbiter);
 static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t what, uint32_t count);
@@ -82,13 +95,27 @@ struct arbiter *arbiter_create(const struct arbiter_settings *settings, const st
     arbiter->emit = emit;
     arbiter->context = context;
     arbiter->nodes = calloc(settings->node_count, sizeof(*arbiter->nodes));
+    arbiter->listed = calloc(settings->node_count, sizeof(*arbiter->listed));
     arbiter->record = recorded ? epoch_start_copy(recorded) : NULL;
-    if (!arbiter->nodes || (recorded && !arbiter->record)) {
+    if (!arbiter->nodes || !arbiter->listed || (recorded && !arbiter->record) ||
+        (settings->domains && copy_domains(arbiter) < 0)) {
         arbiter_destroy(arbiter);
         errno = ENOMEM;
         return NULL;
     }
     return arbiter;
+}
+
+static int copy_domains(struct arbiter *arbiter)
+{
+    size_t count = arbiter->settings.node_count;
+
+    arbiter->domains = calloc(count, sizeof(*arbiter->domains));
+    arbiter->room = calloc(3 * count, sizeof(*arbiter->room));
+    if (!arbiter->domains || !arbiter->room)
+        return -1;
+    memcpy(arbiter->domains, arbiter->settings.domains, count * sizeof(*arbiter->domains));
+    return 0;
 }
 
 void arbiter_destroy(struct arbiter *arbiter)
@@ -100,6 +127,9 @@ void arbiter_destroy(struct arbiter *arbiter)
     for (uint32_t i = 0; arbiter->nodes && i < arbiter->settings.node_count; i++)
         free(arbiter->nodes[i].held);
     free(arbiter->nodes);
+    free(arbiter->listed);
+    free(arbiter->domains);
+    free(arbiter->room);
     free(arbiter->record);
     free(arbiter);
     errno = saved_errno;
@@ -335,7 +365,7 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
         return 0;
     }
     arbiter->want = choose_line(arbiter, &line);
-    if (arbiter->want == ARBITER_WANT_NOTHING && count_answers(arbiter) < arbiter->settings.min_members)
+    if (arbiter->want == ARBITER_WANT_NOTHING && count_members(arbiter) < arbiter->settings.min_members)
         arbiter->want = ARBITER_WANT_NODES;
     if (arbiter->want != ARBITER_WANT_NOTHING)
         return 0;
@@ -457,17 +487,12 @@ static bool holds(const struct node *node, uint64_t line, uint32_t rank)
 /* The decision is durable before anybody hears of it. */
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
 {
-    struct epoch_start *start =
-        epoch_start_create(count_answers(arbiter), line ? rank_count(arbiter) : arbiter->settings.rank_count);
+    struct epoch_start *start;
 
+    list_members(arbiter, line);
+    start = make_start(arbiter, line);
     if (!start)
         return -1;
-    start->epoch = next_epoch(arbiter);
-    start->line = line;
-    start->last_line = arbiter->settings.past_line;
-    if (arbiter->record && arbiter->record->last_line > start->last_line)
-        start->last_line = arbiter->record->last_line;
-    list_members(arbiter, start);
     if (place_ranks(arbiter, start) < 0) {
         int code = errno;
 
@@ -486,21 +511,109 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
     return 0;
 }
 
-static void list_members(struct arbiter *arbiter, struct epoch_start *start)
+/* All but the places of its ranks. */
+static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line)
 {
-    uint32_t count = 0;
+    uint32_t ranks = line ? rank_count(arbiter) : arbiter->settings.rank_count;
+    struct epoch_start *start = epoch_start_create(arbiter->listed_count, ranks);
 
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
-        const struct node *node = &arbiter->nodes[i];
-
-        if (!node->has_answered)
-            continue;
-        start->members[count] = i;
-        start->incarnations[count++] = node->state.incarnation;
-        if (node->state.last_line > start->last_line)
-            start->last_line = node->state.last_line;
+    if (!start)
+        return NULL;
+    start->epoch = next_epoch(arbiter);
+    start->line = line;
+    start->last_line = arbiter->settings.past_line;
+    if (arbiter->record && arbiter->record->last_line > start->last_line)
+        start->last_line = arbiter->record->last_line;
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        if (arbiter->nodes[i].has_answered && arbiter->nodes[i].state.last_line > start->last_line)
+            start->last_line = arbiter->nodes[i].state.last_line;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        start->members[i] = arbiter->listed[i];
+        start->incarnations[i] = arbiter->nodes[arbiter->listed[i]].state.incarnation;
     }
-    start->coordinator = choose(arbiter, start->epoch, 1, count);
+    start->coordinator = choose(arbiter, start->epoch, 1, start->member_count);
+    return start;
+}
+
+/*
+ * Members keep their order, so that most of them keep their partners, too. A node that takes the place of a
+ * lost one has the same neighbours. Whoever alone has an image is a member in any case.
+ */
+static void list_members(struct arbiter *arbiter, uint64_t line)
+{
+    uint32_t most = count_members(arbiter);
+
+    arbiter->listed_count = 0;
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        arbiter->nodes[i].is_listed = false;
+    for (uint32_t i = 0; i < member_count(arbiter) && arbiter->listed_count < most; i++) {
+        uint32_t node = arbiter->record->members[i];
+
+        list_member(arbiter, arbiter->nodes[node].has_answered ? node : find_newcomer(arbiter, node), i);
+    }
+    while (arbiter->listed_count < most)
+        list_member(arbiter, find_newcomer(arbiter, EPOCH_NOBODY), EPOCH_NOBODY);
+    for (uint32_t rank = 0; line > 0 && rank < rank_count(arbiter); rank++)
+        list_member(arbiter, find_only_holder(arbiter, line, rank), EPOCH_NOBODY);
+    if (arbiter->domains)
+        arrange(arbiter);
+}
+
+/* So that copies are in other domains than their images. */
+static void arrange(struct arbiter *arbiter)
+{
+    uint32_t count = arbiter->listed_count, *order = arbiter->room, *nodes = order + count;
+
+    memcpy(nodes, arbiter->listed, count * sizeof(*nodes));
+    domains_arrange(nodes, count, arbiter->domains, order, nodes + count);
+    for (uint32_t i = 0; i < count; i++)
+        arbiter->listed[i] = nodes[order[i]];
+}
+
+/* EPOCH_NOBODY: nothing is done. */
+static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former)
+{
+    if (node == EPOCH_NOBODY)
+        return;
+    arbiter->nodes[node].is_listed = true;
+    arbiter->nodes[node].former = former;
+    arbiter->listed[arbiter->listed_count++] = node;
+}
+
+/* A node that has an image which no listed member has; EPOCH_NOBODY: a listed one has it. */
+static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+{
+    uint32_t found = EPOCH_NOBODY;
+
+    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
+        if (!holds(&arbiter->nodes[node], line, rank))
+            continue;
+        if (arbiter->nodes[node].is_listed)
+            return EPOCH_NOBODY;
+        found = node;
+    }
+    return found;
+}
+
+/*
+ * The first node that answers, is not listed, and has no place from the last epoch; of the failure domain of
+ * the node whose place it takes, if there is one. EPOCH_NOBODY: none.
+ */
+static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost)
+{
+    uint32_t found = EPOCH_NOBODY;
+
+    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
+        bool was_member = arbiter->record && epoch_start_index(arbiter->record, node) != EPOCH_NOBODY;
+
+        if (!arbiter->nodes[node].has_answered || arbiter->nodes[node].is_listed || was_member)
+            continue;
+        if (lost == EPOCH_NOBODY || !arbiter->domains || arbiter->domains[node] == arbiter->domains[lost])
+            return node;
+        if (found == EPOCH_NOBODY)
+            found = node;
+    }
+    return found;
 }
 
 /* Returns 0 or -1 with errno: ENOSPC (without room), ENOMEM. */
@@ -521,19 +634,13 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
         members[i] = (struct spread_member){.room = node->state.room,
                                             .held_count = node->state.held_count,
                                             .held = node->held,
-                                            .former = former_of(arbiter, start, i)};
+                                            .former = node->former};
     }
     rc = spread_ranks(start, &facts);
     code = errno;
     free(members);
     errno = code;
     return rc;
-}
-
-/* The member of the last epoch that this one was. */
-static uint32_t former_of(const struct arbiter *arbiter, const struct epoch_start *start, uint32_t index)
-{
-    return arbiter->record ? epoch_start_index(arbiter->record, start->members[index]) : EPOCH_NOBODY;
 }
 
 /* Takes start over. */
@@ -616,4 +723,12 @@ static uint32_t count_expected(const struct arbiter *arbiter)
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
         count += !arbiter->nodes[i].is_gone;
     return count;
+}
+
+/* Of the epoch that is opened. */
+static uint32_t count_members(const struct arbiter *arbiter)
+{
+    uint32_t answers = count_answers(arbiter), most = arbiter->settings.max_members;
+
+    return most > 0 && most < answers ? most : answers;
 }

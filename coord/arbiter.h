@@ -34,11 +34,13 @@ struct arbiter_settings {
     uint32_t node_count;  /* nodes that may become members, spares included; at least 1 */
     uint32_t rank_count;  /* ranks of the job; 0: not known before they come up */
     uint32_t min_members; /* an epoch has so many at least; 0 and 1: as many as there are */
+    uint32_t max_members; /* and so many at most, the other nodes are spares; 0: no limit */
     enum scheme scheme;
-    uint64_t lease_us;   /* length of a lease; 0: members need none, because the arbiter sees their end */
-    uint64_t collect_us; /* how long an inquiry waits for nodes that are not obliged to answer */
-    uint64_t repeat_us;  /* how often a question is put again */
-    uint64_t salt;       /* any number: spreads coordinators and ranks of several jobs over the nodes */
+    uint64_t lease_us;       /* length of a lease; 0: members need none, because the arbiter sees their end */
+    uint64_t collect_us;     /* how long an inquiry waits for nodes that are not obliged to answer */
+    uint64_t repeat_us;      /* how often a question is put again */
+    uint64_t salt;           /* any number: spreads coordinators and ranks of several jobs over the nodes */
+    const uint32_t *domains; /* by node: its failure domain, any number; copied. NULL: each node is one */
     uint32_t past_epoch; /* newest epoch that any node has heard of, if newer than the record's; 0: none */
     uint64_t past_line;  /* largest number of a line in a life of the job that has been given up; 0: none */
 };

@@ -160,7 +160,7 @@ def test_a_host_is_lost(sandbox, programs, hosts, is_silent):
 
 
 @pytest.mark.hosts("a", "b", "c")
-@pytest.mark.parametrize("lost, expected", [("b", [0, 2, 2, 2]), ("c", [0, 0, 1, 0])])
+@pytest.mark.parametrize("lost, expected", [("b", [0, 0, 2, 2]), ("c", [0, 0, 1, 1])])
 def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
     job = sandbox.run(workload(programs, "collmix"), hosts="a:1,b:1,c:2" if lost == "b" else "a:2,b:1,c:1")
     job.wait_lines()
@@ -169,9 +169,40 @@ def test_one_of_three_hosts_is_lost(sandbox, programs, hosts, lost, expected):
     status = job.wait_epoch(2, 60)
     assert_new_processes(job, status, before)
     assert homes(status) == expected
+    assert status["history"][-1]["fetch_ms"] > 0
     job.wait_committed(status["history"][-1]["restored_line"] + 1)
     job.finish()
     assert_recovered(job, 1)
+
+
+def spare_line(programs):
+    """Of three hosts, the launch leaves the third without ranks."""
+    return ["mpirun", "-n", "4", "--host", "a:2,b:2,c:2", "-x", PACE, *workload(programs).argv]
+
+
+@pytest.mark.hosts("a", "b", "c")
+def test_a_spare_host_takes_the_place_of_a_lost_one(sandbox, programs, hosts):
+    job = sandbox.run(workload(programs), line=spare_line(programs), options=["--spares", "1"])
+    job.wait_lines()
+    before = job.status()
+    assert [(node["node"], node["state"]) for node in before["nodes"]] == [("a", "member"), ("b", "member"), ("c", "spare")]
+    hosts.crash("b")
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 2, 2]
+    assert [node["state"] for node in status["nodes"]] == ["member", "lost", "member"]
+    assert status["history"][-1]["fetch_ms"] > 0
+    assert_new_processes(job, status, before)
+    job.wait_committed(status["history"][-1]["restored_line"] + 2)
+    assert all(len(row["holders"]) == 2 for node in job.status()["nodes"] for row in node["ranks"])
+    job.finish()
+    assert_recovered(job, 1)
+
+
+@pytest.mark.hosts("a", "b", "c")
+def test_fewer_hosts_than_spares(sandbox, programs):
+    done = sandbox.belay("run", "--spares", "2", "--", *spare_line(programs))
+    assert done.returncode == 69
+    assert "--spares 2: the launch leaves 1 of them without ranks" in done.stderr
 
 
 def test_an_agent_of_another_host_hangs(sandbox, programs, hosts):
@@ -333,10 +364,10 @@ def test_heat_on_a_host_that_is_lost_and_comes_back(sandbox, programs, hosts):
     job.wait()
     assert_new_processes(job, job.status(), before)
     assert_recovered(job, 1)
-    again = sandbox.run(program, line=line, trace=False, name="again")
-    status = again.wait_status(lambda status: status["epoch"] in again.pids)
-    assert homes(status) == [0, 0, 1, 1]
-    again.wait()
+    again = sandbox.run(workload(programs, seconds=2), name="again")
+    again.wait_lines()
+    assert homes(again.status()) == [0, 0, 1, 1]
+    again.finish()
     assert_same_result(again)
 
 

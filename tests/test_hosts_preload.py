@@ -77,10 +77,10 @@ def on_b(sandbox, *arguments):
     return run(sandbox.hosts.on("b", sandbox.command, *arguments), 60, text=True, cwd=sandbox.folder, env=sandbox.environment)
 
 
-def assert_told_on_b(sandbox):
+def assert_told_on_b(sandbox, ranks):
     """There each command tells of this host's part, or where it has to be called."""
     there = json.loads(on_b(sandbox, "status", "job", "--json").stdout)
-    assert [(node["node"], [row["rank"] for row in node["ranks"]]) for node in there["nodes"]] == [("b", [2, 3])]
+    assert [(node["node"], [row["rank"] for row in node["ranks"]]) for node in there["nodes"]] == [("b", ranks)]
     assert there["state"] == "running"
     assert all(rank["holders"] == [1] for rank in there["nodes"][0]["ranks"])
     assert [job["job"] for job in json.loads(on_b(sandbox, "list", "--json").stdout)["jobs"]] == ["job"]
@@ -90,13 +90,14 @@ def assert_told_on_b(sandbox):
         assert "is run from another host, on which its first rank is: call belay there" in done.stderr
 
 
-def test_lines_over_two_hosts(sandbox, programs):
+@pytest.mark.parametrize("mapping, expected", [("slot", [0, 0, 1, 1]), ("node", [0, 1, 0, 1])])
+def test_lines_over_two_hosts(sandbox, programs, mapping, expected):
     program = workload(programs)
-    process = start(sandbox, "--host", "a:2,b:2", *program.argv)
+    process = start(sandbox, "--host", "a:2,b:2", "--map-by", mapping, *program.argv)
     status = wait_lines(sandbox)
     assert [node["node"] for node in status["nodes"]] == ["a", "b"]
-    assert homes(status) == [0, 0, 1, 1]
-    assert_told_on_b(sandbox)
+    assert homes(status) == expected
+    assert_told_on_b(sandbox, [rank for rank in range(4) if expected[rank] == 1])
     # Each host has copies of the other one's images.
     wait_for(lambda: all(rank["holders"] == [0, 1] for node in sandbox.status("job")["nodes"] for rank in node["ranks"]), 10,
              "copies")
@@ -164,6 +165,48 @@ def test_no_partner_can_join(sandbox, programs, hosts):
     assert done.returncode == 97, done.stderr
     assert f"cannot start {relay}" in done.stderr
     wait_for(lambda: not any("belay-arbiter" in command for command in hosts.processes("a").values()), 20, "the arbiter's end")
+
+
+def test_a_host_that_does_not_join(sandbox, programs, hosts):
+    """Its relay hangs. The launch ends within the time to join."""
+    script = os.path.join(hosts.shared, "slow")
+    with open(script, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\nexec sleep 45\n")
+    os.chmod(script, 0o755)
+    relay = os.path.join(folder_of(sandbox), "belay-relay")
+    subprocess.run(hosts.on("b", "mount", "--bind", script, relay), check=True)
+    done = launch(sandbox, "--host", "a:2,b:2", *workload(programs).argv)
+    assert done.returncode == 97, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("belay:")] == \
+        ["belay: host b has not joined within 30 s"]
+    assert sandbox.status("job") is None
+
+
+@pytest.mark.parametrize("point", ["arbiter.epoch.recorded", "arbiter.epoch.entered"])
+def test_the_arbiter_is_killed_early(sandbox, programs, point):
+    """While it opens the first epoch: nothing runs, and one line tells."""
+    done = launch(sandbox, "-x", f"BELAY_FAULT={point}=kill", "--host", "a:2,b:2", *workload(programs).argv)
+    assert done.returncode == 97, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("belay:")] == \
+        ["belay: rank 0: the arbiter of the job has gone"]
+    assert programs.reference(workload(programs)).stdout.decode() not in done.stdout
+    for look in (sandbox.belay, lambda *words: on_b(sandbox, *words)):
+        wait_for(lambda look=look: json.loads(look("status", "job", "--json").stdout)["state"] in ("lost", "failed"), 20, "its end")
+    done = on_b(sandbox, "clean", "job")
+    assert (done.returncode, done.stdout) == (0, "1 job cleaned\n"), done.stderr
+
+
+def test_a_name_that_is_taken(sandbox, programs):
+    """The second launch ends with one line, and the first one goes on."""
+    program = workload(programs)
+    process = start(sandbox, "--host", "a:2,b:2", *program.argv)
+    wait_lines(sandbox)
+    done = launch(sandbox, "--host", "a:2,b:2", *program.argv)
+    assert done.returncode == 97, done.stderr
+    assert [line for line in done.stderr.splitlines() if line.startswith("belay:")] == \
+        ['belay: a job "job" is running already; choose another --name']
+    stdout, _ = communicate(process, 60)
+    assert (process.returncode, stdout) == (0, programs.reference(program).stdout)
 
 
 def test_a_program_that_ends_before_mpi_init(sandbox, programs):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
 from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
+from programs import TESTS, Program, lacks
 from waiting import wait_for
 
 
@@ -234,7 +236,7 @@ def test_a_node_joins_late(sandbox, programs):
 
 @pytest.mark.parametrize("fault", ["agent.image.check@3#{}=error", "agent.apply@3#2=error"], ids=["image", "delta"])
 def test_a_damaged_image(sandbox, programs, fault):
-    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank goes on from its copy."""
+    """A bit flips in what the rank's own node holds, or in what is copied into it: the rank's node fetches the copy."""
     faults = ",".join(fault.format(line) for line in range(2, 40)) if "{}" in fault else fault
     job = run_with_agent(sandbox, 1, faults, workload(programs), interval="200ms", options=on_nodes(2))
     job.wait_committed(2)
@@ -242,7 +244,8 @@ def test_a_damaged_image(sandbox, programs, fault):
     line = status["history"][-1]["restored_line"]
     assert line >= 2
     assert f"1 of the images of line {line} on this node are damaged and not used (rank 3: damaged image: the page at 0x" in job.errors
-    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 0]
+    assert [node_of(status, rank) for rank in range(4)] == [0, 0, 1, 1]
+    assert status["history"][-1]["fetch_ms"] > 0
     job.finish()
     assert_recovered(job)
     sandbox.assert_clean()
@@ -567,3 +570,31 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
 def test_wrong_use(sandbox, options, words):
     done = sandbox.belay("run", *options, "--", "mpirun", "true")
     assert done.returncode == 64 and words in done.stderr, done.stderr
+
+
+def other_program(programs, name):
+    """Exchanges whose partners are not known (NBX), point-to-point of all kinds, threads, heat with parallel HDF5, mpi4py."""
+    if name == "heat":
+        return programs.heat()
+    if name == "pickles":
+        python = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
+        if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
+            lacks("mpi4py is not installed (python3-mpi4py)")
+        return Program((python, os.path.join(TESTS, "programs", "pickles.py"), "--steps", "150", "--seconds", "3"))
+    return programs.test_program(name, *(["--steps", 25, "--value", 120] if name == "p2_nbx" else ["--steps", 400, "--seconds", 4]))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("name", ["heat", "pickles", "p2_nbx", "p2pmix", "threads"])
+def test_a_node_is_lost_under_other_programs(sandbox, programs, name, number):
+    job = sandbox.run(other_program(programs, name), interval="200ms", options=on_nodes(2),
+                      trace=name in ("p2pmix", "threads", "p2_nbx", "pickles"))
+    job.wait_lines()
+    before = job.status()
+    kill_node(sandbox, job, number)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= before["newest_line"] >= 1
+    assert [node_of(status, rank) for rank in range(status["ranks"])] == [1 - number] * status["ranks"]
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()

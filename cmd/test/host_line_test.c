@@ -71,6 +71,21 @@ static void test_where(void **state)
            "mpirun --mca plm rsh -n 2 --host a,b relay where : -n 1 relay where");
 }
 
+static void test_spread(void **state)
+{
+    static char *const words[] = {"relay", "where", NULL};
+    char line[] = "mpirun -n 4 --mca plm rsh --bind-to core -x A --host a:2,b:2,c:2 ./app -n 8";
+    char many[] = "mpirun -n 2 --hostfile h ./app : -n 1 ./other";
+    char *argv[WORDS_MAX];
+    (void)state;
+    split(line, argv);
+    expect(host_line_spread(argv, words),
+           "mpirun --mca plm rsh --host a:2,b:2,c:2 --map-by ppr:1:node relay where");
+    split(many, argv);
+    assert_null(host_line_spread(argv, words));
+    assert_int_equal(errno, EINVAL);
+}
+
 static void test_start(void **state)
 {
     static char *const words[] = {"relay", "host", "1", NULL};
@@ -133,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_which_lines_are_wide),
         cmocka_unit_test(test_where),
+        cmocka_unit_test(test_spread),
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_place),
         cmocka_unit_test(test_place_contexts),

@@ -163,6 +163,28 @@ static const struct conf_setting settings[CONF_END] = {
                 "After the loss of nodes go on only if N or more are left; else the job ends, and its images "
                 "are kept",
         },
+    [CONF_SPARES] =
+        {
+            .name = "spares",
+            .variable = "BELAY_SPARES",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 0,
+            .max = 62,
+            .fallback = "0",
+            .help =
+                "Nodes without ranks, beside those of the job: one takes the place of a node that is lost",
+        },
+    [CONF_FAILURE_DOMAINS] =
+        {
+            .name = "failure-domains",
+            .variable = "BELAY_FAILURE_DOMAINS",
+            .argument = "FILE",
+            .unit = CONF_UNIT_FILE,
+            .help = "Which nodes may be lost together: lines \"DOMAIN HOST...\", with --local the numbers of "
+                    "nodes; "
+                    "each image has its copy in another domain",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",

@@ -25,6 +25,8 @@ enum conf_key {
     CONF_POLICY,
     CONF_REDUNDANCY,
     CONF_MIN_NODES,
+    CONF_SPARES,
+    CONF_FAILURE_DOMAINS,
     CONF_SCRUB_INTERVAL,
     CONF_RUNDIR,
     CONF_RECORD_AGE,
@@ -40,6 +42,7 @@ enum conf_unit {
     CONF_UNIT_SIZE, /* values in bytes */
     CONF_UNIT_COUNT,
     CONF_UNIT_FOLDER, /* a text: the path of a directory that exists */
+    CONF_UNIT_FILE,   /* the same of a file */
 };
 
 struct conf_setting {

@@ -132,8 +132,8 @@ static void clear_pace(Belay__Wire__JobSettings *settings)
 
 /* ---- all of them ---- */
 
-static int read_folder(Belay__Wire__JobSettings *settings, const ProtobufCFieldDescriptor *field,
-                       const char *text, const struct conf_setting *setting, struct belay_error *err)
+static int read_path(Belay__Wire__JobSettings *settings, const ProtobufCFieldDescriptor *field,
+                     const char *text, const struct conf_setting *setting, struct belay_error *err)
 {
     char path[PATH_MAX];
     if (!realpath(text, path))
@@ -149,8 +149,8 @@ static int read_one(Belay__Wire__JobSettings *settings, const ProtobufCFieldDesc
     uint64_t number;
     if (!text || (text == setting->fallback && !is_complete))
         return 0;
-    if (setting->unit == CONF_UNIT_FOLDER)
-        return read_folder(settings, field, text, setting, err);
+    if (setting->unit == CONF_UNIT_FOLDER || setting->unit == CONF_UNIT_FILE)
+        return read_path(settings, field, text, setting, err);
     if (is_text(field))
         return set_text(settings, field, text) == 0 ? 0
                                                     : belay_error_set(err, ENOMEM, "no memory for settings");

@@ -24,7 +24,7 @@ struct recorder {
     struct epoch_start *durable;
     uint64_t now_us;
     bool is_disk_full;
-    uint32_t min_members;
+    uint32_t min_members, max_members;
 };
 
 static int record(void *context, const struct arbiter_action *action)
@@ -86,6 +86,7 @@ static void begin(struct recorder *recorder, enum scheme scheme, uint64_t lease_
     const struct arbiter_settings settings = {.node_count = NODES,
                                               .rank_count = RANKS,
                                               .min_members = recorder->min_members,
+                                              .max_members = recorder->max_members,
                                               .scheme = scheme,
                                               .lease_us = lease_us,
                                               .collect_us = COLLECT_US,
@@ -472,6 +473,69 @@ static void an_epoch_is_opened_with_just_enough_nodes(void **state)
     assert_said(recorder, "RECORD 2 line 4 of 2 START 0/2 START 2/2");
 }
 
+/* Ranks and copies of node 0 are for node 2, which was a spare: node 1 sends it the image. */
+static void a_spare_takes_the_place_of_a_lost_member(void **state)
+{
+    struct recorder *recorder = *state;
+    const struct holding held[RANKS] = {{.image_line = 4}, {.image_line = 4}, {.image_line = 4}};
+    const uint32_t placement[RANKS] = {0, 1, 0};
+
+    recorder->max_members = 2;
+    begin(recorder, SCHEME_PARTNER, LEASE_US);
+    for (uint32_t node = 0; node < NODES; node++)
+        step(recorder, state_of(node, 1, NULL));
+    assert_said(recorder, "ASK 0/1 ASK 1/1 ASK 2/1 RECORD 1 line 0 of 2 START 0/1 START 1/1");
+    memcpy(recorder->durable->placement, placement, sizeof(placement));
+    begin(recorder, SCHEME_PARTNER, LEASE_US);
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 0});
+    step(recorder, committed(state_of(1, 2, held), 4));
+    recorder->text[0] = '\0';
+    step(recorder, state_of(2, 2, NULL));
+    assert_said(recorder, "RECORD 2 line 4 of 2 START 2/2 START 1/2");
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(recorder->durable->placement[rank], placement[rank]);
+        assert_int_equal(recorder->durable->holder[rank], 1);
+    }
+}
+
+/* It is a member beyond what was wanted. */
+static void a_spare_that_alone_has_an_image_is_a_member(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[NODES][RANKS] = {0};
+
+    open_first(recorder, SCHEME_SINGLE);
+    recorder->max_members = 1;
+    begin(recorder, SCHEME_SINGLE, LEASE_US);
+    recorder->text[0] = '\0';
+    held[0][0].image_line = held[0][1].image_line = held[1][1].image_line = held[2][2].image_line = 4;
+    for (uint32_t node = 0; node < NODES; node++)
+        step(recorder, committed(state_of(node, 2, held[node]), 4));
+    assert_said(recorder, "RECORD 2 line 4 of 2 START 0/2 START 2/2");
+}
+
+/* Nodes 0 and 1 are in one rack: each is followed by the one in the other rack, if there is one. */
+static void members_of_a_failure_domain_do_not_hold_copies_for_one_another(void **state)
+{
+    struct recorder *recorder = *state;
+    static const uint32_t domains[] = {1, 1, 2, 2};
+    const struct arbiter_settings settings = {
+        .node_count = 4, .scheme = SCHEME_PARTNER, .collect_us = COLLECT_US, .domains = domains};
+
+    recorder->arbiter = arbiter_create(&settings, NULL, record, recorder);
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_BEGIN});
+    recorder->text[0] = '\0';
+    for (uint32_t node = 0; node < 4; node++)
+        step(recorder, state_of(node, 1, NULL));
+    assert_said(recorder, "RECORD 1 line 0 of 4 START 0/1 START 2/1 START 1/1 START 3/1");
+    step(recorder, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = 2});
+    recorder->text[0] = '\0';
+    step(recorder, state_of(0, 2, NULL));
+    step(recorder, state_of(1, 2, NULL));
+    step(recorder, state_of(3, 2, NULL));
+    assert_said(recorder, "RECORD 2 line 0 of 3 START 0/2 START 1/2 START 3/2"); /* it cannot be */
+}
+
 /* ---- placement ---- */
 
 static void a_rank_stays_where_its_image_is_if_there_is_room(void **state)
@@ -638,6 +702,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_committed_line_is_never_gone_back_past, setup, teardown),
         cmocka_unit_test_setup_teardown(no_epoch_is_opened_with_too_few_nodes, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_is_opened_with_just_enough_nodes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spare_takes_the_place_of_a_lost_member, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spare_that_alone_has_an_image_is_a_member, setup, teardown),
+        cmocka_unit_test_setup_teardown(members_of_a_failure_domain_do_not_hold_copies_for_one_another, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_rank_stays_where_its_image_is_if_there_is_room, setup, teardown),
         cmocka_unit_test_setup_teardown(of_two_holders_the_rank_stays_at_home, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_that_is_gone_is_not_waited_for, setup, teardown),

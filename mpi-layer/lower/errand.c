@@ -122,13 +122,13 @@ int errand_hear(struct errand *arbiter, char *text, size_t text_bytes, int timeo
             continue;
         ssize_t got = read(arbiter->out, text + used, 1);
         if (got == 0)
-            return belay_error_set(err, ECANCELED, "%s", "");
+            return belay_error_set(err, ECONNRESET, "the arbiter of the job has gone");
         if (got < 0 && errno != EINTR)
             return belay_error_errno(err, "the arbiter of the job cannot be heard");
         used += got > 0;
     }
     text[used - 2] = '\0';
-    return 0;
+    return used > 2 ? 0 : belay_error_set(err, ECANCELED, "%s", "");
 }
 
 void errand_end(struct errand *arbiter)

@@ -20,8 +20,9 @@ struct errand {
  */
 int errand_start_arbiter(struct errand *arbiter, char *const argv[], struct belay_error *err);
 /*
- * What it says up to an empty line, without that. Returns 0, or -1 with err: it has ended, and has told why
- * on standard error (ECANCELED, the empty text), or it is silent.
+ * What it says up to an empty line, without that. Returns 0, or -1 with err: an empty text says that it has
+ * failed, and has told why on standard error (ECANCELED, without words); it has ended without that
+ * (ECONNRESET), or is silent.
  */
 int errand_hear(struct errand *arbiter, char *text, size_t text_bytes, int timeout_ms,
                 struct belay_error *err);

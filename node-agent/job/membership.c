@@ -265,6 +265,11 @@ int membership_place(struct membership *membership, const struct epoch_start *st
     return 0;
 }
 
+bool membership_has_promised(const struct membership *membership)
+{
+    return membership->now.member.promised > 0;
+}
+
 /* Promised to be opened, it may not have been: then it is the next one. */
 uint32_t membership_newest_epoch(const struct membership *membership)
 {

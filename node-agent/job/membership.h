@@ -101,6 +101,8 @@ bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t 
 /* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
 
+/* Whether an arbiter has ever asked this node. */
+bool membership_has_promised(const struct membership *membership);
 /* The newest epoch that this node has heard of, 0: none. */
 uint32_t membership_newest_epoch(const struct membership *membership);
 /* The copy of the arbiter's record, NULL: none. Valid until an epoch is entered or placed. */

@@ -266,7 +266,8 @@ static void kill_ranks(struct epoch *epoch, void (*kill_one)(struct rank *))
 static void hurry_launcher(struct epoch *epoch)
 {
     const struct job *job = epoch->job;
-    bool is_asked = job->is_abandoned || job->is_stopping; /* by the arbiter, dying or not */
+    bool is_arbiters = job->has_arbiter && job->config->node_count > 1; /* which asks once, whoever is lost */
+    bool is_asked = job->is_abandoned || job->is_stopping || is_arbiters; /* by the arbiter, dying or not */
     if (epoch->kills >= LOOKS_UNTIL_ASKED && !is_asked)
         launcher_ask(&epoch->launcher);
     if (epoch->kills >= LOOKS_UNTIL_KILLED)
@@ -631,6 +632,15 @@ static void on_nudge(void *context)
         launcher_nudge(&epoch->launcher);
 }
 
+static void tell_of_hang(struct job *job)
+{
+    char text[] = "the launch does not end by itself: ending it";
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    event.text = text;
+    event.launch_hangs = true;
+    job_tell(job, &event);
+}
+
 /* Somebody has had time enough: ranks that wait for a lost one would wait for ever. */
 static void on_patience(void *context)
 {
@@ -640,7 +650,7 @@ static void on_patience(void *context)
         !epoch->job->is_stopping) /* its other commands are its own */
         return;
     if (epoch->job->has_arbiter && !epoch->job->is_abandoned && !epoch->is_killed && !epoch->refused[0])
-        job_tell_text(epoch->job, "the launch does not end by itself: ending it");
+        tell_of_hang(epoch->job);
     if (epoch->job->has_arbiter && !epoch->has_launch_ended)
         epoch_kill(epoch);
     epoch_end_if_over(epoch); /* may free the epoch */

@@ -73,6 +73,20 @@ static int check_undo_dir(const struct job *job, const Belay__Wire__JobSettings 
         job->name, *recorded ? escape_text(shown, sizeof shown, recorded) : "the run directory");
 }
 
+/* How many nodes a job has is known from its beginning. */
+static int check_spares(const struct job *job, const Belay__Wire__JobSettings *settings,
+                        struct belay_error *err)
+{
+    uint64_t recorded = job->config->settings->spares;
+    if (!settings->has_spares || settings->spares == recorded)
+        return 0;
+    return belay_error_set(
+        err, EINVAL,
+        "job \"%s\" was run with --spares %llu, which a restart cannot change: leave --spares "
+        "(BELAY_SPARES) out",
+        job->name, (unsigned long long)recorded);
+}
+
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
@@ -118,7 +132,7 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
     if (check_settings(config->settings, recorded->node_count, err) < 0 ||
-        check_undo_dir(job, config->settings, err) < 0)
+        check_undo_dir(job, config->settings, err) < 0 || check_spares(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
@@ -231,7 +245,9 @@ void job_forget(struct job *job)
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
-    if (!job->agent->leaves_jobs && !job->owes_files)
+    bool has_undo =
+        !job->config || !job->config->undo || job->epoch_number > 0; /* not the others', as a spare */
+    if (has_undo && !job->agent->leaves_jobs && !job->owes_files)
         undo_remove(&job->undo);
     if (!job->agent->leaves_jobs)
         epoch_record_remove(job->agent->rundir, job->name);

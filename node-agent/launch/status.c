@@ -150,11 +150,18 @@ static bool is_coordinator(const struct job *job)
     return start && start->members[start->coordinator] == job->config->node;
 }
 
+/* It waits for an epoch that needs it. */
+static bool is_spare(const struct job *job)
+{
+    return !job->epoch && job->arbiter && job->config->settings->spares > 0 && !is_member(job) &&
+           membership_has_promised(job->membership);
+}
+
 /* The processes that live here. */
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
 {
     const struct epoch *epoch = job->epoch;
-    if (!epoch)
+    if (!epoch && !is_spare(job))
         return 0;
     Belay__Wire__NodeStatus *node = malloc(sizeof *node);
     status->nodes = calloc(1, sizeof *status->nodes);
@@ -171,10 +178,11 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
     node->state = strdup(is_member(job) ? "member" : "spare");
     if (!node->state || fill_held(job, node) < 0)
         return -1;
-    node->ranks = calloc(epoch->ranks + 1, sizeof *node->ranks);
+    uint32_t ranks = epoch ? epoch->ranks : 0;
+    node->ranks = calloc(ranks + 1, sizeof *node->ranks);
     if (!node->node || !node->ranks)
         return -1;
-    for (uint32_t i = 0; i < epoch->ranks; i++) {
+    for (uint32_t i = 0; i < ranks; i++) {
         if (!epoch->table[i] || rank_is_gone(epoch->table[i]))
             continue;
         Belay__Wire__RankStatus *rank = malloc(sizeof *rank);

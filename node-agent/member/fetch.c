@@ -68,7 +68,6 @@ static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t
 static void on_taken(void *context, int error);
 static void check_arrival(void *context, uint32_t part);
 static void after_check(void *context, bool is_cancelled);
-static void damage(int fd, const struct image_view *view);
 static void keep_all(struct fetch *fetch);
 static void fail(struct fetch *fetch, const struct want *want, const char *why);
 static void stop(struct fetch *fetch);
@@ -275,7 +274,7 @@ static void check_arrival(void *context, uint32_t part)
     if (image_load(arrival->incoming.fd, &view, &arrival->err) < 0)
         return;
     if (fault_hit("agent.fetch.taken", (int)note->rank, note->line))
-        damage(arrival->incoming.fd, &view);
+        fault_flip(arrival->incoming.fd, view.header->run_count > 0 ? view.runs[0].data_offset : 0);
     const struct image_header *header = view.header;
     arrival->bytes = header->total_bytes;
     if (header->line != note->line || header->base_line != 0 || header->rank != note->rank ||
@@ -284,17 +283,6 @@ static void check_arrival(void *context, uint32_t part)
     else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0)
         arrival->err.code = 0;
     image_unload(&view);
-}
-
-/* One bit of the first page. */
-static void damage(int fd, const struct image_view *view)
-{
-    char byte = 0;
-    off_t at = view->header->run_count ? (off_t)view->runs[0].data_offset : 0;
-    if (at > 0 && pread(fd, &byte, 1, at) == 1) {
-        byte ^= 1;
-        pwrite(fd, &byte, 1, at);
-    }
 }
 
 static void after_check(void *context, bool is_cancelled)

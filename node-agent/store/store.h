@@ -119,8 +119,8 @@ struct store_fetched {
 
 /*
  * Take images of a committed line of a world of so many ranks; all of them, or none. If another line is
- * committed here, or none, this one takes its place. The descriptors are taken over if 0 is returned; else -1
- * with err.
+ * committed here, or none, this one takes its place; so does an image that of a damaged one. The descriptors
+ * are taken over if 0 is returned; else -1 with err.
  */
 int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const struct store_fetched *fetched,
                       uint32_t count, struct belay_error *err);

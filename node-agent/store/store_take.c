@@ -53,11 +53,12 @@ static int put_all(struct store *store, struct held_set *set, uint64_t line,
                                   .kept_line = line,
                                   .number = ++store->parts_made,
                                   .copy = -1};
-        if (rank >= set->ranks || set->items[rank].fd >= 0)
+        if (rank >= set->ranks || held_is_usable(&set->items[rank]))
             return belay_error_set(err, EINVAL, "an image of rank %u is here already", rank);
         held_name(store, &held, rank, name);
         if (keeper_put(store->keeper, name, held.fd, err) < 0)
             return -1;
+        held_drop(store, &set->items[rank], rank, false); /* a damaged one, of the same name */
         set->items[rank] = held;
     }
     return 0;

@@ -63,6 +63,23 @@ static void test_beside_others(void **state)
     assert_int_equal(parts_held(), 0);
 }
 
+static void test_in_the_place_of_a_damaged_image(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    parts_commit(store, 2);
+    unsigned held = parts_held();
+    store_note_damage(store, 1);
+    assert_int_equal(store_image_line(store, 1), 0);
+    const struct store_fetched fetched[] = {fetched_of(2, 1)};
+    assert_int_equal(store_take_images(store, 2, RANKS, fetched, 1, NULL), 0);
+    assert_int_equal(store_image_line(store, 1), 2);
+    assert_int_equal(parts_held(), held);
+    assert_false(store_is_damaged(store, 1));
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
 static void test_in_the_place_of_another_line(void **state)
 {
     (void)state;
@@ -110,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_first_images),
         EACH(test_beside_others),
+        EACH(test_in_the_place_of_a_damaged_image),
         EACH(test_in_the_place_of_another_line),
         EACH(test_all_or_none),
     };

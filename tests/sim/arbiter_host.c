@@ -27,6 +27,8 @@ void arbiter_host_begin(struct world *world)
     const struct arbiter_settings settings = {
         .node_count = world->node_count,
         .rank_count = world->program.ranks,
+        .max_members = world->max_members,
+        .domains = world->mutation == MUTATION_SAME_DOMAIN ? NULL : world->domains,
         .min_members = world->mutation == MUTATION_FEW_MEMBERS ? 0 : world->min_members,
         .scheme = world->scheme,
         .lease_us = LEASE_US,

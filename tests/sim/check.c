@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "coord/domains.h"
 #include "tests/sim/process.h"
 
 static const struct agent *current(const struct world *world);
@@ -163,10 +164,14 @@ void check_restored(struct world *world, uint32_t rank, const struct image *imag
 void check_opened(struct world *world, const struct epoch_start *start)
 {
     uint64_t line = start->line;
+    uint32_t large;
 
     if (start->member_count < world->min_members)
         violate(world, "epoch %u has %u members, and %u are wanted", start->epoch, start->member_count,
                 world->min_members);
+    if (domains_find_large(start->members, start->member_count, world->domains, &large) == 0 &&
+        !domains_are_apart(start->members, start->member_count, world->domains))
+        violate(world, "copies of epoch %u are in the failure domains of their images", start->epoch);
     if (line < world->committed_line)
         violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
                 (unsigned long)world->committed_line);

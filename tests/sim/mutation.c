@@ -23,6 +23,7 @@ static const struct {
     [MUTATION_NO_LEASE] = {"no_lease", "a new epoch starts before the old leases have expired"},
     [MUTATION_NO_PROMISE] = {"no_promise", "agents serve the old epoch after the arbiter's inquiry"},
     [MUTATION_REUSE_NUMBER] = {"reuse_number", "the number of an aborted line is used again"},
+    [MUTATION_SAME_DOMAIN] = {"same_domain", "copies are in the failure domain of their images"},
     [MUTATION_SAME_MEMORY] = {"same_memory", "a node that has lost its memory keeps its incarnation"},
     [MUTATION_SKIP_RELEASE] = {"skip_release", "held ranks are not released along wait-for edges"},
     [MUTATION_STALE_REPORT] = {"stale_report", "reports count for targets they were not judged against"},

@@ -24,6 +24,7 @@ enum mutation {
     MUTATION_NO_LEASE,        /* the arbiter does not wait for the old epoch's leases */
     MUTATION_NO_PROMISE,      /* agents serve the old epoch after they have answered the arbiter */
     MUTATION_REUSE_NUMBER,    /* a new epoch counts on from the committed line, not from the last one */
+    MUTATION_SAME_DOMAIN,     /* copies are in the failure domain of their images */
     MUTATION_SAME_MEMORY,     /* a node that has lost its memory does not say so */
     MUTATION_SKIP_RELEASE,    /* agents do not say who waits for whom */
     MUTATION_STALE_REPORT,    /* reports count for newer targets than they were judged against */

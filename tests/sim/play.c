@@ -56,7 +56,13 @@ static void set_up_members(struct world *world)
 {
     struct rng rng = {.state = ~world->rng.state};
 
-    world->min_members = rng_chance(&rng, 300) ? rng_range(&rng, 1, world->node_count) : 1;
+    for (uint32_t node = 0; node < world->node_count; node++)
+        world->domains[node] = rng_range(&rng, 0, 2);
+    world->max_members = rng_chance(&rng, 400) ? rng_range(&rng, 1, world->node_count) : 0;
+    world->min_members =
+        rng_chance(&rng, 300)
+            ? rng_range(&rng, 1, world->max_members > 0 ? world->max_members : world->node_count)
+            : 1;
 }
 
 /* Everything about a run follows from its seed. */

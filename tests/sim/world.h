@@ -288,7 +288,8 @@ struct world {
     struct program program;
     enum scheme scheme;
     uint32_t node_count;
-    uint32_t min_members; /* of an epoch */
+    uint32_t min_members, max_members; /* of an epoch; max 0: no limit */
+    uint32_t domains[MAX_NODES];       /* the failure domain of each node */
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;
