@@ -44,13 +44,18 @@ void greet_take(struct fabric *fabric, const uint8_t *bytes, size_t count, uint6
     }
 }
 
-/* One that was sent again, for it was not answered in time, is answered in the same way. */
+/*
+ * One that was sent again, for it was not answered in time, is answered in the same way. If both have spoken
+ * first, one of the two counts. It is said again: the other one may have come too late to hear it.
+ */
 static void take_first(struct fabric *fabric, const uint8_t *bytes, const struct hello *hello,
                        uint64_t now_ms)
 {
     struct fabric_peer *peer = peer_find(fabric, &hello->from, PEER_GREETING, PEER_ANSWERING);
-    if (peer && peer->state == PEER_GREETING && is_ahead(&fabric->terms.self, &hello->from))
-        return; /* both have spoken first: ours counts */
+    if (peer && peer->state == PEER_GREETING && is_ahead(&fabric->terms.self, &hello->from)) {
+        peer->hello_due = peer->first;
+        return;
+    }
     if (peer && peer->state == PEER_ANSWERING && memcmp(peer->first, bytes, HELLO_BYTES) == 0) {
         peer->hello_due = peer->answer;
         return;
@@ -98,6 +103,9 @@ static void take_answer(struct fabric *fabric, const uint8_t *bytes, const struc
                         uint64_t now_ms)
 {
     struct fabric_peer *peer = peer_find(fabric, &hello->from, PEER_GREETING, PEER_GREETING);
+    const struct fabric_peer *joined = peer_find(fabric, &hello->from, PEER_JOINED, PEER_JOINED);
+    if (!peer && joined && joined->is_initiator && hello_follows(hello, joined->first))
+        return; /* our first hello was said twice, and answered twice */
     if (!peer || peer->identity.incarnation != hello->from.incarnation ||
         !hello_follows(hello, peer->first)) {
         refuse(fabric, LIMIT_REPLAY, hello, "nobody waits for it", now_ms);

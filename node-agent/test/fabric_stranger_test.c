@@ -87,6 +87,34 @@ static void closed_fabric_takes_whom_it_expects(void **state)
         end_close(&ends[i], &ends_loop);
 }
 
+static bool has_refused(void *context)
+{
+    struct fabric_counts counts;
+    fabric_read_counts(((struct end *)context)->fabric, &counts);
+    return counts.frames_refused > 0;
+}
+
+/* As at the beginning of an epoch, which agents enter one after the other: the next hello would come after
+ * minutes. */
+static void one_that_spoke_too_early_is_not_waited_for(void **state)
+{
+    (void)state;
+    for (unsigned early = 0; early < 2; early++) {
+        struct end ends[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            struct fabric_config config = ends_config(i, 10 * ENDS_PATIENCE_MS);
+            config.is_open = false;
+            end_open(&ends[i], &ends_loop, &config);
+        }
+        end_connect(&ends[early], &ends[1 - early]);
+        ends_wait(&ends_loop, has_refused, &ends[1 - early]);
+        end_connect(&ends[1 - early], &ends[early]);
+        ends_wait_number(&ends_loop, &ends[0].joined, 1);
+        ends_wait_number(&ends_loop, &ends[1].joined, 1);
+        ends_close_two(ends);
+    }
+}
+
 /* A bare endpoint, which has no key, and speaks to the fabric of one end. */
 struct stranger {
     struct endpoint *endpoint;
@@ -217,6 +245,7 @@ int main(void)
         TEST(what_differs_is_refused),
         TEST(other_incarnations_are_refused),
         TEST(closed_fabric_takes_whom_it_expects),
+        TEST(one_that_spoke_too_early_is_not_waited_for),
         TEST(replays_are_refused),
         TEST(flood_disturbs_nobody),
     };
