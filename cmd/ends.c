@@ -48,7 +48,8 @@ static int read_ends(const Belay__Wire__LaunchFacts *facts, struct verdict_rank 
                                                   .seen_ns = end->seen_ns,
                                                   .signal = end->signal < NSIG ? end->signal : 0,
                                                   .is_killed_by_us = end->is_killed_by_us,
-                                                  .is_over_loss = end->is_over_loss}};
+                                                  .is_over_loss = end->is_over_loss,
+                                                  .is_unanswered = end->is_unanswered}};
     }
     return 0;
 }

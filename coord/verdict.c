@@ -110,14 +110,16 @@ static const struct verdict_rank *first_killed(const struct verdict_case *of)
 
 /*
  * The earliest rank that ended the whole program: MPI_Abort, or a status that makes the launcher end it.
- * One that did so over the loss of another has not.
+ * One that did so over the loss of another has not, nor one that had not been let do so.
  */
 static const struct verdict_rank *first_own_end(const struct verdict_case *of)
 {
     const struct verdict_rank *first = NULL;
+    bool has_loss = first_killed(of) != NULL;
     for (uint32_t i = 0; i < of->count; i++) {
         const struct verdict_rank *rank = &of->ranks[i];
-        bool is_own = control_ends_all(rank->exit.kind, rank->exit.status) && !rank->exit.is_over_loss;
+        bool is_own = control_ends_all(rank->exit.kind, rank->exit.status) && !rank->exit.is_over_loss &&
+                      !(rank->exit.is_unanswered && has_loss);
         if (is_own && (!first || rank->exit.announced_ns < first->exit.announced_ns))
             first = rank;
     }

@@ -7,7 +7,8 @@
  * killed, the program has ended by itself, whatever happens to its other ranks then. The end of a program
  * that a rank has executed in its place says nothing about the job. Other ranks may notice a loss earlier
  * than the agent and end because of it: they are asked to wait until the agent has looked (enum
- * control_answer).
+ * control_answer). If a rank was killed while it waited, another that was killed counts, whenever that was
+ * seen: at worst the end is reached once more.
  */
 #ifndef BELAY_COORD_VERDICT_H
 #define BELAY_COORD_VERDICT_H
@@ -39,7 +40,8 @@ struct rank_exit {
     uint64_t announced_ns, seen_ns; /* CLOCK_MONOTONIC */
     uint32_t signal;                /* that killed it, as its node has seen; 0: none, or not seen */
     bool is_killed_by_us;
-    bool is_over_loss; /* it was announced after another rank had been lost */
+    bool is_over_loss;  /* it was announced after another rank had been lost */
+    bool is_unanswered; /* it was killed while it waited for an answer: its end had no effect */
 };
 
 struct verdict_rank {

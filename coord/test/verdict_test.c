@@ -63,6 +63,20 @@ static void test_own_status(void **state)
     assert_int_equal(verdict.kind, KIND(LOST));
 }
 
+/* Its launcher killed it, over a loss that was seen later. */
+static void test_end_that_was_not_let_happen(void **state)
+{
+    (void)state;
+    struct verdict_rank waiting = ended(1, CONTROL_EXIT_ABORT, 7, 10);
+    waiting.exit.is_unanswered = true;
+    struct verdict verdict = judge(killed(0, 20, false), waiting, EXITED(137));
+    assert_int_equal(verdict.kind, KIND(LOST));
+    assert_int_equal(verdict.lost_rank, 0);
+    verdict = judge(killed(0, 20, true), waiting, EXITED(7));
+    assert_int_equal(verdict.kind, KIND(FINISHED)); /* none was lost */
+    assert_int_equal(verdict.exit_status, 7);
+}
+
 static void test_first_loss_counts(void **state)
 {
     (void)state;
@@ -177,10 +191,15 @@ static void test_killed_at_the_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_end),          cmocka_unit_test(test_own_status),
-        cmocka_unit_test(test_first_loss_counts), cmocka_unit_test(test_launcher),
-        cmocka_unit_test(test_another_program),   cmocka_unit_test(test_crash_loop),
-        cmocka_unit_test(test_special_ends),      cmocka_unit_test(test_killed_at_the_start),
+        cmocka_unit_test(test_good_end),
+        cmocka_unit_test(test_own_status),
+        cmocka_unit_test(test_first_loss_counts),
+        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_another_program),
+        cmocka_unit_test(test_crash_loop),
+        cmocka_unit_test(test_special_ends),
+        cmocka_unit_test(test_killed_at_the_start),
+        cmocka_unit_test(test_end_that_was_not_let_happen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,7 @@ static void fill_end(Belay__Wire__RankEnd *end, const struct verdict_rank *rank)
     end->seen_ns = rank->exit.seen_ns;
     end->is_killed_by_us = rank->exit.is_killed_by_us;
     end->is_over_loss = rank->exit.is_over_loss;
+    end->is_unanswered = rank->exit.is_unanswered;
     end->signal = rank->exit.signal;
 }
 

@@ -413,6 +413,8 @@ static void on_exit_seen(uv_poll_t *handle, int status, int events)
     rank->exit.signal = signal_of(rank);
     uint64_t announced_ns = RANK_FIELD(rank, exit_ns);
     rank->exit.announced_ns = announced_ns < rank->exit.seen_ns ? announced_ns : rank->exit.seen_ns;
+    rank->exit.is_unanswered = control_ends_all(rank->exit.kind, rank->exit.status) &&
+                               RANK_FIELD(rank, exit_answer) == CONTROL_ANSWER_NONE;
     rank->exit.is_over_loss =
         rank->answer == CONTROL_ANSWER_LOST && RANK_FIELD(rank, exit_answer) == CONTROL_ANSWER_LOST;
     if (rank->ops)
