@@ -11,19 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/arbiter_types.h"
 #include "cmd/calls.h"
 #include "common/util/error.h"
 #include "coord/epoch.h"
 #include "coord/verdict.h"
-
-struct job_arbiter;
-
-/* What an epoch is opened for. */
-struct job_arbiter_launch {
-    uint32_t launcher_pid;
-    bool forwards_output; /* this process takes the ranks' output from the streams */
-    double detect_ms;     /* from the first sign of a loss until the former launch had ended; 0: none */
-};
 
 /* rundir: where the record lies; copied. NULL with err. */
 struct job_arbiter *job_arbiter_create(const char *rundir, struct belay_error *err);
@@ -37,15 +29,6 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
 void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path);
 /* The node is a host: others reach it at this address (borrowed). is_other: it is not the launcher's host. */
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other);
-/* The nodes of a job. */
-struct job_arbiter_nodes {
-    uint32_t count;     /* spares included */
-    uint32_t max_count; /* that an epoch has, the others are spares */
-    uint32_t min_count; /* an epoch is not opened with fewer */
-    enum scheme scheme;
-    const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
-};
-
 /*
  * The agents of all nodes have been taken up. is_restart: the job goes on, so the newest record that is left
  * counts; else it begins anew, and only the numbers go on. Returns 0, or -1 with err (ENODATA: no record is
@@ -54,12 +37,17 @@ struct job_arbiter_nodes {
 int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_nodes *nodes, bool is_restart,
                       struct belay_error *err);
 
-/* What has become of a node's agent while an epoch was opened. */
-enum job_arbiter_failure {
-    JOB_ARBITER_FINE = 0,
-    JOB_ARBITER_LOST,   /* it has gone */
-    JOB_ARBITER_SILENT, /* it does not answer */
-};
+/*
+ * Leases: a member asks for one, from any thread; the answer goes by `grant`, from within the call, NULL: by
+ * nobody. The context has to outlive the arbiter, or another granter is set.
+ */
+void job_arbiter_set_granter(struct job_arbiter *arbiter, job_arbiter_grant_f *grant, void *context);
+void job_arbiter_renew(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__Renewal *renewal);
+/* Has the member not asked for a lease for half of the time of one? Its ranks may have been ended for that.
+ * False if none is needed. */
+bool job_arbiter_is_quiet(struct job_arbiter *arbiter, uint32_t node);
+/* Of the job; "": no agent has named it yet. */
+const char *job_arbiter_name(const struct job_arbiter *arbiter);
 
 /*
  * Open the next epoch: recorded, and entered by all nodes, whose files are put back. *start is valid until
@@ -96,6 +84,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
  * 0, or -1 with err (ENODATA): no other node holds what is needed of it.
  */
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
+/* A node that was lost is there again, with nothing in its memory; its agent has been taken up. */
+void job_arbiter_regain(struct job_arbiter *arbiter, uint32_t node);
 /* Is the node a member of the newest epoch that is known? */
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
 

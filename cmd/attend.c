@@ -42,8 +42,7 @@ static void on_end(int number)
 /* Ranks take these as if the launcher had given them. */
 static void tell_variables(void)
 {
-    static const char *const names[] = {"BELAY_NAME", "BELAY_RUNDIR", "BELAY_EPOCH", PLACEMENT_HOSTS_VARIABLE,
-                                        PLACEMENT_VARIABLE};
+    static const char *const names[] = PLACEMENT_LAUNCH_VARIABLES;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         printf("%s=%s\n", names[i], getenv(names[i]) ? getenv(names[i]) : "");
     printf("\n");

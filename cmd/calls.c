@@ -91,6 +91,8 @@ int send_inquire(const struct caller *caller, Belay__Wire__Inquire *inquire, con
     if (secret) {
         inquire->fabric_key =
             (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->key, .len = sizeof secret->key};
+        inquire->epoch_secret = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->epoch_secret,
+                                                      .len = sizeof secret->epoch_secret};
         inquire->fabric_job =
             (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)secret->job, .len = sizeof secret->job};
     }

@@ -24,7 +24,8 @@ struct caller {
 /* What the agents of a job's nodes know one another by; nobody else may. */
 struct job_secret {
     uint8_t key[32];
-    uint8_t job[16]; /* tells jobs apart */
+    uint8_t job[16];          /* tells jobs apart */
+    uint8_t epoch_secret[32]; /* of the epoch that is about to be opened */
 };
 
 /* fds: the job's streams and the eventfd that wakes their reader; the caller closes them. */

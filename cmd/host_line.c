@@ -9,113 +9,97 @@
 #include "cmd/launch_words.h"
 #include "cmd/string_list.h"
 
-/* They name hosts, or files with names. */
-static const char *const naming[] = {"H", "host"};
-static const char *const naming_file[] = {"hostfile", "machinefile", "default-hostfile"};
-/* They tell what becomes of standard streams, and where mpirun's own reports go. */
-static const char *const streaming[] = {"merge-stderr-to-stdout",
-                                        "output-directory",
-                                        "output-filename",
-                                        "report-events",
-                                        "report-pid",
-                                        "report-uri",
-                                        "stdin",
-                                        "tag-output",
-                                        "timestamp-output",
-                                        "x",
-                                        "xml",
-                                        "xml-file",
-                                        "xterm",
-                                        "display-map",
-                                        "display-devel-map",
-                                        "display-allocation"};
-/* They tell how many processes there are, and where. */
-static const char *const placing[] = {"H",
-                                      "N",
-                                      "bycore",
-                                      "bynode",
-                                      "byslot",
-                                      "c",
-                                      "default-hostfile",
-                                      "host",
-                                      "hostfile",
-                                      "loadbalance",
-                                      "machinefile",
-                                      "map-by",
-                                      "n",
-                                      "nolocal",
-                                      "np",
-                                      "npernode",
-                                      "npersocket",
-                                      "pernode",
-                                      "ppr",
-                                      "rank-by",
-                                      "rankfile",
-                                      "rf",
-                                      "use-hwthread-cpus"};
-/* They tell how many processes there are, or what becomes of the streams; all others tell which hosts there
- * are. */
-static const char *const unspread[] = {"N",
-                                       "bind-to",
-                                       "bycore",
-                                       "bynode",
-                                       "byslot",
-                                       "c",
-                                       "cpu-list",
-                                       "cpu-set",
-                                       "loadbalance",
-                                       "map-by",
-                                       "n",
-                                       "nooversubscribe",
-                                       "np",
-                                       "npernode",
-                                       "npersocket",
-                                       "oversubscribe",
-                                       "pernode",
-                                       "ppr",
-                                       "rank-by",
-                                       "rankfile",
-                                       "rf",
-                                       "use-hwthread-cpus",
-                                       "merge-stderr-to-stdout",
-                                       "output-directory",
-                                       "output-filename",
-                                       "report-bindings",
-                                       "report-events",
-                                       "report-pid",
-                                       "report-uri",
-                                       "stdin",
-                                       "tag-output",
-                                       "timestamp-output",
-                                       "x",
-                                       "xml",
-                                       "xml-file",
-                                       "xterm",
-                                       "display-map",
-                                       "display-devel-map",
-                                       "display-allocation"};
-/* Without them mpirun may not reach another host. */
-static const char *const reaching[] = {"allow-run-as-root", "am",      "gmca", "launch-agent", "mca",
-                                       "personality",       "prefix",  "tune", "hostfile",     "machinefile",
-                                       "default-hostfile",  "noprefix"};
-static const char *const counting[] = {"n", "np", "c"};
-
-/* Which options are copied. */
-struct choice {
-    const char *const *words;
-    size_t count;
-    bool is_rest; /* all others are */
+/* What an option of mpirun's is about (Open MPI 4.1, `mpirun --help full`). */
+enum about {
+    NAMES = 1,      /* names of hosts */
+    FILES = 2,      /* a file with such names */
+    LEAVES_OUT = 4, /* a host that gets no process */
+    COUNTS = 8,     /* how many processes the context has */
+    PLACES = 16,    /* how many there are on each host, and in which order */
+    BINDS = 32,     /* their processors */
+    STREAMS = 64,   /* standard streams, mpirun's own reports, the program's environment */
+    REACHES = 128,  /* without it mpirun may not reach another host */
 };
-#define THESE(array) ((struct choice){array, LAUNCH_WORDS_COUNT(array), false})
-#define OTHERS_THAN(array) ((struct choice){array, LAUNCH_WORDS_COUNT(array), true})
 
-/* Copy options of the context that begins at argv[*i]; *i is at its program then. */
-static int copy_options(struct string_list *list, char *const argv[], size_t *i, struct choice choice)
+static const struct {
+    const char *option;
+    unsigned about;
+} options[] = {
+    {"allow-run-as-root", REACHES},
+    {"am", REACHES},
+    {"bind-to", BINDS},
+    {"bycore", PLACES},
+    {"bynode", PLACES},
+    {"byslot", PLACES},
+    {"c", COUNTS},
+    {"cpu-list", BINDS},
+    {"cpu-set", BINDS},
+    {"default-hostfile", FILES | REACHES},
+    {"display-allocation", STREAMS},
+    {"display-devel-map", STREAMS},
+    {"display-map", STREAMS},
+    {"gmca", REACHES},
+    {"H", NAMES},
+    {"host", NAMES},
+    {"hostfile", FILES | REACHES},
+    {"launch-agent", REACHES},
+    {"loadbalance", PLACES},
+    {"machinefile", FILES | REACHES},
+    {"map-by", PLACES},
+    {"mca", REACHES},
+    {"merge-stderr-to-stdout", STREAMS},
+    {"N", PLACES},
+    {"n", COUNTS},
+    {"nolocal", LEAVES_OUT},
+    {"nooversubscribe", BINDS},
+    {"noprefix", REACHES},
+    {"np", COUNTS},
+    {"npernode", PLACES},
+    {"npersocket", PLACES},
+    {"output-directory", STREAMS},
+    {"output-filename", STREAMS},
+    {"oversubscribe", BINDS},
+    {"pernode", PLACES},
+    {"personality", REACHES},
+    {"ppr", PLACES},
+    {"prefix", REACHES},
+    {"rank-by", PLACES},
+    {"rankfile", PLACES},
+    {"report-bindings", BINDS},
+    {"report-events", STREAMS},
+    {"report-pid", STREAMS},
+    {"report-uri", STREAMS},
+    {"rf", PLACES},
+    {"stdin", STREAMS},
+    {"tag-output", STREAMS},
+    {"timestamp-output", STREAMS},
+    {"tune", REACHES},
+    {"use-hwthread-cpus", PLACES},
+    {"x", STREAMS},
+    {"xml", STREAMS},
+    {"xml-file", STREAMS},
+    {"xterm", STREAMS},
+};
+
+static unsigned about(const char *option)
+{
+    for (size_t i = 0; i < LAUNCH_WORDS_COUNT(options); i++)
+        if (!strcmp(options[i].option, option))
+            return options[i].about;
+    return 0;
+}
+
+/*
+ * Copy options of the context that begins at argv[*i]: those about any of `kinds` (bits of enum about), or
+ * all others. *i is at the context's program then.
+ */
+static int copy_options(struct string_list *list, char *const argv[], size_t *i, unsigned kinds,
+                        bool is_others)
 {
     size_t end = launch_words_skip(argv, *i);
     while (*i < end) {
         const char *option = launch_words_option(argv[*i]);
-        bool is_chosen = launch_words_has(choice.words, choice.count, option) != choice.is_rest;
+        bool is_chosen = ((about(option) & kinds) != 0) != is_others;
         for (size_t words = 1 + launch_words_values(option); words > 0 && *i < end; words--, (*i)++)
             if (is_chosen && string_list_add(list, argv[*i]) < 0)
                 return -1;
@@ -139,13 +123,13 @@ static int add_all(struct string_list *list, char *const words[])
     return 0;
 }
 
-/* The value of the first of these options in the context that begins at argv[i]; NULL: there is none. */
-static const char *value_of(char *const argv[], size_t i, const char *const *options, size_t count)
+/* The value of the first option of this kind in the context that begins at argv[i]; NULL: there is none. */
+static const char *value_of(char *const argv[], size_t i, enum about kind)
 {
     size_t end = launch_words_skip(argv, i);
     while (i < end) {
         const char *option = launch_words_option(argv[i]);
-        if (launch_words_has(options, count, option) && i + 1 < end)
+        if ((about(option) & kind) && i + 1 < end)
             return argv[i + 1];
         i += 1 + launch_words_values(option);
     }
@@ -176,9 +160,9 @@ bool host_line_is_wide(char *const argv[], char *const environment[], const char
         return false;
     bool is_wide = (nodes && atoi(nodes) > 1) || (file && *file);
     do {
-        const char *names = value_of(argv, i, naming, LAUNCH_WORDS_COUNT(naming));
+        const char *names = value_of(argv, i, NAMES);
         is_wide |= names && has_other(names, own_name);
-        is_wide |= value_of(argv, i, naming_file, LAUNCH_WORDS_COUNT(naming_file)) != NULL;
+        is_wide |= value_of(argv, i, FILES) != NULL;
     } while (next_context(argv, &i));
     return is_wide;
 }
@@ -188,9 +172,9 @@ void host_line_names(char *const argv[], char *names, size_t bytes)
     size_t i = 1, used = 0;
     names[0] = '\0';
     do {
-        const char *value = value_of(argv, i, naming, LAUNCH_WORDS_COUNT(naming));
+        const char *value = value_of(argv, i, NAMES);
         if (!value)
-            value = value_of(argv, i, naming_file, LAUNCH_WORDS_COUNT(naming_file));
+            value = value_of(argv, i, FILES);
         if (value && used < bytes)
             used += (size_t)snprintf(names + used, bytes - used, "%s%s", used ? "," : "", value);
     } while (next_context(argv, &i));
@@ -214,7 +198,7 @@ char **host_line_where(char *const argv[], char *const words[])
     bool has_more = true;
     int rc = string_list_add(&list, argv[0]);
     while (rc == 0 && has_more) {
-        rc = copy_options(&list, argv, &i, OTHERS_THAN(streaming)) < 0 ? -1 : add_all(&list, words);
+        rc = copy_options(&list, argv, &i, STREAMS, true) < 0 ? -1 : add_all(&list, words);
         has_more = next_context(argv, &i);
         if (rc == 0 && has_more)
             rc = string_list_add(&list, ":");
@@ -228,8 +212,8 @@ char **host_line_spread(char *const argv[], char *const words[])
     struct string_list list = {0};
     size_t i = 1;
     int rc = string_list_add(&list, argv[0]) < 0 ||
-                     copy_options(&list, argv, &i, OTHERS_THAN(unspread)) < 0 || add_all(&list, once) < 0 ||
-                     add_all(&list, words) < 0
+                     copy_options(&list, argv, &i, COUNTS | PLACES | BINDS | STREAMS, true) < 0 ||
+                     add_all(&list, once) < 0 || add_all(&list, words) < 0
                  ? -1
                  : 0;
     if (rc == 0 && next_context(argv, &i)) {
@@ -244,7 +228,7 @@ char **host_line_start(char *const argv[], const char *host, char *const words[]
     char *const where[] = {"-n", "1", "--host", (char *)host, NULL}; /* only read */
     struct string_list list = {0};
     size_t i = 1;
-    int rc = string_list_add(&list, argv[0]) < 0 || copy_options(&list, argv, &i, THESE(reaching)) < 0 ||
+    int rc = string_list_add(&list, argv[0]) < 0 || copy_options(&list, argv, &i, REACHES, false) < 0 ||
                      add_all(&list, where) < 0 || add_all(&list, words) < 0
                  ? -1
                  : 0;
@@ -273,7 +257,7 @@ static int add_places(struct string_list *list, char *const hosts[], uint32_t ra
 /* How many ranks the context that begins at argv[i] has; the only one has those that are left. */
 static int count_ranks(char *const argv[], size_t i, uint32_t left, uint32_t *count)
 {
-    const char *value = value_of(argv, i, counting, LAUNCH_WORDS_COUNT(counting));
+    const char *value = value_of(argv, i, COUNTS);
     size_t after = i;
     bool is_only = i == 1 && !next_context(argv, &after);
     *count = is_only ? left : value ? (uint32_t)strtoul(value, NULL, 10) : 0;
@@ -302,7 +286,7 @@ char **host_line_place(char *const argv[], char *const hosts[], uint32_t ranks)
                  : 0;
     for (uint32_t rank = 0, count; rc == 0 && has_more; rank += count) {
         rc = count_ranks(argv, i, ranks - rank, &count) < 0 ||
-                     copy_options(&list, argv, &i, OTHERS_THAN(placing)) < 0 ||
+                     copy_options(&list, argv, &i, NAMES | FILES | LEAVES_OUT | COUNTS | PLACES, true) < 0 ||
                      add_places(&list, hosts, rank, count) < 0 || copy_program(&list, argv, &i) < 0
                  ? -1
                  : 0;

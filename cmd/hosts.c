@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/host_line.h"
@@ -18,103 +16,8 @@
 #include "common/wire/streams.h"
 
 #define JOIN_MS 30000
-#define END_MS 2000 /* that a launcher gets to clean up */
+#define END_MS 2000 /* that a launcher of a relay gets to end by itself */
 #define LOOK_MS 50
-#define KEY_BYTES 48u /* of a session of relays: its key, and what tells jobs apart */
-#define LINE_BYTES 512
-
-/* A process that was started, and our end of its streams; -1: none. */
-struct child {
-    pid_t pid; /* 0: none */
-    int in, out;
-};
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
-static void close_if_open(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-/* ---- processes ---- */
-
-static int spawn(struct child *child, char *const argv[], const struct hosts_launch *launch, const int in[2],
-                 const int out[2])
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    if (launch->signal_mask) {
-        posix_spawnattr_setsigmask(&attributes, launch->signal_mask);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    }
-    int code = posix_spawnp(&child->pid, argv[0], &actions, &attributes, argv, launch->environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return code;
-}
-
-/* Takes the list of words over; NULL: there was no memory for it. */
-static int start(struct child *child, char **argv, const struct hosts_launch *launch, struct belay_error *err)
-{
-    int in[2] = {-1, -1}, out[2] = {-1, -1}, code = ENOMEM;
-    *child = (struct child){.in = -1, .out = -1};
-    if (argv && (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)))
-        code = errno;
-    else if (argv)
-        code = spawn(child, argv, launch, in, out);
-    close_if_open(&in[0]);
-    close_if_open(&out[1]);
-    if (code == 0) {
-        child->in = in[1];
-        child->out = out[0];
-    } else {
-        child->pid = 0;
-        close_if_open(&in[1]);
-        close_if_open(&out[0]);
-        belay_error_set(err, code, "cannot run %s: %s", argv ? argv[0] : "the launcher", strerror(code));
-    }
-    string_list_free(argv);
-    return code == 0 ? 0 : -1;
-}
-
-/* Has it ended? *status is as of waitpid(2). */
-static bool has_ended(struct child *child, int *status)
-{
-    if (child->pid == 0 || waitpid(child->pid, status, WNOHANG) == 0)
-        return false;
-    child->pid = 0;
-    return true;
-}
-
-/* Not to go on: it is asked to end, and then ended. */
-static void stop(struct child *child)
-{
-    int status;
-    close_if_open(&child->in);
-    close_if_open(&child->out);
-    if (child->pid == 0)
-        return;
-    kill(child->pid, SIGTERM);
-    for (int64_t until_ms = now_ms() + END_MS; child->pid && now_ms() < until_ms;)
-        if (!has_ended(child, &status))
-            poll(NULL, 0, LOOK_MS);
-    if (child->pid == 0)
-        return;
-    kill(child->pid, SIGKILL);
-    waitpid(child->pid, &status, 0);
-    child->pid = 0;
-}
 
 /* ---- where the ranks would run ---- */
 
@@ -140,19 +43,13 @@ static int add_rank(struct hosts *hosts, uint32_t rank, const char *name, struct
     return 0;
 }
 
-/* It becomes a word of a launch line. */
-static bool is_name(const char *name)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-    return name[0] != '-' && name[strspn(name, letters)] == '\0';
-}
-
 /* One that is none of a process of ours is somebody's greeting. */
 static int take_line(struct hosts *hosts, const char *line, struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1];
     unsigned rank;
-    if (sscanf(line, "belay-rank %u %64s", &rank, name) != 2 || rank >= STREAMS_MAX_RANKS || !is_name(name))
+    if (sscanf(line, "belay-rank %u %64s", &rank, name) != 2 || rank >= STREAMS_MAX_RANKS ||
+        !placement_is_host_name(name))
         return 0;
     return add_rank(hosts, rank, name, err);
 }
@@ -160,10 +57,10 @@ static int take_line(struct hosts *hosts, const char *line, struct belay_error *
 /* Lines up to the end, or the deadline. */
 static int read_lines(struct hosts *hosts, int fd, int64_t until_ms, struct belay_error *err)
 {
-    char text[LINE_BYTES];
+    char text[HOSTS_LINE_BYTES];
     size_t used = 0;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    for (int64_t left; (left = until_ms - now_ms()) > 0;) {
+    for (int64_t left; (left = until_ms - hosts_now_ms()) > 0;) {
         if (poll(&ready, 1, (int)left) <= 0)
             continue;
         ssize_t got = read(fd, text + used, sizeof text - 1 - used);
@@ -216,17 +113,17 @@ static int check_ranks(struct hosts *hosts, struct belay_error *err)
 static int run_where(struct hosts *hosts, char **line, const struct hosts_launch *launch,
                      struct belay_error *err)
 {
-    struct child child;
+    struct hosts_child child;
     int status = 0;
-    int64_t until_ms = now_ms() + JOIN_MS;
-    if (start(&child, line, launch, err) < 0)
+    int64_t until_ms = hosts_now_ms() + JOIN_MS;
+    if (hosts_child_start(&child, line, launch, false, err) < 0)
         return -1;
-    close_if_open(&child.in);
+    hosts_child_close(&child.in);
     int rc = read_lines(hosts, child.out, until_ms, err);
-    while (rc == 0 && !has_ended(&child, &status) && now_ms() < until_ms)
+    while (rc == 0 && !hosts_child_has_ended(&child, &status) && hosts_now_ms() < until_ms)
         poll(NULL, 0, LOOK_MS);
     bool has_failed = child.pid != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    stop(&child);
+    hosts_child_stop(&child);
     if (rc == 0 && has_failed)
         return belay_error_set(err, EHOSTUNREACH,
                                "%s has failed to start %s there, as it tells above: each of them has to be "
@@ -301,18 +198,20 @@ int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, uint32_t 
 
 /* ---- the relays ---- */
 
-static int write_key(struct child *child, const uint8_t key[KEY_BYTES])
+static int write_key(struct hosts_child *child, const uint8_t key[HOSTS_KEY_BYTES])
 {
-    return write(child->in, key, KEY_BYTES) == KEY_BYTES ? 0 : -1; /* a pipe takes so little at once */
+    return write(child->in, key, HOSTS_KEY_BYTES) == HOSTS_KEY_BYTES
+               ? 0
+               : -1; /* a pipe takes so little at once */
 }
 
 /* A line of the gatherer's. Returns 0, or -1 with err: it has ended, or none comes in time. */
-static int hear(struct hosts *hosts, char line[LINE_BYTES], int timeout_ms, struct belay_error *err)
+static int hear(struct hosts *hosts, char line[HOSTS_LINE_BYTES], int timeout_ms, struct belay_error *err)
 {
     struct pollfd ready = {.fd = fileno(hosts->gatherer_out), .events = POLLIN};
     if (poll(&ready, 1, timeout_ms) <= 0)
         return belay_error_set(err, EAGAIN, "the relay of this host is silent");
-    if (!fgets(line, LINE_BYTES, hosts->gatherer_out))
+    if (!fgets(line, HOSTS_LINE_BYTES, hosts->gatherer_out))
         return belay_error_set(err, ECONNRESET, "the relay of this host has ended, as it tells above");
     line[strcspn(line, "\n")] = '\0';
     return 0;
@@ -320,17 +219,17 @@ static int hear(struct hosts *hosts, char line[LINE_BYTES], int timeout_ms, stru
 
 /* *words: "PORT ADDRESS..." */
 static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch,
-                          const uint8_t key[KEY_BYTES], char line[LINE_BYTES], const char **words,
+                          const uint8_t key[HOSTS_KEY_BYTES], char line[HOSTS_LINE_BYTES], const char **words,
                           struct belay_error *err)
 {
     static const char greeting[] = "listen ";
     char *const argv[] = {(char *)launch->relay, "gather", hosts->folder, NULL}; /* only read */
-    struct child child;
+    struct hosts_child child;
     int folder = hosts_folder_take(hosts->folder, sizeof hosts->folder, launch->rundir, err);
     if (folder < 0)
         return -1;
     fcntl(folder, F_SETFD, 0); /* it is the gatherer's */
-    int rc = start(&child, string_list_copy(argv, 3), launch, err);
+    int rc = hosts_child_start(&child, string_list_copy(argv, 3), launch, false, err);
     close(folder);
     if (rc < 0)
         return -1;
@@ -352,7 +251,7 @@ static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch
 static char **relay_words(const struct hosts_launch *launch, uint32_t node, const char *listens)
 {
     struct string_list list = {0};
-    char text[LINE_BYTES];
+    char text[HOSTS_LINE_BYTES];
     snprintf(text, sizeof text, "%s", listens);
     int rc = string_list_add(&list, launch->relay) | string_list_add(&list, "host") |
              string_list_addf(&list, "%u", node) | string_list_add(&list, launch->rundir);
@@ -365,22 +264,21 @@ static char **relay_words(const struct hosts_launch *launch, uint32_t node, cons
     return NULL;
 }
 
-static int start_relay(struct child *child, const struct hosts *hosts, uint32_t node,
-                       const struct hosts_launch *launch, const char *listens, const uint8_t key[KEY_BYTES],
-                       struct belay_error *err)
+static int start_relay(struct hosts_child *child, const struct hosts *hosts, uint32_t node,
+                       const struct hosts_launch *launch, bool is_quiet, struct belay_error *err)
 {
-    char **words = relay_words(launch, node, listens);
+    char **words = relay_words(launch, node, hosts->listens);
     char **argv = words ? host_line_start(launch->argv, hosts->of[node].name, words) : NULL;
     string_list_free(words);
-    if (start(child, argv, launch, err) < 0)
+    if (hosts_child_start(child, argv, launch, is_quiet, err) < 0)
         return -1;
-    int rc = write_key(child, key);
-    close_if_open(&child->in);
+    int rc = write_key(child, hosts->key);
+    hosts_child_close(&child->in);
     return rc == 0 ? 0 : belay_error_errno(err, "the launcher does not take the relay's key");
 }
 
 /* Returns whether it tells of a host that has joined. */
-static bool take_joined(struct hosts *hosts, const char *line)
+static bool take_joined(struct hosts *hosts, const char *line, uint32_t *which)
 {
     char name[HOST_NAME_MAX + 1], address[HOSTS_ADDRESS_BYTES], own[HOSTS_ADDRESS_BYTES];
     unsigned node;
@@ -389,6 +287,7 @@ static bool take_joined(struct hosts *hosts, const char *line)
         return false;
     snprintf(hosts->of[node].address, sizeof hosts->of[node].address, "%s", address);
     snprintf(hosts->of[0].address, sizeof hosts->of[0].address, "%s", own);
+    *which = node;
     return true;
 }
 
@@ -409,28 +308,29 @@ static bool is_launch_gone(void)
 }
 
 /* A relay whose launcher has failed does not come any more. children is NULL for a launch that has begun. */
-static int look_at_launchers(const struct hosts *hosts, struct child *children, struct belay_error *err)
+static int look_at_launchers(const struct hosts *hosts, struct hosts_child *children, struct belay_error *err)
 {
     int status;
     if (!children)
         return is_launch_gone() ? belay_error_set(err, ECANCELED, "the launch has ended") : 0;
     for (uint32_t node = 1; node < hosts->count; node++)
-        if (!hosts->of[node].address[0] && has_ended(&children[node], &status) &&
+        if (!hosts->of[node].address[0] && hosts_child_has_ended(&children[node], &status) &&
             !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
             return belay_error_set(err, EHOSTUNREACH, "host %s cannot join, as is told above",
                                    hosts->of[node].name);
     return 0;
 }
 
-static int await_hosts(struct hosts *hosts, struct child *children, struct belay_error *err)
+static int await_hosts(struct hosts *hosts, struct hosts_child *children, struct belay_error *err)
 {
-    char line[LINE_BYTES];
-    for (int64_t until_ms = now_ms() + JOIN_MS; find_missing(hosts) < hosts->count;) {
+    char line[HOSTS_LINE_BYTES];
+    uint32_t node;
+    for (int64_t until_ms = hosts_now_ms() + JOIN_MS; find_missing(hosts) < hosts->count;) {
         if (hear(hosts, line, LOOK_MS, err) == 0)
-            take_joined(hosts, line);
+            take_joined(hosts, line, &node);
         else if (err->code != EAGAIN || look_at_launchers(hosts, children, err) < 0)
             return -1;
-        if (now_ms() > until_ms && find_missing(hosts) < hosts->count)
+        if (hosts_now_ms() > until_ms && find_missing(hosts) < hosts->count)
             return belay_error_set(err, EHOSTUNREACH, "host %s has not joined within %d s",
                                    hosts->of[find_missing(hosts)].name, JOIN_MS / 1000);
     }
@@ -439,33 +339,54 @@ static int await_hosts(struct hosts *hosts, struct child *children, struct belay
 
 int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
 {
-    uint8_t key[KEY_BYTES];
-    char line[LINE_BYTES];
+    char line[HOSTS_LINE_BYTES];
     const char *listens;
-    struct child children[PLACEMENT_NODES_MAX];
+    struct hosts_child children[PLACEMENT_NODES_MAX];
     for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++)
-        children[node] = (struct child){.in = -1, .out = -1};
-    if (getrandom(key, sizeof key, 0) != sizeof key)
+        children[node] = (struct hosts_child){.in = -1, .out = -1};
+    if (getrandom(hosts->key, sizeof hosts->key, 0) != sizeof hosts->key)
         return belay_error_errno(err, "no random numbers");
-    int rc = start_gatherer(hosts, launch, key, line, &listens, err);
+    int rc = start_gatherer(hosts, launch, hosts->key, line, &listens, err);
+    if (rc == 0)
+        snprintf(hosts->listens, sizeof hosts->listens, "%s", listens);
     for (uint32_t node = 1; rc == 0 && node < hosts->count; node++)
-        rc = start_relay(&children[node], hosts, node, launch, listens, key, err);
-    explicit_bzero(key, sizeof key);
+        rc = start_relay(&children[node], hosts, node, launch, false, err);
     if (rc == 0)
         rc = await_hosts(hosts, children, err);
     for (uint32_t node = 1; node < hosts->count; node++) {
         int status;
-        for (int64_t until_ms = now_ms() + END_MS; rc == 0 && children[node].pid && now_ms() < until_ms;)
-            if (!has_ended(&children[node], &status)) /* a relay that has joined leaves its launcher */
+        for (int64_t until_ms = hosts_now_ms() + END_MS;
+             rc == 0 && children[node].pid && hosts_now_ms() < until_ms;)
+            if (!hosts_child_has_ended(&children[node], &status)) /* a relay that has joined leaves it */
                 poll(NULL, 0, LOOK_MS);
-        stop(&children[node]);
+        hosts_child_stop(&children[node]);
     }
     return rc;
 }
 
-static void tell_launch(const struct hosts_launch *launch, const char *listens, const uint8_t key[KEY_BYTES])
+int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
+                    struct hosts_child *child, struct belay_error *err)
 {
-    for (size_t i = 0; i < KEY_BYTES; i++)
+    *child = (struct hosts_child){.in = -1, .out = -1};
+    if (!hosts->listens[0])
+        return belay_error_set(err, ENOTCONN, "the relays of this launch were started by its processes");
+    return start_relay(child, hosts, node, launch, true, err);
+}
+
+int hosts_hear_joined(struct hosts *hosts, struct belay_error *err)
+{
+    char line[HOSTS_LINE_BYTES];
+    uint32_t node;
+    while (hear(hosts, line, 0, err) == 0)
+        if (take_joined(hosts, line, &node))
+            return (int)node;
+    return err->code == EAGAIN ? 0 : -1;
+}
+
+static void tell_launch(const struct hosts_launch *launch, const char *listens,
+                        const uint8_t key[HOSTS_KEY_BYTES])
+{
+    for (size_t i = 0; i < HOSTS_KEY_BYTES; i++)
         printf("%02x", key[i]);
     printf("\n%s\n%s\n\n", launch->rundir, listens);
     fflush(stdout);
@@ -473,8 +394,8 @@ static void tell_launch(const struct hosts_launch *launch, const char *listens, 
 
 int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err)
 {
-    uint8_t key[KEY_BYTES];
-    char line[LINE_BYTES];
+    uint8_t key[HOSTS_KEY_BYTES];
+    char line[HOSTS_LINE_BYTES];
     const char *listens;
     if (getrandom(key, sizeof key, 0) != sizeof key)
         return belay_error_errno(err, "no random numbers");
@@ -497,6 +418,7 @@ void hosts_release(struct hosts *hosts)
 {
     free(hosts->placement);
     hosts->placement = NULL;
+    explicit_bzero(hosts->key, sizeof hosts->key);
     if (hosts->gatherer == 0)
         return;
     close(hosts->gatherer_in);

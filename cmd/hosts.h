@@ -6,11 +6,10 @@
 #define BELAY_CMD_HOSTS_H
 
 #include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/types.h>
 
+#include "cmd/hosts_child.h"
 #include "common/util/error.h"
 #include "common/wire/placement.h"
 
@@ -21,6 +20,9 @@ struct host {
     char address[HOSTS_ADDRESS_BYTES]; /* by which the other hosts reach it */
 };
 
+#define HOSTS_KEY_BYTES 48u /* of a session of relays: its key, and what tells jobs apart */
+#define HOSTS_LINE_BYTES 512
+
 struct hosts {
     struct host of[PLACEMENT_NODES_MAX]; /* by node */
     uint32_t count;                      /* 0 or 1: there is this one only */
@@ -30,15 +32,8 @@ struct hosts {
     pid_t gatherer;        /* the relay beside this process; 0: none */
     int gatherer_in;       /* closed, it ends */
     FILE *gatherer_out;
-};
-
-/* How launchers are called; borrowed. */
-struct hosts_launch {
-    char *const *argv; /* the user's line */
-    char *const *environment;
-    const char *relay;  /* the program */
-    const char *rundir; /* of each user on each host */
-    const sigset_t *signal_mask;
+    uint8_t key[HOSTS_KEY_BYTES];   /* for relays that are started later */
+    char listens[HOSTS_LINE_BYTES]; /* port and addresses of the gatherer; "": nobody starts relays later */
 };
 
 /*
@@ -56,6 +51,11 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
  * addresses.
  */
 int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct belay_error *err);
+/* Start the relay of a host that was lost; says nothing if it fails. Returns 0, or -1 with err. */
+int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
+                    struct hosts_child *child, struct belay_error *err);
+/* A host that has joined, without waiting: its number, 0: none, or -1 with err: the gatherer has ended. */
+int hosts_hear_joined(struct hosts *hosts, struct belay_error *err);
 /* This process goes on in the background: nobody is to wait for the end of the relay's messages. */
 void hosts_detach(const struct hosts *hosts);
 /* Zeroed ones may be released. */

@@ -10,7 +10,7 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     struct launch_options *options = state->input;
     for (size_t i = 0; i < settings_count(); i++)
         if (rows[i].key == key) {
-            options->texts[settings_key(i)] = arg;
+            options->texts[settings_key(i)] = arg ? arg : "1"; /* a flag has no value */
             return 0;
         }
     return ARGP_ERR_UNKNOWN;

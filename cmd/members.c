@@ -73,6 +73,42 @@ static double larger(double one, double other)
     return one > other ? one : other;
 }
 
+static bool has_epoch(const Belay__Wire__JobStatus *status, uint32_t epoch)
+{
+    for (size_t i = 0; i < status->n_history; i++)
+        if (status->history[i]->epoch == epoch)
+            return true;
+    return false;
+}
+
+static int compare_epochs(const void *left, const void *right)
+{
+    Belay__Wire__EpochStatus *const *a = left, *const *b = right;
+    return (*a)->epoch < (*b)->epoch ? -1 : (*a)->epoch > (*b)->epoch;
+}
+
+/* A node knows the epochs that it was a member of. Move those that the other one has not; in order. */
+static void move_history(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
+{
+    size_t kept = 0, count = to->n_history + from->n_history;
+    Belay__Wire__EpochStatus **history = reallocarray(to->history, count + 1, sizeof *history);
+    if (!history)
+        return;
+    to->history = history;
+    for (size_t i = 0; i < from->n_history; i++) {
+        if (has_epoch(to, from->history[i]->epoch))
+            from->history[kept++] = from->history[i];
+        else
+            to->history[to->n_history++] = from->history[i];
+    }
+    from->n_history = kept;
+    qsort(to->history, to->n_history, sizeof *to->history, compare_epochs);
+    if (from->restarts > to->restarts)
+        to->restarts = from->restarts;
+    if (from->restarts_from_start > to->restarts_from_start)
+        to->restarts_from_start = from->restarts_from_start;
+}
+
 /* Of an epoch's times the longest: each node tells of its own ranks. */
 static void join_history(Belay__Wire__JobStatus *to, const Belay__Wire__JobStatus *from)
 {
@@ -94,6 +130,7 @@ static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
     move_nodes(to, from);
     move_lines(to, from);
     join_history(to, from);
+    move_history(to, from);
     to->held_bytes += from->held_bytes;
     if (from->newest_line > to->newest_line)
         to->newest_line = from->newest_line;

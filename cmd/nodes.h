@@ -23,6 +23,7 @@ struct node {
     bool is_remote;            /* on another host: its agent is reached through a relay, which starts it */
     bool is_lost;              /* the agent has gone */
     bool is_gone;              /* with all that it held: the job goes on without the node */
+    bool has_leases;           /* a connection for them is open */
     bool is_spare;             /* it has no part in the newest epoch; sock -1: its agent has gone */
     struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
     long long join_at_ms;      /* when its links are to have joined, if they are late; 0: they are not */

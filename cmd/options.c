@@ -126,6 +126,6 @@ struct argp_option option_of_setting(enum conf_key key)
              fallback ? fallback : "", fallback ? ")" : "");
     return (struct argp_option){.name = setting->name,
                                 .key = setting->letter ? setting->letter : OPTION_KEY + (int)key,
-                                .arg = setting->argument,
+                                .arg = setting->unit == CONF_UNIT_FLAG ? NULL : setting->argument,
                                 .doc = docs[key]};
 }

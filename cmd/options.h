@@ -39,7 +39,7 @@ int tool_options_parse(const struct argp *argp, int argc, char **argv, bool need
 
 /*
  * An argp row made from the settings table. Its key is the short option's letter, or OPTION_KEY + the setting
- * where there is none.
+ * where there is none. A flag takes no value.
  */
 struct argp_option option_of_setting(enum conf_key key);
 #define OPTION_KEY 256

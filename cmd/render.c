@@ -169,6 +169,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "held_bytes", status->held_bytes);
     json_object_set_new(object, "exit_status", json_integer(status->exit_status));
     put_number(object, "files_left", status->files_left);
+    json_object_set_new(object, "is_encrypted", json_boolean(status->is_encrypted));
     put_text(object, "cwd", status->cwd);
     put_text(object, "message", status->message);
     put_text(object, "trouble", status->trouble);

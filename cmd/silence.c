@@ -23,7 +23,7 @@ void silence_begin(const struct nodes *nodes)
         nodes->of[i].join_at_ms = 0;
 }
 
-static bool answers(const struct caller *agent)
+bool silence_answers(const struct caller *agent)
 {
     const struct timeval limit = {.tv_sec = ANSWER_S};
     struct timeval usual;
@@ -42,7 +42,7 @@ static enum silence_verdict ask(struct node *node, const struct caller *agent, u
 {
     log_warning("node %" PRIu32 " %s node %" PRIu32 ": no line is taken; it has %d s to answer", node->number,
                 is_late ? "has not joined" : "is not heard any more by", by, ANSWER_S);
-    if (!answers(agent)) {
+    if (!silence_answers(agent)) {
         log_error("the agent of node %" PRIu32 " does not answer: it is ended, and the launch with it",
                   node->number);
         node_fence(node);

@@ -9,6 +9,7 @@
 #ifndef BELAY_CMD_SILENCE_H
 #define BELAY_CMD_SILENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cmd/calls.h"
@@ -22,6 +23,9 @@ enum silence_verdict {
     SILENCE_OF_LINK,  /* the launch is to be ended, for another epoch */
     SILENCE_OF_AGENT, /* its process has been killed */
 };
+
+/* Does the agent answer within some seconds? Signals wait meanwhile. */
+bool silence_answers(const struct caller *agent);
 
 /* A launch begins: nothing is wrong. */
 void silence_begin(const struct nodes *nodes);

@@ -9,6 +9,7 @@
 
 #include "cmd/executables.h"
 #include "cmd/exit_codes.h"
+#include "cmd/silence.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise_state.h"
 #include "common/util/log.h"
@@ -96,8 +97,11 @@ static int supervise_job(struct supervisor *s)
 
 int supervise(const struct job_plan *plan)
 {
-    struct supervisor s = {
-        .plan = plan, .settings = BELAY__WIRE__JOB_SETTINGS__INIT, .detach = DETACH_NONE, .signals.fd = -1};
+    struct supervisor s = {.plan = plan,
+                           .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
+                           .detach = DETACH_NONE,
+                           .signals.fd = -1,
+                           .comeback.child = {.in = -1, .out = -1}};
     struct belay_error err = {0};
     int code = EXIT_OK;
     if (plan->is_detached) {
@@ -213,6 +217,17 @@ static int prepare(struct supervisor *s, struct belay_error *err)
 
 /* ---- what its end means ---- */
 
+/* An agent that asks for no lease may stand still: then it is ended, as a silent one (silence.h). */
+static bool is_hanging(struct supervisor *s, struct node *node, const struct caller *agent)
+{
+    if (!job_arbiter_is_quiet(s->arbiter, node->number) || silence_answers(agent))
+        return false;
+    log_error("the agent of node %" PRIu32 " does not answer: it is ended", node->number);
+    node_fence(node);
+    node->is_lost = true;
+    return true;
+}
+
 /* How the ranks of each node have ended, by node, to be freed; NULL where the agent is lost. */
 static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
 {
@@ -221,6 +236,8 @@ static void hear_ends(struct supervisor *s, Belay__Wire__Reply **facts)
         struct node *node = &s->nodes.of[i];
         struct caller agent = watch_caller(node);
         if (node->is_lost || node->is_gone || node->is_spare)
+            continue;
+        if (is_hanging(s, node, &agent))
             continue;
         facts[i] = call_launch_ended(&agent, s->name, &err);
         if (facts[i])
@@ -291,6 +308,8 @@ static struct outcome judge(struct supervisor *s)
 
 static void release(struct supervisor *s)
 {
+    supervise_give_up(s);
+    leases_destroy(s->leases);
     job_arbiter_destroy(s->arbiter);
     free(s->homes);
     nodes_release(&s->nodes);

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cmd/exit_codes.h"
@@ -21,8 +23,13 @@
 #include "common/wire/states.h"
 #include "common/wire/status_file.h"
 
+#define LEASE_MS 6000 /* unless the user says otherwise: as long as the gatherer waits for a silent host */
+
 /* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
 static const struct timeval answer_time = {.tv_sec = 60};
+
+#define END_MS 30000 /* for the end of a launch whose arbiter was killed */
+#define LOOK_MS 50
 
 /* The agent that this may start must not inherit our signal mask. */
 int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err)
@@ -135,13 +142,67 @@ static Belay__Wire__UndoFolder *undo_for(struct supervisor *s, uint32_t number,
     return s->settings.undo_dir && s->settings.undo_dir[0] ? shared : NULL;
 }
 
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+/* After the end of the arbiter before us, each agent ends its part of the launch in its own time. */
+static Belay__Wire__Reply *open_when_ended(const struct caller *agent, Belay__Wire__JobOpen *open, int fds[2],
+                                           struct belay_error *err)
+{
+    for (long long until_ms = now_ms() + END_MS;; poll(NULL, 0, LOOK_MS)) {
+        Belay__Wire__Reply *reply = call_job_open(agent, open, fds, err);
+        if (reply || err->code != EINPROGRESS || now_ms() > until_ms)
+            return reply;
+    }
+}
+
+/* What a member knows of the job; NULL: nothing. */
+static Belay__Wire__Reply *ask_member(struct supervisor *s)
+{
+    struct belay_error err;
+    Belay__Wire__Reply *reply = NULL;
+    for (uint32_t i = 0; !reply && i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        const struct caller agent = watch_caller(node);
+        if (node->sock >= 0 && !node->is_gone && !node->is_lost && !node->is_spare)
+            reply = call_status(&agent, s->name, &err);
+    }
+    return reply;
+}
+
+/* A node that is back has seen no epoch, and may be the only one that is left one day. The result is freed
+ * when *past has been sent. */
+static Belay__Wire__Reply *tell_past(struct supervisor *s, Belay__Wire__JobOpen *open,
+                                     Belay__Wire__JobStatus *past)
+{
+    Belay__Wire__Reply *known = ask_member(s);
+    open->is_back = true;
+    open->epoch = 0;
+    if (!known)
+        return NULL;
+    past->n_history = known->status->n_history;
+    past->history = known->status->history;
+    past->n_lines = known->status->n_lines;
+    past->lines = known->status->lines;
+    past->restarts = known->status->restarts;
+    past->restarts_from_start = known->status->restarts_from_start;
+    open->past = past;
+    return known;
+}
+
 /* The first node's agent names the job, and knows of how many nodes it is. */
 static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     Belay__Wire__UndoFolder shared = BELAY__WIRE__UNDO_FOLDER__INIT;
+    Belay__Wire__JobStatus past = BELAY__WIRE__JOB_STATUS__INIT;
     struct node *node = &s->nodes.of[number];
     struct caller agent = watch_caller(node);
+    bool is_back = node->is_gone;
     char cwd[PATH_MAX];
     int fds[2];
     if (!getcwd(cwd, sizeof cwd))
@@ -152,13 +213,16 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.node = number;
     open.node_count = s->nodes.count;
     open.undo = undo_for(s, number, &shared);
-    Belay__Wire__Reply *reply = call_job_open(&agent, &open, fds, err);
+    Belay__Wire__Reply *known = is_back ? tell_past(s, &open, &past) : NULL;
+    Belay__Wire__Reply *reply = open_when_ended(&agent, &open, fds, err);
+    calls_free(known);
     if (!reply)
         return -1;
     const Belay__Wire__JobOpened *opened = reply->job_opened;
     s->line = opened->newest_line > s->line ? opened->newest_line : s->line;
     int rc = take_settings(s, opened->settings, err);
-    take_undo(s, opened->undo);
+    if (!is_back)
+        take_undo(s, opened->undo);
     if (rc == 0)
         rc = take_streams(node, fds, err);
     if (rc == 0)
@@ -198,15 +262,47 @@ int supervise_find_domains(struct supervisor *s, struct belay_error *err)
     return domain_file_read(s->settings.failure_domains, names, s->nodes.count, &s->domains, err);
 }
 
+/* On one machine the arbiter sees the end of all processes. */
+static uint64_t lease_ms(const struct supervisor *s)
+{
+    if (s->nodes.count == 1)
+        return 0;
+    return s->settings.lease_ms > 0 ? s->settings.lease_ms : s->hosts.count > 1 ? LEASE_MS : 0;
+}
+
+/* For the agent that has opened the job. Whether leases are needed is known when all nodes are. */
+static int open_leases(struct supervisor *s, struct belay_error *err)
+{
+    if (lease_ms(s) == 0)
+        return 0;
+    if (!s->leases)
+        s->leases = leases_create(s->arbiter, err);
+    if (!s->leases)
+        return -1;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        if (node->sock < 0 || node->is_gone || node->has_leases)
+            continue;
+        if (leases_open(s->leases, i, node->rundir, s->name, err) == 0)
+            node->has_leases = true;
+        else if (supervise_exit_code(err) != EXIT_NO_AGENT) /* a lost agent is missed when it is asked */
+            return belay_error_prefix(err, "node %" PRIu32, i);
+    }
+    return 0;
+}
+
 static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t spares = (uint32_t)s->settings.spares;
     struct job_arbiter_nodes nodes = {.count = s->nodes.count,
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
+    nodes.lease_ms = lease_ms(s);
     if (choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
     nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
+    if (open_leases(s, err) < 0)
+        return -1;
     return job_arbiter_begin(s->arbiter, &nodes, is_restart, err);
 }
 
@@ -221,6 +317,8 @@ static int leave_node(struct supervisor *s, uint32_t number, struct belay_error 
         close(node->sock);
     node->sock = -1;
     node->is_gone = true;
+    node->has_leases = false;
+    leases_close(s->leases, number);
     return 0;
 }
 
@@ -317,6 +415,7 @@ static int reconnect(struct supervisor *s, struct node *node, struct belay_error
 {
     close(node->sock);
     node->sock = -1;
+    node->has_leases = false;
     return supervise_connect(s, node, err);
 }
 
@@ -344,6 +443,23 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
     return 0;
 }
 
+int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *err)
+{
+    struct node *node = &s->nodes.of[number];
+    outlet_destroy(node->outlet); /* its ranks have taken their streams with them */
+    node->outlet = NULL;
+    if (supervise_connect(s, node, err) == 0 && open_on_node(s, number, false, err) == 0) {
+        job_arbiter_regain(s->arbiter, number);
+        node->is_gone = false;
+        node->is_spare = true;
+        return 0;
+    }
+    if (node->sock >= 0)
+        close(node->sock);
+    node->sock = -1;
+    return -1;
+}
+
 void supervise_find_spares(struct supervisor *s)
 {
     struct belay_error err;
@@ -355,6 +471,8 @@ void supervise_find_spares(struct supervisor *s)
         if (leave_node(s, i, &err) == 0)
             log_warning("%s: node %" PRIu32 ", a spare, was lost", s->name, i);
     }
+    if (s->leases)
+        open_leases(s, &err);
 }
 
 /* Of several nodes, those whose agent is lost: with what it holds, the job ends. */

@@ -131,6 +131,18 @@ static void leave_streams(struct supervisor *s)
         close(null);
 }
 
+/* There may be a line to go on from, now or later. */
+static bool has_lines(const struct supervisor *s)
+{
+    return s->epoch > 0 || s->plan->is_restart;
+}
+
+/* The epoch cannot be recorded: the job is as it was, and goes on once that has changed. */
+static bool is_of_disk(const struct belay_error *err)
+{
+    return err->code == ENOSPC || err->code == EDQUOT || err->code == EROFS || err->code == EIO;
+}
+
 /* The epoch is open, and the agents know the launcher, which may go. Returns an exit code. */
 static int start_launch(struct supervisor *s, struct belay_error *err)
 {
@@ -143,7 +155,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     s->has_told_how = rc < 0 && err->code == ENONET;
     if (rc < 0) {
         launch_cancel(&s->launch);
-        return supervise_exit_code(err);
+        return has_lines(s) && is_of_disk(err) ? EXIT_EXHAUSTED : supervise_exit_code(err);
     }
     s->epoch = start->epoch;
     for (uint32_t i = 0; i < s->nodes.count; i++)
@@ -233,11 +245,18 @@ static void on_end_asked(void *context)
     }
 }
 
+static void on_look(void *context)
+{
+    supervise_look(context);
+}
+
 static void watch(struct supervisor *s)
 {
     s->watch.on_ranks_up = on_ranks_up;
     s->watch.on_end_asked = on_end_asked;
+    s->watch.on_look = on_look;
     s->watch.context = s;
+    supervise_expect(s);
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;
     s->watch.epoch = s->epoch;

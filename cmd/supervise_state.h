@@ -11,12 +11,14 @@
 
 #include "cmd/arbiter.h"
 #include "cmd/calls.h"
+#include "cmd/comeback.h"
 #include "cmd/detach.h"
 #include "cmd/domain_file.h"
 #include "cmd/hosts.h"
 #include "cmd/inlet.h"
 #include "cmd/launch.h"
 #include "cmd/layout.h"
+#include "cmd/leases.h"
 #include "cmd/nodes.h"
 #include "cmd/outcome.h"
 #include "cmd/watch.h"
@@ -45,6 +47,7 @@ struct supervisor {
     char undo_path[PATH_MAX];
     struct signals signals;
     struct job_arbiter *arbiter; /* of the job's epochs */
+    struct leases *leases;       /* of its members; NULL: they need none */
     struct detach detach;
     struct launch launch;
     struct hosts hosts;     /* of its nodes, if they are on several */
@@ -52,6 +55,7 @@ struct supervisor {
     struct domains domains; /* of these; count 0: they are not known, or there are none */
     struct inlet *inlet;    /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch;
+    struct comeback comeback; /* of lost nodes */
 };
 
 /* ---- the job at its agents: 0, or -1 with err ---- */
@@ -66,6 +70,8 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
 void supervise_leave_epoch(struct supervisor *s);
 /* With new agents in the place of those that are lost, or without their nodes. */
 int supervise_reopen(struct supervisor *s, struct belay_error *err);
+/* A node that was lost can be reached again: it joins the job as a spare. */
+int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *err);
 /* New agents in the place of those of spares that have gone, or without these spares. */
 void supervise_find_spares(struct supervisor *s);
 /* The job is over at all agents that are left. Says what goes wrong. */
@@ -82,6 +88,16 @@ int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const e
 int supervise_place(struct supervisor *s, struct belay_error *err);
 /* What was changed in the memory of streams has come to all hosts. */
 int supervise_settle_streams(struct supervisor *s, struct belay_error *err);
+
+/* ---- lost nodes that come back ---- */
+
+/* A launch begins: which nodes are to be looked for, and when. */
+void supervise_expect(struct supervisor *s);
+/* The time has come, or a relay has something to say: watch.look_at_ms and watch.look_fd tell when this is to
+ * be called next. */
+void supervise_look(struct supervisor *s);
+/* The job is over: what is under way is ended. */
+void supervise_give_up(struct supervisor *s);
 
 /* ---- a launch ---- */
 

@@ -244,6 +244,7 @@ static void lose_spare(struct node *node)
     log_warning("the agent of node %" PRIu32 ", a spare, has gone", node->number);
     close(node->sock);
     node->sock = -1;
+    node->has_leases = false;
 }
 
 static void lose_agent(struct watch *watch, uint32_t number)
@@ -302,7 +303,11 @@ void watch_take_signals(struct watch *watch)
 
 static int poll_timeout(const struct watch *watch)
 {
-    const long long times_ms[] = {watch->kill_at_ms, watch->ask_at_ms, watch->nudge_at_ms, watch->tell_at_ms,
+    const long long times_ms[] = {watch->kill_at_ms,
+                                  watch->ask_at_ms,
+                                  watch->nudge_at_ms,
+                                  watch->tell_at_ms,
+                                  is_ending(watch) ? 0 : watch->look_at_ms,
                                   silence_due_ms(watch->nodes)};
     long long at_ms = 0;
     for (size_t i = 0; i < COUNT(times_ms); i++)
@@ -345,6 +350,11 @@ static void enforce_deadline(struct watch *watch)
     }
 }
 
+static bool is_time_to_look(const struct watch *watch)
+{
+    return watch->look_at_ms && now_ms() >= watch->look_at_ms;
+}
+
 static bool has_ended(struct watch *watch)
 {
     if (waitpid(watch->pid, &watch->wait_status, WNOHANG) != watch->pid)
@@ -364,12 +374,13 @@ void watch_launch(struct watch *watch)
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
-        struct pollfd fds[1 + PLACEMENT_NODES_MAX] = {{.fd = watch->signal_fd, .events = POLLIN}};
+        struct pollfd fds[2 + PLACEMENT_NODES_MAX] = {{.fd = watch->signal_fd, .events = POLLIN}};
         const struct node *nodes = watch->nodes->of;
         uint32_t count = watch->nodes->count;
         for (uint32_t i = 0; i < count; i++)
             fds[1 + i] = (struct pollfd){.fd = nodes[i].is_lost ? -1 : nodes[i].sock, .events = POLLIN};
-        poll(fds, 1 + count, poll_timeout(watch));
+        fds[1 + count] = (struct pollfd){.fd = is_ending(watch) ? -1 : watch->look_fd, .events = POLLIN};
+        poll(fds, 2 + count, poll_timeout(watch));
         if (fds[0].revents)
             watch_take_signals(watch);
         for (uint32_t i = 0; i < count; i++)
@@ -380,6 +391,8 @@ void watch_launch(struct watch *watch)
             watch->is_end_asked = false; /* an agent may ask again meanwhile */
             watch->on_end_asked(watch->context);
         }
+        if (!is_ending(watch) && (fds[1 + count].revents || is_time_to_look(watch)))
+            watch->on_look(watch->context);
         expire_silence(watch);
         enforce_deadline(watch);
         tell_unprotected(watch);

@@ -4,35 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coord/domains.h"
+#include "coord/arbiter_state.h"
 #include "coord/spread.h"
-
-/* What the arbiter knows of one node. */
-struct node {
-    bool is_gone;      /* with its memory: nothing is expected of it */
-    bool has_answered; /* the inquiry; state is valid */
-    bool is_listed;    /* among the members of the epoch that is opened */
-    struct epoch_state state;
-    struct holding *held;
-    uint64_t granted_us; /* last lease that it may have been given */
-    uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
-                        it takes; EPOCH_NOBODY: none */
-};
-
-struct arbiter {
-    struct arbiter_settings settings;
-    arbiter_action_f emit;
-    void *context;
-    struct epoch_start *record; /* NULL: no epoch yet */
-    struct node *nodes;
-    uint32_t *listed; /* nodes that become members, in their order */
-    uint32_t listed_count;
-    uint32_t *domains, *room; /* by node, and room to arrange them; NULL: each node is a domain */
-    bool is_inquiring;
-    uint64_t inquiry_us; /* began then */
-    uint64_t asked_us;   /* last time */
-    enum arbiter_want want;
-};
 
 static int copy_domains(struct arbiter *arbiter);
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event);
@@ -42,35 +15,18 @@ static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *e
 static int take_tick(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_placement(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event);
+static void begin(struct arbiter *arbiter, uint64_t now_us);
 static void inquire(struct arbiter *arbiter, uint64_t now_us);
 static void ask(struct arbiter *arbiter, uint64_t now_us);
 static int decide(struct arbiter *arbiter, uint64_t now_us);
 static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us);
-static enum arbiter_want choose_line(const struct arbiter *arbiter, uint64_t *line);
-static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed);
-static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line);
-static bool is_disproved(const struct arbiter *arbiter, uint64_t line);
-static bool is_survivor(const struct arbiter *arbiter, uint32_t index);
-static bool is_held(const struct arbiter *arbiter, uint64_t line);
-static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
-static bool holds(const struct node *node, uint64_t line, uint32_t rank);
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
 static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line);
-static void list_members(struct arbiter *arbiter, uint64_t line);
-static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former);
-static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
-static void arrange(struct arbiter *arbiter);
-static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost);
-static uint32_t count_members(const struct arbiter *arbiter);
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start);
 static int record(struct arbiter *arbiter, struct epoch_start *start);
 static void tell(struct arbiter *arbiter);
 static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t what, uint32_t count);
 static uint32_t next_epoch(const struct arbiter *arbiter);
-static uint32_t rank_count(const struct arbiter *arbiter);
-static uint32_t member_count(const struct arbiter *arbiter);
-static struct node *member(const struct arbiter *arbiter, uint32_t index);
-static uint32_t count_answers(const struct arbiter *arbiter);
 static uint32_t count_expected(const struct arbiter *arbiter);
 
 struct arbiter *arbiter_create(const struct arbiter_settings *settings, const struct epoch_start *recorded,
@@ -103,6 +59,9 @@ struct arbiter *arbiter_create(const struct arbiter_settings *settings, const st
         errno = ENOMEM;
         return NULL;
     }
+    arbiter->has_grants = settings->granted_us;
+    for (uint32_t i = 0; settings->granted_us && i < settings->node_count; i++)
+        arbiter->nodes[i].granted_us = settings->granted_us[i];
     return arbiter;
 }
 
@@ -143,9 +102,7 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event)
     }
     switch (event->type) {
     case ARBITER_EVENT_BEGIN:
-        for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-            arbiter->nodes[i].granted_us = event->now_us; /* a predecessor may have granted until now */
-        inquire(arbiter, event->now_us);
+        begin(arbiter, event->now_us);
         return 0;
     case ARBITER_EVENT_TICK:
         return take_tick(arbiter, event);
@@ -160,7 +117,11 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event)
     case ARBITER_EVENT_PLACED:
         return take_placement(arbiter, event);
     case ARBITER_EVENT_GONE:
+    case ARBITER_EVENT_SILENT:
         return take_end_of_node(arbiter, event);
+    case ARBITER_EVENT_BACK:
+        arbiter->nodes[event->node].is_gone = false; /* the ranks that it had may still run */
+        return 0;
     default:
         errno = EINVAL;
         return -1;
@@ -169,18 +130,39 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event)
 
 uint64_t arbiter_wake_us(const struct arbiter *arbiter)
 {
-    uint64_t wake_us = UINT64_MAX;
+    uint64_t wake_us = arbiter->asked_us + arbiter->settings.repeat_us;
+    uint64_t silent_us = arbiter_lapse_us(arbiter);
 
     if (arbiter->is_inquiring)
-        return arbiter->asked_us + arbiter->settings.repeat_us;
+        return silent_us > arbiter->asked_us && silent_us < wake_us ? silent_us : wake_us;
+    wake_us = UINT64_MAX;
     if (arbiter->settings.lease_us == 0)
         return UINT64_MAX;
-    for (uint32_t i = 0; i < member_count(arbiter); i++) {
-        uint64_t lapse_us = member(arbiter, i)->granted_us + arbiter->settings.lease_us + 1;
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        uint64_t lapse_us = arbiter_member(arbiter, i)->granted_us + arbiter->settings.lease_us + 1;
 
         wake_us = lapse_us < wake_us ? lapse_us : wake_us;
     }
     return wake_us;
+}
+
+uint64_t arbiter_lapse_us(const struct arbiter *arbiter)
+{
+    uint64_t last_us = 0;
+
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        const struct node *node = arbiter_member(arbiter, i);
+        uint64_t lapse_us = node->granted_us + arbiter->settings.lease_us;
+
+        if (node->is_silent && lapse_us > last_us)
+            last_us = lapse_us;
+    }
+    return last_us;
+}
+
+uint64_t arbiter_granted_us(const struct arbiter *arbiter, uint32_t node)
+{
+    return arbiter->nodes[node].granted_us;
 }
 
 const struct epoch_start *arbiter_record(const struct arbiter *arbiter)
@@ -201,9 +183,9 @@ enum arbiter_want arbiter_wants(const struct arbiter *arbiter)
 bool arbiter_is_stuck(const struct arbiter *arbiter)
 {
     bool is_wanting = arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA ||
-                      arbiter->want == ARBITER_WANT_NODES;
+                      arbiter->want == ARBITER_WANT_NODES || arbiter->want == ARBITER_WANT_PROCESSORS;
 
-    return is_wanting && count_answers(arbiter) == count_expected(arbiter);
+    return is_wanting && arbiter_count_answers(arbiter) == count_expected(arbiter);
 }
 
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
@@ -242,7 +224,7 @@ static int take_renewal(struct arbiter *arbiter, const struct arbiter_event *eve
                                          .epoch = event->epoch,
                                          .asked_us = event->asked_us};
 
-    if (!speaks_of_now(arbiter, event))
+    if (!speaks_of_now(arbiter, event) || arbiter->nodes[event->node].is_gone)
         return 0;
     arbiter->nodes[event->node].granted_us = event->now_us;
     arbiter->emit(arbiter->context, &grant);
@@ -303,6 +285,7 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
     memcpy(start->members, arbiter->record->members, start->member_count * sizeof(*start->members));
     memcpy(start->incarnations, arbiter->record->incarnations,
            start->member_count * sizeof(*start->incarnations));
+    memcpy(start->processors, arbiter->record->processors, start->member_count * sizeof(*start->processors));
     for (uint32_t rank = 0; rank < event->rank_count; rank++) {
         start->placement[rank] = start->holder[rank] = event->placement[rank];
         if (event->placement[rank] >= start->member_count) {
@@ -314,19 +297,29 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
     return record(arbiter, start);
 }
 
-/* Its lease does not matter any more: its ranks are gone. */
+/* If its ranks are gone, its lease does not matter any more. */
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event)
 {
     struct node *node = &arbiter->nodes[event->node];
     bool is_member = arbiter->record && epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY;
 
     node->is_gone = true;
+    node->is_silent = event->type == ARBITER_EVENT_SILENT && arbiter->settings.lease_us > 0;
     node->has_answered = false;
     if (arbiter->is_inquiring)
         return decide(arbiter, event->now_us);
     if (is_member)
         inquire(arbiter, event->now_us);
     return 0;
+}
+
+/* The first time, a predecessor may have given leases until now. */
+static void begin(struct arbiter *arbiter, uint64_t now_us)
+{
+    for (uint32_t i = 0; !arbiter->has_grants && i < arbiter->settings.node_count; i++)
+        arbiter->nodes[i].granted_us = now_us;
+    arbiter->has_grants = true;
+    inquire(arbiter, now_us);
 }
 
 /* From now on no lease is granted. */
@@ -364,8 +357,9 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
         arbiter->want = ARBITER_WANT_ANSWERS;
         return 0;
     }
-    arbiter->want = choose_line(arbiter, &line);
-    if (arbiter->want == ARBITER_WANT_NOTHING && count_members(arbiter) < arbiter->settings.min_members)
+    arbiter->want = arbiter_choose_line(arbiter, &line);
+    if (arbiter->want == ARBITER_WANT_NOTHING &&
+        arbiter_count_members(arbiter) < arbiter->settings.min_members)
         arbiter->want = ARBITER_WANT_NODES;
     if (arbiter->want != ARBITER_WANT_NOTHING)
         return 0;
@@ -376,14 +370,14 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
 static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us)
 {
     const struct arbiter_settings *settings = &arbiter->settings;
-    uint32_t answers = count_answers(arbiter);
+    uint32_t answers = arbiter_count_answers(arbiter);
 
-    if (answers == 0)
+    if (answers == 0 || now_us < arbiter_lapse_us(arbiter))
         return false;
     if (answers == count_expected(arbiter))
         return true;
-    for (uint32_t i = 0; i < member_count(arbiter); i++) {
-        const struct node *node = member(arbiter, i);
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        const struct node *node = arbiter_member(arbiter, i);
 
         if (!node->has_answered && !node->is_gone &&
             (settings->lease_us == 0 || now_us < node->granted_us + settings->lease_us))
@@ -392,104 +386,12 @@ static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us)
     return now_us >= arbiter->inquiry_us + settings->collect_us;
 }
 
-/*
- * The line to go on from. A line that any survivor has committed is committed. One that all survivors have
- * protected may have been: it is rolled forward to, unless what is missing proves that a lost member had
- * not protected it.
- */
-static enum arbiter_want choose_line(const struct arbiter *arbiter, uint64_t *line)
-{
-    uint64_t committed = arbiter->record ? arbiter->record->line : 0, candidate;
-    uint32_t survivors = 0;
-
-    for (uint32_t i = 0; i < member_count(arbiter); i++) {
-        if (!is_survivor(arbiter, i))
-            continue;
-        survivors++;
-        if (member(arbiter, i)->state.committed_line > committed)
-            committed = member(arbiter, i)->state.committed_line;
-    }
-    if (arbiter->record && survivors == 0)
-        return ARBITER_WANT_SURVIVOR;
-    candidate = candidate_of(arbiter, committed);
-    *line = candidate > committed ? candidate : committed;
-    return *line == 0 || is_held(arbiter, *line) ? ARBITER_WANT_NOTHING : ARBITER_WANT_DATA;
-}
-
-/* The newest line that any survivor has protected, if all have and nothing speaks against it; else 0. */
-static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed)
-{
-    uint64_t candidate = 0;
-
-    for (uint32_t i = 0; i < member_count(arbiter); i++) {
-        const struct node *node = member(arbiter, i);
-
-        if (is_survivor(arbiter, i) && node->state.protected_line > candidate &&
-            has_protected(arbiter, node, node->state.protected_line))
-            candidate = node->state.protected_line;
-    }
-    for (uint32_t i = 0; i < member_count(arbiter); i++)
-        if (is_survivor(arbiter, i) && !has_protected(arbiter, member(arbiter, i), candidate))
-            return 0;
-    return candidate > committed && !is_disproved(arbiter, candidate) ? candidate : 0;
-}
-
-static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line)
-{
-    return node->state.protected_epoch == arbiter->record->epoch && node->state.protected_line == line;
-}
-
-/* A rank's data are not where they would be, at a partner that survives, if its home had protected them. */
-static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
-{
-    const struct epoch_start *last = arbiter->record;
-
-    for (uint32_t rank = 0; rank < last->rank_count; rank++) {
-        uint32_t partner =
-            scheme_partner(arbiter->settings.scheme, last->placement[rank], last->member_count);
-
-        if (partner != EPOCH_NOBODY && is_survivor(arbiter, partner) && !is_held_of(arbiter, line, rank))
-            return true;
-    }
-    return false;
-}
-
-/* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
-static bool is_survivor(const struct arbiter *arbiter, uint32_t index)
-{
-    const struct node *node = member(arbiter, index);
-
-    return node->has_answered && node->state.incarnation == arbiter->record->incarnations[index];
-}
-
-/* The redundancy scheme's question: does somebody who answers hold each rank's data? */
-static bool is_held(const struct arbiter *arbiter, uint64_t line)
-{
-    for (uint32_t rank = 0; rank < rank_count(arbiter); rank++)
-        if (!is_held_of(arbiter, line, rank))
-            return false;
-    return true;
-}
-
-static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
-{
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        if (holds(&arbiter->nodes[i], line, rank))
-            return true;
-    return false;
-}
-
-static bool holds(const struct node *node, uint64_t line, uint32_t rank)
-{
-    return node->has_answered && rank < node->state.held_count && holding_has(&node->held[rank], line);
-}
-
 /* The decision is durable before anybody hears of it. */
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
 {
     struct epoch_start *start;
 
-    list_members(arbiter, line);
+    arbiter_list_members(arbiter, line);
     start = make_start(arbiter, line);
     if (!start)
         return -1;
@@ -497,16 +399,18 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
         int code = errno;
 
         free(start);
-        if (code == ENOSPC)
-            arbiter->want = ARBITER_WANT_ROOM;
+        if (code == ENOSPC || code == EXDEV)
+            arbiter->want = code == ENOSPC ? ARBITER_WANT_ROOM : ARBITER_WANT_PROCESSORS;
         errno = code;
-        return code == ENOSPC ? 0 : -1;
+        return code == ENOSPC || code == EXDEV ? 0 : -1;
     }
     if (record(arbiter, start) < 0)
         return -1;
     arbiter->is_inquiring = false;
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        arbiter->nodes[i].is_silent = false; /* all leases of the former epoch are over */
     for (uint32_t i = 0; i < start->member_count; i++)
-        member(arbiter, i)->granted_us = now_us;
+        arbiter_member(arbiter, i)->granted_us = now_us;
     tell(arbiter);
     return 0;
 }
@@ -514,7 +418,7 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
 /* All but the places of its ranks. */
 static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line)
 {
-    uint32_t ranks = line ? rank_count(arbiter) : arbiter->settings.rank_count;
+    uint32_t ranks = line ? arbiter_rank_count(arbiter) : arbiter->settings.rank_count;
     struct epoch_start *start = epoch_start_create(arbiter->listed_count, ranks);
 
     if (!start)
@@ -530,93 +434,13 @@ static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t li
     for (uint32_t i = 0; i < start->member_count; i++) {
         start->members[i] = arbiter->listed[i];
         start->incarnations[i] = arbiter->nodes[arbiter->listed[i]].state.incarnation;
+        start->processors[i] = arbiter->nodes[arbiter->listed[i]].state.processor;
     }
     start->coordinator = choose(arbiter, start->epoch, 1, start->member_count);
     return start;
 }
 
-/*
- * Members keep their order, so that most of them keep their partners, too. A node that takes the place of a
- * lost one has the same neighbours. Whoever alone has an image is a member in any case.
- */
-static void list_members(struct arbiter *arbiter, uint64_t line)
-{
-    uint32_t most = count_members(arbiter);
-
-    arbiter->listed_count = 0;
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        arbiter->nodes[i].is_listed = false;
-    for (uint32_t i = 0; i < member_count(arbiter) && arbiter->listed_count < most; i++) {
-        uint32_t node = arbiter->record->members[i];
-
-        list_member(arbiter, arbiter->nodes[node].has_answered ? node : find_newcomer(arbiter, node), i);
-    }
-    while (arbiter->listed_count < most)
-        list_member(arbiter, find_newcomer(arbiter, EPOCH_NOBODY), EPOCH_NOBODY);
-    for (uint32_t rank = 0; line > 0 && rank < rank_count(arbiter); rank++)
-        list_member(arbiter, find_only_holder(arbiter, line, rank), EPOCH_NOBODY);
-    if (arbiter->domains)
-        arrange(arbiter);
-}
-
-/* So that copies are in other domains than their images. */
-static void arrange(struct arbiter *arbiter)
-{
-    uint32_t count = arbiter->listed_count, *order = arbiter->room, *nodes = order + count;
-
-    memcpy(nodes, arbiter->listed, count * sizeof(*nodes));
-    domains_arrange(nodes, count, arbiter->domains, order, nodes + count);
-    for (uint32_t i = 0; i < count; i++)
-        arbiter->listed[i] = nodes[order[i]];
-}
-
-/* EPOCH_NOBODY: nothing is done. */
-static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former)
-{
-    if (node == EPOCH_NOBODY)
-        return;
-    arbiter->nodes[node].is_listed = true;
-    arbiter->nodes[node].former = former;
-    arbiter->listed[arbiter->listed_count++] = node;
-}
-
-/* A node that has an image which no listed member has; EPOCH_NOBODY: a listed one has it. */
-static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
-{
-    uint32_t found = EPOCH_NOBODY;
-
-    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
-        if (!holds(&arbiter->nodes[node], line, rank))
-            continue;
-        if (arbiter->nodes[node].is_listed)
-            return EPOCH_NOBODY;
-        found = node;
-    }
-    return found;
-}
-
-/*
- * The first node that answers, is not listed, and has no place from the last epoch; of the failure domain of
- * the node whose place it takes, if there is one. EPOCH_NOBODY: none.
- */
-static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost)
-{
-    uint32_t found = EPOCH_NOBODY;
-
-    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
-        bool was_member = arbiter->record && epoch_start_index(arbiter->record, node) != EPOCH_NOBODY;
-
-        if (!arbiter->nodes[node].has_answered || arbiter->nodes[node].is_listed || was_member)
-            continue;
-        if (lost == EPOCH_NOBODY || !arbiter->domains || arbiter->domains[node] == arbiter->domains[lost])
-            return node;
-        if (found == EPOCH_NOBODY)
-            found = node;
-    }
-    return found;
-}
-
-/* Returns 0 or -1 with errno: ENOSPC (without room), ENOMEM. */
+/* Returns 0 or -1 with errno, as spread_ranks(). */
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
 {
     struct spread_member *members = calloc(start->member_count, sizeof(*members));
@@ -632,6 +456,7 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
         const struct node *node = &arbiter->nodes[start->members[i]];
 
         members[i] = (struct spread_member){.room = node->state.room,
+                                            .processor = node->state.processor,
                                             .held_count = node->state.held_count,
                                             .held = node->held,
                                             .former = node->former};
@@ -666,7 +491,7 @@ static void tell(struct arbiter *arbiter)
     struct arbiter_action action = {
         .type = ARBITER_ACTION_START, .epoch = arbiter->record->epoch, .start = arbiter->record};
 
-    for (uint32_t i = 0; i < member_count(arbiter); i++) {
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
         action.node = arbiter->record->members[i];
         arbiter->emit(arbiter->context, &action);
     }
@@ -687,34 +512,6 @@ static uint32_t next_epoch(const struct arbiter *arbiter)
     return (recorded > past ? recorded : past) + 1;
 }
 
-/* Of a line once they are known; a program that begins anew may begin with others. */
-static uint32_t rank_count(const struct arbiter *arbiter)
-{
-    uint32_t known = arbiter->record ? arbiter->record->rank_count : 0;
-
-    return known ? known : arbiter->settings.rank_count;
-}
-
-static uint32_t member_count(const struct arbiter *arbiter)
-{
-    return arbiter->record ? arbiter->record->member_count : 0;
-}
-
-/* Of the newest epoch. */
-static struct node *member(const struct arbiter *arbiter, uint32_t index)
-{
-    return &arbiter->nodes[arbiter->record->members[index]];
-}
-
-static uint32_t count_answers(const struct arbiter *arbiter)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        count += arbiter->nodes[i].has_answered;
-    return count;
-}
-
 /* Nodes that may still answer. */
 static uint32_t count_expected(const struct arbiter *arbiter)
 {
@@ -723,12 +520,4 @@ static uint32_t count_expected(const struct arbiter *arbiter)
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
         count += !arbiter->nodes[i].is_gone;
     return count;
-}
-
-/* Of the epoch that is opened. */
-static uint32_t count_members(const struct arbiter *arbiter)
-{
-    uint32_t answers = count_answers(arbiter), most = arbiter->settings.max_members;
-
-    return most > 0 && most < answers ? most : answers;
 }

@@ -92,6 +92,7 @@ enum coord_action_type {
     COORD_ACTION_ABORT,   /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
     COORD_ACTION_LEAVE,   /* to all agents: line; one of them has given up between STOP and the capture: ranks
                              leave the drain, in which nobody waits for what another cannot do; then PARKED */
+    COORD_ACTION_DEMAND,  /* to a branch (branch.h): line, targets_version, ranks that others wait for */
     COORD_ACTION_LINE_DONE, /* to the requester `token`: line committed (reason NULL) or aborted (reason) */
 };
 
@@ -102,6 +103,8 @@ struct coord_action {
     uint32_t targets_version;
     const struct coord_clock *clocks; /* valid during the callback only */
     uint32_t clock_count;
+    const uint32_t *ranks; /* DEMAND: of the world, ascending; none: all. Valid during the callback only */
+    uint32_t rank_count;
     uint64_t token;
     bool is_committed;  /* LINE_DONE */
     const char *reason; /* valid during the callback only */

@@ -8,7 +8,7 @@
 struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count)
 {
     size_t members = member_count, ranks = rank_count;
-    size_t size = sizeof(struct epoch_start) + members * (sizeof(uint64_t) + sizeof(uint32_t)) +
+    size_t size = sizeof(struct epoch_start) + members * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
                   2 * ranks * sizeof(uint32_t);
     struct epoch_start *start = calloc(1, size);
 
@@ -17,7 +17,8 @@ struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_coun
     start->member_count = member_count;
     start->rank_count = rank_count;
     start->incarnations = (uint64_t *)(start + 1);
-    start->members = (uint32_t *)(start->incarnations + members);
+    start->processors = start->incarnations + members;
+    start->members = (uint32_t *)(start->processors + members);
     start->placement = start->members + members;
     start->holder = start->placement + ranks;
     return start;
@@ -36,6 +37,7 @@ struct epoch_start *epoch_start_copy(const struct epoch_start *start)
     for (uint32_t i = 0; i < start->member_count; i++) {
         copy->members[i] = start->members[i];
         copy->incarnations[i] = start->incarnations[i];
+        copy->processors[i] = start->processors[i];
     }
     for (uint32_t rank = 0; rank < start->rank_count; rank++) {
         copy->placement[rank] = start->placement[rank];

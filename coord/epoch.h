@@ -35,6 +35,7 @@ struct epoch_state {
     uint64_t protected_line; /* protected in protected_epoch, and not overwritten by a capture */
     uint32_t protected_epoch;
     uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint64_t processor;         /* kind of its processors, any number: ranks go on where it is the same */
     uint32_t held_count;        /* ranks of held */
     const struct holding *held; /* by rank; borrowed for the call */
 };
@@ -49,6 +50,7 @@ struct epoch_start {
     uint32_t coordinator;   /* index of a member */
     uint32_t *members;      /* nodes */
     uint64_t *incarnations; /* of the members */
+    uint64_t *processors;   /* of the members: kinds */
     uint32_t *placement;    /* by rank: index of the member that runs it */
     uint32_t *holder;       /* by rank: index of the member that has its image at the line */
 };

@@ -25,7 +25,8 @@ Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start,
     record.coordinator = start->coordinator;
     record.members = start->members;
     record.incarnations = start->incarnations;
-    record.n_members = record.n_incarnations = start->member_count;
+    record.processors = start->processors;
+    record.n_members = record.n_incarnations = record.n_processors = start->member_count;
     record.placement = start->placement;
     record.holder = start->holder;
     record.n_placement = record.n_holder = start->rank_count;
@@ -47,6 +48,8 @@ struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *recor
     start->coordinator = record->coordinator;
     memcpy(start->members, record->members, record->n_members * sizeof(*start->members));
     memcpy(start->incarnations, record->incarnations, record->n_members * sizeof(*start->incarnations));
+    if (record->n_processors > 0)
+        memcpy(start->processors, record->processors, record->n_processors * sizeof(*start->processors));
     if (record->n_placement > 0) {
         memcpy(start->placement, record->placement, record->n_placement * sizeof(*start->placement));
         memcpy(start->holder, record->holder, record->n_placement * sizeof(*start->holder));
@@ -64,6 +67,7 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.protected_line = state->protected_line;
     message.protected_epoch = state->protected_epoch;
     message.room = state->room;
+    message.processor = state->processor;
     message.held = (uint64_t *)(void *)state->held; /* only read */
     message.n_held = (size_t)state->held_count * NUMBERS;
     return message;
@@ -83,6 +87,7 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
         .protected_line = message->protected_line,
         .protected_epoch = message->protected_epoch,
         .room = message->room,
+        .processor = message->processor,
         .held_count = (uint32_t)(message->n_held / NUMBERS),
         .held = (const struct holding *)(const void *)message->held,
     };

@@ -170,6 +170,11 @@ uint32_t member_epoch(const struct member *member)
     return member->is_serving ? member->start->epoch : 0;
 }
 
+uint32_t member_missing(const struct member *member)
+{
+    return member->is_serving ? member->missing_count : 0;
+}
+
 uint64_t member_line(const struct member *member)
 {
     return member->line;
@@ -200,7 +205,10 @@ static int take_tick(struct member *member, uint64_t now_us)
 static int take_inquiry(struct member *member, const struct member_event *event)
 {
     struct member_record record = member->record;
-    struct epoch_state state = {.room = event->room, .held_count = event->held_count, .held = event->held};
+    struct epoch_state state = {.room = event->room,
+                                .processor = event->processor,
+                                .held_count = event->held_count,
+                                .held = event->held};
 
     if (event->epoch < record.promised || record.entered >= event->epoch)
         return 0;
@@ -269,7 +277,7 @@ static int take_grant(struct member *member, const struct member_event *event)
 {
     uint64_t end_us = event->asked_us + member->settings.lease_us;
 
-    if (event->now_us + member->settings.guard_us >= end_us)
+    if (event->asked_us > event->now_us || event->now_us + member->settings.guard_us >= end_us)
         return 0;
     if (end_us > member->lease_end_us) {
         member->lease_end_us = end_us;

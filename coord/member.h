@@ -45,7 +45,7 @@ enum member_event_type {
     MEMBER_EVENT_NONE = 0,
     MEMBER_EVENT_BEGIN,     /* the agent begins; once, before all others */
     MEMBER_EVENT_TICK,      /* member_wake_us() has come */
-    MEMBER_EVENT_INQUIRE,   /* from the arbiter: epoch, which it is about to open; room, held */
+    MEMBER_EVENT_INQUIRE,   /* from the arbiter: epoch, which it is about to open; room, processor, held */
     MEMBER_EVENT_START,     /* from the arbiter: start, held */
     MEMBER_EVENT_PLACED,    /* from the arbiter: start, of the epoch that runs: its ranks have come up */
     MEMBER_EVENT_GRANT,     /* from the arbiter: epoch, asked_us */
@@ -72,6 +72,7 @@ struct member_event {
     uint64_t asked_us;
     enum coord_action_type order;
     uint32_t room;
+    uint64_t processor;
     uint32_t held_count;
     const struct holding *held;      /* by rank, what this node holds; borrowed for the call */
     const struct epoch_start *start; /* borrowed for the call */
@@ -147,6 +148,8 @@ uint64_t member_wake_us(const struct member *member);
 const struct member_record *member_record(const struct member *member);
 /* The epoch in which the node takes part, 0: none. */
 uint32_t member_epoch(const struct member *member);
+/* How many images of its ranks the node lacks. */
+uint32_t member_missing(const struct member *member);
 /* The line in progress, 0: none. */
 uint64_t member_line(const struct member *member);
 

@@ -6,9 +6,11 @@ static enum coord_rank_state state_of(enum control_state state);
 
 int rank_report_raise(const struct rank_report *report, struct targets *clocks)
 {
-    for (uint32_t i = 0; i < report->clock_count; i++)
+    for (uint32_t i = 0; i < report->clock_count; i++) {
         if (targets_raise(clocks, report->clocks[i].comm, report->clocks[i].seq) < 0)
             return -1;
+        targets_see(clocks, report->clocks[i].comm, 1, report->clocks[i].size);
+    }
     return 0;
 }
 

@@ -22,10 +22,12 @@ struct rank_report {
     uint32_t clock_count, clock_room;
     struct {
         uint64_t comm, seq, target;
-    } * clocks; /* slots in use; target counts as 0 if none was named for the communicator */
+        uint32_t size; /* members of the communicator, 0: not known */
+    } * clocks;        /* slots in use; target counts as 0 if none was named for the communicator */
 };
 
-/* Raise a table of the largest clocks by a rank's. Returns 0 or -1 with ENOMEM. */
+/* Raise a table of the largest clocks by a rank's, which has seen one member more. Returns 0 or -1 with
+ * ENOMEM. */
 int rank_report_raise(const struct rank_report *report, struct targets *clocks);
 
 /* Whether any of a rank's clocks is above the target that its control page holds for it. */

@@ -5,7 +5,9 @@
  * A rank stays where it ran if its image is there and there is room. The other ranks are spread so that no
  * member gets more ranks than necessary. Among the members with so few ranks, a rank goes to the member that
  * has taken the place of its lost node, else to one that has its image, else to one whose copies are kept
- * where the image is, else to the one with the fewest ranks. Pure.
+ * where the image is, else to the one with the fewest ranks. A rank that goes on from an image goes to a
+ * member whose processors are of the kind that it ran on; each kind of members is spread over by itself.
+ * Pure.
  */
 #ifndef BELAY_COORD_SPREAD_H
 #define BELAY_COORD_SPREAD_H
@@ -17,6 +19,7 @@
 /* What is known of a member of the epoch that is opened. */
 struct spread_member {
     uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint64_t processor;         /* kind of its processors */
     uint32_t held_count;        /* ranks of held */
     const struct holding *held; /* by rank; borrowed */
     uint32_t former;            /* index in the last epoch of the member whose ranks are for it: it was that
@@ -32,7 +35,8 @@ struct spread_facts {
 
 /*
  * Fill in placement and holder of an epoch whose line, members and rank count are known. Returns 0, or -1
- * with errno: ENOSPC (there is no room for all ranks; nothing is filled in then that counts), ENOMEM.
+ * with errno: ENOSPC (there is no room for all ranks), EXDEV (no member has processors for some ranks),
+ * ENOMEM; nothing is filled in then that counts.
  */
 int spread_ranks(struct epoch_start *start, const struct spread_facts *facts);
 

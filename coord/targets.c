@@ -44,6 +44,20 @@ int targets_raise(struct targets *targets, uint64_t comm, uint64_t seq)
     return 0;
 }
 
+/* Members that name another number of members cannot be counted. */
+void targets_see(struct targets *targets, uint64_t comm, uint32_t seen, uint32_t size)
+{
+    struct coord_clock *clock = &targets->clocks[targets_index(targets, comm)];
+
+    clock->size = clock->seen == 0 || clock->size == size ? size : 0;
+    clock->seen += seen;
+}
+
+uint32_t targets_index(const struct targets *targets, uint64_t comm)
+{
+    return targets->count > 0 ? *find_slot(targets, comm) - 1 : TARGETS_NONE;
+}
+
 uint64_t targets_find(const struct targets *targets, uint64_t comm)
 {
     uint32_t slot = targets->count > 0 ? *find_slot(targets, comm) : 0;

@@ -30,6 +30,13 @@ void targets_reset(struct targets *targets);
 /* The target of comm is at least seq from now on. Returns 0, or -1 with ENOMEM (nothing changed). */
 int targets_raise(struct targets *targets, uint64_t comm, uint64_t seq);
 
+/* So many members more are counted in the clock of comm, which is in the table, and has `size` in all. */
+void targets_see(struct targets *targets, uint64_t comm, uint32_t seen, uint32_t size);
+
+/* The place of comm in `clocks`, TARGETS_NONE: it is not there. */
+#define TARGETS_NONE UINT32_MAX
+uint32_t targets_index(const struct targets *targets, uint64_t comm);
+
 /* The target of comm; one that was never mentioned has 0. */
 uint64_t targets_find(const struct targets *targets, uint64_t comm);
 

@@ -15,7 +15,9 @@ struct waitfor_rank {
 
 static int store(struct waitfor_rank *rank, const struct coord_report *report);
 static bool is_settled(const struct waitfor *waitfor, const struct waitfor_rank *rank);
+static bool is_group(const struct waitfor *waitfor, uint32_t rank);
 static void demand(struct waitfor *waitfor, uint32_t rank);
+static void demand_peer(struct waitfor *waitfor, int32_t peer);
 static void demand_peers(struct waitfor *waitfor, const struct coord_report *report);
 static void follow(struct waitfor *waitfor);
 static void look_at(struct waitfor *waitfor, struct waitfor_rank *rank);
@@ -23,9 +25,9 @@ static void look_at(struct waitfor *waitfor, struct waitfor_rank *rank);
 int waitfor_init(struct waitfor *waitfor, uint32_t rank_count)
 {
     memset(waitfor, 0, sizeof(*waitfor));
-    waitfor->ranks = calloc(rank_count, sizeof(*waitfor->ranks));
-    waitfor->pending = calloc(rank_count, sizeof(*waitfor->pending));
-    waitfor->released = calloc(rank_count, sizeof(*waitfor->released));
+    waitfor->ranks = calloc((size_t)rank_count + 1, sizeof(*waitfor->ranks));
+    waitfor->pending = calloc((size_t)rank_count + 1, sizeof(*waitfor->pending));
+    waitfor->released = calloc((size_t)rank_count + 1, sizeof(*waitfor->released));
     if (!waitfor->ranks || !waitfor->pending || !waitfor->released) {
         waitfor_destroy(waitfor);
         errno = ENOMEM;
@@ -76,10 +78,18 @@ int waitfor_report(struct waitfor *waitfor, const struct coord_report *report)
     if (rank->demanded_version == waitfor->version)
         look_at(waitfor, rank);
     else if (waitfor->everybody_version == waitfor->version ||
-             (report->state == COORD_RANK_WAITING && report->is_below))
+             (report->state == COORD_RANK_WAITING && (report->is_below || is_group(waitfor, report->rank))))
         demand(waitfor, report->rank);
     follow(waitfor);
     return 0;
+}
+
+void waitfor_demand(struct waitfor *waitfor, const int32_t *ranks, uint32_t count)
+{
+    const struct coord_report report = {.peers = ranks, .peer_count = count};
+
+    demand_peers(waitfor, &report);
+    follow(waitfor);
 }
 
 void waitfor_clear_released(struct waitfor *waitfor)
@@ -118,6 +128,11 @@ static bool is_settled(const struct waitfor *waitfor, const struct waitfor_rank 
            rank->report.state != COORD_RANK_INSIDE;
 }
 
+static bool is_group(const struct waitfor *waitfor, uint32_t rank)
+{
+    return waitfor->router && rank >= waitfor->router->first_group;
+}
+
 static void demand(struct waitfor *waitfor, uint32_t index)
 {
     struct waitfor_rank *rank = &waitfor->ranks[index];
@@ -139,11 +154,25 @@ static void demand_peers(struct waitfor *waitfor, const struct coord_report *rep
         waitfor->everybody_version = waitfor->version;
         for (uint32_t i = 0; i < waitfor->rank_count; i++)
             demand(waitfor, i);
+        if (waitfor->router)
+            waitfor->router->demand_all(waitfor->router->context);
         return;
     }
     for (uint32_t i = 0; i < report->peer_count; i++)
-        if (report->peers[i] >= 0 && (uint32_t)report->peers[i] < waitfor->rank_count)
-            demand(waitfor, (uint32_t)report->peers[i]);
+        demand_peer(waitfor, report->peers[i]);
+}
+
+static void demand_peer(struct waitfor *waitfor, int32_t peer)
+{
+    const struct waitfor_router *router = waitfor->router;
+    uint32_t reporter = (uint32_t)peer;
+
+    if (peer < 0)
+        return;
+    if (router)
+        reporter = router->find(router->context, reporter);
+    if (reporter < waitfor->rank_count)
+        demand(waitfor, reporter);
 }
 
 /* Work off the list: a loop, since chains of waiting ranks may be as long as the job is wide. */

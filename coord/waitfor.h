@@ -24,13 +24,28 @@
 
 struct waitfor_rank;
 
+/*
+ * For ranks of which only some report here: each of them as a reporter, and others together, as one reporter
+ * (branch.h). Without a router each rank of the world is a reporter, by its number.
+ */
+struct waitfor_router {
+    /* The reporter that a demanded rank of the world is, WAITFOR_NOT_HERE: another place has been told. */
+    uint32_t (*find)(void *context, uint32_t rank);
+    /* All ranks are demanded; called once in a version. */
+    void (*demand_all)(void *context);
+    void *context;
+    uint32_t first_group; /* reporters from here on stand for many ranks: whom they wait for is demanded */
+};
+#define WAITFOR_NOT_HERE UINT32_MAX
+
 struct waitfor {
     struct waitfor_rank *ranks;
-    uint32_t rank_count;
-    uint32_t version;           /* of the targets that count; reports for others are ignored */
-    uint32_t unsettled;         /* ranks not settled in this version */
-    uint32_t everybody_version; /* the newest version in which a demanded rank waits for any rank */
-    uint32_t *pending;          /* work list: demanded ranks to look at; each at most once per report */
+    const struct waitfor_router *router; /* borrowed; NULL: none */
+    uint32_t rank_count;                 /* of reporters */
+    uint32_t version;                    /* of the targets that count; reports for others are ignored */
+    uint32_t unsettled;                  /* ranks not settled in this version */
+    uint32_t everybody_version;          /* the newest version in which a demanded rank waits for any rank */
+    uint32_t *pending; /* work list: demanded ranks to look at; each at most once per report */
     uint32_t pending_count;
     struct coord_clock *released; /* found since the last waitfor_clear_released() */
     uint32_t released_count;
@@ -48,6 +63,8 @@ void waitfor_begin_version(struct waitfor *waitfor, uint32_t version);
  * the target has to reach. Returns 0, or -1 with ENOMEM (the report is not taken).
  */
 int waitfor_report(struct waitfor *waitfor, const struct coord_report *report);
+/* Ranks elsewhere wait for these in this version; none: for anybody. Releases follow as of a report. */
+void waitfor_demand(struct waitfor *waitfor, const int32_t *ranks, uint32_t count);
 void waitfor_clear_released(struct waitfor *waitfor);
 
 bool waitfor_is_settled(const struct waitfor *waitfor);

@@ -212,6 +212,12 @@ static void say_clocks(struct watch *watch)
             return;
         }
     }
+    for (uint32_t i = 0; i < watch->clocks.count; i++) { /* a rank may say anything, the agent not */
+        struct coord_clock *clock = &watch->clocks.clocks[i];
+
+        if (clock->size > watch->world || clock->seen > watch->count)
+            clock->size = clock->seen = 0;
+    }
     say(watch, (struct coord_event){.type = COORD_EVENT_CLOCKS,
                                     .clocks = watch->clocks.clocks,
                                     .clock_count = watch->clocks.count});

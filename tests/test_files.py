@@ -6,6 +6,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -261,3 +262,37 @@ def test_streams_outlive_belay_run(sandbox, programs):
     job.restart()
     assert job.finish() == 0
     assert_every_line_once(job, "out", job.read("out").decode())
+
+
+def write_table(path, numbers, changed_s):
+    """A file with these numbers and this time of change, and an inode of its own."""
+    with open(f"{path}.new", "wb") as file:
+        file.write(struct.pack(f"{len(numbers)}Q", *numbers))
+    os.utime(f"{path}.new", (changed_s, changed_s))
+    os.rename(f"{path}.new", path)
+
+
+def test_a_mapped_file_counts_by_what_it_contains(sandbox, programs):
+    """A restart takes a copy with another inode and another time, as another host has it, and no other file of the same time."""
+    path, program = os.path.join(sandbox.folder, "table"), os.path.join(sandbox.folder, "mapped_table")
+    numbers = [number * number for number in range(4096)]
+    write_table(path, numbers, 1000000000)
+    built = programs.test_program("mapped_table", "--mode", path, "--steps", 150, "--seconds", 3)
+    shutil.copyfile(built.argv[0], program)
+    os.chmod(program, 0o755)
+    job = sandbox.run(dataclasses.replace(built, argv=(program, *built.argv[1:])), options=["--max-restarts", "0"])
+    job.wait_lines()
+    job.kill_rank(1)
+    assert job.wait() != 0
+    write_table(path, [*numbers[:-1], 1], 1000000000)
+    job.restart()
+    assert job.wait() != 0 and f"{path} has changed since the line was taken" in job.errors
+    write_table(path, numbers, 1100000000)
+    shutil.copyfile(program, f"{program}.new")
+    os.chmod(f"{program}.new", 0o755)
+    os.rename(f"{program}.new", program)
+    job.restart()
+    status = job.wait_status(lambda status: status["state"] == "running" and status["epoch"] > 2)
+    assert status["history"][-1]["restored_line"] >= 1
+    job.finish()
+    assert_same_result(job)

@@ -7,83 +7,13 @@ import subprocess
 
 import pytest
 
-from belaytest import Job, Sandbox, assert_recovered, assert_same_result, newest_line
+from belaytest import assert_recovered, assert_same_result, newest_line
 from hosts import Hosts, lacking
+from hosts_job import HostsSandbox
 from programs import PACE
 from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
-
-
-class HostsSandbox(Sandbox):
-    """Commands run on host a; each host has its own /run/belay."""
-
-    def __init__(self, prefix, programs, hosts):
-        super().__init__(prefix, programs)
-        self.hosts = hosts
-        self.folder = os.path.join(hosts.shared, "work")
-        os.mkdir(self.folder)
-        for name in ("BELAY_RUNDIR", "TMPDIR", "OMPI_MCA_btl_vader_backing_directory"):
-            del self.environment[name]
-        self.environment.update(hosts.environment())
-
-    @property
-    def user(self):
-        return self.hosts.on("a")
-
-    @user.setter
-    def user(self, words):
-        assert not words
-
-    def run(self, program, hosts="a:2,b:2", line=None, **options):
-        line = line or ["mpirun", "--host", hosts, "-x", PACE, *program.argv]
-        job = HostsJob(self, program, line=line, **options)
-        self.jobs.append(job)
-        job.start()
-        return job
-
-    def assert_clean(self):
-        """On every host that is left: no process, no file of a job, no shared memory."""
-        self.belay("clean")
-        for name in self.hosts.first:
-            wait_for(lambda name=name: not self.hosts.processes(name), 20, f"the end of {self.hosts.processes(name)} on {name}")
-            for folder in ("/dev/shm", "/tmp"):
-                assert self.hosts.files(name, folder) == [], (name, folder)
-            left = [path for path in self.hosts.files(name, "/run/belay") if not path.endswith("agent.log")]
-            assert left == [], name
-
-    def files_of_ranks(self):
-        """They are on the hosts."""
-        return []
-
-    def destroy(self):
-        for name in self.hosts.first:
-            for path in self.hosts.files(name, "/run/belay"):
-                if path.endswith("agent.log"):
-                    print(f"---- {path} of {name}\n{self.hosts.read(name, path)[-4000:]}")
-        super().destroy()
-
-
-class HostsJob(Job):
-    """Its trace stands in the line: the program's words are its last."""
-
-    def __init__(self, sandbox, program, line, **options):
-        super().__init__(sandbox, program, line=line, **options)
-        if self.trace_path:
-            self.line = [*line, "--trace", self.trace_path]
-
-    def status(self):
-        """Processes of different hosts may have one number: here they are told apart by the hosts' numbers."""
-        status = super().status()
-        if status and status["epoch"] in self.pids:
-            self.pids[status["epoch"]] = {rank["rank"]: (node["number"], rank["pid"])
-                                          for node in status["nodes"] for rank in node["ranks"]}
-        return status
-
-    def kill_rank_on(self, host, rank):
-        """kill -9 of a rank that runs on this host."""
-        pid = next(row["pid"] for node in self.status()["nodes"] for row in node["ranks"] if row["rank"] == rank)
-        subprocess.run(self.sandbox.hosts.on(host, "kill", "-9", str(pid)), check=True)
 
 
 @pytest.fixture
@@ -252,6 +182,31 @@ def test_files_of_lost_ranks_are_put_back(sandbox, programs, hosts, mode):
     assert os.listdir(folder) == []
 
 
+@pytest.mark.parametrize("has_line", [True, False])
+def test_a_host_that_was_cut_off_leaves_files_to_the_others(sandbox, programs, hosts, has_line):
+    """It forgets the job after the retention time, or at once if it holds nothing. What the others put back after that is there."""
+    folder = os.path.join(hosts.shared, "undo")
+    os.mkdir(folder, 0o700)
+    program = programs.test_program("files", "--mode", "truncate", "--steps", 400, "--seconds", 30)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder, "--retention", "1s"],
+                      interval="300ms" if has_line else "1h")
+    job.wait_step(20)
+    if has_line:
+        job.wait_lines()
+    hosts.unplug("b")
+    status = job.wait_epoch(2, 60)
+    wait_for(lambda: not any("belay" in command.split()[0] for command in hosts.processes("b").values()), 30, "the end of its agent")
+    assert os.listdir(folder) != []
+    if has_line:
+        job.wait_committed(status["history"][-1]["restored_line"] + 1)
+        job.kill_rank_on("a", 0)
+        job.wait_epoch(3, 60)
+    job.let_hurry()
+    assert job.wait() == 0
+    assert_same_result(job)
+    hosts.crash("b")
+
+
 def test_standard_streams_of_a_rank_that_moves(sandbox, programs, hosts):
     """Rank 0 runs on the host that is lost: on the other one it reads on where it was, and no output appears twice."""
     path = os.path.join(hosts.shared, "input")
@@ -405,10 +360,10 @@ def test_a_stranger_is_not_heard(sandbox, programs, hosts):
     sockets = subprocess.run(hosts.on("a", "ss", "-Htlnp"), capture_output=True, text=True, check=True).stdout
     port = next(row.split()[3].rsplit(":", 1)[1] for row in sockets.splitlines() if "belay-relay" in row)
     say = ("import socket, sys; end = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10);"
-           "end.sendall(b'blyhello' + bytes([1, 0, 0, 0, 1]) + bytes(307)); print(end.recv(100))")
+           "end.sendall(b'blyhello' + bytes([2, 0, 0, 0, 1]) + bytes(307)); print(end.recv(100))")
     done = subprocess.run(hosts.on("b", "/usr/bin/python3", "-c", say, hosts.address("a"), port), capture_output=True,
                           text=True, check=True)
     assert done.stdout == "b''\n"
-    assert "a connection from another host is refused: its hello is refused: it was not made with the job's key" in job.errors
+    assert "a connection from another host is refused: its hello is refused: it was not made with the job's key for this epoch" in job.errors
     job.finish()
     assert_recovered(job, 0)

@@ -8,7 +8,8 @@ import pytest
 
 from belaytest import newest_line
 from hosts import Hosts, lacking
-from test_hosts import HostsSandbox, homes, workload
+from hosts_job import HostsSandbox
+from test_hosts import homes, workload
 from waiting import communicate, run, wait_for
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())

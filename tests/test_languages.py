@@ -8,9 +8,8 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_restored, assert_same_result
-from programs import TESTS, Program, fixed, lacks
+from programs import PYTHON, TESTS, Program, fixed, lacks, needs_modules, pickles
 
-PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
 
 LINKER = "/lib64/ld-linux-x86-64.so.2"
 
@@ -70,17 +69,6 @@ def test_cxx(sandbox, programs, name):
     job.kill_and_recover()
     job.finish()
     assert_recovered(job)
-
-
-def needs_modules(*names):
-    for name in names:
-        if subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode:
-            lacks(f"{name} is not installed (python3-{name})")
-
-
-def pickles(*arguments):
-    needs_modules("mpi4py")
-    return Program((PYTHON, os.path.join(TESTS, "programs", "pickles.py"), *arguments))
 
 
 def test_python(sandbox):

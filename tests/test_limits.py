@@ -9,6 +9,7 @@ import pytest
 
 import traces
 from belaytest import assert_recovered, assert_same_result, lines_of_belay, run_and_recover
+from nodes import kill_node, on_nodes
 from waiting import wait_for
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -297,6 +298,23 @@ def test_run_directory_that_is_full(sandbox, programs, small_rundir):
     told = [line for line in lines_of_belay(job.errors) if "cannot be written" in line]
     assert len(told) == 1 and "No space left on device" in told[0], job.errors
     os.unlink(os.path.join(small_rundir, "full"))
+
+
+def test_run_directory_that_is_full_when_a_node_is_lost(sandbox, programs, small_rundir):
+    """Of several nodes, an epoch that cannot be recorded is not opened: the job is held, and goes on when there is room."""
+    job = sandbox.run(ring(programs), seconds=4, options=on_nodes(2))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    fill(small_rundir)
+    kill_node(sandbox, job, 1)
+    assert job.wait() == 75
+    assert "No space left on device" in job.errors and "'belay restart job' goes on" in job.errors, job.errors
+    assert job.status()["state"] == "lost"
+    os.unlink(os.path.join(small_rundir, "full"))
+    job.restart()
+    assert job.wait_epoch(2)["history"][-1]["restored_line"] >= line
+    assert job.finish() == 0
+    assert_same_result(job)
 
 
 def test_record_that_cannot_be_written(sandbox, programs):

@@ -1,11 +1,11 @@
 """A job on several local nodes: agents that share nothing, lines over all of them, a rank killed on any of them."""
 
 import dataclasses
+import glob
 import json
 import os
 import re
 import signal
-import subprocess
 import time
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result
 from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
-from programs import TESTS, Program, lacks
+from programs import pickles
 from waiting import wait_for
 
 
@@ -558,6 +558,21 @@ def test_what_nodes_write_to_is_their_own(sandbox, programs):
     sandbox.assert_clean()
 
 
+def test_a_restart_at_once_after_belay_run_was_killed(sandbox, programs):
+    """Each agent ends its part of the launch in its own time: the restart waits for all of them."""
+    job = sandbox.run(workload(programs), options=on_nodes(3))
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    job.process.kill()
+    job.process.wait()
+    job.restart()
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
 @pytest.mark.parametrize("options, words", [
     (["--nodes", "2"], "is for --local; other hosts are those of the launch line"),
     (["--local"], "--local is for --nodes N"),
@@ -577,10 +592,7 @@ def other_program(programs, name):
     if name == "heat":
         return programs.heat()
     if name == "pickles":
-        python = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
-        if subprocess.run([python, "-c", "import mpi4py"], capture_output=True, check=False).returncode:
-            lacks("mpi4py is not installed (python3-mpi4py)")
-        return Program((python, os.path.join(TESTS, "programs", "pickles.py"), "--steps", "150", "--seconds", "3"))
+        return pickles("--steps", "150", "--seconds", "3")
     return programs.test_program(name, *(["--steps", 25, "--value", 120] if name == "p2_nbx" else ["--steps", 400, "--seconds", 4]))
 
 
@@ -598,3 +610,25 @@ def test_a_node_is_lost_under_other_programs(sandbox, programs, name, number):
     job.finish()
     assert_recovered(job, 1)
     sandbox.assert_clean()
+
+
+def test_another_provider_of_the_fabric(sandbox, programs):
+    """Shared memory instead of TCP, which has no descriptor to wait for: lines are copied, and a node is lost."""
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--fabric-provider", "shm"])
+    job.wait_lines()
+    wait_for(lambda: all(len(row["holders"]) == 2 for node in job.status()["nodes"] for row in node["ranks"]), 30, "copies")
+    before, agent = job.status(), agent_of(job, 1)
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    for path in glob.glob(f"/dev/shm/{agent}:*"):  # the provider's: with a real node it would be gone
+        os.unlink(path)
+    assert status["history"][-1]["restored_line"] >= before["newest_line"] >= 1
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+def test_no_such_provider_of_the_fabric(sandbox, programs):
+    done = sandbox.belay("run", *on_nodes(2), "--fabric-provider", "nosuch", "--", "mpirun", "-n", "2", *workload(programs).argv)
+    assert done.returncode != 0
+    assert 'libfabric has no provider "nosuch"' in done.stderr.splitlines()[-1], done.stderr

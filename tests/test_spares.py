@@ -164,3 +164,17 @@ def test_spares_count_for_min_nodes(sandbox, programs):
 def test_wrong_use(sandbox, options, words):
     done = sandbox.belay("run", *options, "--", "mpirun", "true")
     assert done.returncode == 64 and words in done.stderr, done.stderr
+
+
+def test_ranks_go_on_where_the_processors_are_alike(sandbox, programs):
+    """Node 1 has other processors: when node 0 is lost, its ranks go to the spare, and the second loss of this kind holds the job."""
+    job = run_with_agent(sandbox, 1, "agent.processor=error", workload(programs, seconds=6), options=with_spares(2, 1))
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    status = job.wait_epoch(2)
+    assert homes(status) == [2, 2, 1, 1]
+    wait_copied(job, status["history"][-1]["restored_line"])
+    kill_node(sandbox, job, 2)
+    assert job.wait() != 0
+    assert "no node that is left has processors like those of a lost node" in job.errors, job.errors
+    assert "node 1 holds the images of ranks 0-3" in job.errors

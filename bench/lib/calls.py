@@ -16,6 +16,9 @@ TARGETS = {
     "waitall": 1.15,
 }
 
+LEASE_BLOCKS = 2000
+LEASE_NS = 20
+
 
 def measure(environment, names, pairs, blocks):
     """Results of the operations `names`: by the minimum of the blocks, and by their median."""
@@ -31,6 +34,20 @@ def measure(environment, names, pairs, blocks):
                    [(base[name][statistic], ours[name][statistic]) for base, ours in runs],
                    TARGETS[name] if statistic == "min" else None)
             for name in names for statistic in ("min", "median")]
+
+
+def measure_lease(environment, pairs):
+    """A pwrite() of 8 B under a lease, against without one: the call, and what the check of the lease takes of it."""
+    native = environment.launch_line("calls", LEASE_BLOCKS, "pwrite")
+    nodes = [environment.belay, "run", "--nodes", "2", "--local"]
+    free, leased = [*nodes, "--", *native], [*nodes, "--lease", "1m", "--", *native]
+    found = []
+    for i in range(pairs):
+        order = (free, leased) if i % 2 == 0 else (leased, free)
+        outputs = {id(command): _parse(environment.output_of(command))["pwrite"]["min"] for command in order}
+        found.append((outputs[id(free)], outputs[id(leased)]))
+    more = [(base, ours - base) for base, ours in found]
+    return [Result("lease-check", "min", "ns", found), Result("lease-check", "more", "ns", more, LEASE_NS, is_absolute=True)]
 
 
 def _parse(output):

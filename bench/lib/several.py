@@ -17,6 +17,8 @@ ALL, LITTLE, SOME = 1000, 10, 100  # permille of the pages that are written betw
 FIRST_LINES = 2  # they make the memory of images and of deltas
 REST_MS = 4000  # longer than a line takes
 PROTECT_TARGET = 1 / 0.8  # time against the fabric's own
+ENCRYPT_LINES = 3  # of a job
+ENCRYPT_TARGET = 1 / 0.6  # time, with encryption against without
 DIRTY_TARGET = 1 / 30
 PAUSE_TARGET = 1.1
 PAUSE_LINES = 5  # of a job
@@ -87,6 +89,34 @@ def _lines(environment, count, memory, *options):
         for _ in range(FIRST_LINES):
             job.checkpoint()
         return [job.checkpoint() for _ in range(count)]
+
+
+def measure_encrypt(environment, pairs):
+    """Whole lines of two nodes, the same job with --encrypt and without, in turn: medians of its lines."""
+    found = {"protect": [], "pause": []}
+    for i in range(pairs):
+        order = (False, True) if i % 2 == 0 else (True, False)
+        lines = {is_on: _full_lines(environment, ENCRYPT_LINES, *(["--encrypt"] if is_on else [])) for is_on in order}
+        for what, values in found.items():
+            medians = {is_on: statistics.median(line[f"{what}_ms"] for line in lines[is_on]) for is_on in order}
+            values.append((medians[False], medians[True]))
+    return [Result("encrypt", what, "ms", values, target)
+            for (what, values), target in zip(found.items(), (ENCRYPT_TARGET, PAUSE_TARGET), strict=True)]
+
+
+def _full_lines(environment, count, *options):
+    """Lines that send all memory of the ranks, while these rest."""
+    with NodesJob(environment, *options, memory=(MIB, ALL, REST_MS), nodes=2) as job:
+        for _ in range(FIRST_LINES):
+            job.value()
+            job.checkpoint()
+        lines = []
+        for _ in range(count):
+            job.value()
+            lines.append(job.checkpoint())
+            if lines[-1]["sent_bytes"] < 2 * MIB << 20:
+                raise BenchError(f"of 2 x {MIB} MiB only {lines[-1]['sent_bytes']} B were sent")
+    return lines
 
 
 def measure_protected_dirty(environment, pairs):

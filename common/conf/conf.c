@@ -185,6 +185,31 @@ static const struct conf_setting settings[CONF_END] = {
                     "nodes; "
                     "each image has its copy in another domain",
         },
+    [CONF_LEASE] =
+        {
+            .name = "lease",
+            .variable = "BELAY_LEASE",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 1000,
+            .max = 3600 * 1000,
+            .zero_hint = "leave --lease out for the usual one",
+            .help = "How long the ranks of a node run on of which nothing is heard any more (default: 6s on "
+                    "several hosts; on one machine none is needed)",
+        },
+    [CONF_COMEBACK] =
+        {
+            .name = "comeback",
+            .variable = "BELAY_COMEBACK",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 0,
+            .max = YEAR_MS,
+            .fallback = "10s",
+            .help =
+                "Look for a lost node again after T, then after longer and longer times; once it is there, "
+                "it is a spare (0: never)",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",
@@ -196,6 +221,40 @@ static const struct conf_setting settings[CONF_END] = {
             .fallback = "10m",
             .help =
                 "How often images in memory are compared with their checksums while the job runs (0: never)",
+        },
+    [CONF_ENCRYPT] =
+        {
+            .name = "encrypt",
+            .variable = "BELAY_ENCRYPT",
+            .argument = "0|1",
+            .unit = CONF_UNIT_FLAG,
+            .min = 0,
+            .max = 1,
+            .fallback = "0",
+            .help = "Encrypt all that agents of several nodes say to one another, images too; without it "
+                    "everything is authenticated, and can be read on the way",
+        },
+    [CONF_FABRIC_PROVIDER] =
+        {
+            .name = "fabric-provider",
+            .variable = "BELAY_FABRIC_PROVIDER",
+            .argument = "NAME",
+            .unit = CONF_UNIT_TEXT,
+            .fallback = "tcp",
+            .help = "The provider of libfabric by which agents of several nodes reach one another, as "
+                    "fi_info(1) names it",
+        },
+    [CONF_FAN_OUT] =
+        {
+            .name = "fan-out",
+            .variable = "BELAY_FAN_OUT",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 2,
+            .max = 1024,
+            .fallback = "16",
+            .help = "With how many others at most a node of a job speaks about lines: on more nodes they are "
+                    "a tree, and N is the number of each one's children",
         },
     [CONF_RUNDIR] =
         {
@@ -261,10 +320,20 @@ static int parse_count(const char *text, uint64_t *value, struct belay_error *er
     return errno ? belay_error_set(err, ERANGE, "'%s' is too large a number", text) : 0;
 }
 
+static int parse_flag(const char *text, uint64_t *value, struct belay_error *err)
+{
+    *value = *text == '1';
+    return (*text == '0' || *text == '1') && !text[1]
+               ? 0
+               : belay_error_set(err, EINVAL, "'%s' is neither 0 nor 1", text);
+}
+
 static int parse(enum conf_unit unit, const char *text, uint64_t *value, struct belay_error *err)
 {
     if (unit == CONF_UNIT_TIME)
         return duration_parse(text, value, err);
+    if (unit == CONF_UNIT_FLAG)
+        return parse_flag(text, value, err);
     return unit == CONF_UNIT_SIZE ? size_parse(text, value, err) : parse_count(text, value, err);
 }
 

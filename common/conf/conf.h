@@ -27,7 +27,12 @@ enum conf_key {
     CONF_MIN_NODES,
     CONF_SPARES,
     CONF_FAILURE_DOMAINS,
+    CONF_LEASE,
+    CONF_COMEBACK,
     CONF_SCRUB_INTERVAL,
+    CONF_ENCRYPT,
+    CONF_FABRIC_PROVIDER,
+    CONF_FAN_OUT,
     CONF_RUNDIR,
     CONF_RECORD_AGE,
     CONF_LOG,
@@ -41,6 +46,7 @@ enum conf_unit {
     CONF_UNIT_TIME, /* values in milliseconds */
     CONF_UNIT_SIZE, /* values in bytes */
     CONF_UNIT_COUNT,
+    CONF_UNIT_FLAG,   /* 0 or 1; the option takes no value */
     CONF_UNIT_FOLDER, /* a text: the path of a directory that exists */
     CONF_UNIT_FILE,   /* the same of a file */
 };
@@ -49,7 +55,7 @@ struct conf_setting {
     const char *name;     /* of the long option, without dashes */
     char letter;          /* of the short option; 0: none */
     const char *variable; /* of the environment */
-    const char *argument; /* what help calls the value: "T", "N" */
+    const char *argument; /* what help calls the value: "T", "N"; of a flag that of the variable */
     enum conf_unit unit;
     uint64_t min, max;     /* in the unit's base; unused for texts */
     const char *fallback;  /* the default as a user would write it; NULL: none */

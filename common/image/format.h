@@ -29,7 +29,7 @@
 #include "common/image/runs.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 6u
+#define IMAGE_VERSION 7u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
 #define IMAGE_DATA_BASE (4ull << 30) /* offset of the page data in a whole image; the tables end before */
@@ -52,7 +52,8 @@ struct image_region {
     uint32_t path;          /* offset into strings */
     uint64_t file_offset;   /* bytes */
     uint64_t file_bytes;    /* size of the file when captured */
-    int64_t file_mtime_ns;  /* its modification time; both are compared at restart */
+    int64_t file_mtime_ns;  /* its modification time, compared at restart if there is no token */
+    uint64_t file_token;    /* file_token.h, compared at restart; 0: not known */
     uint64_t device, inode; /* of a shared mapping, as in /proc/PID/maps; else 0 */
 };
 

@@ -120,6 +120,11 @@ void image_unload(struct image_view *view)
     errno = code;
 }
 
+uint64_t image_first_data(const struct image_view *view)
+{
+    return view->header->run_count > 0 ? view->runs[0].data_offset : 0;
+}
+
 const char *image_string(const struct image_view *view, uint32_t offset)
 {
     return offset < view->header->strings_bytes ? view->strings + offset : "";

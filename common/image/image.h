@@ -41,6 +41,8 @@ int image_load(int fd, struct image_view *view, struct belay_error *err);
 /* Accepts a zeroed view. */
 void image_unload(struct image_view *view);
 
+/* Where the first page of an image or a delta is in its file; 0 if it has none. For faults. */
+uint64_t image_first_data(const struct image_view *view);
 /* The string at an offset of a view; "" if out of range. */
 const char *image_string(const struct image_view *view, uint32_t offset);
 

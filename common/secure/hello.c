@@ -15,6 +15,7 @@
 #define MAC_BYTES crypto_auth_hmacsha256_BYTES
 #define MAC_AT (HELLO_BYTES - MAC_BYTES)
 #define USED_BYTES 280u
+#define EPOCH_AT (MAGIC_BYTES + 3 * sizeof(uint32_t) + FABRIC_JOB_BYTES)
 
 _Static_assert(USED_BYTES <= MAC_AT, "a hello's fields and its MAC fit");
 
@@ -31,10 +32,10 @@ const char *hello_verdict_text(enum hello_verdict verdict)
         [HELLO_OK] = "it is right",
         [HELLO_MALFORMED] = "it is malformed",
         [HELLO_VERSION_OTHER] = "it is of another version of Belay",
-        [HELLO_KEY_OTHER] = "it was not made with the job's key, or is damaged",
+        [HELLO_KEY_OTHER] = "it was not made with the job's key for this epoch, or is damaged",
         [HELLO_JOB_OTHER] = "it is of another job",
         [HELLO_MODE_OTHER] = "one of both encrypts, the other does not",
-        [HELLO_EPOCH_OTHER] = "it is of another epoch",
+        [HELLO_EPOCH_OTHER] = "it says that it is of another epoch",
         [HELLO_NOT_FOR_US] = "it is for another agent, or for an earlier incarnation of this one",
     };
     return texts[verdict];
@@ -43,6 +44,17 @@ const char *hello_verdict_text(enum hello_verdict verdict)
 void hello_derive_key(const uint8_t job_key[FABRIC_KEY_BYTES], uint8_t key[FABRIC_KEY_BYTES])
 {
     crypto_kdf_derive_from_key(key, FABRIC_KEY_BYTES, 1, MAGIC, job_key);
+}
+
+void hello_derive_epoch_key(const uint8_t job_key[FABRIC_KEY_BYTES], const struct fabric_epoch *epoch,
+                            uint8_t key[FABRIC_KEY_BYTES])
+{
+    uint8_t text[MAGIC_BYTES + sizeof(uint64_t) + FABRIC_SECRET_BYTES], *at = text;
+    at = bytes_put(at, "blyepoch", MAGIC_BYTES);
+    at = bytes_put_u64(at, epoch->number);
+    bytes_put(at, epoch->secret, FABRIC_SECRET_BYTES);
+    crypto_generichash(key, FABRIC_KEY_BYTES, text, sizeof text, job_key, FABRIC_KEY_BYTES);
+    sodium_memzero(text, sizeof text);
 }
 
 void hello_make(const struct hello_terms *terms, enum hello_kind kind, const struct fabric_identity *to,
@@ -78,13 +90,15 @@ bool hello_is(const uint8_t *bytes, size_t count)
 enum hello_verdict hello_check(const struct hello_terms *terms, const uint8_t *bytes, size_t count,
                                struct hello *hello)
 {
-    const uint8_t *version = bytes + MAGIC_BYTES;
+    const uint8_t *version = bytes + MAGIC_BYTES, *epoch = bytes + EPOCH_AT;
     if (!hello_is(bytes, count) || count < MAGIC_BYTES + sizeof(uint32_t))
         return HELLO_MALFORMED;
     if (bytes_get_u32(&version) != HELLO_VERSION)
         return HELLO_VERSION_OTHER;
     if (count != HELLO_BYTES)
         return HELLO_MALFORMED;
+    if (bytes_get_u64(&epoch) != terms->epoch)
+        return HELLO_EPOCH_OTHER;
     if (crypto_auth_hmacsha256_verify(bytes + MAC_AT, bytes, MAC_AT, terms->key) != 0)
         return HELLO_KEY_OTHER;
     return decode(bytes, hello) < 0 ? HELLO_MALFORMED : judge(terms, hello);
@@ -162,8 +176,6 @@ static enum hello_verdict judge(const struct hello_terms *terms, const struct he
         return HELLO_JOB_OTHER;
     if (hello->mode != terms->mode)
         return HELLO_MODE_OTHER;
-    if (hello->epoch != terms->epoch)
-        return HELLO_EPOCH_OTHER;
     if (to->role != self->role || to->node != self->node ||
         (is_known && to->incarnation != self->incarnation))
         return HELLO_NOT_FOR_US;

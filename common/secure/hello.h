@@ -2,7 +2,7 @@
  * hello.h - the handshake: two agents show one another that they have the job's key, and derive a session's
  * keys.
  *
- * Three hellos of one fixed size, each with an HMAC-SHA-256 by the job's key over all of it:
+ * Three hellos of one fixed size, each with an HMAC-SHA-256 over all of it, by a key of the epoch's:
  *
  *   FIRST    initiator -> responder   who, to whom, job, epoch, mode, address, nonce
  *   ANSWER   responder -> initiator   the same of the responder, and the hash of FIRST
@@ -25,7 +25,7 @@
 #define HELLO_BYTES 320u
 #define HELLO_NONCE_BYTES 32u
 #define HELLO_HASH_BYTES 32u
-#define HELLO_VERSION 1u /* of all that is on the wire */
+#define HELLO_VERSION 2u /* of all that is on the wire */
 
 enum hello_kind { HELLO_NONE = 0, HELLO_FIRST, HELLO_ANSWER, HELLO_CONFIRM };
 
@@ -46,10 +46,10 @@ enum hello_verdict {
     HELLO_OK = 0,
     HELLO_MALFORMED, /* not a hello */
     HELLO_VERSION_OTHER,
-    HELLO_KEY_OTHER, /* damaged, or of somebody without the key */
-    HELLO_JOB_OTHER,
+    HELLO_EPOCH_OTHER, /* as it says: who has sent it is not known, since each epoch has its own key */
+    HELLO_KEY_OTHER,   /* damaged, or of somebody without the key */
+    HELLO_JOB_OTHER,   /* from here on the MAC was right */
     HELLO_MODE_OTHER,
-    HELLO_EPOCH_OTHER,
     HELLO_NOT_FOR_US,
     HELLO_VERDICTS
 };
@@ -57,7 +57,7 @@ const char *hello_verdict_text(enum hello_verdict verdict);
 
 /* What this agent expects of others and says of itself. */
 struct hello_terms {
-    uint8_t key[FABRIC_KEY_BYTES]; /* derived from the job's by hello_derive_key() */
+    uint8_t key[FABRIC_KEY_BYTES]; /* derived from the job's by one of hello_derive_...() */
     uint8_t job[FABRIC_JOB_BYTES];
     enum fabric_mode mode;
     uint64_t epoch;
@@ -68,6 +68,13 @@ struct hello_terms {
 /* The key of hellos, so that the job's own is used for nothing else. */
 void hello_derive_key(const uint8_t job_key[FABRIC_KEY_BYTES], uint8_t key[FABRIC_KEY_BYTES]);
 
+/*
+ * The key of the hellos of an epoch. Who has it, or all keys of another epoch and the job's key, has nothing
+ * of this epoch without its secret.
+ */
+void hello_derive_epoch_key(const uint8_t job_key[FABRIC_KEY_BYTES], const struct fabric_epoch *epoch,
+                            uint8_t key[FABRIC_KEY_BYTES]);
+
 /* A hello to this agent, with a fresh nonce. `previous`: an encoded one, NULL in FIRST. */
 void hello_make(const struct hello_terms *terms, enum hello_kind kind, const struct fabric_identity *to,
                 const uint8_t *previous, uint8_t encoded[HELLO_BYTES]);
@@ -76,8 +83,8 @@ void hello_make(const struct hello_terms *terms, enum hello_kind kind, const str
 bool hello_is(const uint8_t *bytes, size_t count);
 
 /*
- * Read and check what came from anybody. *hello is filled if the MAC is right, also where the job, mode or
- * epoch is another one.
+ * Read and check what came from anybody. *hello is filled if the MAC is right, also where the job or mode is
+ * another one.
  */
 enum hello_verdict hello_check(const struct hello_terms *terms, const uint8_t *bytes, size_t count,
                                struct hello *hello);

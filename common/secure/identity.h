@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define FABRIC_KEY_BYTES 32u
+#define FABRIC_SECRET_BYTES 32u
 #define FABRIC_JOB_BYTES 16u      /* what tells jobs apart: any bytes, random best */
 #define FABRIC_ADDRESS_BYTES 128u /* of an address at most */
 
@@ -24,6 +25,12 @@ struct fabric_identity {
     enum fabric_role role;
     uint32_t node;
     uint64_t incarnation;
+};
+
+/* What only its members know of an epoch: the arbiter draws the secret anew for each. */
+struct fabric_epoch {
+    uint64_t number;
+    uint8_t secret[FABRIC_SECRET_BYTES];
 };
 
 /* Where it listens: bytes of libfabric's, to be passed on as they are. */

@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 10u
+#define CONTROL_VERSION 12u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -91,6 +91,7 @@ struct control_clock {
     uint64_t seq;         /* R>A collectives entered or initiated on it so far */
     uint64_t target_comm; /* A>R the communicator that `target` belongs to (else target counts as 0) */
     uint64_t target;      /* A>R valid for the line in `targets_line` */
+    uint64_t size;        /* R>A its members, of both groups of an intercommunicator; 0: not known */
 };
 
 /* Where mremap() has put memory of the process: the last of them. R>A, read while the rank is parked */
@@ -125,8 +126,9 @@ struct control {
     uint32_t targets_version;                      /* ... and are the version'th set of it (1, 2, ...) */
     uint32_t exit_answer;                          /* A>R, R>A: enum control_answer */
     uint64_t committed_line;                       /* the newest; 0: none yet in this epoch */
-    uint64_t drain_line; /* the order to stop for this line stands on all pages: messages may be taken */
-    uint64_t leave_line; /* a rank has failed in this line: leave the drain without waiting for sends */
+    uint64_t drain_line;     /* the order to stop for this line stands on all pages: messages may be taken */
+    uint64_t leave_line;     /* a rank has failed in this line: leave the drain without waiting for sends */
+    uint64_t lease_until_ns; /* by CLOCK_MONOTONIC: then the rank changes no file any more; 0: no lease */
 
     /* The rank's report. R>A */
     uint32_t version __attribute__((aligned(64))); /* odd while being changed */

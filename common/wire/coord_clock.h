@@ -6,10 +6,15 @@
 
 #include <stdint.h>
 
-/* The number of collectives entered or initiated on a communicator. */
+/*
+ * The number of collectives entered or initiated on a communicator; in the words of members also how many of
+ * its members that stands for. An order says nothing of them.
+ */
 struct coord_clock {
     uint64_t comm;
     uint64_t seq;
+    uint32_t seen; /* members whose clocks are not larger than seq, and counted in it */
+    uint32_t size; /* all members, 0: not known */
 };
 
 #endif

@@ -28,7 +28,8 @@ int epoch_record_check(const Belay__Wire__EpochRecord *record)
     size_t members = record->n_members, ranks = record->n_placement;
     errno = EBADMSG;
     if (record->epoch == 0 || members == 0 || members > EPOCH_RECORD_MAX_MEMBERS ||
-        record->n_incarnations != members || record->coordinator >= members)
+        record->n_incarnations != members || record->coordinator >= members ||
+        (record->n_processors != 0 && record->n_processors != members))
         return -1;
     if (ranks > STREAMS_MAX_RANKS || record->n_holder != ranks)
         return -1;

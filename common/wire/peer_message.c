@@ -15,6 +15,7 @@ enum {
     HAS_REPORT = 64,
     HAS_MEASURES = 128,
     HAS_RANKS = 256,
+    HAS_COUNTS = 512, /* of members, with each clock */
 };
 
 static const struct {
@@ -31,10 +32,11 @@ static const struct {
     {PEER_COMMIT, FROM_HOST | HAS_LINE},
     {PEER_ABORT, FROM_HOST | HAS_LINE | HAS_REASON},
     {PEER_LEAVE, FROM_HOST | HAS_LINE},
+    {PEER_DEMAND, FROM_HOST | HAS_LINE | HAS_VERSION | HAS_RANKS},
     {PEER_READY, FROM_MEMBER | HAS_RANKS},
     {PEER_UNREADY, FROM_MEMBER | HAS_REASON},
     {PEER_PREPARED, FROM_MEMBER | HAS_LINE},
-    {PEER_CLOCKS, FROM_MEMBER | HAS_LINE | HAS_CLOCKS},
+    {PEER_CLOCKS, FROM_MEMBER | HAS_LINE | HAS_CLOCKS | HAS_COUNTS},
     {PEER_REPORT, FROM_MEMBER | HAS_LINE | HAS_VERSION | HAS_REPORT},
     {PEER_STOPPED, FROM_MEMBER | HAS_LINE},
     {PEER_PARKED, FROM_MEMBER | HAS_LINE},
@@ -103,6 +105,8 @@ uint8_t *peer_message_pack(const struct peer_message *message, size_t *bytes)
     }
     free(peer.comms);
     free(peer.seqs);
+    free(peer.seen);
+    free(peer.sizes);
     return packed;
 }
 
@@ -125,7 +129,10 @@ struct peer_unpacked *peer_message_unpack(const uint8_t *bytes, size_t count,
     }
     unpacked->peer = peer;
     for (size_t i = 0; i < peer->n_comms; i++)
-        unpacked->clocks[i] = (struct coord_clock){.comm = peer->comms[i], .seq = peer->seqs[i]};
+        unpacked->clocks[i] = (struct coord_clock){.comm = peer->comms[i],
+                                                   .seq = peer->seqs[i],
+                                                   .seen = peer->n_seen ? peer->seen[i] : 0,
+                                                   .size = peer->n_sizes ? peer->sizes[i] : 0};
     read_message(unpacked, message);
     return unpacked;
 }
@@ -144,13 +151,19 @@ static int fill_clocks(const struct peer_message *message, Belay__Wire__Peer *pe
         return 0;
     peer->comms = malloc(count * sizeof *peer->comms);
     peer->seqs = malloc(count * sizeof *peer->seqs);
-    if (!peer->comms || !peer->seqs)
+    peer->seen = malloc(count * sizeof *peer->seen);
+    peer->sizes = malloc(count * sizeof *peer->sizes);
+    if (!peer->comms || !peer->seqs || !peer->seen || !peer->sizes)
         return -1;
     for (size_t i = 0; i < count; i++) {
         peer->comms[i] = message->clocks[i].comm;
         peer->seqs[i] = message->clocks[i].seq;
+        peer->seen[i] = message->clocks[i].seen;
+        peer->sizes[i] = message->clocks[i].size;
     }
     peer->n_comms = peer->n_seqs = count;
+    if (traits_of(message->kind) & HAS_COUNTS)
+        peer->n_seen = peer->n_sizes = count;
     return 0;
 }
 
@@ -205,6 +218,11 @@ static const char *find_fault_of_content(const Belay__Wire__Peer *peer, uint32_t
     if (peer->n_comms != peer->n_seqs || peer->n_comms > PEER_MAX_CLOCKS ||
         (peer->n_comms && !(traits & HAS_CLOCKS)))
         return "its clocks";
+    if (peer->n_seen != peer->n_sizes || peer->n_seen != (traits & HAS_COUNTS ? peer->n_comms : 0))
+        return "the counts of its clocks";
+    for (size_t i = 0; i < peer->n_seen; i++)
+        if (peer->seen[i] > world || peer->sizes[i] > world)
+            return "more members of a communicator than there are ranks";
     if (!(traits & HAS_MEASURES) != !peer->measures)
         return "its measures";
     if (peer->n_ranks && (!(traits & HAS_RANKS) || !are_ascending(peer->ranks, peer->n_ranks, world)))

@@ -17,7 +17,7 @@
 #include "common/wire/coord_clock.h"
 #include "common/wire/peer.pb-c.h"
 
-#define PEER_VERSION 1u
+#define PEER_VERSION 2u
 #define PEER_MAX_BYTES (96u << 20) /* of an encoded message */
 #define PEER_MAX_CLOCKS (1u << 22)
 #define PEER_MAX_PEERS 64u
@@ -41,6 +41,7 @@ enum peer_kind {
     PEER_COMMIT = BELAY__WIRE__PEER_KIND__PEER_COMMIT,
     PEER_ABORT = BELAY__WIRE__PEER_KIND__PEER_ABORT,
     PEER_LEAVE = BELAY__WIRE__PEER_KIND__PEER_LEAVE,
+    PEER_DEMAND = BELAY__WIRE__PEER_KIND__PEER_DEMAND,
     PEER_READY = BELAY__WIRE__PEER_KIND__PEER_READY,
     PEER_UNREADY = BELAY__WIRE__PEER_KIND__PEER_UNREADY,
     PEER_PREPARED = BELAY__WIRE__PEER_KIND__PEER_PREPARED,
@@ -95,7 +96,7 @@ struct peer_message {
     uint32_t clock_count;
     struct peer_report report;     /* REPORT */
     struct peer_measures measures; /* zeroed if the kind carries none */
-    const uint32_t *ranks;         /* READY, ascending */
+    const uint32_t *ranks;         /* READY, DEMAND, ascending */
     uint32_t rank_count;
 };
 

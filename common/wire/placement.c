@@ -32,7 +32,7 @@ static bool read_number(const char **at, uint32_t *number)
 static bool read_item(const char **at, struct item *item)
 {
     item->count = 0;
-    if (!read_number(at, &item->node))
+    if (!read_number(at, &item->node) || item->node >= PLACEMENT_NODES_MAX)
         return false;
     if (**at == '*') {
         ++*at;
@@ -128,10 +128,17 @@ int placement_find_host(const char *hosts, const char *name, uint32_t *node, str
     return belay_error_set(err, EXDEV, "host %s is none of the job's hosts, which are %s", name, hosts);
 }
 
+bool placement_is_host_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    size_t length = strspn(name, letters);
+    return length > 0 && length <= HOST_NAME_MAX && name[length] == '\0' && name[0] != '-';
+}
+
 int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
                           struct belay_error *err)
 {
-    if (!name[0] || strchr(name, '/') || strchr(name, ','))
+    if (!placement_is_host_name(name))
         return belay_error_set(err, EINVAL, "the name of this host cannot be used");
     int used = snprintf(path, path_bytes, "%s/host-%s", rundir, name);
     return used > 0 && (size_t)used < path_bytes

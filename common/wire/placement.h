@@ -3,7 +3,7 @@
  *
  * The words stand in BELAY_PLACEMENT, from an arbiter that has agents on several nodes. "0,1,2": the ranks,
  * as many as there are, in blocks over these nodes. "0*4,2*2": four ranks on node 0, and the next two on
- * node 2.
+ * node 2. Numbers of nodes are below PLACEMENT_NODES_MAX.
  *
  * Local nodes are agents on one machine that have nothing in common: node 0 has the run directory itself, the
  * others have RUNDIR/node-N.
@@ -11,6 +11,7 @@
 #ifndef BELAY_COMMON_WIRE_PLACEMENT_H
 #define BELAY_COMMON_WIRE_PLACEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,14 @@ char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *pla
  * there.
  */
 #define PLACEMENT_HOSTS_VARIABLE "BELAY_HOSTS"
+/* What a rank has to know of its launch, for an array of names: job, run directory, epoch, nodes, places. */
+#define PLACEMENT_LAUNCH_VARIABLES                                                                           \
+    {                                                                                                        \
+        "BELAY_NAME", "BELAY_RUNDIR", "BELAY_EPOCH", PLACEMENT_HOSTS_VARIABLE, PLACEMENT_VARIABLE            \
+    }
+/* Whether a host's name may stand in such lists, in launch lines and in paths: letters, digits, ".-_", no "-"
+ * at its begin, 1 to HOST_NAME_MAX bytes. */
+bool placement_is_host_name(const char *name);
 /* The node that a host is. Returns 0, or -1 with err (EXDEV: it is none). */
 int placement_find_host(const char *hosts, const char *name, uint32_t *node, struct belay_error *err);
 /* The run directory of another host. Returns 0, or -1 with err (ENAMETOOLONG, EINVAL: the name). */

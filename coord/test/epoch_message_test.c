@@ -20,6 +20,7 @@ static void a_decision_comes_as_it_went(void **state)
     start->coordinator = 1;
     start->members[1] = 5;
     start->incarnations[0] = UINT64_MAX;
+    start->processors[1] = UINT64_MAX;
     start->placement[2] = start->holder[1] = 1;
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
     assert_string_equal(record.job, "job");
@@ -32,6 +33,7 @@ static void a_decision_comes_as_it_went(void **state)
     assert_int_equal(came->rank_count, 3);
     assert_memory_equal(came->members, start->members, 2 * sizeof(uint32_t));
     assert_memory_equal(came->incarnations, start->incarnations, 2 * sizeof(uint64_t));
+    assert_memory_equal(came->processors, start->processors, 2 * sizeof(uint64_t));
     assert_memory_equal(came->placement, start->placement, 3 * sizeof(uint32_t));
     assert_memory_equal(came->holder, start->holder, 3 * sizeof(uint32_t));
     free(came);

@@ -124,7 +124,7 @@ void inquire(struct recorder *recorder, uint32_t epoch)
 void start(struct recorder *recorder, uint32_t epoch, uint64_t line, const struct holding *held)
 {
     uint32_t members[] = {0, 1, 2}, placement[] = {1, 1, 2}, holder[] = {1, 0, 2};
-    uint64_t incarnations[] = {7, INCARNATION, 9};
+    uint64_t incarnations[] = {7, INCARNATION, 9}, processors[] = {1, 1, 1};
     const struct epoch_start opened = {.epoch = epoch,
                                        .line = line,
                                        .last_line = line + 2,
@@ -133,6 +133,7 @@ void start(struct recorder *recorder, uint32_t epoch, uint64_t line, const struc
                                        .coordinator = 0,
                                        .members = members,
                                        .incarnations = incarnations,
+                                       .processors = processors,
                                        .placement = placement,
                                        .holder = holder};
 
@@ -211,12 +212,13 @@ int teardown(void **state)
 struct epoch_start alone(uint32_t *placement, uint32_t *holder)
 {
     static uint32_t members[] = {NODE};
-    static uint64_t incarnations[] = {INCARNATION};
+    static uint64_t incarnations[] = {INCARNATION}, processors[] = {1};
 
     return (struct epoch_start){.epoch = 1,
                                 .member_count = 1,
                                 .members = members,
                                 .incarnations = incarnations,
+                                .processors = processors,
                                 .placement = placement,
                                 .holder = holder};
 }

@@ -162,12 +162,13 @@ static void a_member_without_ranks_has_its_words(void **state)
 {
     struct recorder *recorder = *state;
     uint32_t members[] = {1, 2}, placement[] = {1}, holder[] = {1};
-    uint64_t incarnations[] = {INCARNATION, 9};
+    uint64_t incarnations[] = {INCARNATION, 9}, processors[] = {1, 1};
     const struct epoch_start opened = {.epoch = 1,
                                        .member_count = 2,
                                        .rank_count = 1,
                                        .members = members,
                                        .incarnations = incarnations,
+                                       .processors = processors,
                                        .placement = placement,
                                        .holder = holder};
 

@@ -107,6 +107,8 @@ static void ranks_run_with_a_lease_and_a_fence(void **state)
     assert_int_equal(member_wake_us(recorder->member), REPEAT_US);
     tick_at(recorder, REPEAT_US);
     assert_said(recorder, "RENEW READY");
+    grant(recorder, 1, REPEAT_US + 1); /* never asked for */
+    assert_said(recorder, "");
     grant(recorder, 1, 5); /* late: an earlier question */
     assert_said(recorder, "");
     grant(recorder, 1, REPEAT_US);

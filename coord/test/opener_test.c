@@ -25,6 +25,8 @@ struct stage {
     uint64_t committed_line;
     uint64_t protected_line; /* in the epoch of former_epoch() */
     const char *fails;       /* this step, with EIO */
+    uint64_t now_us;
+    int locks; /* taken */
 };
 
 static int note(struct stage *stage, const char *what, uint32_t node, uint32_t epoch)
@@ -102,6 +104,43 @@ static int setup(void **state)
     return 0;
 }
 
+/* Time stands still but for waits. */
+static uint64_t now_of_stage(void *context)
+{
+    return ((struct stage *)context)->now_us;
+}
+
+static void wait_until(void *context, uint64_t until_us)
+{
+    struct stage *stage = context;
+    note(stage, "wait", (uint32_t)until_us, 0);
+    stage->now_us = until_us;
+}
+
+static void give(void *context, uint32_t node, uint32_t epoch, uint64_t asked_us)
+{
+    (void)asked_us;
+    note(context, "grant", node, epoch);
+}
+
+static void lock(void *context, bool is_taken)
+{
+    struct stage *stage = context;
+    stage->locks += is_taken ? 1 : -1;
+    assert_in_range(stage->locks, 0, 1);
+}
+
+static const struct opener_ops ops_with_leases = {.ask = ask,
+                                                  .hear = hear,
+                                                  .record = record,
+                                                  .tell = tell,
+                                                  .entered = entered,
+                                                  .placed = placed,
+                                                  .now_us = now_of_stage,
+                                                  .wait = wait_until,
+                                                  .grant = give,
+                                                  .lock = lock};
+
 static int teardown(void **state)
 {
     struct stage *stage = *state;
@@ -115,6 +154,30 @@ static void expect(struct stage *stage, const char *text)
 {
     assert_string_equal(stage->text, text);
     stage->text[0] = '\0';
+}
+
+/* Granted at 30; its ranks may run until 130. Then nothing is recorded, and nobody told, before. */
+static void the_lease_of_a_lost_node_is_waited_for(void **state)
+{
+    struct stage *stage = *state;
+    const struct arbiter_settings settings = {.node_count = NODES, .lease_us = 100};
+
+    opener_destroy(stage->opener);
+    stage->opener = opener_create(&settings, NULL, &ops_with_leases, stage);
+    assert_non_null(stage->opener);
+    stage->now_us = 10;
+    assert_int_equal(opener_open(stage->opener), 0);
+    expect(stage, "ask 0/1 ask 1/1 hear 0/1 hear 1/1 record 0/1 tell 0/1 tell 1/1 entered 0/1 entered 1/1");
+    stage->now_us = 30;
+    opener_renew(stage->opener, 1, 1, 51, 7);
+    opener_renew(stage->opener, 1, 1, 1234, 7); /* of another memory */
+    expect(stage, "grant 1/1");
+    assert_int_equal(opener_granted_us(stage->opener, 1), 30);
+    opener_lose(stage->opener, 1);
+    stage->now_us = 50;
+    assert_int_equal(opener_open(stage->opener), 0);
+    expect(stage, "ask 0/2 hear 0/2 wait 130/0 record 0/2 tell 0/2 entered 0/2");
+    assert_int_equal(stage->locks, 0);
 }
 
 static void all_are_asked_before_one_is_waited_for(void **state)
@@ -139,6 +202,24 @@ static void a_lost_node_is_left_out(void **state)
     expect(stage, "ask 1/2 hear 1/2 record 0/2 tell 1/2 entered 1/2");
     assert_int_equal(opener_record(stage->opener)->member_count, 1);
     assert_int_equal(opener_record(stage->opener)->members[0], 1);
+}
+
+static void a_node_that_is_back_is_asked_again(void **state)
+{
+    struct stage *stage = *state;
+
+    assert_int_equal(opener_open(stage->opener), 0);
+    opener_lose(stage->opener, 0);
+    assert_int_equal(opener_open(stage->opener), 0);
+    stage->text[0] = '\0';
+    opener_regain(stage->opener, 0);
+    assert_int_equal(opener_open(stage->opener), 0);
+    expect(stage, "ask 0/3 ask 1/3 hear 0/3 hear 1/3 record 0/3 tell 0/3 tell 1/3 entered 0/3 entered 1/3");
+    assert_int_equal(opener_record(stage->opener)->member_count, 2);
+    stage->text[0] = '\0';
+    opener_lose(stage->opener, 0); /* again */
+    assert_int_equal(opener_open(stage->opener), 0);
+    expect(stage, "ask 1/4 hear 1/4 record 0/4 tell 1/4 entered 1/4");
 }
 
 static void where_ranks_came_up_is_recorded_before_it_is_told(void **state)
@@ -283,8 +364,10 @@ static void a_protected_line_is_rolled_forward_to(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_lease_of_a_lost_node_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(all_are_asked_before_one_is_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_node_is_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_node_that_is_back_is_asked_again, setup, teardown),
         cmocka_unit_test_setup_teardown(where_ranks_came_up_is_recorded_before_it_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(each_step_may_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_nodes_hold_must_be_enough, setup, teardown),

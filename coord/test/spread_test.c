@@ -145,6 +145,17 @@ static void a_newcomer_takes_the_ranks_of_the_lost_node(void **state)
     assert_places(stage, (const uint32_t[]){0, 0, 1, 2}, (const uint32_t[]){1, 1, 1, 2});
 }
 
+/* One that comes in addition: no member keeps more than its part, whatever it ran. */
+static void a_member_more_takes_its_part(void **state)
+{
+    struct stage *stage = *state;
+
+    had(stage, 2, 5, (const uint32_t[]){0, 0, 0, 0, 1});
+    has(stage, 3, (const uint32_t[]){0, 1, EPOCH_NOBODY}, (const bool[]){false, false, true});
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 2, 1}, (const uint32_t[]){0, 0, 1, 0, 1});
+}
+
 static void room_counts(void **state)
 {
     struct stage *stage = *state;
@@ -158,6 +169,32 @@ static void room_counts(void **state)
     stage->members[2].room = 1;
     assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
     assert_int_equal(errno, ENOSPC);
+}
+
+/* Node 3 is lost. Members 0 and 2 have processors of its kind, and member 1, which has its images, has not.
+ */
+static void a_rank_goes_where_the_processors_are_alike(void **state)
+{
+    struct stage *stage = *state;
+    const uint64_t kinds[] = {7, 8, 7, 7};
+
+    had(stage, 4, 8, (const uint32_t[]){0, 0, 1, 1, 2, 2, 3, 3});
+    memcpy(stage->last->processors, kinds, sizeof(kinds));
+    has(stage, 3, (const uint32_t[]){0, 1, 2}, NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        stage->members[i].processor = kinds[i];
+    for (uint32_t rank = 6; rank < 8; rank++) {
+        stage->held[0][rank].image_line = 0;
+        stage->held[1][rank].image_line = LINE;
+    }
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 1, 2, 2, 0, 2},
+                  (const uint32_t[]){0, 0, 1, 1, 2, 2, 1, 1});
+    stage->members[0].processor = stage->members[2].processor = 9;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    assert_int_equal(errno, EXDEV);
+    stage->start->line = 0; /* begun anew, it runs anywhere */
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
 }
 
 /* Nobody has an image of a program that begins anew. */
@@ -185,7 +222,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_of_one_node_do_not_overload_another, setup, teardown),
         cmocka_unit_test_setup_teardown(many_ranks_are_spread_over_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_newcomer_takes_the_ranks_of_the_lost_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_member_more_takes_its_part, setup, teardown),
         cmocka_unit_test_setup_teardown(room_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_goes_where_the_processors_are_alike, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_program_is_spread_evenly, setup, teardown),
     };
 

@@ -58,6 +58,29 @@ static void a_new_line_starts_empty(void **state)
     targets_destroy(&targets);
 }
 
+static void members_are_counted(void **state)
+{
+    struct targets targets = {0};
+
+    (void)state;
+    assert_int_equal(targets_index(&targets, 5), TARGETS_NONE);
+    for (uint32_t i = 0; i < 3; i++) {
+        targets_raise(&targets, 4, 1);
+        targets_raise(&targets, 5, i);
+        targets_see(&targets, 5, 1, 3);
+    }
+    assert_int_equal(targets_index(&targets, 5), 1);
+    assert_int_equal(targets_index(&targets, 6), TARGETS_NONE);
+    assert_int_equal(targets.clocks[1].seen, 3);
+    assert_int_equal(targets.clocks[1].size, 3);
+    targets_see(&targets, 5, 1, 4); /* of another size: nobody knows */
+    assert_int_equal(targets.clocks[1].size, 0);
+    targets_reset(&targets);
+    targets_raise(&targets, 5, 1);
+    assert_int_equal(targets.clocks[0].seen, 0);
+    targets_destroy(&targets);
+}
+
 static void an_unused_communicator_raises_nothing(void **state)
 {
     struct targets targets = {0};
@@ -74,6 +97,7 @@ int main(void)
         cmocka_unit_test(keeps_the_largest_clock),
         cmocka_unit_test(grows_and_finds_every_communicator),
         cmocka_unit_test(a_new_line_starts_empty),
+        cmocka_unit_test(members_are_counted),
         cmocka_unit_test(an_unused_communicator_raises_nothing),
     };
 

@@ -21,6 +21,7 @@ struct fixture {
     struct rank_report report[RANKS];
     bool is_changing[RANKS], is_asleep[RANKS];
     const char *failure[RANKS];
+    struct coord_clock clock; /* the first one said last */
     char said[512];
 };
 
@@ -106,7 +107,11 @@ static void note_report(struct fixture *fixture, const struct coord_report *repo
 
 static void say(void *context, const struct coord_event *word)
 {
+    struct fixture *fixture = context;
+
     assert_int_equal(word->line, LINE);
+    if (word->type == COORD_EVENT_CLOCKS && word->clock_count > 0)
+        fixture->clock = word->clocks[0];
     if (word->type == COORD_EVENT_CLOCKS)
         note(context, "CLOCKS %lu", word->clock_count ? (unsigned long)word->clocks[0].seq : 0);
     else if (word->type == COORD_EVENT_REPORT)
@@ -223,6 +228,20 @@ static void clocks_wait_for_a_rank_that_cannot_be_read(void **state)
     fixture->report[1].clocks[0].seq = 9;
     watch_look(fixture->watch, 1);
     assert_said(fixture, "CLOCKS 9");
+}
+
+/* What a page says of a communicator's size may be anything. */
+static void members_are_counted_as_far_as_there_are_any(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (uint32_t size = WORLD; size <= WORLD + 1; size++) {
+        watch_begin(fixture->watch, LINE);
+        fixture->report[0].clocks[0].size = fixture->report[1].clocks[0].size = size;
+        watch_strobe(fixture->watch);
+        assert_int_equal(fixture->clock.seen, size == WORLD ? 2 : 0);
+        assert_int_equal(fixture->clock.size, size == WORLD ? WORLD : 0);
+    }
 }
 
 static void a_report_follows_the_clocks_that_it_relies_on(void **state)
@@ -386,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(orders_come_before_the_fence_and_words_after_it, setup, teardown),
         cmocka_unit_test_setup_teardown(clocks_wait_for_a_rank_that_cannot_be_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(members_are_counted_as_far_as_there_are_any, setup, teardown),
         cmocka_unit_test_setup_teardown(a_report_follows_the_clocks_that_it_relies_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_young_communicator_gets_its_target_before_it_is_judged, setup,
                                         teardown),

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 struct watch {
@@ -72,8 +73,10 @@ static bool is_watched(int fd)
 
 static void note(int fd, off_t offset, uint64_t bytes)
 {
-    if (offset >= 0 && is_watched(fd))
-        vk_undo_fd(fd, (uint64_t)offset, bytes);
+    if (offset < 0 || !is_watched(fd))
+        return;
+    vk_lease_check_lower();
+    vk_undo_fd(fd, (uint64_t)offset, bytes);
 }
 
 ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)

@@ -60,6 +60,7 @@
 #include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_postponed.h"
 #include "mpi-layer/lower/vk_signal.h"
@@ -205,11 +206,14 @@ static struct vk_undo_change undo_change;
 
 static void gate_undo_open(const char *path, long flags)
 {
+    if (flags & (O_CREAT | O_TRUNC))
+        vk_lease_check();
     vk_undo_open(&undo_change, AT_FDCWD, path, flags);
 }
 
 static void gate_undo_remove(const char *path)
 {
+    vk_lease_check();
     vk_undo_remove(&undo_change, AT_FDCWD, path);
 }
 

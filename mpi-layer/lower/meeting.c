@@ -1,7 +1,6 @@
 /* meeting.c - see meeting.h. */
 #include "mpi-layer/lower/meeting.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -61,16 +60,6 @@ static int add(struct map *map, uint32_t rank, const char *name, const char *add
     return 0;
 }
 
-/* Names of hosts are words of lists. */
-static bool is_name(const char *name)
-{
-    size_t length = strlen(name);
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)name[i]) && !strchr(".-_", name[i]))
-            return false;
-    return length > 0 && length <= HOST_NAME_MAX && name[0] != '-';
-}
-
 static int name_missing(uint32_t missing, const struct meeting_place *place, struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1];
@@ -93,7 +82,7 @@ static int find_all(struct map *map, const struct rank *rank, const struct meeti
             return name_missing(i, place, err);
         char *address = text;
         const char *name = strsep(&address, " ");
-        if (!is_name(name))
+        if (!placement_is_host_name(name))
             return belay_error_set(err, EINVAL, "the name of the host of rank %u cannot be used", i);
         if (add(map, i, name, address, err) < 0)
             return -1;
@@ -228,8 +217,7 @@ static int start_relay(uint32_t node, const struct meeting_place *place, const s
 /* Lines NAME=VALUE. */
 static int take_variables(struct belay_error *err)
 {
-    static const char *const names[] = {"BELAY_NAME", "BELAY_RUNDIR", "BELAY_EPOCH", PLACEMENT_HOSTS_VARIABLE,
-                                        PLACEMENT_VARIABLE};
+    static const char *const names[] = PLACEMENT_LAUNCH_VARIABLES;
     size_t found = 0;
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/image/file_token.h"
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/map.h"
 #include "mpi-layer/lower/mapped.h"
@@ -106,6 +107,27 @@ static int open_by_identity(const struct image_region *region, const char *path,
     return fd;
 }
 
+/* By what it contains, if that is known: on another host the same file has other times. */
+static bool is_as_captured(const struct image_region *region, int fd, const struct stat *st)
+{
+    static struct {
+        dev_t device;
+        ino_t inode;
+        uint64_t token;
+    } last; /* a library has several regions */
+    if ((uint64_t)st->st_size != region->file_bytes)
+        return false;
+    if (region->file_token == FILE_TOKEN_NONE)
+        return st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec == region->file_mtime_ns;
+    if (last.token == FILE_TOKEN_NONE || last.inode != st->st_ino || last.device != st->st_dev) {
+        uint64_t bytes_read = 0;
+        last.device = st->st_dev;
+        last.inode = st->st_ino;
+        last.token = file_token(fd, region->file_bytes, &bytes_read);
+    }
+    return last.token == region->file_token;
+}
+
 /* The file behind a region, if it is still what it was. Returns a descriptor or -1 with err. */
 static int open_region_file(const struct image_region *region, const char *path, struct belay_error *err)
 {
@@ -126,9 +148,7 @@ static int open_region_file(const struct image_region *region, const char *path,
             close(fd);
         return -1;
     }
-    int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    if (region->kind == IMAGE_REGION_FILE &&
-        ((uint64_t)st.st_size != region->file_bytes || mtime_ns != region->file_mtime_ns)) {
+    if (region->kind == IMAGE_REGION_FILE && !is_as_captured(region, fd, &st)) {
         close(fd);
         return belay_error_set(err, ESTALE,
                                "%s has changed since the line was taken; put the old file back, or "

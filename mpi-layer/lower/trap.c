@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
@@ -172,6 +173,7 @@ static void serve_write(ucontext_t *uc, long nr, const long args[6])
     bool is_elsewhere =
         (class != VK_FD_REGULAR || waits_for_input(nr, args)) && vk_is_own_process() && vk_is_rank();
     bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(args[2]));
+    vk_lease_check();
     if (is_elsewhere && vk_fd_is_stream(class) && is_output)
         vk_stream_write(uc, nr, vk_fd_stream(class));
     else if (is_elsewhere)
@@ -244,6 +246,7 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
     enum vk_fd_class class = vk_fd_class(fd);
     bool is_output = nr == SYS_write || (nr == SYS_writev && vk_file_is_count(count));
     bool is_stream = vk_fd_is_stream(class) && is_output, is_done = true;
+    vk_lease_check();
     if (!vk_is_rank() || (is_stream && !vk_is_own_process()))
         return (struct trap_verdict){raw4(nr, fd, data, count, offset), TRAP_NEXT_RETURN};
     if (class != VK_FD_REGULAR && !is_stream)

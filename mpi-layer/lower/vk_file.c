@@ -11,6 +11,7 @@
 
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_stand_in.h"
 #include "mpi-layer/lower/vk_task.h"
 #include "mpi-layer/lower/vk_undo.h"
@@ -326,6 +327,8 @@ long vk_file_open(long nr, long a, long b, long c, long d)
             vk_fd_add(fd);
         return fd;
     }
+    if (flags & (O_CREAT | O_TRUNC))
+        vk_lease_check();
     *path = path_of(*path, flags);
     if (vk_task_path((const char *)*path, task))
         *path = (long)task;

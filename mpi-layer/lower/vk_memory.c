@@ -12,6 +12,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_huge.h"
 #include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
 #include "mpi-layer/lower/vk_move.h"
@@ -130,6 +131,7 @@ static void note_shared(long prot, long flags, long fd)
         return;
     VK->has_shared_files = 1;
     if (prot & PROT_WRITE) {
+        vk_lease_check();
         vk_undo_fd(fd, 0, VK_UNDO_WHOLE);
     } else if (!VK->has_late_writers && may_write) {
         VK->has_late_writers = 1;

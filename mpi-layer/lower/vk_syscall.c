@@ -10,6 +10,7 @@
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
@@ -64,6 +65,7 @@ const int vk_trapped_calls[] = {
     VK_SYS_process_madvise, SYS_bind,
     SYS_chmod, SYS_fchmod, SYS_fchmodat, VK_SYS_fchmodat2, SYS_chown, SYS_lchown, SYS_fchown, SYS_fchownat,
     SYS_utime, SYS_utimes, SYS_futimesat, SYS_utimensat,
+    SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr,
     -1};
 /* clang-format on */
 
@@ -324,6 +326,21 @@ static enum server server_of(long nr)
     return (unsigned long)nr < sizeof servers ? (enum server)servers[nr] : OTHERS;
 }
 
+/* Calls that write come another way (trap.c). */
+static bool is_change(long nr)
+{
+    switch (nr) {
+    case SYS_setxattr:
+    case SYS_lsetxattr:
+    case SYS_fsetxattr:
+    case SYS_removexattr:
+    case SYS_lremovexattr:
+    case SYS_fremovexattr:
+        return true;
+    }
+    return vk_file_is_name_call(nr);
+}
+
 long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
     switch (server_of(nr)) {
@@ -348,6 +365,8 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case OTHERS:
         break;
     }
+    if (is_change(nr))
+        vk_lease_check();
     if (vk_file_is_name_call(nr))
         return vk_file_syscall(nr, (long[6]){a, b, c, d, e, f});
     if (vk_sysv_is_call(nr))

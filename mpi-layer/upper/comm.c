@@ -73,6 +73,7 @@ static void take_slot(struct comm *c)
     uint32_t version = control_publish_begin(control);
     control->clocks[c->slot].seq = c->seq;
     control->clocks[c->slot].comm = c->id;
+    control->clocks[c->slot].size = (uint64_t)c->size + (uint64_t)c->local_size;
     if (c->slot >= control->slots)
         control->slots = c->slot + 1;
     control_publish_end(control, version);

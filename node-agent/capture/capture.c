@@ -199,7 +199,7 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
 {
     struct memory *memory = capture->subject.memory;
     struct run_set known = {0}, pending = {0};
-    struct maps_source source = {&memory->layout, memory->image_inode};
+    struct maps_source source = {&memory->layout, memory->image_inode, memory->tokens};
     if (maps_read(memory->pid, &source, &capture->maps, err) < 0)
         return -1;
     if (capture->maps.count == 0)

@@ -38,6 +38,8 @@ static uint32_t parse_prot(const char *perms);
 static void unescape(char *path);
 static bool is_special(const char *path);
 static bool find_file(const char *root, const char *path, uint64_t inode, struct stat *st);
+static uint64_t token_of(struct file_tokens *tokens, const char *root, const char *path,
+                         const struct stat *st);
 static void classify(struct mapping *mapping, bool has_file, const struct stat *st);
 static void classify_shared(struct mapping *mapping, bool has_file, const char *path);
 static int add(struct maps *maps, struct mapping *mapping);
@@ -239,6 +241,8 @@ int maps_parse_line(char *line, const char *root, const struct maps_source *sour
         mapping->content = MAPPING_CONTENT_OWN;
     } else {
         classify(mapping, has_file, &st);
+        if (has_file && source->tokens)
+            mapping->region.file_token = token_of(source->tokens, root, path, &st);
     }
     mapping->is_huge = has_huge_name || (has_file && (uint64_t)st.st_blksize >= HUGE_BYTES);
     if (is_image && perms[3] == 'p' && offset == image_offset(start))
@@ -287,6 +291,14 @@ static bool find_file(const char *root, const char *path, uint64_t inode, struct
     if (stat(name, st) < 0)
         return false;
     return !looks_deleted || st->st_ino == inode;
+}
+
+static uint64_t token_of(struct file_tokens *tokens, const char *root, const char *path,
+                         const struct stat *st)
+{
+    char name[PATH_MAX + 64];
+    snprintf(name, sizeof name, "%s%s", root, path);
+    return file_tokens_find(tokens, name, st);
 }
 
 /* Where the last page ends that the file reaches into. Of a device that is mapped privately nothing is known.

@@ -12,6 +12,7 @@
 #include "common/image/image.h"
 #include "common/image/layout.h"
 #include "common/util/error.h"
+#include "node-agent/capture/file_tokens.h"
 
 enum mapping_content {
     MAPPING_CONTENT_NONE = 0, /* shared: it is not the process's own, nothing is saved of it here */
@@ -37,7 +38,8 @@ struct maps {
 /* The facts that tell a process's kinds of mappings apart. */
 struct maps_source {
     const struct layout *layout;
-    uint64_t image_inode; /* of the image that it was restored from, 0: none */
+    uint64_t image_inode;       /* of the image that it was restored from, 0: none */
+    struct file_tokens *tokens; /* of files that were mapped at earlier lines; NULL: mappings have none */
 };
 
 /* Read the mappings of `pid` that lie in the upper half. Returns 0 (maps_release() it) or -1 with err. */

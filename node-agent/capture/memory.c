@@ -26,9 +26,10 @@ struct memory *memory_create(pid_t pid, const struct layout *layout, const struc
     memory->base_line = base_line;
     memory->stage = stage_create();
     memory->hot = hot_create();
+    memory->tokens = file_tokens_create();
     pthread_mutex_init(&memory->lock, NULL);
     memory->tracker = ops->create(pid, uffd, err);
-    if (memory->tracker && (!memory->stage || !memory->hot)) {
+    if (memory->tracker && (!memory->stage || !memory->hot || !memory->tokens)) {
         belay_error_set(err, ENOMEM, "no memory to follow a rank's");
         memory_unref(memory);
         return NULL;
@@ -65,6 +66,7 @@ void memory_unref(struct memory *memory)
     runs_release(&memory->known);
     runs_release(&memory->pending);
     hot_destroy(memory->hot);
+    file_tokens_destroy(memory->tokens);
     stage_destroy(memory->stage);
     pthread_mutex_destroy(&memory->lock);
     free(memory);

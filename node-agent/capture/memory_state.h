@@ -31,6 +31,7 @@ struct memory {
     uint64_t line;       /* the line that is being taken or staged; 0: none */
     struct stage *stage; /* its copies */
     struct hot *hot;
+    struct file_tokens *tokens;
     struct faults faults; /* of the process, when it was captured last */
     int trust;            /* enum memory_trust; atomic, it only falls */
     bool is_lost;         /* the tracker has failed: it has not told all written pages */

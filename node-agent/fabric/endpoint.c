@@ -1,5 +1,6 @@
 #include "node-agent/fabric/endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <rdma/fabric.h>
@@ -56,6 +57,8 @@ static int open_all(struct endpoint *endpoint, const char *provider, const char 
                     struct belay_error *err);
 static int find_provider(struct endpoint *endpoint, const char *provider, const char *interface,
                          struct belay_error *err);
+static bool has_network_address(const struct fi_info *info);
+static bool is_loopback(const char *interface);
 static int open_queue(struct endpoint *endpoint);
 static int make_operations(struct endpoint *endpoint, struct belay_error *err);
 static void post_receives(struct endpoint *endpoint);
@@ -298,13 +301,34 @@ static int find_provider(struct endpoint *endpoint, const char *provider, const 
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->fabric_attr->prov_name = strdup(provider);
-    bool is_bound = interface != NULL;
-    int rc = fi_getinfo(API_VERSION, interface, NULL, is_bound ? FI_SOURCE : 0, hints, &endpoint->info);
+    int rc = fi_getinfo(API_VERSION, NULL, NULL, 0, hints, &endpoint->info);
+    bool is_bound = rc == 0 && interface && has_network_address(endpoint->info);
+    if (is_bound) {
+        fi_freeinfo(endpoint->info);
+        endpoint->info = NULL;
+        rc = fi_getinfo(API_VERSION, interface, NULL, FI_SOURCE, hints, &endpoint->info);
+    }
     fi_freeinfo(hints);
     if (rc != 0)
         return belay_error_set(err, errno_of(rc), "libfabric has no provider \"%s\"%s%s: %s", provider,
                                is_bound ? " at " : "", is_bound ? interface : "", fi_strerror(-rc));
+    if (interface && !is_bound && !is_loopback(interface))
+        return belay_error_set(err, EINVAL,
+                               "libfabric's provider \"%s\" reaches processes of one machine only", provider);
     return 0;
+}
+
+/* One that is bound to one of the host's addresses; others name processes of this machine by words. */
+static bool has_network_address(const struct fi_info *info)
+{
+    return info->addr_format != FI_ADDR_STR;
+}
+
+static bool is_loopback(const char *interface)
+{
+    struct in_addr address;
+    return inet_pton(AF_INET, interface, &address) == 1 &&
+           ntohl(address.s_addr) >> 24 == INADDR_LOOPBACK >> 24;
 }
 
 /* With a descriptor to wait for, if the provider has one. Room for all that may be under way. */

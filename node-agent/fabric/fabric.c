@@ -9,9 +9,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/util/log.h"
 #include "node-agent/fabric/dispatch.h"
 #include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
+#include "node-agent/fabric/gate.h"
 #include "node-agent/fabric/greet.h"
 #include "node-agent/fabric/peer.h"
 #include "node-agent/fabric/progress.h"
@@ -26,6 +28,7 @@
 #define PAGE_BYTES 4096u
 
 static int check_config(const struct fabric_config *config, struct belay_error *err);
+static void set_epoch(struct fabric *fabric, const struct fabric_epoch *epoch);
 static void set_defaults(struct fabric_config *config);
 static int make_slabs(struct fabric *fabric, struct slabs *slabs, bool is_target, struct belay_error *err);
 static int start_async(struct fabric *fabric, uv_loop_t *loop, struct belay_error *err);
@@ -47,6 +50,7 @@ struct fabric *fabric_create(uv_loop_t *loop, const struct fabric_config *config
     }
     fabric->config = *config;
     sodium_memzero(fabric->config.key, sizeof fabric->config.key);
+    sodium_memzero(&fabric->config.epoch, sizeof fabric->config.epoch);
     set_defaults(&fabric->config);
     fabric->ops = ops;
     fabric->context = context;
@@ -56,9 +60,10 @@ struct fabric *fabric_create(uv_loop_t *loop, const struct fabric_config *config
     pthread_cond_init(&fabric->has_take, NULL);
     pthread_cond_init(&fabric->is_out, NULL);
     fabric->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fabric->terms = (struct hello_terms){.mode = config->mode, .epoch = config->epoch, .self = config->self};
+    fabric->terms = (struct hello_terms){.mode = config->mode, .self = config->self};
     memcpy(fabric->terms.job, config->job, FABRIC_JOB_BYTES);
-    hello_derive_key(config->key, fabric->terms.key);
+    memcpy(fabric->job_key, config->key, FABRIC_KEY_BYTES);
+    set_epoch(fabric, &config->epoch);
     if (fabric->wake_fd < 0) {
         belay_error_errno(err, "cannot open a fabric");
         goto fail;
@@ -101,6 +106,7 @@ void fabric_destroy(struct fabric *fabric)
     pthread_cond_destroy(&fabric->has_take);
     pthread_cond_destroy(&fabric->is_out);
     sodium_memzero(&fabric->terms, sizeof fabric->terms);
+    sodium_memzero(fabric->job_key, sizeof fabric->job_key);
     free(fabric);
 }
 
@@ -109,16 +115,29 @@ void fabric_address(const struct fabric *fabric, struct fabric_address *address)
     *address = fabric->terms.address;
 }
 
-void fabric_enter_epoch(struct fabric *fabric, uint64_t epoch)
+static void set_epoch(struct fabric *fabric, const struct fabric_epoch *epoch)
+{
+    fabric->terms.epoch = epoch->number;
+    hello_derive_epoch_key(fabric->job_key, epoch, fabric->terms.key);
+}
+
+void fabric_enter_epoch(struct fabric *fabric, const struct fabric_epoch *epoch)
 {
     pthread_mutex_lock(&fabric->lock);
-    fabric->terms.epoch = epoch;
+    set_epoch(fabric, epoch);
     for (struct fabric_peer *peer = fabric->peers; peer; peer = peer->next)
         peer_lose(peer, "another epoch has begun");
     for (uint32_t i = 0; i < fabric->targets.count; i++)
         fabric->targets.slabs[i].must_renew = true;
     pthread_mutex_unlock(&fabric->lock);
     fabric_wake(fabric);
+}
+
+void fabric_admit_hosts(struct fabric *fabric, const struct fabric_address *hosts, size_t count)
+{
+    struct belay_error err;
+    if (gate_set(&fabric->terms.address, hosts, count, &err) < 0)
+        log_warning("fabric: %s", err.text);
 }
 
 struct fabric_peer *fabric_connect(struct fabric *fabric, const struct fabric_identity *identity,

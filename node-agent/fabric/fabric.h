@@ -35,10 +35,16 @@ void fabric_destroy(struct fabric *fabric);
 void fabric_address(const struct fabric *fabric, struct fabric_address *address);
 
 /*
- * Another epoch begins: all sessions end (their peers are lost), keys of memory become others, and only
- * agents of that epoch are listened to.
+ * Another epoch begins: all sessions end (their peers are lost), the key of hellos and those of memory become
+ * others, and only agents that have the epoch's secret are listened to.
  */
-void fabric_enter_epoch(struct fabric *fabric, uint64_t epoch);
+void fabric_enter_epoch(struct fabric *fabric, const struct fabric_epoch *epoch);
+
+/*
+ * From now on only hosts of these addresses may connect (gate.h), count 0: all. Where that cannot be had, the
+ * log tells, and all may.
+ */
+void fabric_admit_hosts(struct fabric *fabric, const struct fabric_address *hosts, size_t count);
 
 /*
  * Have a session with this agent, of exactly this incarnation, whoever of both is first. It is `joined` or,

@@ -186,7 +186,8 @@ struct fabric_pull {
 };
 
 struct fabric {
-    struct fabric_config config; /* without the key */
+    struct fabric_config config; /* without secrets */
+    uint8_t job_key[FABRIC_KEY_BYTES];
     struct hello_terms terms;
     const struct fabric_ops *ops;
     void *context;

@@ -20,7 +20,7 @@ struct fabric_config {
     enum fabric_mode mode;
     uint8_t key[FABRIC_KEY_BYTES]; /* the job's; the caller wipes its copy */
     uint8_t job[FABRIC_JOB_BYTES];
-    uint64_t epoch;
+    struct fabric_epoch epoch; /* the first one; the caller wipes its copy */
     struct fabric_identity self;
     uint64_t stall_ms;   /* a peer of which nothing is heard for so long is lost; 0: 5 s */
     bool is_patient;     /* but one that has not joined is `late`, and tried on */

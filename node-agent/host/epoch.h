@@ -4,6 +4,7 @@
 #ifndef BELAY_NODE_AGENT_HOST_EPOCH_H
 #define BELAY_NODE_AGENT_HOST_EPOCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "node-agent/link/link.h"
@@ -22,6 +23,7 @@ struct line_host_epoch {
     uint64_t last_line;      /* largest number that may have been used */
     const struct line_host_peer *peers;
     uint32_t peer_count; /* at least 1 */
+    bool is_tree;        /* there is one peer, the branch of this node, which speaks for all members */
 };
 
 #endif

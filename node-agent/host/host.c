@@ -7,6 +7,7 @@
 
 #include "common/util/log.h"
 #include "node-agent/host/host_state.h"
+#include "node-agent/host/translate.h"
 
 static void take_peers(const struct line_host_epoch *epoch);
 static void on_received(void *context, const uint8_t *bytes, size_t count);
@@ -59,6 +60,7 @@ int line_host_open_epoch(struct line_host *host, const struct line_host_epoch *e
     }
     host->epoch = epoch->number;
     host->node = epoch->node;
+    host->is_tree = epoch->is_tree;
     host->committed_line = epoch->committed_line;
     host->last_line = epoch->last_line;
     host->is_serving = host->is_closed = false;
@@ -121,7 +123,7 @@ void host_serve(struct line_host *host)
     host->is_serving = true;
     host_step(host, (struct coord_event){.type = COORD_EVENT_EPOCH,
                                          .agent_count = host->members.count,
-                                         .rank_count = host->members.ranks,
+                                         .rank_count = host->is_tree ? 1 : host->members.ranks,
                                          .committed_line = host->committed_line,
                                          .last_line = host->last_line});
     if (host->trouble[0])
@@ -183,22 +185,8 @@ static void emit(void *context, const struct coord_action *action)
 
 static void order(struct line_host *host, const struct coord_action *action)
 {
-    static const enum peer_kind kinds[] = {
-        [COORD_ACTION_PREPARE] = PEER_PREPARE, [COORD_ACTION_DRAIN] = PEER_DRAIN,
-        [COORD_ACTION_STROBE] = PEER_STROBE,   [COORD_ACTION_TARGETS] = PEER_TARGETS,
-        [COORD_ACTION_STOP] = PEER_STOP,       [COORD_ACTION_CAPTURE] = PEER_CAPTURE,
-        [COORD_ACTION_PROTECT] = PEER_PROTECT, [COORD_ACTION_COMMIT] = PEER_COMMIT,
-        [COORD_ACTION_ABORT] = PEER_ABORT,     [COORD_ACTION_LEAVE] = PEER_LEAVE,
-    };
-    const struct peer_message message = {.kind = kinds[action->type],
-                                         .role = PEER_HOST,
-                                         .node = host->node,
-                                         .epoch = action->epoch,
-                                         .line = action->line,
-                                         .reason = action->reason,
-                                         .targets_version = action->targets_version,
-                                         .clocks = action->clocks,
-                                         .clock_count = action->clock_count};
+    struct peer_message message = translate_order(action);
+    message.node = host->node;
     members_send(&host->members, &message);
 }
 

@@ -23,6 +23,7 @@ struct line_host {
     uint32_t node;
     uint64_t committed_line, last_line; /* as the epoch was opened */
     struct host_members members;
+    bool is_tree;                    /* the only one of them speaks for all */
     bool is_serving;                 /* all members are ready: the coordinator knows of the epoch */
     bool is_closed;                  /* the program ends: an aborted line is not told to the user */
     char trouble[HOST_REASON_BYTES]; /* a loss before it was serving; "": none */

@@ -78,8 +78,7 @@ bool measure_is_complete(const struct host_measure *measure)
     return measure->parts && measure->resumed == measure->count;
 }
 
-/* Of times the longest, of sizes the sum. */
-static struct peer_measures merge(const struct host_measure *measure)
+struct peer_measures measure_merge(const struct host_measure *measure)
 {
     struct peer_measures all = {0};
     for (uint32_t i = 0; measure->parts && i < measure->count; i++) {
@@ -98,7 +97,7 @@ static struct peer_measures merge(const struct host_measure *measure)
 
 uint64_t measure_image_bytes(const struct host_measure *measure)
 {
-    return merge(measure).image_bytes;
+    return measure_merge(measure).image_bytes;
 }
 
 static uint64_t between(uint64_t from_ns, uint64_t to_ns)
@@ -108,7 +107,7 @@ static uint64_t between(uint64_t from_ns, uint64_t to_ns)
 
 void measure_fill(const struct host_measure *measure, struct history_line *entry)
 {
-    struct peer_measures all = merge(measure);
+    struct peer_measures all = measure_merge(measure);
     entry->captured_bytes = all.captured_bytes;
     entry->dirty_bytes = all.dirty_bytes;
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;

@@ -38,6 +38,8 @@ bool measure_note_recorded(struct host_measure *measure, uint32_t member);
 bool measure_note_resumed(struct host_measure *measure, uint32_t member);
 bool measure_is_complete(const struct host_measure *measure);
 
+/* Of all members: the longest of their times, the sum of their sizes. */
+struct peer_measures measure_merge(const struct host_measure *measure);
 /* Sum over all members. */
 uint64_t measure_image_bytes(const struct host_measure *measure);
 

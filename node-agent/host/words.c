@@ -4,6 +4,7 @@
 #include "common/util/log.h"
 #include "node-agent/host/host.h"
 #include "node-agent/host/host_state.h"
+#include "node-agent/host/translate.h"
 
 static void take(struct host_member *member, const struct peer_message *message);
 static void take_ready(struct host_member *member, const struct peer_message *message);
@@ -12,7 +13,6 @@ static void take_unrecorded(struct host_member *member, const struct peer_messag
 static void take_close(struct line_host *host);
 static void pass_on(struct host_member *member, const struct peer_message *message);
 static void pass_report(struct host_member *member, const struct peer_message *message);
-static enum coord_event_type event_of(enum peer_kind kind);
 static void distrust(struct host_member *member, const char *reason);
 
 void host_take(struct host_member *member, const uint8_t *bytes, size_t count)
@@ -115,67 +115,25 @@ static void take_close(struct line_host *host)
 /* Words that end a phase, clocks, and aborts. */
 static void pass_on(struct host_member *member, const struct peer_message *message)
 {
-    enum coord_event_type type = event_of(message->kind);
-    if (type == COORD_EVENT_NONE || !member->host->is_serving)
+    struct coord_event event = translate_word(message);
+    if (event.type == COORD_EVENT_NONE || !member->host->is_serving)
         return;
-    host_step(member->host, (struct coord_event){.type = type,
-                                                 .agent = member->index,
-                                                 .line = message->line,
-                                                 .clocks = message->clocks,
-                                                 .clock_count = message->clock_count,
-                                                 .reason = message->reason});
+    event.agent = member->index;
+    host_step(member->host, event);
 }
 
 static void pass_report(struct host_member *member, const struct peer_message *message)
 {
-    static const enum coord_rank_state states[] = {
-        [PEER_RANK_RUNNING] = COORD_RANK_RUNNING,
-        [PEER_RANK_INSIDE] = COORD_RANK_INSIDE,
-        [PEER_RANK_HELD] = COORD_RANK_HELD,
-        [PEER_RANK_WAITING] = COORD_RANK_WAITING,
-    };
-    const struct peer_report *report = &message->report;
+    struct coord_event event = translate_word(message);
     struct line_host *host = member->host;
-    if (host->members.owners[report->rank] != member->index) {
+    if (host->is_tree) /* of all ranks as if they were one */
+        event.report.rank = 0;
+    else if (host->members.owners[event.report.rank] != member->index) {
         distrust(member, "it reports of a rank that is not its own");
         return;
     }
-    host_step(host, (struct coord_event){.type = COORD_EVENT_REPORT,
-                                         .agent = member->index,
-                                         .line = message->line,
-                                         .report = {.rank = report->rank,
-                                                    .state = states[report->state],
-                                                    .is_below = report->is_below,
-                                                    .comm = report->comm,
-                                                    .seq = report->seq,
-                                                    .peer_count = report->peer_count,
-                                                    .peers = report->peers,
-                                                    .targets_version = message->targets_version}});
-}
-
-/* NONE: the coordinator has no use for it. */
-static enum coord_event_type event_of(enum peer_kind kind)
-{
-    switch (kind) {
-    case PEER_PREPARED:
-        return COORD_EVENT_PREPARED;
-    case PEER_CLOCKS:
-        return COORD_EVENT_CLOCKS;
-    case PEER_STOPPED:
-        return COORD_EVENT_STOPPED;
-    case PEER_PARKED:
-        return COORD_EVENT_PARKED;
-    case PEER_CAPTURED:
-        return COORD_EVENT_CAPTURED;
-    case PEER_PROTECTED:
-        return COORD_EVENT_PROTECTED;
-    case PEER_COMMITTED:
-        return COORD_EVENT_COMMITTED;
-    case PEER_ABORTED:
-        return COORD_EVENT_ABORT;
-    default:
-        return COORD_EVENT_NONE;
-    }
+    event.agent = member->index;
+    host_step(host, event);
 }
 
 /* What it says can be relied on no more. */

@@ -38,6 +38,14 @@ enum scheme job_scheme(const struct job *job)
     return scheme;
 }
 
+struct tree job_tree(const struct job *job, const struct epoch_start *start)
+{
+    uint64_t arity = job->config->settings->fan_out;
+    return (struct tree){.count = start->member_count,
+                         .root = start->coordinator,
+                         .arity = arity ? (uint32_t)arity : TREE_ARITY};
+}
+
 bool job_is_running(const struct job *job)
 {
     return !job_state_has_ended(job->state);

@@ -16,6 +16,7 @@
 #include "common/wire/job_name.h"
 #include "common/wire/placement.h"
 #include "common/wire/states.h"
+#include "coord/tree.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
 #include "node-agent/job/membership.h"
@@ -37,6 +38,8 @@ struct job_loss {
 };
 
 struct epoch;
+struct fence;
+struct lease;
 struct line;
 struct own_arbiter;
 struct renewal;
@@ -66,6 +69,8 @@ struct job {
     struct line *line;
     struct store *store;
     struct membership *membership;       /* this node's part in its epochs, and the records of them */
+    struct lease *lease;                 /* under which its ranks run here ... */
+    const struct fence *fence;           /* ... and its end */
     struct own_arbiter *own_arbiter;     /* NULL: another process is its arbiter */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
@@ -98,6 +103,8 @@ struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
 /* Which copies of its images members hold for one another. */
 enum scheme job_scheme(const struct job *job);
+/* The tree over the members of an epoch. */
+struct tree job_tree(const struct job *job, const struct epoch_start *start);
 
 /* Whether the table of states in node-agent/README.md has this transition. */
 bool job_may_become(enum job_state from, enum job_state to);

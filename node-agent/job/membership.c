@@ -10,14 +10,18 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "common/util/processor.h"
 #include "common/util/fnv1a.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/fence.h"
 #include "coord/member.h"
 #include "node-agent/job/epoch_copy.h"
 
 #define RECORDS_MAGIC 0x7365636f70656c62u
 #define RECORDS_VERSION 2u
 #define RECORDS_BYTES 4096u
+#define ASKED_A_LEASE 12u /* how often one is asked for in the time of a lease */
+#define GUARDS_A_LEASE 8u /* the part of it at whose beginning the ranks are stopped: clocks run unevenly */
 
 /* Of the two copies the whole one with the larger sequence counts. */
 struct records {
@@ -64,6 +68,8 @@ struct membership {
     uint32_t want_count;
     bool may_launch; /* of that epoch */
     bool may_lend;   /* of the step that is being made */
+    uint64_t lease_us;
+    struct membership_wish wish;
 };
 
 _Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
@@ -79,6 +85,8 @@ static bool is_staged(const struct membership *membership, const struct membersh
 static int make_member(struct membership *membership, const struct membership_facts *facts);
 static int hold(struct membership *membership, const struct membership_facts *facts);
 static int act_as_member(void *context, const struct member_action *action);
+static bool is_of_lease(const struct member_action *action);
+static void wish(struct membership *membership, const struct member_action *action);
 static void settle(struct membership *membership, uint64_t line);
 static int record_of_member(struct membership *membership, const struct member_record *record);
 static void note(struct membership *membership, struct errand errand);
@@ -165,6 +173,12 @@ uint64_t membership_protected_line(const struct membership *membership)
     return membership->now.member.protected_line;
 }
 
+/* The fault makes them others than they are. */
+static uint64_t find_processor(void)
+{
+    return processor_kind() + fault_hit("agent.processor", -1, 0);
+}
+
 int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
                        struct epoch_state *state, struct belay_error *err)
 {
@@ -173,6 +187,7 @@ int membership_promise(struct membership *membership, uint32_t epoch, const stru
     const struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
                                          .epoch = epoch,
                                          .room = EPOCH_NO_LIMIT,
+                                         .processor = find_processor(),
                                          .held_count = facts->ranks,
                                          .held = membership->held};
     membership->answer = (struct epoch_state){0};
@@ -190,6 +205,7 @@ int membership_enter(struct membership *membership, const struct epoch_start *st
                      const struct membership_settler *settler, struct belay_error *err)
 {
     const struct member_event event = {.type = MEMBER_EVENT_START,
+                                       .now_us = fence_now_ns() / 1000,
                                        .start = start,
                                        .held_count = membership->answer.held_count,
                                        .held = membership->held};
@@ -225,6 +241,11 @@ uint32_t membership_wants(const struct membership *membership, const struct memb
 {
     *wants = membership->wants;
     return membership->want_count;
+}
+
+bool membership_lacks_images(const struct membership *membership)
+{
+    return member_missing(membership->member) > 0;
 }
 
 void membership_image(struct membership *membership, uint64_t line, uint32_t rank)
@@ -431,7 +452,12 @@ static bool is_staged(const struct membership *membership, const struct membersh
 /* Each epoch has a member of its own: all that it knows of former ones is recorded. */
 static int make_member(struct membership *membership, const struct membership_facts *facts)
 {
-    const struct member_settings settings = {.node = membership->node, .scheme = facts->scheme};
+    const struct member_settings settings = {
+        .node = membership->node,
+        .scheme = facts->scheme,
+        .lease_us = membership->lease_us,
+        .guard_us = membership->lease_us / GUARDS_A_LEASE,
+        .repeat_us = membership->lease_us > 0 ? membership->lease_us / ASKED_A_LEASE : UINT64_MAX / 2};
     struct member_record *record = &membership->now.member;
     record->committed_line = facts->committed_line; /* the store's record counts */
     if (!is_staged(membership, facts))
@@ -473,7 +499,9 @@ static int act_as_member(void *context, const struct member_action *action)
         membership->answer = *action->state;
     else if (action->type == MEMBER_ACTION_SETTLE)
         settle(membership, action->line);
-    else if (action->type == MEMBER_ACTION_FETCH) /* once for each of the epoch's ranks */
+    else if (is_of_lease(action))
+        wish(membership, action);
+    else if (action->type == MEMBER_ACTION_FETCH && membership->settler) /* once for each of the ranks */
         membership->wants[membership->want_count++] =
             (struct membership_want){.rank = action->rank, .node = action->peer};
     else if (action->type == MEMBER_ACTION_SEND_IMAGE)
@@ -499,6 +527,71 @@ static int act_as_member(void *context, const struct member_action *action)
              action->word != COORD_EVENT_LOST) /* commit() has told that */
         note(membership, (struct errand){.kind = ERRAND_SAY, .word = action->word, .line = action->line});
     return 0;
+}
+
+static bool is_of_lease(const struct member_action *action)
+{
+    return action->type == MEMBER_ACTION_RENEW || action->type == MEMBER_ACTION_FENCE ||
+           action->type == MEMBER_ACTION_STOP;
+}
+
+/* Before an epoch is promised or entered its ranks are gone anyway. */
+static void wish(struct membership *membership, const struct member_action *action)
+{
+    struct membership_wish *wish = &membership->wish;
+    if (action->type == MEMBER_ACTION_STOP) {
+        wish->stops = true;
+    } else if (action->type == MEMBER_ACTION_FENCE) {
+        wish->fence_until_us = action->until_us;
+    } else {
+        wish->renews = true;
+        wish->asked_us = action->asked_us;
+        wish->epoch = action->epoch;
+        wish->incarnation = membership->now.member.incarnation;
+    }
+}
+
+struct membership_wish membership_take_wish(struct membership *membership)
+{
+    struct membership_wish wish = membership->wish;
+    membership->wish = (struct membership_wish){0};
+    return wish;
+}
+
+void membership_clear_stop(struct membership *membership)
+{
+    membership->wish.stops = false;
+}
+
+void membership_set_lease(struct membership *membership, uint64_t lease_us)
+{
+    membership->lease_us = lease_us;
+}
+
+void membership_grant(struct membership *membership, uint32_t epoch, uint64_t asked_us, uint64_t now_us)
+{
+    const struct member_event grant = {
+        .type = MEMBER_EVENT_GRANT, .epoch = epoch, .asked_us = asked_us, .now_us = now_us};
+    if (membership->member)
+        member_step(membership->member, &grant);
+}
+
+void membership_tick(struct membership *membership, uint64_t now_us)
+{
+    const struct member_event tick = {.type = MEMBER_EVENT_TICK, .now_us = now_us};
+    if (membership->member)
+        member_step(membership->member, &tick);
+}
+
+uint64_t membership_wake_us(const struct membership *membership)
+{
+    bool has_lease = membership->member && membership->lease_us > 0;
+    return has_lease ? member_wake_us(membership->member) : UINT64_MAX;
+}
+
+bool membership_is_serving(const struct membership *membership)
+{
+    return membership->member && member_epoch(membership->member) > 0;
 }
 
 static void settle(struct membership *membership, uint64_t line)

@@ -91,15 +91,44 @@ struct membership_want {
 };
 /* What the epoch that was entered needs before its ranks may be launched; valid until the next one. */
 uint32_t membership_wants(const struct membership *membership, const struct membership_want **wants);
+/* Whether any image is missing, wanted or not to be had. */
+bool membership_lacks_images(const struct membership *membership);
 /* The image has come, and outlives the agent. */
 void membership_image(struct membership *membership, uint64_t line, uint32_t rank);
-/* Whether nothing is wanted (any more): the ranks of the epoch that was entered may be launched here. */
+/* Whether nothing is wanted (any more), and there is a lease if one is needed: the ranks of the epoch that
+ * was entered may be launched here. */
 bool membership_may_launch(const struct membership *membership);
 /* A node wants this image; ours is of image_line. Returns whether it is to be sent. */
 bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
                          uint64_t image_line);
 /* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
+
+/*
+ * Leases. How long those of the next epoch are that is promised, in us, 0: none is needed. Times are those of
+ * CLOCK_BOOTTIME.
+ */
+void membership_set_lease(struct membership *membership, uint64_t lease_us);
+/* The arbiter has given the lease that was asked for then. */
+void membership_grant(struct membership *membership, uint32_t epoch, uint64_t asked_us, uint64_t now_us);
+/* The time of membership_wake_us() has come. */
+void membership_tick(struct membership *membership, uint64_t now_us);
+/* UINT64_MAX: never. Changes with each promise, epoch, grant and tick. */
+uint64_t membership_wake_us(const struct membership *membership);
+/* What the machine has asked for since the last call. */
+struct membership_wish {
+    bool renews;             /* a lease is to be asked for ... */
+    uint64_t asked_us;       /* ... with this time */
+    uint32_t epoch;          /* ... of this epoch */
+    uint64_t incarnation;    /* ... and this memory */
+    uint64_t fence_until_us; /* the ranks may run until then; 0: as before */
+    bool stops;              /* the lease is over: the ranks are to be gone */
+};
+struct membership_wish membership_take_wish(struct membership *membership);
+/* The ranks that it wanted to be gone were so before: of a promise, or as an epoch was entered. */
+void membership_clear_stop(struct membership *membership);
+/* Whether the node has a part in an epoch now. */
+bool membership_is_serving(const struct membership *membership);
 
 /* Whether an arbiter has ever asked this node. */
 bool membership_has_promised(const struct membership *membership);

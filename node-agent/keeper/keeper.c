@@ -2,8 +2,9 @@
  * keeper.c - belay-keeper: holds descriptors by name, so that they outlive the agent that made them.
  *
  * Started by the agent with the listening socket as descriptor 3. It understands the datagrams described
- * in store/keeper.h, allocates little and does nothing else, so that it has no reason to fail. It
- * leaves when no agent is connected and either nothing is held or the retention time is over.
+ * in store/keeper.h, kills the ranks of a job when the lease of its node is over, allocates little and does
+ * nothing else, so that it has no reason to fail. It leaves when no agent is connected and either nothing is
+ * held or the retention time is over.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -23,16 +26,21 @@
 #include "common/util/error.h"
 #include "common/util/log.h"
 #include "common/util/private_memory.h"
+#include "common/wire/descriptor.h"
+#include "common/wire/fence.h"
 #include "common/wire/peer.h"
 #include "node-agent/store/keeper.h"
 
 #define MAX_CLIENTS 8
 #define FIRST_CLIENT_MS 10000
 #define LONGEST_MS (100ull * 365 * 86400 * 1000)
+#define LONGEST_WAIT_MS 60000
+#define KILL_STEP_MS 200 /* until processes that were killed are looked at again */
 
 struct held {
     struct held *next;
     int fd;
+    struct fence *fence; /* a page that says until when ranks may run; NULL: it is something else */
     char name[KEEPER_NAME_BYTES];
 };
 
@@ -45,6 +53,8 @@ static uint64_t deadline_ms;         /* leave then, unless a client comes; valid
 static int parse_arguments(int argc, char **argv, const char **rundir);
 static void serve(void);
 static int wait_ms(void);
+static uint64_t kill_fenced(void);
+static void map_fence(struct held *held);
 static void accept_client(void);
 static void serve_client(int *client);
 static int client_count(void);
@@ -105,15 +115,71 @@ static void serve(void)
     }
 }
 
+/* Until the keeper may leave, or a lease is over. */
 static int wait_ms(void)
 {
-    uint64_t now = now_ms();
-    if (client_count() > 0)
-        return -1;
-    if (now >= deadline_ms)
-        return 0;
-    uint64_t left = deadline_ms - now;
-    return left > 60000 ? 60000 : (int)left;
+    uint64_t now = now_ms(), left = LONGEST_WAIT_MS, lease_ms = kill_fenced();
+    if (client_count() == 0)
+        left = now >= deadline_ms ? 0 : deadline_ms - now;
+    left = lease_ms < left ? lease_ms : left;
+    return client_count() > 0 && lease_ms == UINT64_MAX ? -1
+           : left > LONGEST_WAIT_MS                     ? LONGEST_WAIT_MS
+                                                        : (int)left;
+}
+
+static bool is_fence(const char *name)
+{
+    size_t length = strlen(name), ending = sizeof KEEPER_FENCE - 1;
+    return length > ending && !strcmp(name + length - ending, KEEPER_FENCE);
+}
+
+/* A page that cannot be mapped is held as all else. */
+static void map_fence(struct held *held)
+{
+    struct belay_error err;
+    if (held->fence)
+        munmap(held->fence, FENCE_BYTES);
+    held->fence = NULL;
+    if (!is_fence(held->name) || descriptor_check_memory(held->fd, FENCE_BYTES, held->name, &err) < 0)
+        return;
+    void *page = mmap(NULL, FENCE_BYTES, PROT_READ, MAP_SHARED, held->fd, 0);
+    held->fence = page == MAP_FAILED ? NULL : page;
+}
+
+/* Is it a process of the job whose fence this is? */
+static bool is_process_of(const struct held *held, const struct held *fence)
+{
+    size_t job = strlen(fence->name) - (sizeof KEEPER_FENCE - 1);
+    return !strncmp(held->name, fence->name, job) &&
+           !strncmp(held->name + job, KEEPER_PROCESS, sizeof KEEPER_PROCESS - 1);
+}
+
+/* Those that are gone do not count. */
+static bool kill_processes(const struct held *fence)
+{
+    bool is_any = false;
+    for (const struct held *held = all; held; held = held->next)
+        if (is_process_of(held, fence))
+            is_any |= pidfd_send_signal(held->fd, SIGKILL, NULL, 0) == 0;
+    return is_any;
+}
+
+/* Kill the ranks whose lease is over. Returns how long the next one lasts, UINT64_MAX: there is none. */
+static uint64_t kill_fenced(void)
+{
+    uint64_t next_ms = UINT64_MAX;
+    for (const struct held *held = all; held; held = held->next) {
+        uint64_t until_ns = held->fence ? __atomic_load_n(&held->fence->until_ns, __ATOMIC_ACQUIRE) : 0;
+        uint64_t now_ns = fence_now_ns(), left_ms = KILL_STEP_MS;
+        if (until_ns == 0)
+            continue;
+        if (now_ns < until_ns)
+            left_ms = (until_ns - now_ns) / 1000000 + 1;
+        else if (!kill_processes(held))
+            continue;
+        next_ms = left_ms < next_ms ? left_ms : next_ms;
+    }
+    return next_ms;
 }
 
 static int client_count(void)
@@ -147,6 +213,8 @@ static void drop(const char *name)
         if (!strcmp((*at)->name, name)) {
             struct held *found = *at;
             *at = found->next;
+            if (found->fence)
+                munmap(found->fence, FENCE_BYTES);
             close(found->fd);
             free(found);
             return;
@@ -161,6 +229,7 @@ static int put(const char *name, int fd)
         if (!strcmp(held->name, name)) {
             close(held->fd);
             held->fd = fd;
+            map_fence(held);
             return 0;
         }
     }
@@ -171,6 +240,7 @@ static int put(const char *name, int fd)
     held->fd = fd;
     held->next = all;
     all = held;
+    map_fence(held);
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "common/wire/streams.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
+#include "node-agent/launch/epoch_lease.h"
 #include "node-agent/launch/match.h"
 #include "node-agent/launch/newcomer.h"
 #include "node-agent/launch/own_arbiter.h"
@@ -124,6 +125,7 @@ void epoch_destroy(struct epoch *epoch)
     }
     remains_release(&epoch->remains);
     unpin_images(epoch);
+    epoch_unguard_ranks(epoch);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         rank_destroy(epoch->table[i]);
     free(epoch->table);
@@ -311,6 +313,7 @@ static int begin_without_ranks(struct epoch *epoch, const struct epoch_start *st
 static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
 {
     struct rank *before = epoch->table[number];
+    epoch_guard_rank(epoch, rank);
     if (before)
         rank_hand_on(before, rank);
     else

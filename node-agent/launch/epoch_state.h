@@ -26,6 +26,7 @@ struct epoch {
     uint64_t begin_ns;          /* CLOCK_MONOTONIC */
     bool is_ready;              /* all have joined and have left CONTROL_STATE_NONE */
     bool has_lines;             /* is_ready, and the arbiter knows the placement: lines may be taken */
+    bool is_guarded;            /* the keeper knows of its ranks, and kills them when the lease is over */
     bool is_killed;             /* the agent has killed the ranks */
     bool has_loss;              /* a rank is gone without having announced its exit */
     bool has_abort;             /* a rank has called MPI_Abort */

@@ -19,9 +19,11 @@
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
+#include "node-agent/launch/lease.h"
 #include "node-agent/launch/own_arbiter.h"
 #include "node-agent/launch/put_back.h"
 #include "node-agent/launch/record.h"
+#include "node-agent/launch/status.h"
 #include "node-agent/line/line.h"
 #include "node-agent/shared/renew.h"
 
@@ -87,6 +89,46 @@ static int check_spares(const struct job *job, const Belay__Wire__JobSettings *s
         job->name, (unsigned long long)recorded);
 }
 
+/* What was never to be read on the way must not be so after a restart, and agents of a job agree. */
+static int check_encrypt(const struct job *job, const Belay__Wire__JobSettings *settings,
+                         struct belay_error *err)
+{
+    bool recorded = job->config->settings->encrypt;
+    if (!settings->has_encrypt || (settings->encrypt != 0) == recorded)
+        return 0;
+    return belay_error_set(err, EINVAL,
+                           "job \"%s\" was run with%s --encrypt, which a restart cannot change: leave "
+                           "%s out",
+                           job->name, recorded ? "" : "out",
+                           recorded ? "BELAY_ENCRYPT" : "--encrypt (BELAY_ENCRYPT)");
+}
+
+/* The next arbiter waits for the end of leases that the former one has given. */
+static int check_lease(const struct job *job, const Belay__Wire__JobSettings *settings,
+                       struct belay_error *err)
+{
+    uint64_t recorded = job->config->settings->lease_ms;
+    if (!settings->has_lease_ms || settings->lease_ms == recorded)
+        return 0;
+    return belay_error_set(err, EINVAL,
+                           "job \"%s\" was run with another --lease, which a restart cannot change: leave "
+                           "--lease (BELAY_LEASE) out",
+                           job->name);
+}
+
+/* What it has not seen itself. */
+static int take_past(struct job *job, struct belay_error *err)
+{
+    Belay__Wire__JobStatus *past = job->config->past;
+    job->config->past = NULL;
+    int rc = past ? status_take(job, past) : 0;
+    if (rc < 0)
+        belay_error_errno(err, "the past of job \"%s\" cannot be taken over", job->name);
+    if (past)
+        belay__wire__job_status__free_unpacked(past, NULL);
+    return rc;
+}
+
 struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__JobOpen *config,
                      struct belay_error *err)
 {
@@ -106,6 +148,8 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     }
     if (capacity_check(agent, old, 0, err) < 0)
         return NULL;
+    if (old && config->is_back && config->undo && !strcmp(config->undo->path, old->undo.path))
+        old->undo.path[0] = '\0'; /* the nodes that have gone on keep their files there */
     job_forget(old);
     status_file_remove(agent->rundir, name);
     epoch_record_remove(agent->rundir, name); /* of one whose agent and keeper were killed */
@@ -120,7 +164,7 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     job->store = store_create(agent->keeper, name, err);
     job->membership = job->store ? membership_create(agent->keeper, name, config->node, err) : NULL;
     if (!job->membership || streams_create(&job->streams, agent->keeper, name, err) < 0 ||
-        begin(job, err) < 0 || job_add(job, err) < 0) {
+        begin(job, err) < 0 || take_past(job, err) < 0 || job_add(job, err) < 0) {
         job_forget(job);
         return NULL;
     }
@@ -132,7 +176,8 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
     if (check_settings(config->settings, recorded->node_count, err) < 0 ||
-        check_undo_dir(job, config->settings, err) < 0 || check_spares(job, config->settings, err) < 0)
+        check_undo_dir(job, config->settings, err) < 0 || check_spares(job, config->settings, err) < 0 ||
+        check_encrypt(job, config->settings, err) < 0 || check_lease(job, config->settings, err) < 0)
         return -1;
     if (config->n_argv > 0 && !(launch = copy_config(config)))
         return belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
@@ -198,8 +243,13 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
     job->epoch_number = config->epoch;
     snprintf(job->last_reason, sizeof job->last_reason, "%s", config->epoch ? JOB_AGENT_LOST : "start");
     job->config = copy_config(config);
+    job->lease = lease_create(job, err);
     job->retention = timer_new(agent->loop, on_retention_over, job);
     if (job->config && find_undo_folder(job, err) < 0) {
+        job_forget(job);
+        return NULL;
+    }
+    if (!job->lease) {
         job_forget(job);
         return NULL;
     }
@@ -223,6 +273,16 @@ static bool is_given_up(const struct job *job)
     return job->state == JOB_STATE_LOST || job->state == JOB_STATE_STOPPED;
 }
 
+/*
+ * A folder that the first node has made for all is not a spare's to remove, nor that of a node whose arbiter
+ * is gone: others may have gone on with the job, and keep files there.
+ */
+static bool may_remove_undo(const struct job *job)
+{
+    bool is_shared = job->config && job->config->undo;
+    return !is_shared || (job->epoch_number > 0 && !job->is_abandoned);
+}
+
 void job_forget(struct job *job)
 {
     if (!job)
@@ -240,14 +300,13 @@ void job_forget(struct job *job)
     if (!job->agent->leaves_jobs && is_given_up(job))
         renewal_remove_objects(job->renewal);
     own_arbiter_destroy(job->own_arbiter);
+    lease_destroy(job->lease);
     membership_destroy(job->membership);
     renewal_destroy(job->renewal);
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
-    bool has_undo =
-        !job->config || !job->config->undo || job->epoch_number > 0; /* not the others', as a spare */
-    if (has_undo && !job->agent->leaves_jobs && !job->owes_files)
+    if (may_remove_undo(job) && !job->agent->leaves_jobs && !job->owes_files)
         undo_remove(&job->undo);
     if (!job->agent->leaves_jobs)
         epoch_record_remove(job->agent->rundir, job->name);
@@ -302,6 +361,7 @@ void job_forget_connection(struct job *job, struct connection *connection)
     job_drop_waiter(job, connection);
     if (job->line)
         line_forget_connection(job->line, connection);
+    lease_forget_connection(job->lease, connection);
     if (job->epoch && job->epoch->facts_to == connection)
         job->epoch->facts_to = NULL;
     if (job->arbiter != connection)

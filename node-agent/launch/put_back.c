@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "common/util/log.h"
 #include "node-agent/job/job.h"
+#include "node-agent/launch/lease.h"
 #include "node-agent/shared/renew.h"
 
 #define FIRST_WORD_MS 5000
@@ -30,6 +32,7 @@ struct put_back {
     uint64_t left;
     int rc;
     struct belay_error err;
+    struct fence *fence;     /* until when files may be changed; mapped for this work */
     struct store_pin pin;    /* of what the ranks shared; NONE: nothing */
     struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
     struct renewal *former;
@@ -79,6 +82,8 @@ static void release(struct put_back *run)
         close(run->pin.fd);
     renewal_destroy(run->renewal);
     renewal_destroy(run->former);
+    if (run->fence)
+        munmap(run->fence, FENCE_BYTES);
     free(run);
 }
 
@@ -151,8 +156,17 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
     run->done = done;
     run->context = context;
     run->folder = job->undo;
-    run->request = (struct undo_request){
-        .line = line, .leaves_failed = job->leaves_files, .say = keep_text, .context = run};
+    run->fence = lease_map_fence(job->lease);
+    if (!run->fence) {
+        belay_error_errno(err, "cannot put files back");
+        release(run);
+        return -1;
+    }
+    run->request = (struct undo_request){.line = line,
+                                         .leaves_failed = job->leaves_files,
+                                         .say = keep_text,
+                                         .context = run,
+                                         .fence = run->fence};
     if (has_shared && store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0) {
         release(run);
         return belay_error_prefix(err, "cannot put files back");

@@ -38,6 +38,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->job_state = (Belay__Wire__JobState)job->state;
     status->files_left = job->files_left;
     status->node_count = job->config->node_count;
+    status->is_encrypted = job->config->settings->encrypt;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);
@@ -153,8 +154,10 @@ static bool is_coordinator(const struct job *job)
 /* It waits for an epoch that needs it. */
 static bool is_spare(const struct job *job)
 {
-    return !job->epoch && job->arbiter && job->config->settings->spares > 0 && !is_member(job) &&
-           membership_has_promised(job->membership);
+    if (job->epoch || !job->arbiter || is_member(job))
+        return false;
+    return job->config->is_back ||
+           (job->config->settings->spares > 0 && membership_has_promised(job->membership));
 }
 
 /* The processes that live here. */

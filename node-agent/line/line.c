@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/host/branch.h"
 #include "node-agent/host/host.h"
+#include "node-agent/line/ends.h"
 #include "node-agent/link/loopback.h"
 #include "node-agent/member/member.h"
 
@@ -18,9 +20,12 @@ struct line {
     struct fetch *fetch;  /* of the epoch's images, over these; NULL: none has been connected */
     uint64_t incarnation; /* that they were made with */
     uint8_t key_of[FABRIC_JOB_BYTES];
-    int late;              /* links of the epoch that have not joined in time */
-    bool is_open;          /* an epoch is */
-    struct link *loopback; /* the host's end, to the member; NULL: the host is elsewhere */
+    struct fabric_epoch next;   /* that the arbiter is about to open; wiped when it is entered */
+    int late;                   /* links of the epoch that have not joined in time */
+    bool is_open;               /* an epoch is */
+    struct line_branch *branch; /* of the epoch; NULL: this node has no children in the tree */
+    /* The ends of the links on this node: to the member, and between branch and host; NULL: there is none. */
+    struct link *loopbacks[2];
 };
 
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
@@ -52,6 +57,7 @@ void line_destroy(struct line *line)
     line_host_destroy(line->host);
     fetch_destroy(line->fetch);
     links_destroy(line->links);
+    explicit_bzero(&line->next, sizeof line->next);
     free(line);
 }
 
@@ -65,38 +71,7 @@ void line_open_epoch(struct line *line, uint32_t epoch, uint32_t world, struct r
     line_host_refuse(line->host, err.text);
 }
 
-/* The ends of the links to all members, by index; both of the one to our own member. */
-struct ends {
-    struct line_host_peer *peers; /* the coordinator's; NULL: it is elsewhere */
-    struct link *host;            /* our member's, to the host */
-    struct link *loopback;        /* NULL: the host is on another node */
-};
-
-static int make_peers(struct line *line, const struct epoch_start *start, uint32_t own, struct ends *ends)
-{
-    struct link *both[2];
-    ends->peers = calloc(start->member_count, sizeof *ends->peers);
-    if (!ends->peers || loopback_create(line->job->agent->loop, both) < 0)
-        return -1;
-    for (uint32_t i = 0; i < start->member_count; i++)
-        ends->peers[i] = (struct line_host_peer){.node = start->members[i],
-                                                 .link = i == own ? both[0] : links_take(line->links, i)};
-    ends->loopback = both[0];
-    ends->host = both[1];
-    return 0;
-}
-
-static int make_ends(struct line *line, const struct epoch_start *start, uint32_t own, struct ends *ends,
-                     struct belay_error *err)
-{
-    int rc = 0;
-    if (own == start->coordinator)
-        rc = make_peers(line, start, own, ends);
-    else
-        ends->host = links_take(line->links, start->coordinator);
-    return rc == 0 && ends->host ? 0 : belay_error_set(err, ENOMEM, "no memory for the links of an epoch");
-}
-
+/* Takes the ends over that are the host's, and those of the branch. */
 static int open_host(struct line *line, const struct epoch_start *start, uint32_t node,
                      const struct ends *ends, struct belay_error *err)
 {
@@ -106,8 +81,23 @@ static int open_host(struct line *line, const struct epoch_start *start, uint32_
                                             .committed_line = start->line,
                                             .last_line = line->job->last_line,
                                             .peers = ends->peers,
-                                            .peer_count = start->member_count};
+                                            .peer_count = ends->peer_count,
+                                            .is_tree = ends->below != NULL};
     return line_host_open_epoch(line->host, &of_host, err);
+}
+
+static int open_branch(struct line *line, const struct epoch_start *start, uint32_t node,
+                       const struct ends *ends, struct belay_error *err)
+{
+    const struct line_branch_epoch of_branch = {.number = start->epoch,
+                                                .node = node,
+                                                .parent = ends->parent,
+                                                .place = ends->place,
+                                                .members = start->members,
+                                                .up = ends->up,
+                                                .below = ends->below};
+    line->branch = line_branch_create(line->job, &of_branch, err);
+    return line->branch ? 0 : -1;
 }
 
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
@@ -115,15 +105,15 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
 {
     const struct epoch_start *start = membership_record(line->job->membership);
     uint32_t node = line->job->config->node;
-    struct ends ends = {0};
+    struct ends ends;
     if (!start || start->epoch != epoch || start->rank_count != world)
         return belay_error_set(err, EINVAL, "its arbiter has not placed its ranks");
-    int rc = make_ends(line, start, epoch_start_index(start, node), &ends, err);
-    if (rc == 0 && ends.peers)
-        rc = open_host(line, start, node, &ends, err);
+    const struct tree tree = job_tree(line->job, start);
+    if (ends_make(&ends, line->job->agent->loop, line->links, &tree, start, node, err) < 0)
+        return -1;
     const struct line_member_epoch of_member = {.number = epoch,
                                                 .node = node,
-                                                .host_node = start->members[start->coordinator],
+                                                .host_node = ends.below ? node : ends.parent,
                                                 .world = world,
                                                 .member_count = start->member_count,
                                                 .placement = start->placement,
@@ -133,14 +123,21 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                                                 .link = ends.host,
                                                 .ranks = ranks,
                                                 .count = count};
-    free(ends.peers);
-    if (rc < 0) {
-        link_destroy(ends.host);
-        return -1;
-    }
-    line->loopback = ends.loopback;
     line->is_open = true;
-    rc = line_member_open_epoch(line->member, &of_member, err);
+    line->loopbacks[0] = ends.loopbacks[0];
+    line->loopbacks[1] = ends.loopbacks[1];
+    int rc = ends.below ? open_branch(line, start, node, &ends, err) : 0;
+    if (ends.peers && rc == 0)
+        rc = open_host(line, start, node, &ends, err);
+    else if (ends.peers)
+        ends_drop_peers(&ends);
+    ends_release(&ends);
+    if (rc == 0) {
+        rc = line_member_open_epoch(line->member, &of_member, err);
+    } else {
+        link_destroy(of_member.link);
+        line->loopbacks[0] = line->loopbacks[1] = NULL;
+    }
     if (rc < 0)
         line_close_epoch(line);
     return rc;
@@ -185,12 +182,20 @@ static void drop_fetch(struct line *line)
 int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, const char *interface,
                 struct belay_error *err)
 {
-    if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job))
+    line->next = key->next;
+    if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job)) {
+        links_expect(line->links);
         return 0;
+    }
     drop_fetch(line);
     links_destroy(line->links);
-    line->links = links_create(line->job->agent->loop, line->job->config->node, incarnation, key, interface,
-                               on_link, line, err);
+    const struct links_config config = {.node = line->job->config->node,
+                                        .incarnation = incarnation,
+                                        .key = key,
+                                        .interface = interface,
+                                        .provider = line->job->config->settings->fabric_provider,
+                                        .is_encrypted = line->job->config->settings->encrypt};
+    line->links = links_create(line->job->agent->loop, &config, on_link, line, err);
     line->incarnation = incarnation;
     memcpy(line->key_of, key->job, sizeof line->key_of);
     return line->links ? 0 : -1;
@@ -208,10 +213,15 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
 {
     if (!line->links)
         return belay_error_set(err, EINVAL, "its arbiter has given no key for several nodes");
+    if (line->next.number != start->epoch)
+        return belay_error_set(err, EINVAL, "its arbiter has given no secret for epoch %u", start->epoch);
     line->job->trouble[0] = '\0';
     line->late = 0;
     drop_fetch(line);
-    if (links_connect(line->links, job_scheme(line->job), start, addresses, err) < 0)
+    const struct tree tree = job_tree(line->job, start);
+    int rc = links_connect(line->links, job_scheme(line->job), &tree, start, &line->next, addresses, err);
+    explicit_bzero(&line->next, sizeof line->next);
+    if (rc < 0)
         return -1;
     line->fetch = fetch_create(line->job, links_remotes(line->links), start, err);
     return line->fetch ? 0 : -1;
@@ -229,17 +239,27 @@ void line_refuse(struct line *line, const char *reason)
     line_host_refuse(line->host, reason);
 }
 
+/* What the member has said goes up to the host, and what follows from it comes down. */
+static void flush(const struct line *line)
+{
+    static const int order[] = {0, 1, 0};
+    for (int i = 0; i < 3; i++)
+        if (line->loopbacks[order[i]])
+            loopback_flush(line->loopbacks[order[i]]);
+}
+
 /* What both have said is heard before they part, so that a line's end is known on both sides. */
 void line_close_epoch(struct line *line)
 {
     if (line->is_open) {
         line_member_rank_lost(line->member, "the epoch has ended");
-        if (line->loopback)
-            loopback_flush(line->loopback);
+        flush(line);
         line_member_close_epoch(line->member);
     }
     line->is_open = false;
-    line->loopback = NULL;
+    line->loopbacks[0] = line->loopbacks[1] = NULL;
+    line_branch_destroy(line->branch);
+    line->branch = NULL;
     if (line->host)
         line_host_close_epoch(line->host, store_committed_line(line->job->store));
 }

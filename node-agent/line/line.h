@@ -25,7 +25,8 @@ void line_destroy(struct line *line);
 
 /*
  * The job has agents on several nodes, which share this key, and are reached at this interface (links.h).
- * With the same key again, and the same incarnation, it listens where it did. Returns 0 or -1 with err.
+ * With the same key again, and the same incarnation, it listens where it did, and sessions of the present
+ * epoch go on until the next one is entered. Returns 0 or -1 with err.
  */
 int line_listen(struct line *line, uint64_t incarnation, const struct links_key *key, const char *interface,
                 struct belay_error *err);

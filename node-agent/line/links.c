@@ -28,25 +28,27 @@ static void on_news(void *context, const struct fabric_identity *identity, enum 
     links->news(links->context, identity->node, news);
 }
 
-struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           const char *interface, links_news_f *news, void *context, struct belay_error *err)
+struct links *links_create(uv_loop_t *loop, const struct links_config *config, links_news_f *news,
+                           void *context, struct belay_error *err)
 {
-    struct fabric_config config = {.interface = interface[0] ? interface : LOCAL_INTERFACE,
-                                   .mode = FABRIC_MODE_AUTHENTICATE,
+    struct fabric_config fabric = {.provider = config->provider[0] ? config->provider : NULL,
+                                   .interface = config->interface[0] ? config->interface : LOCAL_INTERFACE,
+                                   .mode =
+                                       config->is_encrypted ? FABRIC_MODE_ENCRYPT : FABRIC_MODE_AUTHENTICATE,
                                    .is_patient = true,
-                                   .self = {FABRIC_ROLE_MEMBER, node, incarnation}};
+                                   .self = {FABRIC_ROLE_MEMBER, config->node, config->incarnation}};
     struct links *links = calloc(1, sizeof *links);
     if (!links) {
         belay_error_set(err, ENOMEM, "no memory for links to other nodes");
         return NULL;
     }
-    links->node = node;
+    links->node = config->node;
     links->news = news;
     links->context = context;
-    memcpy(config.key, key->key, sizeof config.key);
-    memcpy(config.job, key->job, sizeof config.job);
-    links->remotes = remotes_create(loop, &config, on_came, links, err);
-    explicit_bzero(config.key, sizeof config.key);
+    memcpy(fabric.key, config->key->key, sizeof fabric.key);
+    memcpy(fabric.job, config->key->job, sizeof fabric.job);
+    links->remotes = remotes_create(loop, &fabric, on_came, links, err);
+    explicit_bzero(fabric.key, sizeof fabric.key);
     if (links->remotes) {
         remotes_hear_news(links->remotes, on_news);
         return links;
@@ -69,6 +71,11 @@ void links_address(const struct links *links, struct fabric_address *address)
     remotes_address(links->remotes, address);
 }
 
+void links_expect(struct links *links)
+{
+    remotes_admit_hosts(links->remotes, NULL, 0);
+}
+
 /* Does the one fetch images from the other? */
 static bool fetches_from(const struct epoch_start *start, uint32_t one, uint32_t other)
 {
@@ -79,25 +86,28 @@ static bool fetches_from(const struct epoch_start *start, uint32_t one, uint32_t
 }
 
 /* They exchange orders and words of lines, copies, or images. */
-static bool is_wanted(const struct epoch_start *start, enum scheme scheme, uint32_t own, uint32_t other)
+static bool is_wanted(const struct epoch_start *start, enum scheme scheme, const struct tree *tree,
+                      uint32_t own, uint32_t other)
 {
-    return fetches_from(start, own, other) || fetches_from(start, other, own) || own == start->coordinator ||
-           other == start->coordinator || scheme_partner(scheme, own, start->member_count) == other ||
+    return fetches_from(start, own, other) || fetches_from(start, other, own) ||
+           tree_is_edge(tree, own, other) || scheme_partner(scheme, own, start->member_count) == other ||
            scheme_partner(scheme, other, start->member_count) == own;
 }
 
-int links_connect(struct links *links, enum scheme scheme, const struct epoch_start *start,
+int links_connect(struct links *links, enum scheme scheme, const struct tree *tree,
+                  const struct epoch_start *start, const struct fabric_epoch *epoch,
                   const struct fabric_address *addresses, struct belay_error *err)
 {
     uint32_t own = epoch_start_index(start, links->node);
     drop(links);
-    remotes_enter_epoch(links->remotes, start->epoch);
+    remotes_enter_epoch(links->remotes, epoch);
+    remotes_admit_hosts(links->remotes, addresses, start->member_count);
     links->of = calloc(start->member_count, sizeof(struct link *));
     if (!links->of)
         return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
     links->count = start->member_count;
     for (uint32_t i = 0; i < start->member_count; i++) {
-        bool is_other = i != own && is_wanted(start, scheme, own, i);
+        bool is_other = i != own && is_wanted(start, scheme, tree, own, i);
         if (is_other && connect_one(links, start, i, &addresses[i], err) < 0)
             return -1;
     }

@@ -1,8 +1,9 @@
 /*
  * links.h - the links of this node to the other members of a job's epochs, over the fabric.
  *
- * The coordinator's node has a link to each member, the others have one to the coordinator's node; and each
- * has one to the member that holds copies for it, if the job's scheme wants some. They are made when the
+ * A node has links to its parent and its children in the tree of the epoch (coord/tree.h), which on few nodes
+ * is a star around the coordinator's; and to the member that holds copies for it, if the job's scheme wants
+ * some, and the one that it holds copies for. They are made when the
  * epoch is entered, by both sides, and taken by whoever speaks over them when its ranks run: what the other
  * side says until then waits.
  */
@@ -14,6 +15,7 @@
 
 #include "common/util/error.h"
 #include "coord/epoch.h"
+#include "coord/tree.h"
 #include "node-agent/fabric/fabric.h"
 #include "node-agent/link/link.h"
 #include "node-agent/link/remote.h"
@@ -24,27 +26,37 @@ struct links;
 struct links_key {
     uint8_t key[FABRIC_KEY_BYTES];
     uint8_t job[FABRIC_JOB_BYTES]; /* tells jobs apart */
+    struct fabric_epoch next;      /* that is about to be opened */
 };
 
 /* What becomes of the link to the agent of this node, in the newest epoch. */
 typedef void links_news_f(void *context, uint32_t node, enum remote_news news);
 
-/*
- * An end that listens at an address of this host's, or, with interface "", on this machine's own network.
- * NULL with err.
- */
-struct links *links_create(uv_loop_t *loop, uint32_t node, uint64_t incarnation, const struct links_key *key,
-                           const char *interface, links_news_f *news, void *context, struct belay_error *err);
+struct links_config {
+    uint32_t node; /* this one */
+    uint64_t incarnation;
+    const struct links_key *key;
+    const char *interface; /* where it listens: an address of this host's; "": this machine's own network */
+    const char *provider;  /* of libfabric; "": the default */
+    bool is_encrypted;     /* else authenticated only; other members have the same */
+};
+
+/* An end that listens. NULL with err. */
+struct links *links_create(uv_loop_t *loop, const struct links_config *config, links_news_f *news,
+                           void *context, struct belay_error *err);
 /* Links that were taken have been destroyed. Accepts NULL. */
 void links_destroy(struct links *links);
 
+/* Another epoch is about to be opened: members that are not known yet may be the first to connect. */
+void links_expect(struct links *links);
 void links_address(const struct links *links, struct fabric_address *address);
 
 /*
- * An epoch begins: links of the former one are lost. addresses: of its members, by index. Returns 0 or -1
- * with err.
+ * An epoch begins, which all its members call by this number and secret: links of the former one are lost.
+ * addresses: of its members, by index. Returns 0 or -1 with err.
  */
-int links_connect(struct links *links, enum scheme scheme, const struct epoch_start *start,
+int links_connect(struct links *links, enum scheme scheme, const struct tree *tree,
+                  const struct epoch_start *start, const struct fabric_epoch *epoch,
                   const struct fabric_address *addresses, struct belay_error *err);
 /* The link to a member, the caller's from now on; NULL: there is none, or it was taken. */
 struct link *links_take(struct links *links, uint32_t index);

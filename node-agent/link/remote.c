@@ -153,10 +153,15 @@ void remotes_address(const struct remotes *remotes, struct fabric_address *addre
     fabric_address(remotes->fabric, address);
 }
 
-void remotes_enter_epoch(struct remotes *remotes, uint64_t epoch)
+void remotes_enter_epoch(struct remotes *remotes, const struct fabric_epoch *epoch)
 {
-    remotes->epoch = epoch;
+    remotes->epoch = epoch->number;
     fabric_enter_epoch(remotes->fabric, epoch);
+}
+
+void remotes_admit_hosts(struct remotes *remotes, const struct fabric_address *hosts, size_t count)
+{
+    fabric_admit_hosts(remotes->fabric, hosts, count);
 }
 
 /* A link that has been destroyed and is only waited for stands in nobody's way. */

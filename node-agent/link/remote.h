@@ -72,8 +72,11 @@ void remotes_destroy(struct remotes *remotes);
 /* Where other agents find this one. */
 void remotes_address(const struct remotes *remotes, struct fabric_address *address);
 
-/* All links are lost; later ones are of this epoch. */
-void remotes_enter_epoch(struct remotes *remotes, uint64_t epoch);
+/* All links are lost; later ones are of this epoch, with those who have its secret. */
+void remotes_enter_epoch(struct remotes *remotes, const struct fabric_epoch *epoch);
+
+/* Who may connect, as fabric_admit_hosts(). */
+void remotes_admit_hosts(struct remotes *remotes, const struct fabric_address *hosts, size_t count);
 
 /* A link to this agent. NULL with errno as fabric_connect(). */
 struct link *remotes_connect(struct remotes *remotes, const struct fabric_identity *identity,

@@ -274,7 +274,7 @@ static void check_arrival(void *context, uint32_t part)
     if (image_load(arrival->incoming.fd, &view, &arrival->err) < 0)
         return;
     if (fault_hit("agent.fetch.taken", (int)note->rank, note->line))
-        fault_flip(arrival->incoming.fd, view.header->run_count > 0 ? view.runs[0].data_offset : 0);
+        fault_flip(arrival->incoming.fd, image_first_data(&view));
     const struct image_header *header = view.header;
     arrival->bytes = header->total_bytes;
     if (header->line != note->line || header->base_line != 0 || header->rank != note->rank ||

@@ -113,8 +113,8 @@ static void run(void *context, uint32_t number)
     scrub->rc = image_load(scrub->pin.fd, &view, &scrub->err);
     if (scrub->rc < 0)
         return;
-    if (fault_hit("agent.scrub", (int)scrub->part, view.header->line) && view.header->run_count > 0)
-        fault_flip(scrub->pin.fd, view.runs[0].data_offset);
+    if (fault_hit("agent.scrub", (int)scrub->part, view.header->line))
+        fault_flip(scrub->pin.fd, image_first_data(&view));
     scrub->rc = sums_check(scrub->pin.fd, &view, &scrub->is_stopped, &scrub->err);
     image_unload(&view);
 }

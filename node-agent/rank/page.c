@@ -130,6 +130,13 @@ static bool read_once(const struct control *page, struct rank_report *report)
     return __atomic_load_n(&page->version, __ATOMIC_RELAXED) == version;
 }
 
+/* A rank may write anything there. */
+static uint32_t size_of(const volatile struct control_clock *clock)
+{
+    uint64_t size = clock->size;
+    return size <= UINT32_MAX ? (uint32_t)size : 0;
+}
+
 static void read_clocks(const volatile struct control *control, uint32_t slots, struct rank_report *report)
 {
     uint32_t count = 0;
@@ -140,6 +147,7 @@ static void read_clocks(const volatile struct control *control, uint32_t slots, 
         report->clocks[count].comm = comm;
         report->clocks[count].seq = control->clocks[i].seq;
         report->clocks[count].target = control->clocks[i].target_comm == comm ? control->clocks[i].target : 0;
+        report->clocks[count].size = size_of(&control->clocks[i]);
         count++;
     }
     report->clock_count = count;

@@ -20,6 +20,7 @@
 
 #include "common/util/process_stat.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/fence.h"
 #include "node-agent/rank/page.h"
 
 #define SIGNAL_GROUP 4u  /* PIDFD_SIGNAL_PROCESS_GROUP of <linux/pidfd.h>, which older headers lack */
@@ -195,6 +196,18 @@ void rank_tell_committed(struct rank *rank, uint64_t line)
     __atomic_store_n(&rank->control->committed_line, line, __ATOMIC_RELEASE);
 }
 
+void rank_tell_lease(struct rank *rank, uint64_t until_ns)
+{
+    uint64_t now_ns = fence_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    __atomic_store_n(&rank->control->lease_until_ns, until_ns ? monotonic_ns() + left_ns : 0,
+                     __ATOMIC_RELEASE);
+}
+
+int rank_pidfd(const struct rank *rank)
+{
+    return rank->pidfd;
+}
+
 /* The number is what the rank says: it may be anything that it has. Nothing is read from it here. */
 int rank_take_parcel(const struct rank *rank)
 {
@@ -293,6 +306,12 @@ void rank_kill(struct rank *rank)
         return;
     rank->exit.is_killed_by_us = true;
     pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
+}
+
+void rank_lose(struct rank *rank)
+{
+    if (rank_is_alive(rank))
+        pidfd_send_signal(rank->pidfd, SIGKILL, NULL, 0);
 }
 
 void rank_kill_group(struct rank *rank)

@@ -65,6 +65,10 @@ int rank_event_fd(const struct rank *rank); /* borrowed */
 int rank_take_uffd(const struct rank *rank);
 /* Tell the rank that a line has committed. */
 void rank_tell_committed(struct rank *rank, uint64_t line);
+/* Until when it may change files (common/wire/fence.h); 0: without end. */
+void rank_tell_lease(struct rank *rank, uint64_t until_ns);
+/* Borrowed; as long as the rank. */
+int rank_pidfd(const struct rank *rank);
 /* A descriptor of the rank's parcel (parcels.h), which the caller owns; -1 with ENOENT: it has none. */
 int rank_take_parcel(const struct rank *rank);
 
@@ -118,6 +122,8 @@ void order_fence(void);
 
 /* SIGKILL; its end is then not counted as a loss. */
 void rank_kill(struct rank *rank);
+/* The same, and it is a loss. */
+void rank_lose(struct rank *rank);
 /* Kill the rank and all processes of the process group that it leads, as launchers do. */
 void rank_kill_group(struct rank *rank);
 

@@ -14,6 +14,7 @@
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch.h"
 #include "node-agent/launch/jobs.h"
+#include "node-agent/launch/lease.h"
 #include "node-agent/launch/put_back.h"
 #include "node-agent/launch/record.h"
 #include "node-agent/line/line.h"
@@ -25,6 +26,7 @@
 static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err);
 static void make_name(struct agent *agent, const Belay__Wire__JobOpen *open, char *name);
+static int put_files_back(struct job *job, pid_t launcher_pid, struct belay_error *err);
 static struct job *own_job(struct agent *agent, struct connection *connection, const char *name,
                            struct belay_error *err);
 
@@ -118,8 +120,13 @@ static void on_put_back(struct job *job, void *context, const struct belay_error
 {
     if (!job->arbiter)
         job_end(job, JOB_STATE_LOST, true);
+    else if (err && err->code == ETIME) /* another epoch may do better */
+        connection_reply_error(job->arbiter, EREMOTEIO, err->text);
     else if (err)
         connection_reply_error(job->arbiter, EUCLEAN, err->text);
+    else if (!membership_is_serving(job->membership))
+        connection_reply_error(job->arbiter, EREMOTEIO,
+                               "the lease of this node has ended before its ranks began");
     else
         begin_launch(job, (pid_t)(intptr_t)context);
 }
@@ -158,13 +165,16 @@ static int listen_to_others(struct job *job, const Belay__Wire__Inquire *inquire
     struct links_key key;
     if (inquire->fabric_key.len == 0)
         return 0;
-    if (inquire->fabric_key.len != sizeof key.key || inquire->fabric_job.len != sizeof key.job)
+    if (inquire->fabric_key.len != sizeof key.key || inquire->fabric_job.len != sizeof key.job ||
+        inquire->epoch_secret.len != sizeof key.next.secret)
         return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives a key of another size", job->name);
     if (inquire->fabric_interface[0] && !is_address(inquire->fabric_interface))
         return belay_error_set(err, EINVAL, "job \"%s\": its arbiter gives an address that is none",
                                job->name);
     memcpy(key.key, inquire->fabric_key.data, sizeof key.key);
     memcpy(key.job, inquire->fabric_job.data, sizeof key.job);
+    key.next.number = inquire->epoch;
+    memcpy(key.next.secret, inquire->epoch_secret.data, sizeof key.next.secret);
     int rc = line_listen(job->line, incarnation, &key, inquire->fabric_interface, err);
     explicit_bzero(&key, sizeof key);
     return rc;
@@ -180,7 +190,8 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
         belay_error_set(&err, EINVAL, "job \"%s\": there is no epoch %u", job->name, inquire->epoch);
         job = NULL;
     }
-    if (!job || epoch_promise(job, inquire->epoch, &state, &err) < 0 ||
+    if (!job || lease_begin(job->lease, inquire->lease_ms, &err) < 0 ||
+        epoch_promise(job, inquire->epoch, &state, &err) < 0 ||
         listen_to_others(job, inquire, state.incarnation, &err) < 0) {
         connection_reply_error(connection, err.code, err.text);
         return;
@@ -221,6 +232,22 @@ static int connect_members(struct job *job, const struct epoch_start *start,
     return rc;
 }
 
+/* Files are changed, and ranks launched, under a lease only. */
+static void go_on(struct job *job, void *context)
+{
+    struct belay_error err;
+    if (job->arbiter && put_files_back(job, (pid_t)(intptr_t)context, &err) < 0)
+        connection_reply_error(job->arbiter, err.code, err.text);
+}
+
+static void on_fetched(struct job *job, void *context, const struct belay_error *failure)
+{
+    if (failure)
+        connection_reply_error(job->arbiter, failure->code, failure->text);
+    else
+        lease_await(job->lease, go_on, context);
+}
+
 /*
  * The files follow the decision: they are put back to the line that the arbiter has chosen. A node that had
  * no part in the job before has changed none.
@@ -234,15 +261,6 @@ static int put_files_back(struct job *job, pid_t launcher_pid, struct belay_erro
     return 0;
 }
 
-static void on_fetched(struct job *job, void *context, const struct belay_error *failure)
-{
-    struct belay_error err;
-    if (failure)
-        connection_reply_error(job->arbiter, failure->code, failure->text);
-    else if (put_files_back(job, (pid_t)(intptr_t)context, &err) < 0)
-        connection_reply_error(job->arbiter, err.code, err.text);
-}
-
 /* Links come first: images may be fetched over them as soon as the epoch has been entered. */
 static int enter_epoch(struct job *job, const struct epoch_start *start,
                        const Belay__Wire__EpochStart *request, struct belay_error *err)
@@ -251,9 +269,32 @@ static int enter_epoch(struct job *job, const struct epoch_start *start,
     job->fetch_ms = 0;
     if (connect_members(job, start, request, err) < 0 || epoch_enter(job, start, err) < 0)
         return -1;
-    if (!membership_may_launch(job->membership))
+    lease_ask(job->lease);
+    if (membership_lacks_images(job->membership))
         return line_fetch(job->line, on_fetched, (void *)(intptr_t)launcher_pid, err);
-    return put_files_back(job, launcher_pid, err);
+    lease_await(job->lease, go_on, (void *)(intptr_t)launcher_pid);
+    return 0;
+}
+
+void take_lease_open(struct agent *agent, struct connection *connection, const Belay__Wire__LeaseOpen *open)
+{
+    struct job *job = job_find(agent, open->job);
+    if (!job || !job->arbiter || connection_pid(job->arbiter) != connection_pid(connection)) {
+        connection_reply_error(connection, EPERM, "this process has not opened the job");
+        return;
+    }
+    lease_use(job->lease, connection);
+    answer_done(connection, 1, "");
+}
+
+/* One of an epoch that is over is of no use any more. */
+void take_lease_grant(struct agent *agent, struct connection *connection,
+                      const Belay__Wire__LeaseGrant *grant)
+{
+    struct job *job = job_find(agent, grant->job);
+    answer_done(connection, 1, ""); /* what follows may end the job */
+    if (job && lease_is_of(job->lease, connection))
+        lease_take(job->lease, grant->epoch, grant->asked_us);
 }
 
 /* For the history; what makes no sense there is left out. */
@@ -396,6 +437,11 @@ static struct job *open_new(struct agent *agent, const Belay__Wire__JobOpen *ope
 static struct job *open_again(struct agent *agent, const Belay__Wire__JobOpen *open, struct belay_error *err)
 {
     struct job *job = job_find(agent, open->job);
+    if (job && job_is_running(job) && job->is_abandoned) {
+        belay_error_set(err, EINPROGRESS, "job \"%s\": its arbiter is gone, and its launch has not ended yet",
+                        job->name);
+        return NULL;
+    }
     if (job && job_is_running(job)) {
         belay_error_set(err, EBUSY, "job \"%s\" is running; 'belay stop %s' ends it", job->name, job->name);
         return NULL;

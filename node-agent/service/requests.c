@@ -45,6 +45,12 @@ static void on_request(struct connection *connection, const Belay__Wire__Request
     case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
         take_job_close(agent, connection, request->job_close);
         break;
+    case BELAY__WIRE__REQUEST__BODY_LEASE_OPEN:
+        take_lease_open(agent, connection, request->lease_open);
+        break;
+    case BELAY__WIRE__REQUEST__BODY_LEASE_GRANT:
+        take_lease_grant(agent, connection, request->lease_grant);
+        break;
     case BELAY__WIRE__REQUEST__BODY_CHECKPOINT:
         take_checkpoint(agent, connection, request->checkpoint);
         break;

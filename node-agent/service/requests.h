@@ -23,6 +23,9 @@ void take_launch_ended(struct agent *agent, struct connection *connection,
 void take_loss_query(struct agent *agent, struct connection *connection, const Belay__Wire__LossQuery *query);
 void take_end_answer(struct agent *agent, struct connection *connection,
                      const Belay__Wire__EndAnswer *answer);
+void take_lease_open(struct agent *agent, struct connection *connection, const Belay__Wire__LeaseOpen *open);
+void take_lease_grant(struct agent *agent, struct connection *connection,
+                      const Belay__Wire__LeaseGrant *grant);
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);
 
 /* Of tools (tools.c). */

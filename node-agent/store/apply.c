@@ -26,8 +26,8 @@ int apply_delta(struct apply *apply, struct belay_error *err)
     bool is_to_flip = fault_hit("agent.apply", apply->rank, apply->line);
     if (image_load(apply->delta, &view, err) < 0)
         return -1;
-    if (is_to_flip && view.header->run_count > 0)
-        fault_flip(apply->delta, view.runs[0].data_offset);
+    if (is_to_flip)
+        fault_flip(apply->delta, image_first_data(&view));
     if (view.header->base_line != apply->base_line || view.header->line != apply->line) {
         belay_error_set(err, EINVAL, "a delta does not belong to the image of line %llu",
                         (unsigned long long)apply->base_line);

@@ -7,8 +7,11 @@
  *     RETAIN MS      -> OK      how long things are held when no agent is connected
  *     LIST           -> ITEM NAME (+fd) ..., END
  *     anything else  -> ERROR
- *     (a descriptor did not arrive: the keeper has reached its limit of descriptors) -> FULL
- * The functions here block. The keeper answers at once; after 5 s without an answer it counts as dead.
+ * What is named JOB/fence is a page that says until when the ranks of the job may run here
+ * (common/wire/fence.h); descriptors named JOB/process/RANK are of their processes (pidfd). When the time has
+ * come, the keeper kills these, whether an agent is connected or not. (a descriptor did not arrive: the
+ * keeper has reached its limit of descriptors) -> FULL The functions here block. The keeper answers at once;
+ * after 5 s without an answer it counts as dead.
  */
 #ifndef BELAY_NODE_AGENT_STORE_KEEPER_H
 #define BELAY_NODE_AGENT_STORE_KEEPER_H
@@ -21,6 +24,8 @@
 #define KEEPER_SOCKET "keeper.sock"
 #define KEEPER_LISTEN_FD 3
 #define KEEPER_NAME_BYTES 160
+#define KEEPER_FENCE "/fence" /* behind the name of a job */
+#define KEEPER_PROCESS "/process/"
 #define KEEPER_MESSAGE_BYTES (KEEPER_NAME_BYTES + 16)
 
 struct keeper;

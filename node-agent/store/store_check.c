@@ -85,7 +85,7 @@ static int check_image(const struct held *held, uint32_t part, struct belay_erro
     int rc = image_load(held->fd, &view, err);
     if (rc == 0) {
         if (fault_hit("agent.image.check", (int)part, view.header->line))
-            fault_flip(held->fd, view.header->run_count > 0 ? view.runs[0].data_offset : 0);
+            fault_flip(held->fd, image_first_data(&view));
         rc = sums_check(held->fd, &view, NULL, err);
         image_unload(&view);
     }

@@ -122,7 +122,7 @@ struct fabric_config ends_config(uint32_t node, uint64_t stall_ms)
 {
     struct fabric_config config = {.interface = "127.0.0.1",
                                    .mode = FABRIC_MODE_AUTHENTICATE,
-                                   .epoch = 1,
+                                   .epoch = {.number = 1},
                                    .self = {FABRIC_ROLE_MEMBER, node, 100 + node},
                                    .stall_ms = stall_ms,
                                    .is_open = true,

@@ -137,6 +137,24 @@ static void each_term_counts(void **state)
     assert_int_equal(check(&sender, &to), HELLO_NOT_FOR_US);
 }
 
+/* Each epoch has its own: by its number, its secret and the job's key. */
+static void epochs_have_their_own_keys(void **state)
+{
+    (void)state;
+    const uint8_t job_key[FABRIC_KEY_BYTES] = {1}, other_key[FABRIC_KEY_BYTES] = {2};
+    const struct fabric_epoch epochs[] = {{7, {3}}, {8, {3}}, {7, {4}}};
+    uint8_t keys[5][FABRIC_KEY_BYTES];
+    for (unsigned i = 0; i < 3; i++)
+        hello_derive_epoch_key(job_key, &epochs[i], keys[i]);
+    hello_derive_epoch_key(other_key, &epochs[0], keys[3]);
+    hello_derive_key(job_key, keys[4]);
+    for (unsigned i = 0; i < 5; i++)
+        for (unsigned k = 0; k < i; k++)
+            assert_memory_not_equal(keys[i], keys[k], FABRIC_KEY_BYTES);
+    hello_derive_epoch_key(job_key, &(struct fabric_epoch){7, {3}}, keys[1]);
+    assert_memory_equal(keys[0], keys[1], FABRIC_KEY_BYTES);
+}
+
 /* Of a later version nothing but the version is read, whatever its length. */
 static void other_versions_are_told(void **state)
 {
@@ -211,7 +229,7 @@ int main(void)
         cmocka_unit_test(both_sides_agree),  cmocka_unit_test(sessions_are_fresh),
         cmocka_unit_test(each_bit_counts),   cmocka_unit_test(each_term_counts),
         cmocka_unit_test(seals_hold),        cmocka_unit_test(other_versions_are_told),
-        cmocka_unit_test(lines_are_limited),
+        cmocka_unit_test(lines_are_limited), cmocka_unit_test(epochs_have_their_own_keys),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
 }

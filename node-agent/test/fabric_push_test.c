@@ -198,7 +198,7 @@ static void ends_in_the_middle(void **state)
     push(&ends[1], &supply);
     ends_wait_count(&ends_loop, &ends[0].offered, 3);
     ends_run(&ends_loop, 50);
-    fabric_enter_epoch(ends[1].fabric, 2);
+    fabric_enter_epoch(ends[1].fabric, &(struct fabric_epoch){.number = 2});
     ends_wait_count(&ends_loop, &ends[1].pushed, 2);
     ends_wait_number(&ends_loop, &ends[1].lost, 1);
     assert_int_equal(ends[1].push_error, ECONNRESET);

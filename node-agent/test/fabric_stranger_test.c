@@ -1,9 +1,14 @@
 /* fabric_stranger_test.c - who is refused, and who cannot disturb. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -37,7 +42,10 @@ static void what_differs_is_refused(void **state)
     config.job[0] ^= 1;
     refuse(&config);
     config = ends_config(1, ENDS_STALL_MS);
-    config.epoch = 2;
+    config.epoch.number = 2;
+    refuse(&config);
+    config = ends_config(1, ENDS_STALL_MS);
+    config.epoch.secret[31] ^= 1;
     refuse(&config);
     config = ends_config(1, ENDS_STALL_MS);
     config.mode = FABRIC_MODE_ENCRYPT;
@@ -157,11 +165,11 @@ static void stranger_say(struct stranger *stranger, const void *bytes, size_t co
 static struct hello_terms terms_of(const struct end *end)
 {
     struct hello_terms terms = {.mode = end->config.mode,
-                                .epoch = end->config.epoch,
+                                .epoch = end->config.epoch.number,
                                 .self = end->config.self,
                                 .address = end->address};
     memcpy(terms.job, end->config.job, sizeof terms.job);
-    hello_derive_key(end->config.key, terms.key);
+    hello_derive_epoch_key(end->config.key, &end->config.epoch, terms.key);
     return terms;
 }
 
@@ -207,6 +215,100 @@ static void replays_are_refused(void **state)
     ends_close_two(ends);
 }
 
+/*
+ * Somebody has all that a member of epoch 1 had: the job's key, the epoch's secret and all hellos. In epoch 2
+ * the members find one another, and he is refused, whichever epoch he names.
+ */
+static void stolen_key_of_an_old_epoch_opens_nothing(void **state)
+{
+    (void)state;
+    struct end ends[2];
+    struct stranger stranger;
+    uint8_t first[HELLO_BYTES];
+    const struct fabric_epoch next = {.number = 2, .secret = "drawn anew"};
+    ends_open_two(ends, ENDS_PATIENCE_MS);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
+    struct hello_terms stolen = terms_of(&ends[1]);
+    stranger_open(&stranger, &ends[0]);
+    for (unsigned i = 0; i < 2; i++)
+        fabric_enter_epoch(ends[i].fabric, &next);
+    ends_wait_number(&ends_loop, &ends[0].lost, 1);
+    ends_wait_number(&ends_loop, &ends[1].lost, 1);
+    struct hello_terms terms[3] = {stolen, stolen, stolen};
+    terms[1].epoch = next.number;
+    hello_derive_epoch_key(ends[1].config.key, &(struct fabric_epoch){.number = next.number}, terms[2].key);
+    terms[2].epoch = next.number;
+    for (unsigned i = 0; i < 3; i++) {
+        hello_make(&terms[i], HELLO_FIRST, &ends[0].config.self, NULL, first);
+        stranger_say(&stranger, first, sizeof first);
+        struct refused refused = {&ends[0], i + 1, &stranger};
+        ends_wait(&ends_loop, are_refused, &refused);
+    }
+    assert_int_equal(ends[0].joined, 1);
+    end_connect(&ends[1], &ends[0]);
+    ends_wait_number(&ends_loop, &ends[0].joined, 2);
+    end_send(&ends_loop, &ends[1], 0, 100);
+    ends_wait_count(&ends_loop, &ends[0].received, 1);
+    endpoint_close(stranger.endpoint);
+    ends_close_two(ends);
+}
+
+static int connect_from(const char *host, const struct end *end)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET}, there;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    memcpy(&there, end->address.bytes, sizeof there);
+    assert_int_equal(inet_pton(AF_INET, host, &own.sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&there, sizeof there), -1);
+    assert_int_equal(errno, EINPROGRESS);
+    return fd;
+}
+
+static uint8_t state_of(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+    return info.tcpi_state;
+}
+
+static bool is_connected(void *fd)
+{
+    return state_of(*(int *)fd) == TCP_ESTABLISHED;
+}
+
+/* Agents connect from the addresses at which they listen: with them, hosts are told from strangers. */
+static void only_hosts_of_the_job_may_connect(void **state)
+{
+    (void)state;
+    struct end ends[2];
+    struct fabric_address addresses[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fabric_config config = ends_config(i, ENDS_PATIENCE_MS);
+        config.interface = i == 0 ? "127.0.0.2" : "127.0.0.3";
+        config.is_open = false;
+        end_open(&ends[i], &ends_loop, &config);
+        addresses[i] = ends[i].address;
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        fabric_admit_hosts(ends[i].fabric, addresses, 2);
+    int stranger = connect_from("127.0.0.9", &ends[0]), neighbour = connect_from("127.0.0.3", &ends[0]);
+    end_connect(&ends[0], &ends[1]);
+    end_connect(&ends[1], &ends[0]);
+    ends_wait_number(&ends_loop, &ends[0].joined, 1);
+    ends_wait_number(&ends_loop, &ends[1].joined, 1);
+    ends_wait(&ends_loop, is_connected, &neighbour);
+    assert_int_equal(state_of(stranger), TCP_SYN_SENT); /* sent before the others, and dropped */
+    fabric_admit_hosts(ends[0].fabric, NULL, 0);
+    int late = connect_from("127.0.0.9", &ends[0]);
+    ends_wait(&ends_loop, is_connected, &late);
+    close(late);
+    close(neighbour);
+    close(stranger);
+    ends_close_two(ends);
+}
+
 /* Thousands of frames of somebody without the key, some too large: a session beside them goes on. */
 static void flood_disturbs_nobody(void **state)
 {
@@ -247,6 +349,8 @@ int main(void)
         TEST(closed_fabric_takes_whom_it_expects),
         TEST(one_that_spoke_too_early_is_not_waited_for),
         TEST(replays_are_refused),
+        TEST(stolen_key_of_an_old_epoch_opens_nothing),
+        TEST(only_hosts_of_the_job_may_connect),
         TEST(flood_disturbs_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

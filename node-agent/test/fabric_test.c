@@ -125,8 +125,9 @@ static void new_epoch_begins_anew(void **state)
     struct end ends[2];
     ends_open_two(ends, ENDS_PATIENCE_MS);
     ends_join(&ends_loop, &ends[1], &ends[0]);
-    fabric_enter_epoch(ends[0].fabric, 2);
-    fabric_enter_epoch(ends[1].fabric, 2);
+    const struct fabric_epoch next = {.number = 2, .secret = {1}};
+    fabric_enter_epoch(ends[0].fabric, &next);
+    fabric_enter_epoch(ends[1].fabric, &next);
     ends_wait_number(&ends_loop, &ends[0].lost, 1);
     ends_wait_number(&ends_loop, &ends[1].lost, 1);
     end_connect(&ends[1], &ends[0]);
@@ -268,7 +269,6 @@ static void shared_memory_serves_too(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         struct fabric_config config = ends_config(i, ENDS_PATIENCE_MS);
         config.provider = "shm";
-        config.interface = NULL;
         end_open(&ends[i], &ends_loop, &config);
     }
     ends_join(&ends_loop, &ends[1], &ends[0]);
@@ -293,6 +293,10 @@ static void bad_configurations_are_refused(void **state)
     config.provider = "nosuch";
     assert_null(fabric_create(&ends_loop, &config, &none, NULL, &err));
     assert_non_null(strstr(err.text, "nosuch"));
+    config.provider = "shm";
+    config.interface = "192.0.2.1"; /* nobody can be reached there */
+    assert_null(fabric_create(&ends_loop, &config, &none, NULL, &err));
+    assert_non_null(strstr(err.text, "one machine only"));
     config = ends_config(0, 0);
     config.interface = "192.0.2.1"; /* for documentation (RFC 5737): nobody has it */
     assert_null(fabric_create(&ends_loop, &config, &none, NULL, &err));

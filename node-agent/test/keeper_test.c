@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "common/wire/descriptor.h"
+#include "common/wire/fence.h"
 #include "node-agent/store/keeper.h"
 
 static char base[64], rundir[80], program[PATH_MAX];
@@ -163,6 +166,60 @@ static void test_retention_ends(void **state)
     assert_int_equal(access(rundir, F_OK), -1);
 }
 
+/* A process that only a signal ends, and its pidfd. */
+static pid_t make_process(int *pidfd)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    *pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    assert_true(*pidfd >= 0);
+    return pid;
+}
+
+static bool is_gone(int pidfd, int timeout_ms)
+{
+    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
+    return poll(&gone, 1, timeout_ms) == 1;
+}
+
+/* Of the job whose lease is over, and of no other; also if they stand still, and without an agent. */
+static void test_ranks_end_with_the_lease(void **state)
+{
+    (void)state;
+    struct keeper *keeper = open_keeper();
+    int fence_fd = descriptor_make_memory("fence", FENCE_BYTES, NULL), running, stopped, other;
+    struct fence *fence = mmap(NULL, FENCE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fence_fd, 0);
+    assert_ptr_not_equal(fence, MAP_FAILED);
+    pid_t pids[] = {make_process(&running), make_process(&stopped), make_process(&other)};
+    kill(pids[1], SIGSTOP);
+    fence->until_ns = fence_now_ns() + 100000000;
+    assert_int_equal(keeper_put(keeper, "job" KEEPER_FENCE, fence_fd, NULL), 0);
+    assert_int_equal(keeper_put(keeper, "job" KEEPER_PROCESS "0", running, NULL), 0);
+    assert_int_equal(keeper_put(keeper, "job" KEEPER_PROCESS "1", stopped, NULL), 0);
+    assert_int_equal(keeper_put(keeper, "jobs" KEEPER_PROCESS "0", other, NULL), 0);
+    __atomic_store_n(&fence->until_ns, fence_now_ns() + 400000000, __ATOMIC_RELEASE); /* another lease */
+    keeper_detach(keeper);
+    assert_true(is_gone(running, 10000));
+    assert_true(fence_is_over(fence));
+    assert_true(is_gone(stopped, 10000));
+    assert_false(is_gone(other, 0));
+    kill(pids[2], SIGKILL);
+    keeper_close(keeper);
+    keeper = open_keeper();
+    assert_int_equal(keeper_drop(keeper, "job" KEEPER_FENCE, NULL), 0);
+    assert_int_equal(keeper_drop(keeper, "job" KEEPER_PROCESS "0", NULL), 0);
+    assert_int_equal(keeper_drop(keeper, "job" KEEPER_PROCESS "1", NULL), 0);
+    assert_int_equal(keeper_drop(keeper, "jobs" KEEPER_PROCESS "0", NULL), 0);
+    keeper_close(keeper);
+    munmap(fence, FENCE_BYTES);
+    close(fence_fd);
+    close(running);
+    close(stopped);
+    close(other);
+}
+
 static void test_bad_names(void **state)
 {
     (void)state;
@@ -180,8 +237,8 @@ static void test_bad_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_put_list_drop),  EACH(test_survives_the_agent), EACH(test_killed_keeper_is_replaced),
-        EACH(test_retention_ends), EACH(test_bad_names),
+        EACH(test_put_list_drop),  EACH(test_survives_the_agent),       EACH(test_killed_keeper_is_replaced),
+        EACH(test_retention_ends), EACH(test_ranks_end_with_the_lease), EACH(test_bad_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

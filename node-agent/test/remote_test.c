@@ -35,6 +35,7 @@ struct agent {
 
 static uv_loop_t loop;
 static struct agent agents[2];
+static const struct fabric_epoch epoch_five = {.number = 5};
 
 static void on_received(void *context, const uint8_t *bytes, size_t count)
 {
@@ -331,7 +332,7 @@ static void epoch_ends_links(void **state)
     connect_first();
     WAIT_FOR(agents[1].came == 1);
     for (unsigned i = 0; i < 2; i++)
-        remotes_enter_epoch(agents[i].remotes, 5);
+        remotes_enter_epoch(agents[i].remotes, &epoch_five);
     WAIT_FOR(agents[0].is_lost && agents[1].is_lost);
     link_destroy(agents[0].link);
     link_destroy(agents[1].link);
@@ -403,9 +404,9 @@ static void the_end_of_a_link_is_the_end_of_its_data(void **state)
     WAIT_FOR(agents[1].came == 1);
     assert_int_equal(
         remotes_push(agents[0].remotes, REMOTES_IMAGES, 1, "tag", 3, DATA_BYTES, give, on_given, &cargo), 0);
-    remotes_enter_epoch(agents[1].remotes, 5);
+    remotes_enter_epoch(agents[1].remotes, &epoch_five);
     WAIT_FOR(cargo.losses == 1);
-    remotes_enter_epoch(agents[0].remotes, 5);
+    remotes_enter_epoch(agents[0].remotes, &epoch_five);
     WAIT_FOR(cargo.pushed == 1 && agents[0].is_lost);
     assert_int_equal(cargo.losses, 1);
     assert_int_not_equal(cargo.push_error, 0);
@@ -415,7 +416,7 @@ static void the_end_of_a_link_is_the_end_of_its_data(void **state)
 static void late_link_joins(void **state)
 {
     (void)state;
-    remotes_enter_epoch(agents[0].remotes, 5);
+    remotes_enter_epoch(agents[0].remotes, &epoch_five);
     connect_first();
     send_number(&agents[0], 0, 8);
     WAIT_FOR(agents[0].news[REMOTE_LATE] == 1);
@@ -423,7 +424,7 @@ static void late_link_joins(void **state)
     WAIT_FOR(now_ms() > until_ms);
     assert_false(agents[0].is_lost);
     assert_int_equal(agents[0].news[REMOTE_JOINED], 0);
-    remotes_enter_epoch(agents[1].remotes, 5);
+    remotes_enter_epoch(agents[1].remotes, &epoch_five);
     WAIT_FOR(agents[0].news[REMOTE_JOINED] == 1 && agents[1].received == 1);
     assert_int_equal(agents[0].news[REMOTE_LATE], 1);
     assert_int_equal(agents[0].news[REMOTE_SILENT], 0);
@@ -436,7 +437,7 @@ static void silence_is_news_and_a_loss(void **state)
     connect_first();
     send_number(&agents[0], 0, 8);
     WAIT_FOR(agents[1].received == 1);
-    remotes_enter_epoch(agents[1].remotes, 5);
+    remotes_enter_epoch(agents[1].remotes, &epoch_five);
     WAIT_FOR(agents[0].is_lost);
     assert_int_equal(agents[0].news[REMOTE_SILENT], 1);
     assert_int_equal(agents[0].news[REMOTE_LATE], 0);

@@ -117,6 +117,9 @@ static int take_steps(struct apply *apply, struct progress *progress, int fd)
         __atomic_store_n(&apply->request->done, i, __ATOMIC_RELAXED);
         if (__atomic_load_n(&apply->request->is_cancelled, __ATOMIC_RELAXED))
             return belay_error_set(apply->err, ECANCELED, "the agent ends while it puts files back");
+        if (apply->request->fence && fence_is_over(apply->request->fence))
+            return belay_error_set(apply->err, ETIME,
+                                   "the lease of this node has ended while it puts files back");
         if (take_step(apply, &apply->plan.steps[i]) == OUTCOME_FAILED)
             return -1;
         progress->done = i + 1;

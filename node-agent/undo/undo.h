@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
+#include "common/wire/fence.h"
 #include "common/wire/undo_replaced.h"
 #include "node-agent/undo/undo_folder.h"
 
@@ -42,6 +43,7 @@ struct undo_request {
      */
     uint64_t done, steps;
     bool is_cancelled;
+    const struct fence *fence; /* no file is changed after its time: ETIME. NULL: at any time */
 };
 
 /*

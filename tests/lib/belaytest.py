@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -72,11 +73,20 @@ class Sandbox:
         done = self.belay("status", job, "--json")
         return json.loads(done.stdout) if done.returncode == 0 else None
 
-    def start_agent(self, **variables):
-        """Start the agent before any job, with settings that the jobs do not get."""
+    def start_agent(self, number=0, **variables):
+        """Start the agent of a local node before any job, with settings that the jobs do not get."""
+        folder = os.path.join(self.rundir, f"node-{number}") if number else self.rundir
         agent = os.path.join(self.prefix, "lib", "belay", "belayd")
-        subprocess.run([agent, "--rundir", self.rundir], env={**self.environment, **variables}, check=True,
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        subprocess.run([agent, "--rundir", folder], env={**self.environment, **variables}, check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=COMMAND_LIMIT_S)
+
+    def start_agent_of(self, number, **variables):
+        """The same, and a connection to it: as long as that is open, the agent stays although it holds nothing."""
+        self.start_agent(number, **variables)
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(os.path.join(self.rundir, f"node-{number}" if number else "", "agent.sock"))
+        return client
 
     def run(self, program, **options):
         """Start `belay run` of a Program; a Job. Options are those of Job."""
@@ -102,11 +112,13 @@ class Sandbox:
         """After `belay clean`: no process, no file in the run directory, no object that ranks share."""
         self.belay("clean")
         self.wait_quiet()
-        assert traces.files_under(self.rundir) == []
-        assert os.listdir(self.shared_memory) == []
-        assert self.sessions() == []
-        assert self.files_of_ranks() == []
-        assert sorted(traces.system_v() - self.objects) == []
+        assert self.left_behind() == []
+
+    def left_behind(self):
+        """Files, folders and objects that no job needs any more."""
+        shared = [os.path.join(self.shared_memory, name) for name in os.listdir(self.shared_memory)]
+        objects = sorted(traces.system_v() - self.objects)
+        return [*traces.files_under(self.rundir), *shared, *self.sessions(), *self.files_of_ranks(), *objects]
 
     def files_of_ranks(self):
         """What ranks that were seen have left in common folders, under names with their process ids."""
@@ -314,6 +326,10 @@ class Job:
                 file.write(contents)
             os.rename(self.pace_path + ".new", self.pace_path)
 
+    def let_hurry(self):
+        """The job may end from now on, as fast as it can."""
+        self._set_pace("hurry")
+
     def let_end(self):
         """The job may end from now on, at its own pace."""
         if not os.path.exists(self.pace_path):
@@ -323,7 +339,7 @@ class Job:
         """After one more line, if there are lines by themselves, let the job hurry to its end; its status."""
         if self.interval and not self.program.ends_by_itself:
             self.wait_committed(self.wait_committed(0) + 1)
-        self._set_pace("hurry")
+        self.let_hurry()
         return self.wait(deadline_s)
 
     def wait(self, deadline_s=90):

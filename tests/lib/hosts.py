@@ -5,6 +5,7 @@ nothing of the machine's own network is touched. Open MPI starts its daemons the
 """
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from waiting import wait_for
 
 RSH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rsh.py")
 NETWORK = "10.91.0"
-# Of the first process of a host: its name, its socket, the file of all hosts' names, and rsh.py.
+# Of the first process of a host: its name, its socket, the file of all hosts' names, rsh.py, the size of /run, and commands.
 FIRST = """
 set -e
 hostname "$1"
@@ -23,8 +24,9 @@ mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs -o mode=1777 shm /dev/shm
 mount -t tmpfs -o mode=1777 tmp /tmp
-mount -t tmpfs -o mode=0755 run /run
+mount -t tmpfs -o mode=0755,size="$5" run /run
 mount --bind "$3" /etc/hosts
+eval "$6"
 ip link set lo up
 exec /usr/bin/python3 "$4" serve "$2"
 """
@@ -37,15 +39,21 @@ def lacking():
     for tool in ("unshare", "nsenter", "ip"):
         if not shutil.which(tool):
             return f"hosts need {tool}"
-    tried = subprocess.run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "mount", "-t", "proc", "proc",
+    tried = subprocess.run(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--fork", "mount", "-t", "proc", "proc",
                             "/proc"], capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else f"namespaces cannot be made here: {tried.stderr.strip()}"
 
 
 class Hosts:
-    """Hosts by name, all on one network. They end with the process that has made them. Folders below `shared` are the same on all of them."""
+    """Hosts by name, all on one network. They end with the process that has made them. Folders below `shared` are the same on all of them.
 
-    def __init__(self, *names):
+    What differs between them, by their names: `clocks` are seconds by which CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead,
+    `run_sizes` how large /run is, where agents have their records, `touched` are files that are copies there, with
+    another time of change.
+    """
+
+    def __init__(self, *names, clocks=None, run_sizes=None, touched=None):
+        self.clocks, self.run_sizes, self.touched = clocks or {}, run_sizes or {}, touched or {}
         # Not below /tmp, which each host has for itself.
         self.shared = tempfile.mkdtemp(prefix="belay-hosts-", dir="/var/tmp")
         self.rsh = f"{RSH} {self.shared}"  # for Open MPI
@@ -72,8 +80,11 @@ class Hosts:
     def boot(self, name):
         """The host begins, with empty memory."""
         path = os.path.join(self.shared, f"{name}.rsh")
-        unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "sh", "-c", FIRST, "host",
-                                    name, path, self.names, RSH], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        ahead = str(self.clocks.get(name, 0))
+        clock = ["--time", "--monotonic", ahead, "--boottime", ahead]
+        unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", *clock, "--fork", "sh", "-c", FIRST,
+                                    "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._touch(name)],
+                                   stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         wait_for(lambda: os.path.exists(path), 10, f"host {name}")
         pid = next(iter(traces.children_of(unshare.pid)))
         self.first[name] = (unshare, pid)
@@ -82,9 +93,24 @@ class Hosts:
         self._ip(pid, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
         self._ip(pid, "link", "set", "eth0", "up")
 
+    def _touch(self, name):
+        """The commands that put copies in the places of files, for this host."""
+        commands = []
+        for number, path in enumerate(self.touched.get(name, ())):
+            copy = os.path.join(self.shared, f"{name}.{number}")
+            shutil.copy(path, copy)
+            os.utime(copy, (0, 10**9))
+            commands.append(f"mount --bind {shlex.quote(copy)} {shlex.quote(os.path.realpath(path))}")
+        return "\n".join(commands)
+
     def unplug(self, name):
         """The host's cable is cut: it runs on, and nobody hears of it, nor it of anybody."""
         self._ip(self.bridge.pid, "link", "set", f"to-{name}", "down")
+
+    def plug(self, name):
+        """The cable is whole again. No-op if the host has ended meanwhile."""
+        if name in self.first:
+            self._ip(self.bridge.pid, "link", "set", f"to-{name}", "up")
 
     def crash(self, name, is_silent=False):
         """All its processes end at once, and its memory is gone. is_silent: its connections end without a word."""
@@ -100,7 +126,7 @@ class Hosts:
 
     def on(self, name, *command):
         """The words that run a command on a host, in the folder of the one who runs it."""
-        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p --wd="$PWD" -- "$@"'
+        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p -T --wd="$PWD" -- "$@"'
         return ["sh", "-c", enter, "on", str(self.first[name][1]), *command]
 
     def environment(self):

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import socket
-import subprocess
 
 import traces
 from waiting import wait_for
@@ -46,13 +44,7 @@ def wait_said(job, text, deadline_s=30):
 
 def run_with_agent(sandbox, number, fault, program, **options):
     """A job; the agent of this node is started before it, with a fault that no other agent has. It does not leave meanwhile."""
-    folder = os.path.join(sandbox.rundir, f"node-{number}")
-    os.mkdir(folder, 0o700)
-    agent = os.path.join(sandbox.prefix, "lib", "belay", "belayd")
-    subprocess.run([agent, "--rundir", folder], env={**sandbox.environment, "BELAY_FAULT": fault}, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=60)
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(os.path.join(folder, "agent.sock"))
+    with sandbox.start_agent_of(number, BELAY_FAULT=fault):
         job = sandbox.run(program, **options)
         wait_for(lambda: os.path.exists(os.path.join(sandbox.rundir, "jobs", "job.epochs")), 30, "the first epoch")
     return job

@@ -13,6 +13,7 @@ from waiting import run
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOP = os.path.dirname(TESTS)
 NATIVE_LIMIT_S = 120
+PYTHON = "/usr/bin/python3"  # Debian's, which its mpi4py belongs to
 PACE = "BELAY_TEST_PACE"  # the variable; what it means is told in tests/programs/program.h
 HURRY = {PACE: os.path.abspath(__file__)}  # there, and not empty
 
@@ -22,6 +23,12 @@ def lacks(reason):
     if os.environ.get("BELAY_CHECK"):
         pytest.fail(f"{reason}; scripts/install-deps --tests installs it", pytrace=False)
     pytest.skip(reason)
+
+
+def needs_modules(*names):
+    for name in names:
+        if subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True, check=False).returncode:
+            lacks(f"{name} is not installed (python3-{name})")
 
 
 def mpi_environment():
@@ -47,6 +54,12 @@ class Program:
     @property
     def name(self):
         return os.path.basename(self.argv[0])
+
+
+def pickles(*arguments):
+    """Python's objects by mpi4py."""
+    needs_modules("mpi4py")
+    return Program((PYTHON, os.path.join(TESTS, "programs", "pickles.py"), *arguments))
 
 
 @dataclass(frozen=True)

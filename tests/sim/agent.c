@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "tests/sim/branch_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
 #include "tests/sim/rank.h"
@@ -10,7 +11,6 @@
 static void prepare(struct world *world, uint32_t node, uint64_t line);
 static void begin_capture(struct world *world, uint32_t node);
 static void abort_line(struct world *world, uint32_t node);
-static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type);
 static struct rank *local_rank(struct world *world, const struct agent *agent, uint32_t rank);
 static void push(struct world *world, uint32_t node, enum event_kind kind, uint32_t rank,
                  uint32_t longest_us);
@@ -130,10 +130,7 @@ void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank,
 
 void agent_say(struct world *world, uint32_t node, enum coord_event_type type, uint64_t line)
 {
-    struct message message = to_coordinator(&world->nodes[node].agent, node, type);
-
-    message.line = message.said.event.line = line;
-    link_send(world, &message);
+    branch_host_say(world, node, &(struct coord_event){.type = type, .line = line});
 }
 
 /* Copying ahead takes its time, on each node another. */
@@ -175,19 +172,6 @@ static void abort_line(struct world *world, uint32_t node)
     }
     agent->line = 0;
     agent->captured = 0;
-}
-
-static struct message to_coordinator(const struct agent *agent, uint32_t node, enum coord_event_type type)
-{
-    struct message message = {.type = MESSAGE_EVENT,
-                              .from = node,
-                              .to = agent->coordinator,
-                              .epoch = agent->epoch,
-                              .line = agent->line};
-
-    message.said.event =
-        (struct coord_event){.type = type, .epoch = agent->epoch, .agent = agent->index, .line = agent->line};
-    return message;
 }
 
 /* NULL if the rank is another agent's, or dead. */

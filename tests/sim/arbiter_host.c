@@ -12,8 +12,10 @@
 
 #define REPEAT_US 3000u
 #define COLLECT_US 10000u
+#define GIVE_UP_PER_MILLE 400 /* of nodes whose link to the arbiter breaks */
 
 static void step(struct world *world, struct arbiter_event event);
+static void give_up(struct world *world, uint32_t node);
 static void schedule_tick(struct world *world);
 static int act(void *context, const struct arbiter_action *action);
 static void record(struct world *world, const struct epoch_start *start);
@@ -102,6 +104,24 @@ void arbiter_host_notice_broken_link(struct world *world, uint32_t node)
     step(world, (struct arbiter_event){.type = ARBITER_EVENT_LINK_LOST,
                                        .node = node,
                                        .epoch = world->broken_epoch[ARBITER][node]});
+    if (world->arbiter.is_up && rng_chance(&world->rng, GIVE_UP_PER_MILLE))
+        give_up(world, node);
+}
+
+/*
+ * As production does with a host that is silent: this process asks it no more, and its ranks may run on. The
+ * node takes part again when another process is the arbiter.
+ */
+static void give_up(struct world *world, uint32_t node)
+{
+    bool is_mutant = world->mutation == MUTATION_SILENT_IS_GONE;
+
+    trace(world, "arbiter: node %u is given up", node);
+    queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 1000, 60000),
+                                              .kind = EVENT_ARBITER_END,
+                                              .incarnation = world->arbiter.incarnation});
+    step(world,
+         (struct arbiter_event){.type = is_mutant ? ARBITER_EVENT_GONE : ARBITER_EVENT_SILENT, .node = node});
 }
 
 /* One event, and a crash if its actions have come to one. */

@@ -15,6 +15,7 @@ static bool is_same(const struct upper *a, const uint64_t *a_pages, const struct
                     const uint64_t *b_pages);
 static bool are_same_counts(const struct upper *a, const struct upper *b);
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
+static bool has_like_processors(const struct world *world, uint32_t like);
 static bool is_alive_since(const struct world *world, uint32_t node, uint64_t incarnation);
 static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
 
@@ -161,6 +162,17 @@ void check_restored(struct world *world, uint32_t rank, const struct image *imag
                 (unsigned long)image->line);
 }
 
+/* Ranks go on where the processors are like those on which they were captured. */
+static void check_processors(struct world *world, const struct epoch_start *start)
+{
+    const struct snapshot *snapshot = start->line > 0 ? snapshot_of(world, start->line) : NULL;
+
+    for (uint32_t rank = 0; snapshot && rank < start->rank_count; rank++)
+        if (world->processors[start->members[start->placement[rank]]] !=
+            world->processors[snapshot->home[rank]])
+            violate(world, "rank %u goes on with other processors than it was captured on", rank);
+}
+
 void check_opened(struct world *world, const struct epoch_start *start)
 {
     uint64_t line = start->line;
@@ -177,6 +189,7 @@ void check_opened(struct world *world, const struct epoch_start *start)
                 (unsigned long)world->committed_line);
     if (line > 0)
         check_committed(world, line);
+    check_processors(world, start);
 }
 
 void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line)
@@ -243,7 +256,7 @@ void check_stuck(struct world *world)
             (snapshot->line != world->committed_line && snapshot->epoch != world_epoch(world)))
             continue;
         for (uint32_t rank = 0; rank < world->program.ranks; rank++)
-            if (!is_survivable(world, snapshot, rank))
+            if (!is_survivable(world, snapshot, rank) || !has_like_processors(world, snapshot->home[rank]))
                 return;
     }
     for (uint32_t i = 0; last && i < last->member_count; i++) {
@@ -340,6 +353,15 @@ static bool is_survivable(const struct world *world, const struct snapshot *snap
     if (is_alive_since(world, home, snapshot->incarnations[home]))
         return true;
     return partner != NOBODY && is_alive_since(world, partner, snapshot->incarnations[partner]);
+}
+
+/* Is there a node with processors like this one's? */
+static bool has_like_processors(const struct world *world, uint32_t like)
+{
+    for (uint32_t node = 0; node < world->node_count; node++)
+        if (world->nodes[node].is_up && world->processors[node] == world->processors[like])
+            return true;
+    return false;
 }
 
 /* Has the node still the memory that it had then? */

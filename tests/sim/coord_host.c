@@ -8,6 +8,7 @@
 #include "tests/sim/link.h"
 
 static void act(void *context, const struct coord_action *action);
+static uint32_t voices(const struct agent *agent);
 static void tell_truth(struct world *world, const struct agent *agent, const struct coord_action *action);
 static void step(struct world *world, uint32_t node, const struct coord_event *event);
 static void push_strobe(struct world *world, uint32_t node);
@@ -18,8 +19,8 @@ void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line)
     struct coord_event event = {
         .type = COORD_EVENT_EPOCH,
         .epoch = agent->epoch,
-        .agent_count = agent->member_count,
-        .rank_count = world->program.ranks,
+        .agent_count = voices(agent),
+        .rank_count = tree_is_star(&agent->tree) ? world->program.ranks : 1,
         .committed_line = agent->restore_line,
         .last_line = last_line,
     };
@@ -50,10 +51,12 @@ void coord_host_take(struct world *world, uint32_t node, const struct coord_even
 
     if (!agent->coord)
         return;
-    if (world->mutation == MUTATION_STALE_REPORT && event->type == COORD_EVENT_REPORT)
+    if (!tree_is_star(&agent->tree))
+        changed.agent = 0;
+    else if (world->mutation == MUTATION_STALE_REPORT && event->type == COORD_EVENT_REPORT)
         changed.report.targets_version = agent->targets_version;
     if (world->mutation == MUTATION_COMMIT_EARLY && event->type == COORD_EVENT_PROTECTED) {
-        for (changed.agent = 0; agent->coord && changed.agent < agent->member_count; changed.agent++)
+        for (changed.agent = 0; agent->coord && changed.agent < voices(agent); changed.agent++)
             step(world, node, &changed);
         return;
     }
@@ -67,7 +70,9 @@ void coord_host_ready(struct world *world, uint32_t node, uint32_t member)
 {
     struct agent *agent = &world->nodes[node].agent;
 
-    for (uint32_t i = 0; i < agent->member_count; i++)
+    if (!tree_is_star(&agent->tree))
+        agent->ready = 1;
+    for (uint32_t i = 0; tree_is_star(&agent->tree) && i < agent->member_count; i++)
         if (agent->members[i] == member)
             agent->ready |= (uint8_t)(1u << i);
 }
@@ -79,7 +84,7 @@ void coord_host_strobe(struct world *world, uint32_t node)
 
     if (!agent->coord)
         return;
-    if (agent->ready + 1u == 1u << agent->member_count && !world->is_finished) {
+    if (agent->ready + 1u == 1u << voices(agent) && !world->is_finished) {
         if (world->tokens_asked < MAX_TOKENS && rng_chance(&world->rng, 200))
             event.token = ++world->tokens_asked;
         step(world, node, &event);
@@ -117,10 +122,22 @@ static void act(void *context, const struct coord_action *action)
     message.action.reason = NULL;
     for (uint32_t i = 0; i < action->clock_count; i++)
         message.clocks[i] = action->clocks[i];
+    if (!tree_is_star(&agent->tree)) {
+        message.layer = LAYER_BRANCH;
+        message.to = host->node;
+        link_send(world, &message);
+        return;
+    }
     for (uint32_t i = 0; i < agent->member_count; i++) {
         message.to = agent->members[i];
         link_send(world, &message);
     }
+}
+
+/* With whom the coordinator speaks: all members, or the branch of its own node. */
+static uint32_t voices(const struct agent *agent)
+{
+    return tree_is_star(&agent->tree) ? agent->member_count : 1;
 }
 
 static void tell_truth(struct world *world, const struct agent *agent, const struct coord_action *action)

@@ -59,6 +59,8 @@ static void print_counts(const struct counts *counts)
            "the scheme survives: %lu; events: %lu\n",
            (unsigned long)counts->committed, (unsigned long)counts->aborted, (unsigned long)counts->epochs,
            (unsigned long)counts->restored, (unsigned long)counts->lost_jobs, (unsigned long)counts->events);
+    printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,
+           (unsigned long)counts->demands);
     printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "
            "agent: %lu, ranks that failed in a drain: %lu\n",
            (unsigned long)counts->fetched, (unsigned long)counts->lacking, (unsigned long)counts->spares,

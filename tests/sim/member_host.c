@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/sim/agent.h"
+#include "tests/sim/branch_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/coord_host.h"
 #include "tests/sim/fault_point.h"
@@ -122,6 +123,7 @@ void member_host_end(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
 
     coord_host_end(world, node);
+    branch_host_end(world, node);
     watch_host_end(world, node);
     member_destroy(agent->machine);
     *agent = (struct agent){.incarnation = agent->incarnation + 1};
@@ -235,8 +237,6 @@ static int act(void *context, const struct member_action *action)
 
 static int carry_out(struct world *world, uint32_t node, const struct member_action *action)
 {
-    struct agent *agent = &world->nodes[node].agent;
-
     switch (action->type) {
     case MEMBER_ACTION_RECORD:
         record(world, node, action->record);
@@ -278,7 +278,7 @@ static int carry_out(struct world *world, uint32_t node, const struct member_act
         launch(world, node);
         break;
     case MEMBER_ACTION_READY:
-        send_plain(world, node, agent->coordinator, MESSAGE_READY, action);
+        branch_host_say_ready(world, node);
         break;
     default:
         carry_out_of_line(world, node, action);
@@ -325,6 +325,8 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
     struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
                                  .epoch = message->epoch,
                                  .room = EPOCH_NO_LIMIT,
+                                 .processor =
+                                     world->mutation == MUTATION_ANY_PROCESSOR ? 1 : world->processors[node],
                                  .held_count = world->program.ranks,
                                  .held = held};
 
@@ -338,6 +340,7 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
                                     .protected_line = known->protected_line,
                                     .protected_epoch = known->protected_epoch,
                                     .room = event.room,
+                                    .processor = event.processor,
                                     .held_count = event.held_count,
                                     .held = held};
 
@@ -362,6 +365,7 @@ static void take_start(struct world *world, uint32_t node, const struct message 
 
     opened.start.members = opened.members;
     opened.start.incarnations = opened.incarnations;
+    opened.start.processors = opened.processors;
     opened.start.placement = opened.placement;
     opened.start.holder = opened.holder;
     list_held(world, node, held);
@@ -420,6 +424,7 @@ static void stop(struct world *world, uint32_t node)
     if (world->mutation != MUTATION_KEEP_RANKS || agent->epoch != 0)
         member_host_kill_ranks(world, node);
     coord_host_end(world, node);
+    branch_host_end(world, node);
     agent->is_serving = false;
 }
 
@@ -448,17 +453,19 @@ static void answer(struct world *world, uint32_t node, uint32_t epoch, const str
 static void enter(struct world *world, uint32_t node, const struct epoch_start *start)
 {
     struct agent *agent = &world->nodes[node].agent;
-    struct agent entered = {.is_up = true,
-                            .incarnation = agent->incarnation + 1,
-                            .machine = agent->machine,
-                            .is_stepping = agent->is_stepping,
-                            .epoch = start->epoch,
-                            .is_serving = true,
-                            .member_count = start->member_count,
-                            .index = epoch_start_index(start, node),
-                            .partner = NOBODY,
-                            .coordinator = start->members[start->coordinator],
-                            .restore_line = start->line};
+    struct agent entered = {
+        .is_up = true,
+        .incarnation = agent->incarnation + 1,
+        .machine = agent->machine,
+        .is_stepping = agent->is_stepping,
+        .epoch = start->epoch,
+        .is_serving = true,
+        .member_count = start->member_count,
+        .index = epoch_start_index(start, node),
+        .partner = NOBODY,
+        .coordinator = start->members[start->coordinator],
+        .restore_line = start->line,
+        .tree = {.count = start->member_count, .root = start->coordinator, .arity = world->arity}};
     uint32_t partner = scheme_partner(world->scheme, entered.index, start->member_count);
 
     for (uint32_t i = 0; i < start->member_count; i++)
@@ -467,11 +474,14 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
         entered.partner = entered.members[partner];
     for (uint32_t rank = 0; rank < world->program.ranks; rank++) {
         entered.placement[rank] = entered.members[start->placement[rank]];
+        entered.places[rank] = start->placement[rank];
         if (entered.placement[rank] == node)
             entered.local |= (uint8_t)(1u << rank);
     }
     world->counts.spares += entered.local == 0;
+    branch_host_end(world, node);
     *agent = entered;
+    branch_host_begin(world, node);
     watch_host_begin(world, node);
     link_check(world, node);
 }

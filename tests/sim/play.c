@@ -5,6 +5,7 @@
 
 #include "tests/sim/agent.h"
 #include "tests/sim/arbiter_host.h"
+#include "tests/sim/branch_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/coord_host.h"
 #include "tests/sim/drain.h"
@@ -55,6 +56,7 @@ bool play_seed(struct world *world, uint64_t seed, enum mutation mutation, bool 
 static void set_up_members(struct world *world)
 {
     struct rng rng = {.state = ~world->rng.state};
+    bool is_mixed;
 
     for (uint32_t node = 0; node < world->node_count; node++)
         world->domains[node] = rng_range(&rng, 0, 2);
@@ -63,6 +65,10 @@ static void set_up_members(struct world *world)
         rng_chance(&rng, 300)
             ? rng_range(&rng, 1, world->max_members > 0 ? world->max_members : world->node_count)
             : 1;
+    is_mixed = rng_chance(&rng, 200);
+    for (uint32_t node = 0; node < MAX_NODES; node++)
+        world->processors[node] = is_mixed ? rng_range(&rng, 1, 2) : 1;
+    world->arity = rng_chance(&rng, 300) ? TREE_ARITY : rng_range(&rng, 2, 3);
 }
 
 /* Everything about a run follows from its seed. */
@@ -85,8 +91,8 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->fail_per_mille = rng_chance(&world->rng, 200) ? rng_range(&world->rng, 1, 60) : 0;
     world->tight_per_mille = rng_chance(&world->rng, 700) ? rng_range(&world->rng, 500, 900) : 0;
     set_up_members(world);
-    trace(world, "seed %lu: %u ranks, %u communicators, %u nodes, %s", (unsigned long)seed,
-          world->program.ranks, world->program.comms, world->node_count,
+    trace(world, "seed %lu: %u ranks, %u communicators, %u nodes with %u children each, %s",
+          (unsigned long)seed, world->program.ranks, world->program.comms, world->node_count, world->arity,
           world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
     fault_plan(world);
     for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
@@ -141,6 +147,10 @@ static void dispatch(struct world *world, const struct event *event)
         break;
     case EVENT_FAULT:
         fault_strike(world);
+        break;
+    case EVENT_ARBITER_END:
+        if (world->arbiter.is_up && world->arbiter.incarnation == event->incarnation)
+            fault_crash(world, ARBITER);
         break;
     case EVENT_COMEBACK:
         fault_come_back(world, event->node);
@@ -223,8 +233,18 @@ static void deliver_to_agent(struct world *world, const struct message *message)
         deliver_event(world, message);
         break;
     case MESSAGE_READY:
-        if (world->nodes[node].agent.epoch == message->epoch)
+        if (world->nodes[node].agent.epoch != message->epoch)
+            break;
+        if (message->layer == LAYER_BRANCH)
+            branch_host_ready(world, node, message->from);
+        else
             coord_host_ready(world, node, message->from);
+        break;
+    case MESSAGE_ACTION:
+        if (message->layer == LAYER_BRANCH)
+            branch_host_order(world, node, message);
+        else
+            member_host_take(world, node, message);
         break;
     default:
         member_host_take(world, node, message);
@@ -239,7 +259,10 @@ static void deliver_event(struct world *world, const struct message *message)
 
     event.clocks = message->clocks;
     event.report.peers = message->said.peers;
-    coord_host_take(world, message->to, &event);
+    if (message->layer == LAYER_BRANCH)
+        branch_host_word(world, message->to, message->from, &event);
+    else
+        coord_host_take(world, message->to, &event);
 }
 
 /* The MPI library's own wire: it holds messages back while there is no way to the peer's node. */
@@ -292,5 +315,7 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->spares += counts->spares;
     sum->fenced += counts->fenced;
     sum->failed += counts->failed;
+    sum->branches += counts->branches;
+    sum->demands += counts->demands;
     sum->events += counts->events;
 }

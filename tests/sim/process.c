@@ -52,6 +52,7 @@ void process_open_clock(const struct world *world, struct rank *rank, uint32_t c
 
     rank->page->clocks[slot].seq = process_counted(world, rank, comm);
     rank->page->clocks[slot].comm = slot + 1;
+    rank->page->clocks[slot].size = (uint64_t)__builtin_popcount(world->program.members[comm]);
     if (slot >= rank->page->slots)
         rank->page->slots = slot + 1;
     control_publish_end(rank->page, version);

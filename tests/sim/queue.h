@@ -30,6 +30,7 @@ enum event_kind {
     EVENT_ARBITER_TICK, /* incarnation: the arbiter's */
     EVENT_WATCH,        /* does anything move? */
     EVENT_FAULT,        /* something breaks (fault.c) */
+    EVENT_ARBITER_END,  /* the arbiter has given a node up, and its process ends at last; another one comes */
     EVENT_COMEBACK,     /* node, or the arbiter */
 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "node-agent/rank/page.h"
-#include "tests/sim/link.h"
+#include "tests/sim/branch_host.h"
 #include "tests/sim/process.h"
 
 #define CHANGING_PER_MILLE 20u /* how often a rank is just changing what it publishes */
@@ -217,22 +217,9 @@ static bool is_asleep(void *context, uint32_t index)
 static void say(void *context, const struct coord_event *word)
 {
     const struct host *host = context;
-    const struct agent *agent = &host->world->nodes[host->node].agent;
-    struct message message = {.type = MESSAGE_EVENT,
-                              .from = host->node,
-                              .to = agent->coordinator,
-                              .epoch = agent->epoch,
-                              .line = word->line,
-                              .said.event = *word};
+    struct coord_event changed = *word;
 
-    message.said.event.epoch = agent->epoch;
-    message.said.event.agent = agent->index;
-    message.said.event.reason = NULL;
-    for (uint32_t i = 0; i < word->clock_count; i++)
-        message.clocks[i] = word->clocks[i];
-    for (uint32_t i = 0; i < word->report.peer_count && i < MAX_PEERS; i++)
-        message.said.peers[i] = word->report.peers[i];
     if (host->world->mutation == MUTATION_SKIP_RELEASE && word->report.state == COORD_RANK_WAITING)
-        message.said.event.report.state = COORD_RANK_RUNNING;
-    link_send(host->world, &message);
+        changed.report.state = COORD_RANK_RUNNING;
+    branch_host_say(host->world, host->node, &changed);
 }

@@ -51,6 +51,7 @@ static void keep_start(const struct epoch_start *start, struct sent_start *recei
     received->start = *start;
     memcpy(received->members, start->members, start->member_count * sizeof(*start->members));
     memcpy(received->incarnations, start->incarnations, start->member_count * sizeof(*start->incarnations));
+    memcpy(received->processors, start->processors, start->member_count * sizeof(*start->processors));
     memcpy(received->placement, start->placement, start->rank_count * sizeof(*start->placement));
     memcpy(received->holder, start->holder, start->rank_count * sizeof(*start->holder));
 }

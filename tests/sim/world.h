@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "coord/arbiter.h"
+#include "coord/branch.h"
 #include "coord/coord.h"
 #include "coord/epoch.h"
 #include "coord/member.h"
@@ -32,7 +33,7 @@
 #define RUNS 8u
 #define MSG_WORDS (MAX_MSGS / 64)
 #define MAX_TOKENS 64u
-#define MAX_PEERS 1u /* that a rank waits for by name */
+#define MAX_PEERS MAX_RANKS /* that a rank, or a subtree, waits for by name */
 
 #define LEASE_US 20000u      /* the tolerated stall */
 #define LEASE_GUARD_US 1000u /* an agent stops its ranks this long before its lease ends */
@@ -160,6 +161,13 @@ struct agent {
     /* the coordinator's role */
     struct coord *coord;
     uint8_t ready; /* members whose ranks are launched, by index */
+    /* its place in the tree, which may be a star */
+    struct tree tree;
+    uint32_t places[MAX_RANKS]; /* by rank: index of a member */
+    struct branch *branch;      /* NULL: it has no children, or the tree is a star */
+    uint32_t branch_version;    /* of the parent's targets */
+    uint32_t own_version;       /* of its own */
+    uint8_t ready_voices;       /* of the branch: bit per voice */
 };
 
 struct node {
@@ -188,11 +196,14 @@ enum message_type {
     MESSAGE_TROUBLE,
 };
 
+/* Who takes a word or an order on its node. */
+enum layer { LAYER_MEMBER = 0, LAYER_BRANCH, LAYER_COORDINATOR };
+
 /* An opened epoch on its way: the arrays of epoch_start travel with it. */
 struct sent_start {
     struct epoch_start start;
     uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
-    uint64_t incarnations[MAX_NODES];
+    uint64_t incarnations[MAX_NODES], processors[MAX_NODES];
 };
 
 struct sent_state {
@@ -208,6 +219,8 @@ struct message {
     uint64_t incarnation; /* RENEW, TROUBLE: of the sender's memory */
     uint64_t asked_us;    /* RENEW, GRANT: by the asking node's clock */
     uint32_t rank;
+    enum layer layer;
+    uint32_t ranks[MAX_RANKS]; /* of an order */
     struct coord_clock clocks[MAX_COMMS];
     union {
         struct coord_action action;
@@ -244,6 +257,7 @@ struct counts {
     uint64_t fetched, lacking, spares, fenced; /* images, deltas without a base, members without ranks,
                                                   nodes whose keeper has killed the ranks */
     uint64_t failed;                           /* ranks in a drain */
+    uint64_t branches, demands;                /* of trees that are no stars; orders to demand */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -289,7 +303,9 @@ struct world {
     enum scheme scheme;
     uint32_t node_count;
     uint32_t min_members, max_members; /* of an epoch; max 0: no limit */
+    uint32_t arity;                    /* of the tree */
     uint32_t domains[MAX_NODES];       /* the failure domain of each node */
+    uint64_t processors[MAX_NODES];    /* of each node: kind */
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;

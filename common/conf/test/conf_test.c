@@ -93,6 +93,9 @@ static void test_refusals_name_their_source(void **state)
     expect_refused(CONF_MEMORY, "5B", ERANGE, "1M");
     expect_refused(CONF_MAX_RESTARTS, "-1", EINVAL, "--max-restarts -1: '-1' is not a whole number");
     expect_refused(CONF_MAX_RESTARTS, "99999999999999999999", ERANGE, "too large");
+    expect_refused(CONF_ENCRYPT, "2", EINVAL, "--encrypt 2: '2' is neither 0 nor 1");
+    setenv("BELAY_ENCRYPT", "yes", 1);
+    expect_refused(CONF_ENCRYPT, NULL, EINVAL, "BELAY_ENCRYPT=yes: 'yes' is neither 0 nor 1");
     setenv("BELAY_INTERVAL", "soon", 1);
     expect_refused(CONF_INTERVAL, NULL, EINVAL, "BELAY_INTERVAL=soon: ");
 }

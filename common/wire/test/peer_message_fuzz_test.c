@@ -21,7 +21,7 @@ static uint8_t *make(struct fuzz *fuzz, size_t *bytes)
 {
     static const enum peer_kind kinds[] = {PEER_CLOCKS, PEER_REPORT,  PEER_READY,
                                            PEER_PARKED, PEER_RESUMED, PEER_ABORTED};
-    static const struct coord_clock clocks[] = {{1, 1}, {UINT64_MAX, 7}, {3, UINT64_MAX}};
+    static const struct coord_clock clocks[] = {{1, 1, 2, 8}, {UINT64_MAX, 7, 8, 8}, {3, UINT64_MAX, 0, 0}};
     static const uint32_t ranks[] = {1, 2, 7};
     static const int32_t peers[] = {0, 7, -1};
     struct peer_message message = {.kind = kinds[fuzz_below(fuzz, sizeof kinds / sizeof kinds[0])],
@@ -54,6 +54,8 @@ static void assert_within_bounds(const struct peer_message *message)
     assert_int_equal(message->node, 2);
     assert_int_equal(message->epoch, 300);
     assert_true(message->clock_count <= PEER_MAX_CLOCKS);
+    for (uint32_t i = 0; i < message->clock_count; i++)
+        assert_true(message->clocks[i].seen <= WORLD && message->clocks[i].size <= WORLD);
     for (uint32_t i = 0; i < message->clock_count; i++)
         read = message->clocks[i].comm ^ message->clocks[i].seq;
     for (uint32_t i = 0; i < message->rank_count; i++)

@@ -41,7 +41,7 @@ static void assert_refused(const struct peer_message *sent, const struct peer_ex
 static void an_order_comes_whole(void **state)
 {
     (void)state;
-    const struct coord_clock clocks[] = {{UINT64_MAX, 1}, {5, UINT64_MAX}};
+    const struct coord_clock clocks[] = {{.comm = UINT64_MAX, .seq = 1}, {.comm = 5, .seq = UINT64_MAX}};
     const struct peer_message sent = {.kind = PEER_TARGETS,
                                       .role = PEER_HOST,
                                       .node = 3,
@@ -61,6 +61,49 @@ static void an_order_comes_whole(void **state)
     assert_null(came.reason);
     peer_message_release(unpacked);
     assert_refused(&sent, &member); /* an order of somebody who gives none */
+}
+
+static void clocks_come_with_their_counts(void **state)
+{
+    (void)state;
+    const struct coord_clock clocks[] = {{.comm = 4, .seq = 1, .seen = 2, .size = 16},
+                                         {.comm = 5, .seq = 7, .seen = 1}};
+    const struct coord_clock many = {.comm = 4, .seq = 1, .seen = 17, .size = 16};
+    struct peer_message sent = word(PEER_CLOCKS, 9), came;
+    sent.clocks = clocks;
+    sent.clock_count = 2;
+    struct peer_unpacked *unpacked = carry(&sent, &member, &came);
+    assert_non_null(unpacked);
+    assert_int_equal(came.clock_count, 2);
+    assert_memory_equal(came.clocks, clocks, sizeof clocks);
+    peer_message_release(unpacked);
+    sent.clocks = &many; /* of more ranks than there are */
+    sent.clock_count = 1;
+    assert_refused(&sent, &member);
+}
+
+static void a_demand_names_ranks_or_none(void **state)
+{
+    (void)state;
+    const uint32_t ranks[] = {3, 15}, outside[] = {16};
+    struct peer_message sent = word(PEER_DEMAND, 9), came;
+    sent.role = PEER_HOST;
+    sent.targets_version = 2;
+    for (uint32_t count = 0; count <= 2; count += 2) {
+        sent.ranks = ranks;
+        sent.rank_count = count;
+        struct peer_unpacked *unpacked = carry(&sent, &host, &came);
+        assert_non_null(unpacked);
+        assert_int_equal(came.targets_version, 2);
+        assert_int_equal(came.rank_count, count);
+        peer_message_release(unpacked);
+    }
+    sent.ranks = outside;
+    sent.rank_count = 1;
+    assert_refused(&sent, &host);
+    sent.rank_count = 0;
+    sent.targets_version = 0;
+    assert_refused(&sent, &host);
 }
 
 static void a_report_comes_whole(void **state)
@@ -150,7 +193,7 @@ static void another_sender_is_refused(void **state)
 static void what_a_kind_does_not_carry_is_refused(void **state)
 {
     (void)state;
-    const struct coord_clock clock = {1, 1};
+    const struct coord_clock clock = {.comm = 1, .seq = 1};
     const int32_t peer = 16;
     struct peer_message sent = word(PEER_PARKED, 0); /* of no line */
     assert_refused(&sent, &member);
@@ -192,6 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_comes_whole),
+        cmocka_unit_test(clocks_come_with_their_counts),
+        cmocka_unit_test(a_demand_names_ranks_or_none),
         cmocka_unit_test(a_report_comes_whole),
         cmocka_unit_test(measures_come_whole),
         cmocka_unit_test(a_long_reason_is_cut),

@@ -1,4 +1,5 @@
 /* placement_test.c - where ranks run, in words and back. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,14 +88,32 @@ static void test_hosts(void **state)
     assert_string_equal(path, "/run/b/host-c");
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "../c", &err), -1);
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "", &err), -1);
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "-c", &err), -1);
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "a-long-name-of-a-host", &err), -1);
+}
+
+static void test_host_names(void **state)
+{
+    (void)state;
+    char name[HOST_NAME_MAX + 2];
+    assert_true(placement_is_host_name("node-01.cluster_a"));
+    assert_true(placement_is_host_name("7"));
+    const char *const refused[] = {"", "-n", "a,b", "a b", "a/b", "a:2", "a\n", "\xc3\xa4"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_false(placement_is_host_name(refused[i]));
+    memset(name, 'a', sizeof name);
+    name[HOST_NAME_MAX + 1] = '\0';
+    assert_false(placement_is_host_name(name));
+    name[HOST_NAME_MAX] = '\0';
+    assert_true(placement_is_host_name(name));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks), cmocka_unit_test(test_counts), cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_words),  cmocka_unit_test(test_rundir), cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_counts), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_words),      cmocka_unit_test(test_rundir), cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_host_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,8 @@ static const char *value_for(enum conf_key key, bool is_other)
         return is_other ? "3G" : "2G";
     case CONF_UNIT_COUNT:
         return is_other ? "3" : "2";
+    case CONF_UNIT_FLAG:
+        return is_other ? "1" : "0";
     case CONF_UNIT_FILE:
     case CONF_UNIT_FOLDER:
         return is_other ? "/usr" : "/";

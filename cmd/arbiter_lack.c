@@ -1,0 +1,92 @@
+#include "cmd/arbiter_state.h"
+
+#include <errno.h>
+#include "cmd/lack.h"
+#include "common/wire/placement.h"
+#include "coord/epoch_message.h"
+#include "coord/opener.h"
+
+/* What the nodes that are left have answered. */
+struct answers {
+    struct epoch_state states[PLACEMENT_NODES_MAX];
+    const struct epoch_state *known[PLACEMENT_NODES_MAX]; /* NULL: it is not left */
+    uint32_t count;
+};
+
+static void collect_answers(const struct job_arbiter *arbiter, struct answers *answers)
+{
+    *answers = (struct answers){0};
+    for (uint32_t node = 0; node < arbiter->node_count; node++) {
+        const Belay__Wire__Reply *reply = arbiter->members[node].state;
+        if (arbiter->members[node].is_gone || !reply ||
+            epoch_message_to_state(reply->node_state, &answers->states[node]) < 0)
+            continue;
+        answers->known[node] = &answers->states[node];
+        answers->count++;
+    }
+}
+
+/* Of several nodes. */
+static void tell_what_is_left(const struct job_arbiter *arbiter, const struct epoch_start *record,
+                              struct belay_error *err)
+{
+    struct answers answers;
+    char text[256];
+    collect_answers(arbiter, &answers);
+    lack_tell(record, answers.known, arbiter->node_count, text, sizeof text);
+    belay_error_set(err, ENODATA, "job \"%s\" cannot go on: %s; 'belay clean %s' drops what is held",
+                    arbiter->job, text, arbiter->job);
+}
+
+static void tell_of_few(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct epoch_start *record = opener_record(arbiter->opener);
+    struct answers answers;
+    char text[256];
+    collect_answers(arbiter, &answers);
+    const char *left = answers.count == 1 ? "node is" : "nodes are";
+    if (record && lack_tell_held(record, answers.known, arbiter->node_count, text, sizeof text))
+        belay_error_set(
+            err, ENONET,
+            "%u %s left, and --min-nodes is %u: the job is held; %s; 'belay restart --min-nodes %u "
+            "%s' goes on, 'belay clean %s' drops what is held",
+            answers.count, left, arbiter->min_count, text, answers.count, arbiter->job, arbiter->job);
+    else
+        belay_error_set(err, ENONET,
+                        "%u %s left, and --min-nodes is %u: the job ends; no line of it has been committed",
+                        answers.count, left, arbiter->min_count);
+}
+
+static void tell_of_processors(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct epoch_start *record = opener_record(arbiter->opener);
+    struct answers answers;
+    char text[256];
+    collect_answers(arbiter, &answers);
+    lack_tell_held(record, answers.known, arbiter->node_count, text, sizeof text);
+    belay_error_set(err, ENONET,
+                    "no node that is left has processors like those of a lost node, whose ranks cannot go on "
+                    "elsewhere: the job is held; %s; 'belay restart %s' goes on when such a node is there "
+                    "again, 'belay clean %s' drops what is held",
+                    text, arbiter->job, arbiter->job);
+}
+
+void arbiter_tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct epoch_start *record = opener_record(arbiter->opener);
+    if (opener_wants(arbiter->opener) == ARBITER_WANT_NODES)
+        tell_of_few(arbiter, err);
+    else if (opener_wants(arbiter->opener) == ARBITER_WANT_PROCESSORS)
+        tell_of_processors(arbiter, err);
+    else if (arbiter->node_count > 1 && record)
+        tell_what_is_left(arbiter, record, err);
+    else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)
+        belay_error_set(
+            err, ENODATA,
+            "job \"%s\" cannot go on: the agent has lost its records, so it is not known which line was "
+            "committed",
+            arbiter->job);
+    else
+        belay_error_set(err, ENODATA, "job \"%s\" cannot go on: the images of line %ju are lost",
+                        arbiter->job, (uintmax_t)(record ? record->line : 0));
+}

@@ -1,0 +1,100 @@
+#include "coord/arbiter_state.h"
+
+static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed);
+static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line);
+static bool is_disproved(const struct arbiter *arbiter, uint64_t line);
+static bool is_survivor(const struct arbiter *arbiter, uint32_t index);
+static bool is_held(const struct arbiter *arbiter, uint64_t line);
+static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
+
+/*
+ * The line to go on from. A line that any survivor has committed is committed. One that all survivors have
+ * protected may have been: it is rolled forward to, unless what is missing proves that a lost member had
+ * not protected it.
+ */
+enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *line)
+{
+    uint64_t committed = arbiter->record ? arbiter->record->line : 0, candidate;
+    uint32_t survivors = 0;
+
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        if (!is_survivor(arbiter, i))
+            continue;
+        survivors++;
+        if (arbiter_member(arbiter, i)->state.committed_line > committed)
+            committed = arbiter_member(arbiter, i)->state.committed_line;
+    }
+    if (arbiter->record && survivors == 0)
+        return ARBITER_WANT_SURVIVOR;
+    candidate = candidate_of(arbiter, committed);
+    *line = candidate > committed ? candidate : committed;
+    return *line == 0 || is_held(arbiter, *line) ? ARBITER_WANT_NOTHING : ARBITER_WANT_DATA;
+}
+
+/* The newest line that any survivor has protected, if all have and nothing speaks against it; else 0. */
+static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed)
+{
+    uint64_t candidate = 0;
+
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        const struct node *node = arbiter_member(arbiter, i);
+
+        if (is_survivor(arbiter, i) && node->state.protected_line > candidate &&
+            has_protected(arbiter, node, node->state.protected_line))
+            candidate = node->state.protected_line;
+    }
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++)
+        if (is_survivor(arbiter, i) && !has_protected(arbiter, arbiter_member(arbiter, i), candidate))
+            return 0;
+    return candidate > committed && !is_disproved(arbiter, candidate) ? candidate : 0;
+}
+
+static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line)
+{
+    return node->state.protected_epoch == arbiter->record->epoch && node->state.protected_line == line;
+}
+
+/* A rank's data are not where they would be, at a partner that survives, if its home had protected them. */
+static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
+{
+    const struct epoch_start *last = arbiter->record;
+
+    for (uint32_t rank = 0; rank < last->rank_count; rank++) {
+        uint32_t partner =
+            scheme_partner(arbiter->settings.scheme, last->placement[rank], last->member_count);
+
+        if (partner != EPOCH_NOBODY && is_survivor(arbiter, partner) && !is_held_of(arbiter, line, rank))
+            return true;
+    }
+    return false;
+}
+
+/* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
+static bool is_survivor(const struct arbiter *arbiter, uint32_t index)
+{
+    const struct node *node = arbiter_member(arbiter, index);
+
+    return node->has_answered && node->state.incarnation == arbiter->record->incarnations[index];
+}
+
+/* The redundancy scheme's question: does somebody who answers hold each rank's data? */
+static bool is_held(const struct arbiter *arbiter, uint64_t line)
+{
+    for (uint32_t rank = 0; rank < arbiter_rank_count(arbiter); rank++)
+        if (!is_held_of(arbiter, line, rank))
+            return false;
+    return true;
+}
+
+static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+{
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        if (arbiter_node_holds(&arbiter->nodes[i], line, rank))
+            return true;
+    return false;
+}
+
+bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank)
+{
+    return node->has_answered && rank < node->state.held_count && holding_has(&node->held[rank], line);
+}

@@ -1,0 +1,77 @@
+/*
+ * arbiter_state.h - what an arbiter knows, for the files that decide: arbiter.c (when an epoch is opened),
+ * arbiter_line.c (from which line), arbiter_members.c (with which nodes). Nobody else includes it.
+ */
+#ifndef BELAY_COORD_ARBITER_STATE_H
+#define BELAY_COORD_ARBITER_STATE_H
+
+#include "coord/arbiter_types.h"
+
+/* What the arbiter knows of one node. */
+struct node {
+    bool is_gone;      /* with its memory: nothing is expected of it */
+    bool is_silent;    /* the same, but nobody has seen the end of its ranks: its lease counts */
+    bool has_answered; /* the inquiry; state is valid */
+    bool is_listed;    /* among the members of the epoch that is opened */
+    struct epoch_state state;
+    struct holding *held;
+    uint64_t granted_us; /* last lease that it may have been given */
+    uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
+                        it takes; EPOCH_NOBODY: none */
+};
+
+struct arbiter {
+    struct arbiter_settings settings;
+    arbiter_action_f emit;
+    void *context;
+    struct epoch_start *record; /* NULL: no epoch yet */
+    struct node *nodes;
+    uint32_t *listed; /* nodes that become members, in their order */
+    uint32_t listed_count;
+    uint32_t *domains, *room; /* by node, and room to arrange them; NULL: each node is a domain */
+    bool has_grants;          /* when leases were given is known */
+    bool is_inquiring;
+    uint64_t inquiry_us; /* began then */
+    uint64_t asked_us;   /* last time */
+    enum arbiter_want want;
+};
+
+/* The line from which the next epoch goes on, 0: the beginning; if nothing is wanted for that. */
+enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *line);
+/* Whether a node has answered that it holds a rank's part of a line. */
+bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank);
+
+/* How many members the next epoch has, but for nodes that alone have an image. */
+uint32_t arbiter_count_members(const struct arbiter *arbiter);
+/* Which nodes they are, in their order, into arbiter->listed, and each one's former place. */
+void arbiter_list_members(struct arbiter *arbiter, uint64_t line);
+
+/* Of a line once they are known; a program that begins anew may begin with others. */
+static inline uint32_t arbiter_rank_count(const struct arbiter *arbiter)
+{
+    uint32_t known = arbiter->record ? arbiter->record->rank_count : 0;
+
+    return known ? known : arbiter->settings.rank_count;
+}
+
+static inline uint32_t arbiter_member_count(const struct arbiter *arbiter)
+{
+    return arbiter->record ? arbiter->record->member_count : 0;
+}
+
+/* Of the newest epoch. */
+static inline struct node *arbiter_member(const struct arbiter *arbiter, uint32_t index)
+{
+    return &arbiter->nodes[arbiter->record->members[index]];
+}
+
+static inline uint32_t arbiter_count_answers(const struct arbiter *arbiter)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        count += arbiter->nodes[i].has_answered;
+    return count;
+}
+
+#endif

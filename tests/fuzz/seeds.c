@@ -1,0 +1,375 @@
+/*
+ * seeds.c - writes the first files of the corpus: what Belay itself says to each parser.
+ *
+ *   seeds FOLDER        the corpus, with a folder for each target
+ */
+#include <errno.h>
+#include <sodium.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/image/image.h"
+#include "common/image/layout.h"
+#include "common/secure/hello.h"
+#include "common/wire/control.h"
+#include "common/wire/epoch_record.h"
+#include "common/wire/peer_message.h"
+#include "common/wire/undo.h"
+#include "coord/epoch_message.h"
+#include "node-agent/fabric/frame.h"
+#include "node-agent/launch/record.pb-c.h"
+#include "relay/session.h"
+#include "tests/fuzz/target.h"
+
+#define PAGE IMAGE_PAGE_BYTES
+#define ROOM 16384u
+
+static const char *corpus;
+
+/* A file: `first`, if it is not negative, as one byte, and bytes. */
+static void put(const char *target, const char *name, int first, const void *bytes, size_t count)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", corpus, target);
+    must(mkdir(path, 0777) == 0 || errno == EEXIST);
+    snprintf(path, sizeof path, "%s/%s/%s", corpus, target, name);
+    FILE *file = fopen(path, "wb");
+    must(file);
+    if (first >= 0)
+        fputc(first, file);
+    must(count == 0 || fwrite(bytes, 1, count, file) == count);
+    must(fclose(file) == 0);
+}
+
+static void put_hellos(void)
+{
+    static const char *const names[] = {
+        [HELLO_FIRST] = "first", [HELLO_ANSWER] = "answer", [HELLO_CONFIRM] = "confirm"};
+    struct hello_terms terms = {.mode = FABRIC_MODE_AUTHENTICATE,
+                                .job = "job",
+                                .epoch = 7,
+                                .self = {FABRIC_ROLE_MEMBER, 1, 1001},
+                                .address = {.bytes = "here", .count = 4}};
+    const struct fabric_identity to = {FABRIC_ROLE_MEMBER, 2, 1002};
+    uint8_t hello[HELLO_BYTES];
+    for (enum hello_kind kind = HELLO_FIRST; kind <= HELLO_CONFIRM; kind++) {
+        hello_make(&terms, kind, &to, kind == HELLO_FIRST ? NULL : hello, hello);
+        put("hello", names[kind], 1, hello, sizeof hello);
+    }
+    put("hello", "stranger", 0, hello, sizeof hello);
+    put("session", "hello", 255, hello, sizeof hello);
+    put("session", "pieces", 10, hello, sizeof hello);
+    put("session", "nothing", 3, "GET / HTTP/1.0\r\n\r\n", 18);
+}
+
+/* A frame as the target "channel" wants it; its MAC is made there. Returns the bytes. */
+static size_t make_frame(uint8_t *to, struct frame frame)
+{
+    size_t count = FRAME_HEADER_BYTES + frame.count + SEAL_MAC_BYTES;
+    to[0] = (uint8_t)count;
+    to[1] = (uint8_t)(count >> 8);
+    memset(to + 2, 0x5a, count);
+    frame_encode(&frame, to + 2);
+    return 2 + count;
+}
+
+static void put_frames(void)
+{
+    uint8_t bytes[ROOM], *at = bytes;
+    struct notice notice = {.transfer = 3,
+                            .bytes = 70000,
+                            .slab = 2,
+                            .address = 4096,
+                            .key = 99,
+                            .chunk = 5,
+                            .count = 4096,
+                            .tag = "tag",
+                            .tag_bytes = 3};
+    put("frame", "notice", 1, bytes, notice_encode(&notice, bytes));
+    at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 1, 1, 0, 10, 10});
+    put("frame", "message", 0, bytes + 2, (size_t)(at - bytes - 2));
+    at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 2, 1, 10, 60, 30});
+    at += make_frame(at, (struct frame){FRAME_BEAT, 4, 1, 1, 10, 0, 0});
+    at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 3, 1, 10, 60, 30});
+    at += make_frame(at, (struct frame){FRAME_OFFER, 4, 4, 1, 10, 0, 88});
+    put("channel", "session", 1, bytes, (size_t)(at - bytes));
+    put("channel", "stranger", 0, bytes, (size_t)(at - bytes));
+}
+
+static void put_word(const char *name, const struct peer_message *message)
+{
+    size_t count;
+    uint8_t *packed = peer_message_pack(message, &count);
+    must(packed);
+    put("peer_message", name, -1, packed, count);
+    free(packed);
+}
+
+static void put_words(void)
+{
+    static const struct coord_clock clocks[] = {{1, 1, 2, 8}, {UINT64_MAX, 7, 8, 8}, {3, UINT64_MAX, 0, 0}};
+    static const uint32_t ranks[] = {1, 2, 7};
+    static const int32_t peers[] = {0, 7, -1};
+    struct peer_message message = {
+        .role = PEER_MEMBER, .node = 2, .epoch = 300, .line = 70000, .kind = PEER_PARKED};
+    put_word("parked", &message);
+    message.kind = PEER_ABORTED;
+    message.reason = "no memory";
+    put_word("aborted", &message);
+    message = (struct peer_message){.role = PEER_MEMBER,
+                                    .node = 2,
+                                    .epoch = 300,
+                                    .line = 70000,
+                                    .kind = PEER_CLOCKS,
+                                    .clocks = clocks,
+                                    .clock_count = 3};
+    put_word("clocks", &message);
+    message = (struct peer_message){
+        .role = PEER_MEMBER, .node = 2, .epoch = 300, .kind = PEER_READY, .ranks = ranks, .rank_count = 3};
+    put_word("ready", &message);
+    message = (struct peer_message){.role = PEER_MEMBER,
+                                    .node = 2,
+                                    .epoch = 300,
+                                    .line = 70000,
+                                    .kind = PEER_REPORT,
+                                    .targets_version = 2};
+    message.report = (struct peer_report){
+        .rank = 7, .state = PEER_RANK_WAITING, .comm = 1, .seq = 1, .peer_count = 3, .peers = peers};
+    put_word("report", &message);
+}
+
+static void put_message(const char *target, const char *name, int first, const ProtobufCMessage *message)
+{
+    uint8_t bytes[ROOM];
+    size_t count = protobuf_c_message_get_packed_size(message);
+    must(count <= sizeof bytes);
+    protobuf_c_message_pack(message, bytes);
+    put(target, name, first, bytes, count);
+}
+
+static void put_epochs(void)
+{
+    struct epoch_start *start = epoch_start_create(2, 4);
+    must(start);
+    start->epoch = 3;
+    start->line = start->last_line = 12;
+    for (uint32_t i = 0; i < 2; i++) {
+        start->members[i] = i;
+        start->incarnations[i] = 77 + i;
+    }
+    for (uint32_t rank = 0; rank < 4; rank++)
+        start->placement[rank] = start->holder[rank] = rank / 2;
+    Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
+    put_message("epoch", "start", 1, &record.base);
+    size_t count;
+    uint8_t *packed = epoch_record_pack(&record, &count);
+    must(packed);
+    put("epoch", "record", 2, packed, count);
+    free(packed);
+    Belay__Wire__NodeState state = BELAY__WIRE__NODE_STATE__INIT;
+    uint64_t held[] = {12, 0, 0, 12, 13, 12, 0, 13, 0};
+    state.incarnation = 77;
+    state.last_line = 13;
+    state.committed_line = 12;
+    state.room = UINT32_MAX;
+    state.held = held;
+    state.n_held = 9;
+    put_message("epoch", "state", 0, &state.base);
+    free(start);
+}
+
+static void put_requests(void)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
+    Belay__Wire__RankHello hello = BELAY__WIRE__RANK_HELLO__INIT;
+    Belay__Wire__JobStatus status = BELAY__WIRE__JOB_STATUS__INIT;
+    Belay__Wire__LineStatus line = BELAY__WIRE__LINE_STATUS__INIT, *lines[] = {&line, &line};
+    Belay__Agent__JobRecord record = BELAY__AGENT__JOB_RECORD__INIT;
+    char *words[] = {"mpirun", "-n", "4", "./heat"};
+    settings.has_encrypt = settings.encrypt = true;
+    open.settings = &settings;
+    open.job = hello.job = status.job = "heat";
+    open.argv = open.environment = status.argv = words;
+    open.n_argv = open.n_environment = status.n_argv = 4;
+    open.cwd = hello.program = "/home/me";
+    hello.ranks = 4;
+    line.reason = "no memory";
+    status.lines = lines;
+    status.n_lines = 2;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_JOB_OPEN;
+    request.job_open = &open;
+    put_message("request", "open", 0, &request.base);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_RANK_HELLO;
+    request.rank_hello = &hello;
+    put_message("request", "hello", 0, &request.base);
+    reply.body_case = BELAY__WIRE__REPLY__BODY_STATUS;
+    reply.status = &status;
+    put_message("request", "reply", 1, &reply.base);
+    record.config = &open;
+    record.status = &status;
+    put_message("request", "record", 2, &record.base);
+    put_message("request", "status", 3, &status.base);
+}
+
+/* Its header, in a page, and its tables. */
+static void put_image(bool is_delta)
+{
+    struct image_run runs[2] = {{UPPER_BASE + 9 * PAGE, PAGE, image_offset(UPPER_BASE + 9 * PAGE)},
+                                {UPPER_BASE + 20 * PAGE, 3 * PAGE, image_offset(UPPER_BASE + 20 * PAGE)}};
+    struct image_run drop = {UPPER_BASE + 30 * PAGE, PAGE, 0},
+                     change = {UPPER_BASE + 20 * PAGE, 2 * PAGE, PAGE};
+    struct run_set whole = {.runs = runs, .count = 2}, drops = {.runs = &drop, .count = 1},
+                   changes = {.runs = &change, .count = 1};
+    struct image_region code = {
+        .start = UPPER_BASE, .end = UPPER_BASE + 8 * PAGE, .kind = IMAGE_REGION_FILE, .prot = 5};
+    struct image_region data = {
+        .start = UPPER_BASE + 8 * PAGE, .end = UPPER_BASE + 64 * PAGE, .kind = IMAGE_REGION_ANON, .prot = 3};
+    struct image_header header = {.line = 7, .base_line = is_delta ? 6 : 0, .rank = 1, .ranks = 4};
+    struct image_pages pages = {.runs = &whole};
+    static uint8_t bytes[PAGE + ROOM];
+    off_t at = is_delta ? 3 * PAGE : PAGE;
+    int fd = is_delta ? memfd_create("delta", MFD_CLOEXEC) : image_make_memfd(NULL);
+    struct image_writer *writer = image_writer_create();
+    if (is_delta)
+        pages = (struct image_pages){&changes, &drops, &whole};
+    must(writer && fd >= 0 && (!is_delta || ftruncate(fd, at) == 0));
+    must(image_writer_add_region(writer, &code, "/usr/lib/libapp.so") == 0);
+    must(image_writer_add_region(writer, &data, NULL) == 0);
+    must(image_writer_set_program(writer, "/home/me/app") == 0);
+    must(image_writer_finish(writer, &pages, &header, fd, (uint64_t)at, NULL) == 0);
+    must(pread(fd, bytes, PAGE, 0) == PAGE);
+    memcpy(&header, bytes, sizeof header);
+    must(header.tables_bytes <= ROOM);
+    must(pread(fd, bytes + PAGE, header.tables_bytes, at) == (ssize_t)header.tables_bytes);
+    put("image", is_delta ? "delta" : "whole", is_delta, bytes, PAGE + header.tables_bytes);
+    image_writer_destroy(writer);
+    close(fd);
+}
+
+static void put_undo_log(void)
+{
+    static const enum undo_kind kinds[] = {UNDO_CREATED, UNDO_MADE, UNDO_LENGTH,
+                                           UNDO_REMOVED, UNDO_LINK, UNDO_WITHDRAWN};
+    uint8_t bytes[ROOM], *at = bytes;
+    const struct undo_head head = {.magic = UNDO_HEAD_MAGIC, .version = UNDO_VERSION, .rank = 1, .line = 7};
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct undo_entry entry = {.magic = UNDO_MAGIC,
+                                         .kind = kinds[i],
+                                         .time_ns = 100 + i,
+                                         .offset =
+                                             kinds[i] == UNDO_MADE || kinds[i] == UNDO_WITHDRAWN ? 100 : 0,
+                                         .data_bytes = kinds[i] == UNDO_LINK ? 6 : 0,
+                                         .id = {.inode = 5 + i},
+                                         .path_bytes = 10};
+        memcpy(at, &entry, sizeof entry);
+        at += sizeof entry;
+        memcpy(at, "/tmp/file\0target", 16);
+        at += entry.path_bytes + entry.data_bytes;
+    }
+    put("undo_log", "log", -1, bytes, (size_t)(at - bytes));
+}
+
+static uint8_t *put_numbers(uint8_t *at, const uint64_t *numbers, const char *widths)
+{
+    for (; *widths; widths++, numbers++) {
+        size_t width = (size_t)(*widths - '0');
+        memcpy(at, numbers, width);
+        at += width;
+    }
+    return at;
+}
+
+static uint8_t *begin_record(uint8_t *at, enum record_kind kind, size_t count)
+{
+    *at++ = (uint8_t)kind;
+    *at++ = (uint8_t)count;
+    *at++ = (uint8_t)(count >> 8);
+    return at;
+}
+
+/* As relay/streams_record.c puts them. */
+static void put_streams(void)
+{
+    uint8_t bytes[ROOM], *at = bytes;
+    at = put_numbers(begin_record(at, RECORD_HEAD, 20), (uint64_t[]){2, 1, 0, 0}, "4448");
+    at = put_numbers(begin_record(at, RECORD_OUTPUT, 48 + 6), (uint64_t[]){1, 0, 6, 1, 1, 6, 0}, "4488888");
+    memcpy(at, "hello\n", 6);
+    at += 6;
+    at = put_numbers(begin_record(at, RECORD_TAKEN, 48), (uint64_t[]){1, 0, 0, 0, 0, 0, 6}, "4488888");
+    at = put_numbers(begin_record(at, RECORD_SLOT, 48), (uint64_t[]){0, 1, 9, 1, 1, 9, 9}, "4488888");
+    at = put_numbers(begin_record(at, RECORD_INPUT, 12 + 3), (uint64_t[]){0, 1}, "84");
+    memcpy(at, "in\n", 3);
+    put("streams", "records", -1, bytes, (size_t)(at + 3 - bytes));
+}
+
+static void put_page(void)
+{
+    static uint8_t bytes[sizeof(struct control) + 4 * sizeof(struct control_clock)];
+    struct control *control = (struct control *)(void *)bytes;
+    control->bytes = CONTROL_BYTES;
+    control->ranks = 4;
+    control->line = control->targets_line = 3;
+    control->version = 2;
+    control->state = CONTROL_STATE_WAITING;
+    control->peer_count = 2;
+    control->peers[1] = 3;
+    control->slots = 4;
+    for (unsigned i = 0; i < 4; i++)
+        control->clocks[i] = (struct control_clock){i + 1, 10 * i, i + 1, 10 * i + 1, 8};
+    put("control_page", "page", -1, bytes, sizeof bytes);
+}
+
+static void put_texts(void)
+{
+    static const char *const texts[] = {"10s",
+                                        "500ms",
+                                        "1-02:03:04",
+                                        "1:30:00",
+                                        "auto",
+                                        "4G",
+                                        "1500B",
+                                        "95",
+                                        "0",
+                                        "1",
+                                        "heat-1",
+                                        "a:2,b:2",
+                                        "0,0,1,1",
+                                        "node 1",
+                                        "# racks\nr1 a b\nr2 c d\n",
+                                        "r1 a b c\n",
+                                        "\xc2\x9b"
+                                        "31m \\ \xe2\x80\xae"};
+    char name[16];
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        snprintf(name, sizeof name, "%02u", i);
+        put("texts", name, -1, texts[i], strlen(texts[i]));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || sodium_init() < 0) {
+        fprintf(stderr, "usage: seeds FOLDER\n");
+        return 64;
+    }
+    corpus = argv[1];
+    must(mkdir(corpus, 0777) == 0 || errno == EEXIST);
+    put_hellos();
+    put_frames();
+    put_words();
+    put_epochs();
+    put_requests();
+    put_image(false);
+    put_image(true);
+    put_undo_log();
+    put_streams();
+    put_page();
+    put_texts();
+    return 0;
+}

@@ -1,0 +1,165 @@
+#include "tests/sim/scale/opening.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "coord/arbiter.h"
+#include "coord/epoch_message.h"
+
+#define LOST 1u /* the node */
+#define LINE 7u
+#define REPEAT_US 1000000u
+
+struct opening {
+    uint32_t nodes, per_node;
+    struct arbiter *arbiter;
+    struct holding *held; /* of the node that answers */
+    uint32_t asked, started;
+    double spent_s;
+    struct opening_cost *cost;
+};
+
+static int act(void *context, const struct arbiter_action *action);
+static double step(struct opening *opening, struct arbiter_event event);
+static void answer(struct opening *opening, uint32_t node);
+static void count(struct opening *opening, size_t bytes);
+static struct epoch_start *make_record(uint32_t nodes, uint32_t per_node);
+static void hold(struct opening *opening, uint32_t node, uint64_t line);
+static size_t used(void);
+
+static void *need(void *memory)
+{
+    if (!memory) {
+        perror("scale");
+        exit(2);
+    }
+    return memory;
+}
+
+void opening_run(uint32_t nodes, uint32_t per_node, struct opening_cost *cost)
+{
+    const struct arbiter_settings settings = {.node_count = nodes,
+                                              .rank_count = nodes * per_node,
+                                              .scheme = SCHEME_PARTNER,
+                                              .collect_us = REPEAT_US,
+                                              .repeat_us = REPEAT_US};
+    struct opening opening = {.nodes = nodes, .per_node = per_node, .cost = cost};
+    struct epoch_start *record = make_record(nodes, per_node);
+    size_t before = used();
+
+    *cost = (struct opening_cost){0};
+    opening.arbiter = need(arbiter_create(&settings, record, act, &opening));
+    opening.held = need(calloc((size_t)nodes * per_node, sizeof(*opening.held)));
+    step(&opening, (struct arbiter_event){.type = ARBITER_EVENT_BEGIN});
+    step(&opening, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = LOST});
+    for (uint32_t node = 0; node < nodes; node++) {
+        if (node == LOST)
+            continue;
+        cost->arbiter_bytes = (double)(used() - before);
+        answer(&opening, node);
+    }
+    if (opening.started == 0) {
+        fprintf(stderr, "scale: no epoch is opened of %u nodes\n", nodes);
+        exit(1);
+    }
+    cost->arbiter_ms = opening.spent_s * 1e3;
+    arbiter_destroy(opening.arbiter);
+    free(opening.held);
+    free(record);
+}
+
+/* What is sent is packed, to know how long it is. */
+static int act(void *context, const struct arbiter_action *action)
+{
+    struct opening *opening = context;
+    Belay__Wire__Inquire inquire = BELAY__WIRE__INQUIRE__INIT;
+    char job[] = "job";
+
+    inquire.job = job;
+    inquire.epoch = action->epoch;
+    if (action->type == ARBITER_ACTION_ASK) {
+        opening->asked++;
+        count(opening, belay__wire__inquire__get_packed_size(&inquire));
+    } else if (action->type == ARBITER_ACTION_START) {
+        const Belay__Wire__EpochRecord record = epoch_message_of_start(action->start, job);
+
+        opening->started++;
+        count(opening, belay__wire__epoch_record__get_packed_size(&record));
+    }
+    return 0;
+}
+
+static double step(struct opening *opening, struct arbiter_event event)
+{
+    struct timespec from, to;
+    double took_s;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    if (arbiter_step(opening->arbiter, &event) < 0) {
+        perror("scale: arbiter");
+        exit(2);
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    took_s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+    opening->spent_s += took_s;
+    return took_s;
+}
+
+/* It holds its own images, and those of the node before it. */
+static void answer(struct opening *opening, uint32_t node)
+{
+    struct epoch_state state = {.incarnation = node + 1,
+                                .last_line = LINE,
+                                .committed_line = LINE,
+                                .room = EPOCH_NO_LIMIT,
+                                .held_count = opening->nodes * opening->per_node,
+                                .held = opening->held};
+    uint32_t guest = (node + opening->nodes - 1) % opening->nodes;
+    Belay__Wire__NodeState message;
+
+    hold(opening, node, LINE);
+    hold(opening, guest, LINE);
+    message = epoch_message_of_state(&state);
+    count(opening, belay__wire__node_state__get_packed_size(&message));
+    opening->cost->decide_ms =
+        step(opening,
+             (struct arbiter_event){.type = ARBITER_EVENT_STATE, .node = node, .epoch = 2, .state = state}) *
+        1e3;
+    hold(opening, node, 0);
+    hold(opening, guest, 0);
+}
+
+static void count(struct opening *opening, size_t bytes)
+{
+    opening->cost->messages++;
+    opening->cost->bytes += (double)bytes;
+}
+
+static struct epoch_start *make_record(uint32_t nodes, uint32_t per_node)
+{
+    struct epoch_start *record = need(epoch_start_create(nodes, nodes * per_node));
+
+    record->epoch = 1;
+    for (uint32_t i = 0; i < nodes; i++) {
+        record->members[i] = i;
+        record->incarnations[i] = i + 1;
+    }
+    for (uint32_t rank = 0; rank < nodes * per_node; rank++)
+        record->placement[rank] = record->holder[rank] = rank / per_node;
+    return record;
+}
+
+static void hold(struct opening *opening, uint32_t node, uint64_t line)
+{
+    for (uint32_t i = 0; i < opening->per_node; i++)
+        opening->held[node * opening->per_node + i].image_line = line;
+}
+
+static size_t used(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}

@@ -1,0 +1,106 @@
+"""Nodes that were lost and are there again, with empty memory: they join the running job as spares."""
+
+import random
+
+import pytest
+
+from belaytest import assert_restored, assert_same_result
+from nodes import kill_node, node_of, on_nodes, wait_said, workload
+
+KILLS = 20
+
+
+def states(status):
+    return [node["state"] for node in status["nodes"]]
+
+
+def homes(status):
+    return [node_of(status, rank) for rank in range(status["ranks"])]
+
+
+def is_held_twice(status):
+    return all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"])
+
+
+def wait_back(job, line):
+    """All nodes are there, and a line after this one is held on two of them."""
+    return job.wait_status(lambda status: status["state"] == "running" and status["epoch"] in job.pids and
+                           "lost" not in states(status) and status["newest_line"] > line and is_held_twice(status), 60,
+                           "all nodes")
+
+
+def test_a_lost_node_comes_back(sandbox, programs):
+    """As a spare; the epoch after the next loss has it, and copies again."""
+    job = sandbox.run(workload(programs, seconds=8), options=[*on_nodes(2), "--comeback", "300ms"])
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert homes(status) == [0, 0, 0, 0]
+    wait_said(job, "node 1 is there again: it is a spare")
+    status = job.status()
+    assert states(status) == ["member", "spare"] and status["epoch"] == 2
+    job.wait_committed(status["newest_line"] + 1)
+    line = job.status()["newest_line"]
+    job.kill_rank(2)
+    status = job.wait_epoch(3)
+    assert states(status) == ["member", "member"] and homes(status) == [0, 0, 1, 1]
+    assert status["history"][-1]["restored_line"] >= line
+    wait_back(job, status["history"][-1]["restored_line"])
+    kill_node(sandbox, job, 0)
+    assert homes(job.wait_epoch(4)) == [1, 1, 1, 1]
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 3)
+    sandbox.assert_clean()
+
+
+def test_it_is_not_looked_for(sandbox, programs):
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--comeback", "0"])
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    job.wait_committed(job.status()["newest_line"] + 4)
+    assert states(job.status()) == ["member", "lost"]
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_a_node_is_lost_again_when_it_is_back(sandbox, programs):
+    """The job does not notice, and looks for it once more."""
+    job = sandbox.run(workload(programs, seconds=8), options=[*on_nodes(2), "--comeback", "300ms"])
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    wait_said(job, "node 1 is there again")
+    kill_node(sandbox, job, 1)
+    wait_said(job, "the agent of node 1, a spare, has gone")
+    assert job.status()["epoch"] == 2
+    job.kill_rank(0)
+    job.wait_epoch(3)
+    job.wait_status(lambda status: states(status) == ["member", "spare"], 30, "node 1")
+    assert job.errors.count("node 1 is there again") == 2
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 2)
+    sandbox.assert_clean()
+
+
+@pytest.mark.limit(300)
+def test_twenty_kills(sandbox, programs):
+    """In a row, of nodes that chance chooses; each is back as a spare before the next kill."""
+    job = sandbox.run(workload(programs, seconds=30), interval="150ms",
+                      options=[*on_nodes(3), "--spares", "1", "--comeback", "100ms", "--max-restarts", "100"])
+    dice = random.Random(job.seed)
+    job.wait_lines()
+    for kill in range(KILLS):
+        status = wait_back(job, job.status()["history"][-1]["restored_line"])
+        number = dice.choice([node["number"] for node in status["nodes"] if node["state"] == "member" and node["number"]])
+        print(f"kill {kill}: node {number} of epoch {status['epoch']}, seed {job.seed}")
+        kill_node(sandbox, job, number)
+        after = job.wait_epoch(status["epoch"] + 1)
+        assert after["history"][-1]["restored_line"] >= status["newest_line"]
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, KILLS)
+    sandbox.assert_clean()

@@ -1,0 +1,180 @@
+"""Nodes that are cut off, or whose processes stand still: no two epochs run at once, and nothing is written by ranks of one
+that is over (docs/line.md, "Epochs and the lease"). Hosts are namespaces (lib/hosts.py)."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from belaytest import assert_same_result, newest_line
+from hosts import Hosts, lacking
+from test_hosts import HostsSandbox, homes
+from waiting import wait_for
+from witness import Witness
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+LEASE_S = 6
+
+
+@pytest.fixture(name="hosts")
+def made_hosts(request):
+    marker = request.node.get_closest_marker("hosts")
+    made = Hosts(*(marker.args if marker else ("a", "b")))
+    yield made
+    made.destroy()
+
+
+@pytest.fixture(name="sandbox")
+def made_sandbox(request, prefix, programs, hosts):
+    box = HostsSandbox(prefix, programs, hosts)
+    yield box
+    try:
+        if getattr(request.node, "has_passed", False):
+            box.assert_clean()
+    finally:
+        box.destroy()
+
+
+@pytest.fixture(name="witness")
+def made_witness(hosts):
+    seen = Witness(hosts.shared)
+    yield seen
+    seen.close()
+
+
+def run(sandbox, programs, hosts, witness, hosts_words="a:2,b:2"):
+    """A job whose ranks run apart for some seconds, and have committed lines; the job and its status."""
+    undo = os.path.join(hosts.shared, "undo")
+    os.mkdir(undo, 0o700)
+    program = programs.test_program("apart", "--steps", 4000, "--seconds", 40, "--mode", witness.path)
+    job = sandbox.run(dataclasses.replace(program, outputs="apart-*"), hosts=hosts_words, options=["--undo-dir", undo])
+    job.wait_lines()
+    return job, job.status()
+
+
+def pids_on(hosts, host, *names):
+    """By the ends of their programs' paths; the ranks are "apart"."""
+    return [pid for pid, command in hosts.processes(host).items() if command.split()[0].endswith(names)]
+
+
+def signal_on(hosts, host, name, pids):
+    subprocess.run(hosts.on(host, "kill", f"-{name}", *map(str, pids)), check=True)
+
+
+def assert_gone_on(job, status, before, witness):
+    assert status["history"][-1]["restored_line"] >= newest_line(before) >= 1
+    assert status["restarts_from_start"] == 0
+    assert job.finish() == 0
+    witness.assert_one_at_a_time(job.status()["restarts"])
+    assert_same_result(job)
+
+
+def assert_undisturbed(job, witness):
+    """For longer than a lease."""
+    job.wait_committed(newest_line(job.status()) + 3 * LEASE_S)
+    assert job.status()["epoch"] == 1, job.errors
+    assert job.finish() == 0
+    witness.assert_one_at_a_time(0)
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("host", ["a", "b"])
+def test_a_host_is_cut_off(sandbox, programs, hosts, witness, host):
+    """The arbiter's host is a; it goes on alone in both cases."""
+    job, before = run(sandbox, programs, hosts, witness)
+    hosts.unplug(host)
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 0, 0]
+    assert not pids_on(hosts, "b", "programs/apart")
+    assert_gone_on(job, status, before, witness)
+    hosts.crash("b")  # its agent holds on to the images
+
+
+@pytest.mark.hosts("a", "b", "c")
+def test_the_arbiter_is_cut_off_from_what_it_needs(sandbox, programs, hosts, witness):
+    """It lacks images that only other hosts hold: the job ends, and nobody else goes on with it."""
+    job, _ = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2")
+    hosts.unplug("a")
+    assert job.wait() != 0
+    assert "cannot go on" in job.errors
+    for host in ("b", "c"):
+        wait_for(lambda host=host: not pids_on(hosts, host, "programs/apart"), 20, f"the end of the ranks on {host}")
+        hosts.crash(host)
+    witness.assert_one_at_a_time(0)
+
+
+@pytest.mark.hosts("a", "b", "c")
+def test_one_host_of_three_is_cut_off(sandbox, programs, hosts, witness):
+    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:2,b:1,c:1")
+    hosts.unplug("c")
+    status = job.wait_epoch(2, 60)
+    assert [node["state"] for node in status["nodes"]] == ["member", "member", "lost"]
+    assert_gone_on(job, status, before, witness)
+    hosts.crash("c")
+
+
+def stop_belay_run(hosts):
+    signal_on(hosts, "a", "STOP", pids_on(hosts, "a", "bin/belay"))
+
+
+def let_belay_run_go_on(hosts, job):
+    """And nsenter, which stops with its child."""
+    signal_on(hosts, "a", "CONT", pids_on(hosts, "a", "bin/belay"))
+    os.kill(job.process.pid, signal.SIGCONT)
+
+
+def test_belay_run_stands_still(sandbox, programs, hosts, witness):
+    """For longer than the lease: all ranks are ended, and it goes on with the next epoch."""
+    job, before = run(sandbox, programs, hosts, witness)
+    stop_belay_run(hosts)
+    for host in ("a", "b"):
+        wait_for(lambda host=host: not pids_on(hosts, host, "programs/apart"), 20, f"the end of the ranks on {host}")
+    let_belay_run_go_on(hosts, job)
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_gone_on(job, status, before, witness)
+
+
+def test_belay_run_stands_still_for_a_short_time(sandbox, programs, hosts, witness):
+    job, _ = run(sandbox, programs, hosts, witness)
+    stop_belay_run(hosts)
+    time.sleep(LEASE_S / 4)  # that is what is tested
+    let_belay_run_go_on(hosts, job)
+    assert_undisturbed(job, witness)
+
+
+# If all stand still but the ranks, nobody else is left to end these.
+STOPPED = {"agent": ["belayd"], "relay": ["belay-relay"], "agent and relay": ["belayd", "belay-relay"],
+           "not the ranks": ["belayd", "belay-keeper", "belay-relay", "orted"],
+           "all": ["belayd", "belay-keeper", "belay-relay", "orted", "programs/apart"]}
+
+
+@pytest.mark.parametrize("what", STOPPED)
+def test_processes_of_a_host_stand_still(sandbox, programs, hosts, witness, what):
+    """For longer than the lease. What they do when they go on is nothing that anybody sees."""
+    job, before = run(sandbox, programs, hosts, witness)
+    pids = pids_on(hosts, "b", *STOPPED[what])
+    signal_on(hosts, "b", "STOP", pids)
+    status = job.wait_epoch(2, 60)
+    count = len(witness.rows)
+    wait_for(lambda: len(witness.rows) > count + 20, 20, "more steps")
+    left = [pid for pid in pids if pid in hosts.processes("b")]
+    if left:
+        signal_on(hosts, "b", "CONT", left)
+    wait_for(lambda: not [pid for pid in pids_on(hosts, "b", "programs/apart") if pid in pids], 20, "the end of old ranks")
+    assert_gone_on(job, status, before, witness)
+    hosts.crash("b")
+
+
+@pytest.mark.parametrize("what", ["agent", "relay", "all"])
+def test_processes_of_a_host_stand_still_for_a_short_time(sandbox, programs, hosts, witness, what):
+    job, _ = run(sandbox, programs, hosts, witness)
+    pids = pids_on(hosts, "b", *STOPPED[what])
+    signal_on(hosts, "b", "STOP", pids)
+    time.sleep(LEASE_S / 4)  # that is what is tested
+    signal_on(hosts, "b", "CONT", pids)
+    assert_undisturbed(job, witness)

@@ -1,0 +1,78 @@
+"""Hosts that differ: their clocks, the times of their files, the room on their disks."""
+
+import os
+import subprocess
+
+import pytest
+
+from belaytest import assert_same_result, newest_line
+from hosts import Hosts, lacking
+from hosts_job import HostsSandbox
+from test_hosts import homes, workload
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+
+DAY_S = 86400
+
+
+@pytest.fixture(name="hosts")
+def made_hosts(request):
+    made = Hosts("a", "b", **request.param)
+    yield made
+    made.destroy()
+
+
+@pytest.fixture(name="sandbox")
+def made_sandbox(request, prefix, programs, hosts):
+    box = HostsSandbox(prefix, programs, hosts)
+    yield box
+    try:
+        if getattr(request.node, "has_passed", False):
+            box.assert_clean()
+    finally:
+        box.destroy()
+
+
+def lose_b(job):
+    """Its ranks go on on a, from a line."""
+    job.wait_lines()
+    line = newest_line(job.status())
+    job.sandbox.hosts.crash("b")
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0] * len(homes(status))
+    assert status["history"][-1]["restored_line"] >= line >= 1 and status["restarts_from_start"] == 0
+    job.finish()
+    assert_same_result(job)
+
+
+def clock_of(hosts, name):
+    """CLOCK_MONOTONIC of the host, in seconds."""
+    say = "import time; print(time.monotonic())"
+    return float(subprocess.run(hosts.on(name, "/usr/bin/python3", "-c", say), capture_output=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("hosts", [{"clocks": {"a": 400 * DAY_S}}, {"clocks": {"b": 400 * DAY_S}}], indirect=True,
+                         ids=["a is ahead", "b is ahead"])
+@pytest.mark.parametrize("name", ["ring", "sleepy", "time_timers"])
+def test_clocks_that_differ(sandbox, programs, hosts, name):
+    """A host was started long before the other one; ranks that move find another clock. Timed waits and timers last as long as they should."""
+    assert abs(clock_of(hosts, "a") - clock_of(hosts, "b")) > 300 * DAY_S
+    lose_b(sandbox.run(workload(programs, name)))
+
+
+@pytest.mark.parametrize("hosts", [{"touched": {"b": ["/usr/lib/x86_64-linux-gnu/libmpi.so.40",
+                                                      "/usr/lib/x86_64-linux-gnu/libopen-pal.so.40"]}}], indirect=True)
+def test_libraries_with_other_times(sandbox, programs, hosts):
+    """The same libraries, installed at another time: ranks go on with those of the other host."""
+    path = os.path.realpath("/usr/lib/x86_64-linux-gnu/libmpi.so.40")
+    times = {subprocess.run(hosts.on(name, "stat", "-c", "%Y", path), capture_output=True, check=True).stdout for name in "ab"}
+    assert len(times) == 2
+    lose_b(sandbox.run(workload(programs)))
+
+
+@pytest.mark.parametrize("hosts", [{"run_sizes": {"b": "64k"}}], indirect=True)
+def test_a_disk_without_room(sandbox, programs, hosts):
+    """Nothing can be written where a host's agent has its records: lines are in memory all the same."""
+    done = subprocess.run(hosts.on("b", "sh", "-c", "cat /dev/zero > /run/full"), capture_output=True, check=False)
+    assert b"No space left" in done.stderr
+    lose_b(sandbox.run(workload(programs)))
