@@ -1,7 +1,8 @@
 """within.py SECONDS COMMAND...: run the command, and interrupt it when so much time of the machine is over.
 
 Time that the host of a virtual machine gives to others does not count (tests/lib/waiting.py). A command that is
-interrupted has GRACE_S to tell what it has found. The status is the command's, or 124 as that of timeout(1).
+interrupted has GRACE_S to tell what it has found. It begins with the default effects of SIGINT and SIGQUIT, which a
+shell has ignored in what it runs in the background: its tests send these signals. The status is the command's, or 124 as that of timeout(1).
 """
 import os
 import pathlib
@@ -23,8 +24,11 @@ def wait_within(process, seconds):
 
 def main():
     seconds, command = float(sys.argv[1]), sys.argv[2:]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     process = subprocess.Popen(command, process_group=0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         wait_within(process, seconds)
         return process.returncode if process.returncode >= 0 else 128 - process.returncode

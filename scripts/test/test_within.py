@@ -19,3 +19,11 @@ def test_what_is_interrupted_may_tell_what_it_has():
     done = run_within(0.2, "bash", "-c", "trap 'echo so far; exit 1' INT; sleep 60")
     assert (done.returncode, done.stdout) == (124, "so far\n")
     assert "are over" in done.stderr
+
+
+def test_default_effect_of_interrupts():
+    """Also where the shell has them ignored, as for what is started with `&` in a script."""
+    done = subprocess.run(
+        ["bash", "-c", f"trap '' INT QUIT; exec {sys.executable} {WITHIN} 60 sh -c 'kill -INT $$; echo ignored'"],
+        capture_output=True, text=True)
+    assert "ignored" not in done.stdout and done.returncode != 0

@@ -21,6 +21,7 @@
 
 #include "mpi-layer/lower/interpose_file.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_undo.h"
 
 static char path[] = "/tmp/belay-interpose-XXXXXX";
@@ -38,6 +39,13 @@ void vk_undo_fd(long noted_fd, uint64_t noted_offset, uint64_t noted_bytes)
     offset = noted_offset;
     bytes = noted_bytes;
     notes++;
+}
+
+static int lease_checks; /* how often the lease was looked at */
+
+void vk_lease_check_lower(void)
+{
+    lease_checks++;
 }
 
 static int watched_fd = -1; /* that is all that vk_fd.c knows here */
@@ -84,6 +92,7 @@ static int setup(void **state)
     strcpy(path + strlen(path) - 6, "XXXXXX");
     fd = mkstemp(path);
     notes = 0;
+    lease_checks = 0;
     return fd < 0 ? -1 : 0;
 }
 
@@ -152,11 +161,13 @@ static void test_reused_descriptor(void **state)
     (void)state;
     assert_int_equal(pwrite(fd, "x", 1, 0), 1);
     assert_int_equal(notes, 1);
+    assert_int_equal(lease_checks, 1);
     assert_int_equal(close(fd), 0);
     int reused = mkstemp(other);
     assert_int_equal(reused, fd);
     assert_int_equal(pwrite(reused, "x", 1, 0), 1);
     assert_int_equal(notes, 1);
+    assert_int_equal(lease_checks, 1); /* a file that is not watched is written to as before */
     unlink(other);
     interpose_unwatch(watch);
 }
