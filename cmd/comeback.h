@@ -15,7 +15,7 @@ struct comeback_node {
     int64_t pause_ms; /* before */
 };
 
-/* A zeroed one looks for nobody. Times are those of hosts_now_ms(). */
+/* A zeroed one looks for nobody. Times are those of clock_now_ms(). */
 struct comeback {
     struct comeback_node of[PLACEMENT_NODES_MAX];
     struct hosts_child child; /* the launcher that starts the relay of a host; one at a time */

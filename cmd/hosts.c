@@ -13,6 +13,7 @@
 #include "cmd/host_line.h"
 #include "cmd/hosts_folder.h"
 #include "cmd/string_list.h"
+#include "common/util/clock.h"
 #include "common/wire/streams.h"
 
 #define JOIN_MS 30000
@@ -60,7 +61,7 @@ static int read_lines(struct hosts *hosts, int fd, int64_t until_ms, struct bela
     char text[HOSTS_LINE_BYTES];
     size_t used = 0;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    for (int64_t left; (left = until_ms - hosts_now_ms()) > 0;) {
+    for (int64_t left; (left = until_ms - clock_now_ms()) > 0;) {
         if (poll(&ready, 1, (int)left) <= 0)
             continue;
         ssize_t got = read(fd, text + used, sizeof text - 1 - used);
@@ -115,12 +116,12 @@ static int run_where(struct hosts *hosts, char **line, const struct hosts_launch
 {
     struct hosts_child child;
     int status = 0;
-    int64_t until_ms = hosts_now_ms() + JOIN_MS;
+    int64_t until_ms = clock_now_ms() + JOIN_MS;
     if (hosts_child_start(&child, line, launch, false, err) < 0)
         return -1;
     hosts_child_close(&child.in);
     int rc = read_lines(hosts, child.out, until_ms, err);
-    while (rc == 0 && !hosts_child_has_ended(&child, &status) && hosts_now_ms() < until_ms)
+    while (rc == 0 && !hosts_child_has_ended(&child, &status) && clock_now_ms() < until_ms)
         poll(NULL, 0, LOOK_MS);
     bool has_failed = child.pid != 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     hosts_child_stop(&child);
@@ -325,12 +326,12 @@ static int await_hosts(struct hosts *hosts, struct hosts_child *children, struct
 {
     char line[HOSTS_LINE_BYTES];
     uint32_t node;
-    for (int64_t until_ms = hosts_now_ms() + JOIN_MS; find_missing(hosts) < hosts->count;) {
+    for (int64_t until_ms = clock_now_ms() + JOIN_MS; find_missing(hosts) < hosts->count;) {
         if (hear(hosts, line, LOOK_MS, err) == 0)
             take_joined(hosts, line, &node);
         else if (err->code != EAGAIN || look_at_launchers(hosts, children, err) < 0)
             return -1;
-        if (hosts_now_ms() > until_ms && find_missing(hosts) < hosts->count)
+        if (clock_now_ms() > until_ms && find_missing(hosts) < hosts->count)
             return belay_error_set(err, EHOSTUNREACH, "host %s has not joined within %d s",
                                    hosts->of[find_missing(hosts)].name, JOIN_MS / 1000);
     }
@@ -355,8 +356,8 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
         rc = await_hosts(hosts, children, err);
     for (uint32_t node = 1; node < hosts->count; node++) {
         int status;
-        for (int64_t until_ms = hosts_now_ms() + END_MS;
-             rc == 0 && children[node].pid && hosts_now_ms() < until_ms;)
+        for (int64_t until_ms = clock_now_ms() + END_MS;
+             rc == 0 && children[node].pid && clock_now_ms() < until_ms;)
             if (!hosts_child_has_ended(&children[node], &status)) /* a relay that has joined leaves it */
                 poll(NULL, 0, LOOK_MS);
         hosts_child_stop(&children[node]);

@@ -7,20 +7,13 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/string_list.h"
+#include "common/util/clock.h"
 
 #define END_MS 2000 /* that it gets to clean up */
 #define LOOK_MS 50
-
-int64_t hosts_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
 
 void hosts_child_close(int *fd)
 {
@@ -90,7 +83,7 @@ void hosts_child_stop(struct hosts_child *child)
     if (child->pid == 0)
         return;
     kill(child->pid, SIGTERM);
-    for (int64_t until_ms = hosts_now_ms() + END_MS; child->pid && hosts_now_ms() < until_ms;)
+    for (int64_t until_ms = clock_now_ms() + END_MS; child->pid && clock_now_ms() < until_ms;)
         if (!hosts_child_has_ended(child, &status))
             poll(NULL, 0, LOOK_MS);
     if (child->pid == 0)

@@ -26,9 +26,6 @@ struct hosts_launch {
     const sigset_t *signal_mask;
 };
 
-/* By CLOCK_MONOTONIC. */
-int64_t hosts_now_ms(void);
-
 /*
  * Run it. Takes the list of words over; NULL: there was no memory for it. is_quiet: its standard error goes
  * nowhere. Returns 0, or -1 with err; *child is valid in both cases.

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/descriptor.h"
 
@@ -194,13 +195,6 @@ static void give_up_stream(struct outlet *outlet, int which)
         log_error("standard %s cannot be written: %m; the rest of it is dropped", which ? "error" : "output");
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
 /*
  * Where to stop, so that lines of different ranks do not get mixed: behind the last whole line. A beginning
  * of one is held back, but not for ever: it may be a prompt.
@@ -215,12 +209,12 @@ static uint64_t end_of_lines(struct outlet *outlet, uint32_t rank, int which, ui
     bool is_whole = at == end || outlet->is_ending || end - taken > STREAMS_RING_BYTES / 2;
     if (!is_whole && reader->held_end != end) {
         reader->held_end = end;
-        reader->held_since_ms = now_ms();
+        reader->held_since_ms = clock_now_ms();
         reader->is_cut = false;
     }
     reader->is_cut |= __atomic_load_n(&outlet->is_cut, __ATOMIC_RELAXED);
     int64_t patience_ms = reader->is_cut ? CUT_PATIENCE_MS : LINE_PATIENCE_MS;
-    if (is_whole || now_ms() - reader->held_since_ms >= patience_ms)
+    if (is_whole || clock_now_ms() - reader->held_since_ms >= patience_ms)
         return end;
     outlet->has_held = true;
     return at;
@@ -237,7 +231,7 @@ static bool is_anothers_line(struct outlet *outlet, uint32_t rank, int which)
     if (!open->is_open || open->rank == rank || outlet->is_ending)
         return false;
     bool is_cut = __atomic_load_n(&outlet->is_cut, __ATOMIC_RELAXED);
-    open->is_open = now_ms() - open->since_ms < (is_cut ? CUT_PATIENCE_MS : OPEN_PATIENCE_MS);
+    open->is_open = clock_now_ms() - open->since_ms < (is_cut ? CUT_PATIENCE_MS : OPEN_PATIENCE_MS);
     outlet->has_held |= open->is_open;
     return open->is_open;
 }
@@ -248,7 +242,7 @@ static void note_line(struct outlet *outlet, uint32_t rank, int which, uint64_t 
     struct open_line *open = &outlet->open[which];
     bool is_open = ring_at(outlet, rank, which)[(end - 1) % STREAMS_RING_BYTES] != '\n';
     if (is_open && !(open->is_open && open->rank == rank))
-        *open = (struct open_line){.is_open = true, .rank = rank, .since_ms = now_ms()};
+        *open = (struct open_line){.is_open = true, .rank = rank, .since_ms = clock_now_ms()};
     else if (!is_open && open->rank == rank)
         open->is_open = false;
 }

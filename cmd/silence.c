@@ -3,19 +3,12 @@
 #include <inttypes.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 
 #define ANSWER_S 5    /* for an agent that is asked; signals wait meanwhile */
 #define JOIN_MS 30000 /* for a link that has not joined, although the agents at both ends answer */
-
-static long long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
 
 void silence_begin(const struct nodes *nodes)
 {
@@ -49,7 +42,7 @@ static enum silence_verdict ask(struct node *node, const struct caller *agent, u
         return SILENCE_OF_AGENT;
     }
     if (is_late) {
-        node->join_at_ms = now_ms() + JOIN_MS;
+        node->join_at_ms = clock_now_ms() + JOIN_MS;
         return SILENCE_BEARABLE;
     }
     log_error("node %" PRIu32 " answers, but its link is lost: the launch is ended, and begun again",
@@ -83,7 +76,7 @@ long long silence_due_ms(const struct nodes *nodes)
 
 enum silence_verdict silence_expire(struct node *node)
 {
-    if (node->join_at_ms == 0 || now_ms() < node->join_at_ms)
+    if (node->join_at_ms == 0 || clock_now_ms() < node->join_at_ms)
         return SILENCE_BEARABLE;
     node->join_at_ms = 0;
     log_error("node %" PRIu32 " answers, but does not join: the launch is ended, and begun again",

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/exit_codes.h"
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise.h"
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
 #include "common/wire/epoch_record.h"
@@ -142,20 +142,13 @@ static Belay__Wire__UndoFolder *undo_for(struct supervisor *s, uint32_t number,
     return s->settings.undo_dir && s->settings.undo_dir[0] ? shared : NULL;
 }
 
-static long long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
 /* After the end of the arbiter before us, each agent ends its part of the launch in its own time. */
 static Belay__Wire__Reply *open_when_ended(const struct caller *agent, Belay__Wire__JobOpen *open, int fds[2],
                                            struct belay_error *err)
 {
-    for (long long until_ms = now_ms() + END_MS;; poll(NULL, 0, LOOK_MS)) {
+    for (long long until_ms = clock_now_ms() + END_MS;; poll(NULL, 0, LOOK_MS)) {
         Belay__Wire__Reply *reply = call_job_open(agent, open, fds, err);
-        if (reply || err->code != EINPROGRESS || now_ms() > until_ms)
+        if (reply || err->code != EINPROGRESS || clock_now_ms() > until_ms)
             return reply;
     }
 }

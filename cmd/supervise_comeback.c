@@ -7,6 +7,7 @@
 #include "cmd/hosts_child.h"
 #include "cmd/supervise.h"
 #include "common/conf/conf.h"
+#include "common/util/clock.h"
 #include "common/util/log.h"
 
 #define CALL_MS 30000 /* for a host to join */
@@ -26,7 +27,7 @@ static bool has_call(const struct comeback *comeback)
 /* When the launch is to be interrupted for this again. */
 static void set_next(struct supervisor *s)
 {
-    int64_t at_ms = comeback_next_ms(&s->comeback), soon_ms = hosts_now_ms() + LOOK_MS;
+    int64_t at_ms = comeback_next_ms(&s->comeback), soon_ms = clock_now_ms() + LOOK_MS;
     if (has_call(&s->comeback)) /* one host is called at a time */
         at_ms = soon_ms;
     s->watch.look_at_ms = at_ms;
@@ -43,7 +44,7 @@ void supervise_expect(struct supervisor *s)
         return;
     for (uint32_t node = 1; node < s->nodes.count; node++)
         if (s->nodes.of[node].is_gone)
-            comeback_expect(&s->comeback, node, hosts_now_ms(), first_ms);
+            comeback_expect(&s->comeback, node, clock_now_ms(), first_ms);
         else
             comeback_forget(&s->comeback, node);
     set_next(s);
@@ -71,10 +72,10 @@ static void call(struct supervisor *s, uint32_t node)
                                         .relay = s->layout.relay,
                                         .rundir = s->rundir,
                                         .signal_mask = &s->signals.original};
-    comeback_postpone(comeback, node, hosts_now_ms());
+    comeback_postpone(comeback, node, clock_now_ms());
     if (hosts_call_back(&s->hosts, node, &launch, &comeback->child, &err) < 0)
         return;
-    comeback->until_ms = hosts_now_ms() + CALL_MS;
+    comeback->until_ms = clock_now_ms() + CALL_MS;
     comeback->is_asked = false;
 }
 
@@ -82,7 +83,7 @@ static void call(struct supervisor *s, uint32_t node)
 static void look_at_call(struct comeback *comeback)
 {
     int status;
-    int64_t now_ms = hosts_now_ms();
+    int64_t now_ms = clock_now_ms();
     if (hosts_child_has_ended(&comeback->child, &status)) {
         hosts_child_close(&comeback->child.in);
         hosts_child_close(&comeback->child.out);
@@ -112,11 +113,11 @@ void supervise_look(struct supervisor *s)
     if (s->watch.look_fd >= 0)
         hear_joined(s);
     look_at_call(comeback);
-    while ((node = comeback_due(comeback, hosts_now_ms())) > 0) {
+    while ((node = comeback_due(comeback, clock_now_ms())) > 0) {
         if (regain(s, node)) /* of a host: one that has joined before, and was not ready */
             continue;
         if (!s->nodes.of[node].is_remote) {
-            comeback_postpone(comeback, node, hosts_now_ms());
+            comeback_postpone(comeback, node, clock_now_ms());
             continue;
         }
         if (has_call(comeback))

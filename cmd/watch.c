@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/silence.h"
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/placement.h"
@@ -78,13 +79,6 @@ void signals_close(struct signals *signals)
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
 }
 
-static long long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
 static void send_signal(struct watch *watch, int number)
 {
     if (watch->pid > 0)
@@ -98,9 +92,9 @@ static void send_signal(struct watch *watch, int number)
  */
 static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 {
-    long long kill_at_ms = now_ms() + patience_ms;
+    long long kill_at_ms = clock_now_ms() + patience_ms;
     if (watch->kill_at_ms == 0 && number) {
-        watch->ask_at_ms = now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
+        watch->ask_at_ms = clock_now_ms() + (watch->is_ending ? ENDS_ITSELF_MS : 0);
         watch->ask_with = number;
     } else if (watch->kill_at_ms == 0) {
         guard_note_asked(watch->guard);
@@ -120,9 +114,9 @@ static void end_for_others(struct watch *watch)
     ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
     if (!is_first)
         return;
-    watch->nudge_at_ms = now_ms();
+    watch->nudge_at_ms = clock_now_ms();
     if (!watch->is_ending)
-        watch->ask_at_ms = now_ms() + GRACE_MS;
+        watch->ask_at_ms = clock_now_ms() + GRACE_MS;
 }
 
 static void note_sign(struct watch *watch, long long at_ms)
@@ -133,12 +127,12 @@ static void note_sign(struct watch *watch, long long at_ms)
 
 double watch_sign_age_ms(const struct watch *watch)
 {
-    return watch->sign_at_ms ? (double)(now_ms() - watch->sign_at_ms) : 0;
+    return watch->sign_at_ms ? (double)(clock_now_ms() - watch->sign_at_ms) : 0;
 }
 
 static void end_without_agent(struct watch *watch, uint32_t number)
 {
-    note_sign(watch, now_ms());
+    note_sign(watch, clock_now_ms());
     watch->nodes->of[number].is_lost = true;
     nodes_cut_output(watch->nodes, true);
     if (watch->nodes->count > 1)
@@ -170,7 +164,7 @@ static void take_link(struct watch *watch, uint32_t by, const Belay__Wire__LinkN
     if (!node || news->epoch != watch->epoch || is_ending(watch) || node->is_lost || node->is_gone)
         return;
     const struct caller agent = watch_caller(node);
-    const long long since_ms = now_ms() - SILENCE_STALL_MS;
+    const long long since_ms = clock_now_ms() - SILENCE_STALL_MS;
     enum silence_verdict verdict = silence_take(node, &agent, by, (enum link_state)news->state);
     if (verdict != SILENCE_BEARABLE)
         note_sign(watch, since_ms);
@@ -206,9 +200,9 @@ struct caller watch_caller(struct node *node)
 /* mpirun ends by itself then. */
 static void note_lost_rank(struct watch *watch)
 {
-    note_sign(watch, now_ms());
+    note_sign(watch, clock_now_ms());
     if (!watch->is_ending && watch->ask_at_ms)
-        watch->ask_at_ms = now_ms() + ENDS_ITSELF_MS;
+        watch->ask_at_ms = clock_now_ms() + ENDS_ITSELF_MS;
     watch->is_ending = true;
 }
 
@@ -283,9 +277,9 @@ static void take_ending_signal(struct watch *watch, const struct signalfd_siginf
     bool has_launch_got_it = !watch->is_own_group && info->ssi_code == SI_KERNEL; /* from the terminal */
     if (watch->end_signal == 0) {
         watch->end_signal = number;
-        watch->ended_at_ms = now_ms();
+        watch->ended_at_ms = clock_now_ms();
         ask_to_end(watch, has_launch_got_it ? 0 : number, PATIENCE_MS);
-    } else if (now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
+    } else if (clock_now_ms() - watch->ended_at_ms > SAME_REQUEST_MS) {
         send_signal(watch, SIGKILL);
     }
 }
@@ -315,14 +309,14 @@ static int poll_timeout(const struct watch *watch)
             at_ms = times_ms[i];
     if (at_ms == 0)
         return -1;
-    long long left = at_ms - now_ms();
+    long long left = at_ms - clock_now_ms();
     return left > 0 ? (int)left : 0;
 }
 
 /* A user who waits for days is to know it before the end. */
 static void tell_unprotected(struct watch *watch)
 {
-    if (watch->tell_at_ms == 0 || now_ms() < watch->tell_at_ms)
+    if (watch->tell_at_ms == 0 || clock_now_ms() < watch->tell_at_ms)
         return;
     watch->tell_at_ms = 0;
     if (nodes_ranks(watch->nodes) > 0)
@@ -335,24 +329,24 @@ static void tell_unprotected(struct watch *watch)
 /* The guard knows of it before the launch does: belay may be killed at any moment. */
 static void enforce_deadline(struct watch *watch)
 {
-    if (watch->ask_at_ms && now_ms() >= watch->ask_at_ms) {
+    if (watch->ask_at_ms && clock_now_ms() >= watch->ask_at_ms) {
         watch->ask_at_ms = 0;
         guard_note_asked(watch->guard);
         send_signal(watch, watch->ask_with);
     }
-    if (watch->nudge_at_ms && now_ms() >= watch->nudge_at_ms) {
-        watch->nudge_at_ms = now_ms() + NUDGE_MS;
+    if (watch->nudge_at_ms && clock_now_ms() >= watch->nudge_at_ms) {
+        watch->nudge_at_ms = clock_now_ms() + NUDGE_MS;
         send_signal(watch, SIGCHLD); /* ends its sleep (odls_base_sigkill_timeout) */
     }
-    if (watch->kill_at_ms && now_ms() >= watch->kill_at_ms) {
+    if (watch->kill_at_ms && clock_now_ms() >= watch->kill_at_ms) {
         send_signal(watch, SIGKILL);
-        watch->kill_at_ms = now_ms() + PATIENCE_MS;
+        watch->kill_at_ms = clock_now_ms() + PATIENCE_MS;
     }
 }
 
 static bool is_time_to_look(const struct watch *watch)
 {
-    return watch->look_at_ms && now_ms() >= watch->look_at_ms;
+    return watch->look_at_ms && clock_now_ms() >= watch->look_at_ms;
 }
 
 static bool has_ended(struct watch *watch)
@@ -370,7 +364,7 @@ void watch_launch(struct watch *watch)
     watch->trouble[0] = '\0';
     watch->sign_at_ms = 0;
     silence_begin(watch->nodes);
-    watch->tell_at_ms = now_ms() + UNPROTECTED_MS;
+    watch->tell_at_ms = clock_now_ms() + UNPROTECTED_MS;
     if (watch->is_stop_requested) /* it came before there was anything to end */
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
@@ -397,6 +391,6 @@ void watch_launch(struct watch *watch)
         enforce_deadline(watch);
         tell_unprotected(watch);
     }
-    note_sign(watch, now_ms());
+    note_sign(watch, clock_now_ms());
     watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
 }

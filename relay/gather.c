@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "relay/guests.h"
@@ -122,7 +123,7 @@ static void take_stranger(struct gatherer *gatherer, struct stranger *place)
     if (sock < 0)
         return;
     setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    *place = (struct stranger){session_await(sock, &gatherer->key, &err), session_now_ms()};
+    *place = (struct stranger){session_await(sock, &gatherer->key, &err), clock_now_ms()};
 }
 
 /* Tell belay run who has come. */
@@ -177,7 +178,7 @@ static int move_stranger(struct gatherer *gatherer, struct stranger *stranger, s
     int rc = session_move(stranger->session, err);
     if (rc == 0)
         rc = session_take(stranger->session, &record, err);
-    if (rc == 0 && session_now_ms() - stranger->since_ms > STRANGER_MS)
+    if (rc == 0 && clock_now_ms() - stranger->since_ms > STRANGER_MS)
         rc = belay_error_set(err, ETIMEDOUT, "it does not show that it has the job's key");
     if (rc > 0) {
         struct session *session = stranger->session;

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/belay.pb-c.h"
@@ -288,7 +289,7 @@ static int take_records(struct guest *guest, struct belay_error *err)
 
 static int beat(struct guest *guest, struct belay_error *err)
 {
-    int64_t now_ms = session_now_ms();
+    int64_t now_ms = clock_now_ms();
     if (now_ms - session_heard_ms(guest->session) > ROLE_GATHERER_STALL_MS)
         return belay_error_set(err, ETIMEDOUT, "nothing was heard of it for %d s",
                                ROLE_GATHERER_STALL_MS / 1000);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/client.h"
@@ -91,11 +92,11 @@ static struct session *open_session(const struct role_host *of, const char *addr
         return NULL;
     }
     struct session *session = session_begin(sock, key, of->node, err);
-    int64_t until_ms = session_now_ms() + CONNECT_MS;
+    int64_t until_ms = clock_now_ms() + CONNECT_MS;
     int rc = session ? 0 : -1;
     while (rc == 0 && !session_is_open(session)) {
         rc = step(session, ROLE_BEAT_MS, err);
-        if (rc == 0 && session_now_ms() > until_ms)
+        if (rc == 0 && clock_now_ms() > until_ms)
             rc = belay_error_set(err, ETIMEDOUT, "the job's arbiter does not answer at %s", address);
     }
     if (rc == 0)
@@ -115,7 +116,7 @@ static int await_welcome(struct host *host, struct belay_error *err)
 {
     struct record record;
     char name[HOST_NAME_MAX + 1];
-    int64_t until_ms = session_now_ms() + CONNECT_MS;
+    int64_t until_ms = clock_now_ms() + CONNECT_MS;
     if (gethostname(name, sizeof name) < 0 || say(host, RECORD_JOINED, 0, name, strlen(name)) < 0)
         return belay_error_errno(err, "this host cannot join");
     for (int rc = 0; rc == 0;) {
@@ -128,7 +129,7 @@ static int await_welcome(struct host *host, struct belay_error *err)
             return rc < 0
                        ? -1
                        : belay_error_set(err, EPROTO, "the job's arbiter says something else than welcome");
-        if (session_now_ms() > until_ms)
+        if (clock_now_ms() > until_ms)
             return belay_error_set(err, ETIMEDOUT, "the job's arbiter does not take this host in");
     }
     return 0;
@@ -305,7 +306,7 @@ static int take_records(struct host *host, struct belay_error *err)
 
 static int beat(struct host *host, struct belay_error *err)
 {
-    int64_t now_ms = session_now_ms();
+    int64_t now_ms = clock_now_ms();
     if (now_ms - session_heard_ms(host->session) > ROLE_HOST_STALL_MS)
         return belay_error_set(err, ETIMEDOUT, "belay run is silent");
     if (now_ms < host->beat_ms)

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/secure/bytes.h"
 #include "common/secure/hello.h"
 #include "common/secure/seal.h"
+#include "common/util/clock.h"
 
 #define LENGTH_BYTES 4u
 #define RECORD_HEAD_BYTES (LENGTH_BYTES + 8u) /* length of what follows without the MAC, kind, channel */
@@ -40,13 +40,6 @@ struct session {
 };
 
 static int take_hello(struct session *session, struct belay_error *err);
-
-int64_t session_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
 
 /* Room for `more` bytes at the end. Returns 0 or -1 with ENOMEM. */
 static int queue_reserve(struct queue *queue, size_t more)
@@ -97,7 +90,7 @@ static struct session *create(int sock, const struct session_key *key, enum fabr
     session->sock = sock;
     session->is_beginner = is_host;
     session->node = node;
-    session->heard_ms = session_now_ms();
+    session->heard_ms = clock_now_ms();
     session->terms.mode = FABRIC_MODE_ENCRYPT;
     session->terms.self = (struct fabric_identity){role, node, ONE_INCARNATION};
     session->terms.address.count = 1; /* nobody is to be found by it */
@@ -238,7 +231,7 @@ static int open_session(struct session *session, const uint8_t confirm[HELLO_BYT
     if (!session->out_seal || !session->in_seal)
         return belay_error_set(err, ENOMEM, "out of memory");
     session->is_open = true;
-    session->heard_ms = session_now_ms();
+    session->heard_ms = clock_now_ms();
     return 0;
 }
 
@@ -328,7 +321,7 @@ int session_take(struct session *session, struct record *record, struct belay_er
                   frame + count) < 0)
         return belay_error_set(err, EBADMSG, "it sends a record that was not made with the job's key");
     session->in_count++;
-    session->heard_ms = session_now_ms();
+    session->heard_ms = clock_now_ms();
     in->at += count + SEAL_MAC_BYTES;
     uint32_t kind = bytes_get_u32(&at);
     record->channel = bytes_get_u32(&at);

@@ -91,7 +91,4 @@ int session_put(struct session *session, const struct record *record, const void
  */
 int session_take(struct session *session, struct record *record, struct belay_error *err);
 
-/* CLOCK_MONOTONIC in ms. */
-int64_t session_now_ms(void);
-
 #endif

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "common/util/clock.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_tid.h"
 

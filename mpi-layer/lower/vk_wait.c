@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "common/util/clock.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"

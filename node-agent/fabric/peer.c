@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/util/clock.h"
 #include "node-agent/fabric/events.h"
 
 #define RETRY_MS 100u /* after something could not be sent */
@@ -21,7 +22,7 @@ struct fabric_peer *peer_create(struct fabric *fabric, const struct fabric_ident
     peer->number = ++fabric->last_number;
     peer->identity = *identity;
     peer->address = *address;
-    peer->began_ms = fabric_now_ms();
+    peer->began_ms = clock_now_ms();
     peer->joined = (struct event){.kind = EVENT_JOINED, .peer = peer};
     peer->writable = (struct event){.kind = EVENT_WRITABLE, .peer = peer};
     peer->late = (struct event){.kind = EVENT_LATE, .peer = peer};

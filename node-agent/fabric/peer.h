@@ -1,7 +1,7 @@
 /*
  * peer.h - one peer: made, found, told of a transfer.
  *
- * All with the lock. The times are fabric_now_ms().
+ * All with the lock. The times are clock_now_ms().
  */
 #ifndef BELAY_NODE_AGENT_FABRIC_PEER_H
 #define BELAY_NODE_AGENT_FABRIC_PEER_H

@@ -1,7 +1,7 @@
 /*
  * peers.h - all peers in a turn of the progress thread: their frames in both directions, and which are lost.
  *
- * All with the lock, in the progress thread. The times are fabric_now_ms().
+ * All with the lock, in the progress thread. The times are clock_now_ms().
  */
 #ifndef BELAY_NODE_AGENT_FABRIC_PEERS_H
 #define BELAY_NODE_AGENT_FABRIC_PEERS_H

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "node-agent/fabric/greet.h"
 #include "node-agent/fabric/peers.h"
 #include "node-agent/fabric/pull.h"
@@ -33,7 +34,7 @@ void *progress_run(void *context)
 /* Returns the milliseconds to wait at most, -1: the end. */
 static int turn(struct fabric *fabric, struct endpoint_event *events, size_t count)
 {
-    uint64_t now_ms = fabric_now_ms();
+    uint64_t now_ms = clock_now_ms();
     pthread_mutex_lock(&fabric->lock);
     bool is_ending = fabric->is_ending;
     excuse_own_stall(fabric, now_ms);

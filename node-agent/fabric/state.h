@@ -219,8 +219,6 @@ struct fabric {
 /* Kinds of `limits` beyond hello's verdicts. */
 enum { LIMIT_REPLAY = HELLO_VERDICTS, LIMIT_STRANGER };
 
-/* Milliseconds of CLOCK_MONOTONIC. */
-uint64_t fabric_now_ms(void);
 /* Let the progress thread have a turn soon. Needs no lock. */
 void fabric_wake(struct fabric *fabric);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "node-agent/host/host_state.h"
 #include "node-agent/host/translate.h"
@@ -199,17 +200,17 @@ static void note_order(struct line_host *host, const struct coord_action *action
             entry->begun_at_ms = history_now_ms();
         measure_begin(&host->measure, action->line, host->members.count);
     } else if (action->type == COORD_ACTION_STROBE) {
-        host->measure.strobe_ns = measure_now_ns();
+        host->measure.strobe_ns = clock_now_ns();
     } else if (action->type == COORD_ACTION_STOP) {
-        host->measure.converged_ns = measure_now_ns();
+        host->measure.converged_ns = clock_now_ns();
     } else if (action->type == COORD_ACTION_CAPTURE) {
         host_settle(host); /* the former line: its ranks have long resumed, or they would not stand here */
     } else if (action->type == COORD_ACTION_PROTECT) {
         host_note_state(host, action->line, LINE_STATE_CAPTURED);
-        host->measure.captured_ns = measure_now_ns();
+        host->measure.captured_ns = clock_now_ns();
     } else if (action->type == COORD_ACTION_COMMIT) {
         host_note_state(host, action->line, LINE_STATE_PROTECTED);
-        host->measure.end_ns = measure_now_ns();
+        host->measure.end_ns = clock_now_ns();
     } else if (action->type == COORD_ACTION_ABORT) {
         host_note_aborted(host, action->reason ? action->reason : "");
     }

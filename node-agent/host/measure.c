@@ -1,7 +1,8 @@
 #include "node-agent/host/measure.h"
 
 #include <stdlib.h>
-#include <time.h>
+
+#include "common/util/clock.h"
 
 struct host_measure_part {
     struct peer_measures of;
@@ -12,7 +13,7 @@ void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_
 {
     measure_release(measure);
     measure->line = line;
-    measure->begin_ns = measure_now_ns();
+    measure->begin_ns = clock_now_ns();
     measure->parts = calloc(member_count, sizeof *measure->parts);
     measure->count = member_count;
 }
@@ -23,16 +24,9 @@ void measure_release(struct host_measure *measure)
     *measure = (struct host_measure){0};
 }
 
-uint64_t measure_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint64_t measure_age_ms(const struct host_measure *measure)
 {
-    return (measure_now_ns() - measure->begin_ns) / 1000000;
+    return (clock_now_ns() - measure->begin_ns) / 1000000;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

@@ -27,8 +27,6 @@ struct host_measure {
 void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_count);
 void measure_release(struct host_measure *measure);
 
-/* Now. */
-uint64_t measure_now_ns(void);
 uint64_t measure_age_ms(const struct host_measure *measure);
 
 /* A member's measures so far. Unknown members are ignored. */

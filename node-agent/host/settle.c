@@ -1,6 +1,7 @@
 /* settle.c - how a line ended: written into the history, and told to the arbiter and to those who wait. */
 #include <stdio.h>
 
+#include "common/util/clock.h"
 #include "node-agent/host/host_state.h"
 
 static void tell(struct line_host *host, const struct history_line *entry);
@@ -29,7 +30,7 @@ void host_note_committed(struct line_host *host)
 void host_note_aborted(struct line_host *host, const char *reason)
 {
     struct history_line *entry = history_line(&host->job->history, host->measure.line);
-    host->measure.end_ns = measure_now_ns();
+    host->measure.end_ns = clock_now_ns();
     if (entry) {
         entry->state = LINE_STATE_ABORTED;
         snprintf(entry->reason, sizeof entry->reason, "%s", reason);

@@ -20,9 +20,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/log.h"
 #include "common/util/private_memory.h"
@@ -86,17 +86,10 @@ static int parse_arguments(int argc, char **argv, const char **rundir)
     return 0;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void serve(void)
 {
-    deadline_ms = now_ms() + FIRST_CLIENT_MS;
-    while (client_count() > 0 || now_ms() < deadline_ms) {
+    deadline_ms = (uint64_t)clock_now_ms() + FIRST_CLIENT_MS;
+    while (client_count() > 0 || (uint64_t)clock_now_ms() < deadline_ms) {
         struct pollfd wait[MAX_CLIENTS + 1] = {{.fd = KEEPER_LISTEN_FD, .events = POLLIN}};
         int *who[MAX_CLIENTS + 1], count = 1; /* no more than there are: poll(2) fails beyond ulimit -n */
         for (int i = 0; i < MAX_CLIENTS; i++) {
@@ -118,7 +111,7 @@ static void serve(void)
 /* Until the keeper may leave, or a lease is over. */
 static int wait_ms(void)
 {
-    uint64_t now = now_ms(), left = LONGEST_WAIT_MS, lease_ms = kill_fenced();
+    uint64_t now = (uint64_t)clock_now_ms(), left = LONGEST_WAIT_MS, lease_ms = kill_fenced();
     if (client_count() == 0)
         left = now >= deadline_ms ? 0 : deadline_ms - now;
     left = lease_ms < left ? lease_ms : left;
@@ -296,7 +289,7 @@ static void serve_client(int *client)
     }
     int sock = *client;
     *client = -1;
-    deadline_ms = all ? now_ms() + retain_ms : 0;
+    deadline_ms = all ? (uint64_t)clock_now_ms() + retain_ms : 0;
     if (client_count() > 0 || all)
         close(sock); /* otherwise we leave, and the end of the connection tells the agent that we have */
 }
