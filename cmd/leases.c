@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/wire/client.h"
+#include "common/wire/fence.h"
 #include "common/wire/message.h"
 #include "common/wire/placement.h"
 
@@ -204,6 +205,7 @@ static void grant(void *context, uint32_t node, uint32_t epoch, uint64_t asked_u
     body.job = (char *)(uintptr_t)job_arbiter_name(leases->arbiter); /* only read */
     body.epoch = epoch;
     body.asked_us = asked_us;
+    body.given_ns = fence_now_ns();
     request.body_case = BELAY__WIRE__REQUEST__BODY_LEASE_GRANT;
     request.lease_grant = &body;
     agent_send(leases->socks[node], &request, &err);

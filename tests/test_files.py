@@ -16,7 +16,7 @@ from waiting import wait_for
 
 
 NOBODY = 65534
-MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "mapped", "ways", "numbers", "raw"]
+MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "turns", "mapped", "ways", "numbers", "raw"]
 
 
 def files(programs, mode, *arguments, steps=200, seconds=2):

@@ -1,5 +1,6 @@
 """Hosts that differ: their clocks, the times of their files, the room on their disks."""
 
+import dataclasses
 import os
 import subprocess
 
@@ -58,6 +59,17 @@ def test_clocks_that_differ(sandbox, programs, hosts, name):
     """A host was started long before the other one; ranks that move find another clock. Timed waits and timers last as long as they should."""
     assert abs(clock_of(hosts, "a") - clock_of(hosts, "b")) > 300 * DAY_S
     lose_b(sandbox.run(workload(programs, name)))
+
+
+@pytest.mark.parametrize("hosts", [{"clocks": {"a": 400 * DAY_S}}, {"clocks": {"b": 400 * DAY_S}}], indirect=True,
+                         ids=["a is ahead", "b is ahead"])
+def test_files_that_ranks_of_several_hosts_change_in_turn(sandbox, programs, hosts):
+    """What was first since the line is undone last, whatever the clocks of the hosts say."""
+    folder = os.path.join(hosts.shared, "undo")
+    os.mkdir(folder, 0o700)
+    program = programs.test_program("files", "--mode", "turns", "--steps", 400, "--seconds", 4)
+    lose_b(sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder]))
+    assert os.listdir(folder) == []
 
 
 @pytest.mark.parametrize("hosts", [{"touched": {"b": ["/usr/lib/x86_64-linux-gnu/libmpi.so.40",

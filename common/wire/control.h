@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 12u
+#define CONTROL_VERSION 13u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -129,6 +129,7 @@ struct control {
     uint64_t drain_line;     /* the order to stop for this line stands on all pages: messages may be taken */
     uint64_t leave_line;     /* a rank has failed in this line: leave the drain without waiting for sends */
     uint64_t lease_until_ns; /* by CLOCK_MONOTONIC: then the rank changes no file any more; 0: no lease */
+    int64_t clock_ahead_ns;  /* of the job's clock: what to add to CLOCK_BOOTTIME (fence.h) */
 
     /* The rank's report. R>A */
     uint32_t version __attribute__((aligned(64))); /* odd while being changed */

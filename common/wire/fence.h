@@ -4,7 +4,8 @@
  * agent look at it before they change a file. Ranks have the same time on their control pages (control.h).
  *
  * Times are those of CLOCK_BOOTTIME on the node, in ns: the clock goes on while the machine is suspended.
- * They are never compared with another node's.
+ * They are never compared with another node's. The job's clock, by which changes of files are ordered, is an
+ * estimate.
  */
 #ifndef BELAY_COMMON_WIRE_FENCE_H
 #define BELAY_COMMON_WIRE_FENCE_H
@@ -17,6 +18,7 @@
 
 struct fence {
     uint64_t until_ns; /* 0: no lease is needed */
+    int64_t ahead_ns;  /* of the job's clock, which is the arbiter's: what to add to this node's */
 };
 
 static inline uint64_t fence_now_ns(void)

@@ -1,5 +1,5 @@
 /*
- * undo.h - the log from which files are put back to what they were at a line, version 4.
+ * undo.h - the log from which files are put back to what they were at a line, version 5.
  *
  * Below the job's undo folder there is a folder for each line that a restart may go back to, named by its
  * number, and in it a log of each rank, RANK.log, and the files that it has set aside, RANK-NUMBER.kept. A
@@ -27,7 +27,7 @@
 #include "common/util/file_id.h"
 
 #define UNDO_HEAD_MAGIC 0x474f4c4f444e5542ull /* "BUNDOLOG" */
-#define UNDO_VERSION 4u
+#define UNDO_VERSION 5u
 #define UNDO_MAGIC 0x6f646e75u /* "undo" */
 #define UNDO_PATH_BYTES 4096
 #define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
@@ -76,7 +76,7 @@ enum undo_kind {
 struct undo_entry {
     uint32_t magic;
     uint32_t kind;    /* enum undo_kind */
-    uint64_t time_ns; /* CLOCK_MONOTONIC, after what it holds was read; ascending within a log */
+    uint64_t time_ns; /* by the job's clock (fence.h), after what it holds was read; ascending within a log */
     uint64_t offset;
     uint64_t extent;
     uint64_t data_bytes;

@@ -18,7 +18,7 @@ void epoch_guard_rank(struct epoch *epoch, struct rank *rank)
     uint64_t until_ns = __atomic_load_n(&job->fence->until_ns, __ATOMIC_RELAXED);
     struct belay_error err;
     char name[KEEPER_NAME_BYTES];
-    rank_tell_lease(rank, until_ns);
+    rank_tell_lease(rank, job->fence);
     if (until_ns == 0)
         return;
     name_process(epoch, rank_number(rank), name);
@@ -40,10 +40,9 @@ void epoch_unguard_ranks(struct epoch *epoch)
 
 void epoch_tell_lease(struct epoch *epoch)
 {
-    uint64_t until_ns = __atomic_load_n(&epoch->job->fence->until_ns, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < epoch->ranks; i++)
         if (epoch->table[i])
-            rank_tell_lease(epoch->table[i], until_ns);
+            rank_tell_lease(epoch->table[i], epoch->job->fence);
 }
 
 void epoch_fence(struct epoch *epoch)

@@ -11,8 +11,10 @@
 #include "common/wire/descriptor.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch_lease.h"
+#include "node-agent/launch/job_clock.h"
 
 #define US_PER_MS 1000u
+#define NS_PER_US 1000u
 
 struct lease {
     struct job *job;
@@ -21,7 +23,9 @@ struct lease {
     struct fence *fence;
     int fd; /* of its page */
     char name[KEEPER_NAME_BYTES];
-    bool is_kept; /* by the keeper */
+    bool is_kept;           /* by the keeper */
+    uint64_t asked_us;      /* when the newest request was made */
+    struct job_clock clock; /* the arbiter's */
     lease_done_f *done;
     void *context;
 };
@@ -125,8 +129,18 @@ void lease_ask(struct lease *lease)
     follow(lease);
 }
 
-void lease_take(struct lease *lease, uint32_t epoch, uint64_t asked_us)
+/* Of an answer to another question, the time would be wrong. */
+static void learn_clock(struct lease *lease, uint64_t asked_us, uint64_t given_ns)
 {
+    if (given_ns == 0 || asked_us == 0 || asked_us != lease->asked_us)
+        return;
+    job_clock_learn(&lease->clock, asked_us * NS_PER_US, given_ns, fence_now_ns());
+    __atomic_store_n(&lease->fence->ahead_ns, job_clock_ahead_ns(&lease->clock), __ATOMIC_RELEASE);
+}
+
+void lease_take(struct lease *lease, uint32_t epoch, uint64_t asked_us, uint64_t given_ns)
+{
+    learn_clock(lease, asked_us, given_ns);
     membership_clear_stop(lease->job->membership);
     membership_grant(lease->job->membership, epoch, asked_us, fence_now_ns() / 1000);
     follow(lease);
@@ -148,7 +162,7 @@ static void ask_arbiter(struct lease *lease, const struct membership_wish *wish)
     Belay__Wire__Renewal renewal = BELAY__WIRE__RENEWAL__INIT;
     renewal.epoch = wish->epoch;
     renewal.incarnation = wish->incarnation;
-    renewal.asked_us = wish->asked_us;
+    renewal.asked_us = lease->asked_us = wish->asked_us;
     event.renewal = &renewal;
     if (lease->connection)
         connection_send_event(lease->connection, &event);

@@ -36,8 +36,8 @@ void lease_forget_connection(struct lease *lease, const struct connection *conne
 int lease_begin(struct lease *lease, uint64_t lease_ms, struct belay_error *err);
 /* The epoch has been entered: a lease is asked for. */
 void lease_ask(struct lease *lease);
-/* The arbiter has given the lease that was asked for then. */
-void lease_take(struct lease *lease, uint32_t epoch, uint64_t asked_us);
+/* The arbiter has given the lease that was asked for then, at given_ns by its clock; 0: it did not say. */
+void lease_take(struct lease *lease, uint32_t epoch, uint64_t asked_us, uint64_t given_ns);
 
 /*
  * Call `done` once the ranks of the epoch that was entered may be launched: now, or when a lease is given. It

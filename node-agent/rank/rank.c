@@ -196,9 +196,12 @@ void rank_tell_committed(struct rank *rank, uint64_t line)
     __atomic_store_n(&rank->control->committed_line, line, __ATOMIC_RELEASE);
 }
 
-void rank_tell_lease(struct rank *rank, uint64_t until_ns)
+void rank_tell_lease(struct rank *rank, const struct fence *fence)
 {
+    uint64_t until_ns = __atomic_load_n(&fence->until_ns, __ATOMIC_RELAXED);
+    int64_t ahead_ns = __atomic_load_n(&fence->ahead_ns, __ATOMIC_ACQUIRE);
     uint64_t now_ns = fence_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    __atomic_store_n(&rank->control->clock_ahead_ns, ahead_ns, __ATOMIC_RELEASE);
     __atomic_store_n(&rank->control->lease_until_ns, until_ns ? monotonic_ns() + left_ns : 0,
                      __ATOMIC_RELEASE);
 }

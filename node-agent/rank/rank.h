@@ -17,6 +17,7 @@
 
 struct rank;
 struct connection;
+struct fence; /* common/wire/fence.h */
 
 struct rank_ops {
     void (*changed)(struct rank *rank, void *context); /* it published something; rank_report() is fresh */
@@ -65,8 +66,8 @@ int rank_event_fd(const struct rank *rank); /* borrowed */
 int rank_take_uffd(const struct rank *rank);
 /* Tell the rank that a line has committed. */
 void rank_tell_committed(struct rank *rank, uint64_t line);
-/* Until when it may change files (common/wire/fence.h); 0: without end. */
-void rank_tell_lease(struct rank *rank, uint64_t until_ns);
+/* Until when it may change files, and which time it is for the job. */
+void rank_tell_lease(struct rank *rank, const struct fence *fence);
 /* Borrowed; as long as the rank. */
 int rank_pidfd(const struct rank *rank);
 /* A descriptor of the rank's parcel (parcels.h), which the caller owns; -1 with ENOENT: it has none. */

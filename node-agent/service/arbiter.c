@@ -294,7 +294,7 @@ void take_lease_grant(struct agent *agent, struct connection *connection,
     struct job *job = job_find(agent, grant->job);
     answer_done(connection, 1, ""); /* what follows may end the job */
     if (job && lease_is_of(job->lease, connection))
-        lease_take(job->lease, grant->epoch, grant->asked_us);
+        lease_take(job->lease, grant->epoch, grant->asked_us, grant->given_ns);
 }
 
 /* For the history; what makes no sense there is left out. */

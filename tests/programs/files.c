@@ -6,6 +6,7 @@
  *   rename    writes a new file and renames it over the old one; links; folders
  *   remove    removes a file and creates it again, with O_EXCL
  *   shared    all ranks write to one file, over one another's old numbers and behind its end
+ *   turns     in each step all ranks in turn write over the same numbers, append to and rename the same files
  *   mapped    adds to numbers of a file and of POSIX shared memory, through shared mappings
  *   numbers   writes to several files in turn by one descriptor number: opened again, or put there by dup2
  *   ways      writes by writev, pwritev, fallocate, copy_file_range and sendfile
@@ -155,6 +156,36 @@ static void share(struct files *f, long step)
     digest_add_number(&f->program.digest, number);
 }
 
+/* What one rank leaves, the next one takes up. */
+static void take_turn(struct files *f, long step)
+{
+    char old[NAME_BYTES], new[NAME_BYTES];
+    uint64_t number = 0;
+    long turn = (step + f->program.rank) % f->program.ranks, count = (step - 1) * f->program.ranks + turn;
+    off_t offset = step % 8 * (off_t)sizeof number;
+    snprintf(old, sizeof old, "data-name-%ld", count);
+    snprintf(new, sizeof new, "data-name-%ld", count + 1);
+    check(f, "pread", pread(f->fd, &number, sizeof number, offset) >= 0);
+    number = number * 7 + (uint64_t)count;
+    check(f, "pwrite", pwrite(f->fd, &number, sizeof number, offset) == sizeof number);
+    int fd = open_file(f, "data-turns.log", O_WRONLY | O_APPEND | O_CREAT);
+    check(f, "lseek", lseek(fd, 0, SEEK_END) == count * (off_t)sizeof number);
+    write_all(f, fd, &number, sizeof number);
+    close(fd);
+    check(f, old,
+          count == 0 ? close(open_file(f, new, O_CREAT | O_EXCL | O_WRONLY)) == 0 : rename(old, new) == 0);
+    digest_add_number(&f->program.digest, number);
+}
+
+static void take_turns(struct files *f, long step)
+{
+    for (long turn = 0; turn < f->program.ranks; turn++) {
+        if (turn == (step + f->program.rank) % f->program.ranks)
+            take_turn(f, step);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 static uint64_t *map_numbers(const struct files *f, int fd)
 {
     check(f, "ftruncate", ftruncate(fd, MAPPED_NUMBERS * sizeof(uint64_t)) == 0);
@@ -277,10 +308,10 @@ static const struct mode {
     const char *name;
     void (*step)(struct files *f, long step);
 } modes[] = {
-    {"append", append},          {"rewrite", rewrite},          {"truncate", truncate_and_grow},
-    {"rename", rename_over},     {"remove", remove_and_create}, {"shared", share},
-    {"mapped", add_in_mappings}, {"ways", write_in_all_ways},   {"numbers", write_in_turn},
-    {"raw", change_raw},
+    {"append", append},         {"rewrite", rewrite},          {"truncate", truncate_and_grow},
+    {"rename", rename_over},    {"remove", remove_and_create}, {"shared", share},
+    {"turns", take_turns},      {"mapped", add_in_mappings},   {"ways", write_in_all_ways},
+    {"numbers", write_in_turn}, {"raw", change_raw},
 };
 
 static const struct mode *find_mode(const struct files *f)
@@ -295,7 +326,7 @@ static const struct mode *find_mode(const struct files *f)
 static void begin(struct files *f)
 {
     char other[NAME_BYTES + 8];
-    bool is_shared = !strcmp(f->program.mode, "shared");
+    bool is_shared = !strcmp(f->program.mode, "shared") || !strcmp(f->program.mode, "turns");
     snprintf(f->name, sizeof f->name, "data-%d", is_shared ? 0 : f->program.rank);
     f->fd = open_file(f, f->name, O_RDWR | O_CREAT | (is_shared ? 0 : O_TRUNC));
     if (!strcmp(f->program.mode, "rewrite"))
