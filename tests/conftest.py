@@ -15,6 +15,8 @@ pytest.register_assert_rewrite("belaytest")  # its failures tell the values, as 
 
 import traces  # noqa: E402
 from belaytest import Sandbox  # noqa: E402
+from hosts import Hosts, lacking  # noqa: E402
+from hosts_job import HostsSandbox  # noqa: E402
 from programs import TOP, Programs  # noqa: E402
 from waiting import deadline  # noqa: E402
 
@@ -28,7 +30,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "campaign: takes long; deselected without --campaign")
     config.addinivalue_line("markers", "limit(seconds): the longest that the test may take")
-    config.addinivalue_line("markers", "hosts(name, ...): the hosts that the test has (test_hosts.py)")
+    config.addinivalue_line("markers", "hosts(name, ...): the test runs on these hosts of namespaces, and needs root")
     traces.has_own_objects = traces.leave_common_objects()
 
 
@@ -70,8 +72,17 @@ def programs(prefix, tmp_path_factory):
     return Programs(prefix, build, str(tmp_path_factory.mktemp("programs")))
 
 
-def make_sandbox(request, prefix, programs):
-    box = Sandbox(prefix, programs)
+@pytest.fixture
+def hosts(request):
+    """Those that the mark `hosts` names. A parameter of this fixture tells in what they differ (Hosts)."""
+    if lacking():
+        pytest.skip(lacking())
+    made = Hosts(*request.node.get_closest_marker("hosts").args, **getattr(request, "param", {}))
+    yield made
+    made.destroy()
+
+
+def make_sandbox(request, box):
     yield box
     try:
         if getattr(request.node, "has_passed", False):
@@ -83,14 +94,19 @@ def make_sandbox(request, prefix, programs):
 
 @pytest.fixture
 def sandbox(request, prefix, programs):
-    """A run directory for this test. Whatever the test leaves behind fails it."""
-    yield from make_sandbox(request, prefix, programs)
+    """A run directory for this test; with the mark `hosts`, commands run on the first host. Whatever the test leaves behind
+    fails it."""
+    if request.node.get_closest_marker("hosts"):
+        box = HostsSandbox(prefix, programs, request.getfixturevalue("hosts"))
+    else:
+        box = Sandbox(prefix, programs)
+    yield from make_sandbox(request, box)
 
 
 @pytest.fixture
 def other_sandbox(request, prefix, programs):
     """Another one, as another user or another session of the same one has it."""
-    yield from make_sandbox(request, prefix, programs)
+    yield from make_sandbox(request, Sandbox(prefix, programs))
 
 
 @pytest.fixture

@@ -5,28 +5,9 @@ import random
 import pytest
 
 from belaytest import assert_restored, assert_same_result
-from nodes import kill_node, node_of, on_nodes, wait_said, workload
+from nodes import homes, kill_node, on_nodes, states, wait_back, wait_said, workload
 
 KILLS = 20
-
-
-def states(status):
-    return [node["state"] for node in status["nodes"]]
-
-
-def homes(status):
-    return [node_of(status, rank) for rank in range(status["ranks"])]
-
-
-def is_held_twice(status):
-    return all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"])
-
-
-def wait_back(job, line):
-    """All nodes are there, and a line after this one is held on two of them."""
-    return job.wait_status(lambda status: status["state"] == "running" and status["epoch"] in job.pids and
-                           "lost" not in states(status) and status["newest_line"] > line and is_held_twice(status), 60,
-                           "all nodes")
 
 
 def test_a_lost_node_comes_back(sandbox, programs):

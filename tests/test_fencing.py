@@ -10,33 +10,13 @@ import time
 import pytest
 
 from belaytest import assert_same_result, newest_line
-from hosts import Hosts, lacking
-from test_hosts import HostsSandbox, homes
+from nodes import homes
 from waiting import wait_for
 from witness import Witness
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+pytestmark = pytest.mark.hosts("a", "b")
 
 LEASE_S = 6
-
-
-@pytest.fixture(name="hosts")
-def made_hosts(request):
-    marker = request.node.get_closest_marker("hosts")
-    made = Hosts(*(marker.args if marker else ("a", "b")))
-    yield made
-    made.destroy()
-
-
-@pytest.fixture(name="sandbox")
-def made_sandbox(request, prefix, programs, hosts):
-    box = HostsSandbox(prefix, programs, hosts)
-    yield box
-    try:
-        if getattr(request.node, "has_passed", False):
-            box.assert_clean()
-    finally:
-        box.destroy()
 
 
 @pytest.fixture(name="witness")

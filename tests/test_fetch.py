@@ -7,15 +7,11 @@ import pytest
 
 import traces
 from belaytest import assert_recovered, assert_same_result
-from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
+from nodes import agent_of, homes, is_held_twice, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
 from waiting import wait_for
 
 # On three nodes, node 0 has two of the four ranks, and node 1 their copies: once node 0 is lost, node 2 fetches rank 1.
 BEFORE, AFTER = [0, 0, 1, 2], [1, 2, 1, 2]
-
-
-def homes(status):
-    return [node_of(status, rank) for rank in range(status["ranks"])]
 
 
 def lose_first_node(sandbox, job):
@@ -31,7 +27,7 @@ def assert_goes_on(sandbox, job, status, restarts):
     """Further lines are held twice, and the result is right."""
     restored = status["history"][-1]["restored_line"]
     job.wait_committed(restored + 2)
-    assert all(len(row["holders"]) == 2 for node in job.status()["nodes"] for row in node["ranks"])
+    assert is_held_twice(job.status())
     job.finish()
     assert_recovered(job, restarts)
     sandbox.assert_clean()

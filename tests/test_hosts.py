@@ -8,41 +8,15 @@ import subprocess
 import pytest
 
 from belaytest import assert_recovered, assert_same_result, newest_line
-from hosts import Hosts, lacking
-from hosts_job import HostsSandbox
+from nodes import homes, is_held_twice
 from programs import PACE
 from waiting import wait_for
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
-
-
-@pytest.fixture
-def hosts(request):
-    marker = request.node.get_closest_marker("hosts")
-    made = Hosts(*(marker.args if marker else ("a", "b")))
-    yield made
-    made.destroy()
-
-
-@pytest.fixture
-def sandbox(request, prefix, programs, hosts):
-    box = HostsSandbox(prefix, programs, hosts)
-    yield box
-    try:
-        if getattr(request.node, "has_passed", False):
-            box.assert_clean()
-    finally:
-        box.destroy()
+pytestmark = pytest.mark.hosts("a", "b")
 
 
 def workload(programs, name="ring", seconds=4):
     return programs.test_program(name, "--steps", 100 * seconds, "--seconds", seconds)
-
-
-def homes(status):
-    """The node of each rank."""
-    return [next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
-            for rank in range(status["ranks"])]
 
 
 def assert_new_processes(job, status, before):
@@ -123,7 +97,7 @@ def test_a_spare_host_takes_the_place_of_a_lost_one(sandbox, programs, hosts):
     assert status["history"][-1]["fetch_ms"] > 0
     assert_new_processes(job, status, before)
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    assert all(len(row["holders"]) == 2 for node in job.status()["nodes"] for row in node["ranks"])
+    assert is_held_twice(job.status())
     job.finish()
     assert_recovered(job, 1)
 

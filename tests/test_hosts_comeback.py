@@ -5,31 +5,16 @@ import random
 import pytest
 
 from belaytest import assert_same_result
-from hosts import lacking
-from test_hosts import homes, hosts, sandbox, workload  # noqa: F401 (fixtures)
+from nodes import homes, states, wait_back
+from test_hosts import workload
 from waiting import wait_for
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking()), pytest.mark.hosts("a", "b", "c")]
+pytestmark = pytest.mark.hosts("a", "b", "c")
 
 KILLS = 20
 
 
-def states(status):
-    return [node["state"] for node in status["nodes"]]
-
-
-def is_held_twice(status):
-    return all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"])
-
-
-def wait_back(job, line):
-    """All hosts are there, and a line after this one is held on two of them."""
-    return job.wait_status(lambda status: status["state"] == "running" and status["epoch"] in job.pids and
-                           "lost" not in states(status) and status["newest_line"] > line and is_held_twice(status), 90,
-                           "all hosts")
-
-
-def test_a_lost_host_comes_back(sandbox, programs, hosts):  # noqa: F811
+def test_a_lost_host_comes_back(sandbox, programs, hosts):
     """Its relay is started again, and it is a spare; the epoch after the next loss has it."""
     job = sandbox.run(workload(programs, seconds=20), hosts="a:2,b:2", options=["--comeback", "500ms"])
     job.wait_lines()
@@ -43,7 +28,7 @@ def test_a_lost_host_comes_back(sandbox, programs, hosts):  # noqa: F811
     job.kill_rank_on("a", 0)
     status = job.wait_epoch(3, 60)
     assert homes(status) == [0, 0, 1, 1] and states(status) == ["member", "member"] and status["history"][-1]["restored_line"] >= line
-    wait_back(job, status["history"][-1]["restored_line"])
+    wait_back(job, status["history"][-1]["restored_line"], 90)
     job.finish()
     assert_same_result(job)
     assert [entry["epoch"] for entry in job.status()["history"]] == [1, 2, 3]
@@ -51,14 +36,14 @@ def test_a_lost_host_comes_back(sandbox, programs, hosts):  # noqa: F811
 
 @pytest.mark.limit(600)
 @pytest.mark.campaign
-def test_twenty_crashes(sandbox, programs, hosts):  # noqa: F811
+def test_twenty_crashes(sandbox, programs, hosts):
     """In a row, of hosts that chance chooses; each is back as a spare before the next crash."""
     job = sandbox.run(workload(programs, seconds=60), hosts="a:2,b:1,c:1",
                       options=["--comeback", "300ms", "--max-restarts", "100"])
     dice = random.Random(job.seed)
     job.wait_lines()
     for crash in range(KILLS):
-        status = wait_back(job, job.status()["history"][-1]["restored_line"])
+        status = wait_back(job, job.status()["history"][-1]["restored_line"], 90)
         number = dice.choice([node["number"] for node in status["nodes"] if node["state"] == "member" and node["number"]])
         name = "abc"[number]
         print(f"crash {crash}: host {name} of epoch {status['epoch']}, seed {job.seed}")

@@ -7,31 +7,12 @@ import subprocess
 import pytest
 
 from belaytest import assert_same_result, newest_line
-from hosts import Hosts, lacking
-from hosts_job import HostsSandbox
-from test_hosts import homes, workload
+from nodes import homes
+from test_hosts import workload
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+pytestmark = pytest.mark.hosts("a", "b")
 
 DAY_S = 86400
-
-
-@pytest.fixture(name="hosts")
-def made_hosts(request):
-    made = Hosts("a", "b", **request.param)
-    yield made
-    made.destroy()
-
-
-@pytest.fixture(name="sandbox")
-def made_sandbox(request, prefix, programs, hosts):
-    box = HostsSandbox(prefix, programs, hosts)
-    yield box
-    try:
-        if getattr(request.node, "has_passed", False):
-            box.assert_clean()
-    finally:
-        box.destroy()
 
 
 def lose_b(job):

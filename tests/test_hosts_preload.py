@@ -7,30 +7,11 @@ import subprocess
 import pytest
 
 from belaytest import newest_line
-from hosts import Hosts, lacking
-from hosts_job import HostsSandbox
-from test_hosts import homes, workload
+from nodes import homes
+from test_hosts import workload
 from waiting import communicate, run, wait_for
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
-
-
-@pytest.fixture(name="hosts")
-def made_hosts():
-    made = Hosts("a", "b")
-    yield made
-    made.destroy()
-
-
-@pytest.fixture(name="sandbox")
-def made_sandbox(request, prefix, programs, hosts):
-    box = HostsSandbox(prefix, programs, hosts)
-    yield box
-    try:
-        if getattr(request.node, "has_passed", False):
-            box.assert_clean()
-    finally:
-        box.destroy()
+pytestmark = pytest.mark.hosts("a", "b")
 
 
 def folder_of(sandbox):

@@ -7,7 +7,7 @@ import pytest
 
 import traces
 from belaytest import assert_recovered, assert_same_result
-from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
+from nodes import agent_of, homes, is_held_twice, kill_node, on_nodes, run_with_agent, service_of, states, wait_said, workload
 from waiting import wait_for
 
 
@@ -15,18 +15,9 @@ def with_spares(nodes, spares):
     return [*on_nodes(nodes), "--spares", str(spares)]
 
 
-def homes(status):
-    return [node_of(status, rank) for rank in range(status["ranks"])]
-
-
-def states(status):
-    return [node["state"] for node in status["nodes"]]
-
-
 def wait_copied(job, line):
     """A line after this one is held twice."""
-    job.wait_status(lambda status: status["newest_line"] > line and
-                    all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"]), 30, "copies")
+    job.wait_status(lambda status: status["newest_line"] > line and is_held_twice(status), 30, "copies")
 
 
 @pytest.mark.parametrize("number, expected", [(0, [2, 2, 1, 1]), (1, [0, 0, 2, 2])])

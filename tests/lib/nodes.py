@@ -1,4 +1,4 @@
-"""Jobs on several local nodes: which node runs what, and the loss of a node."""
+"""Jobs on several nodes: which node runs what, and the loss of a local node."""
 
 import os
 import signal
@@ -18,6 +18,27 @@ def workload(programs, name="ring", seconds=4, ranks=4):
 def node_of(status, rank):
     """The number of the node that runs the rank."""
     return next(node["number"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == rank)
+
+
+def homes(status):
+    """The node of each rank."""
+    return [node_of(status, rank) for rank in range(status["ranks"])]
+
+
+def states(status):
+    """Of each node: member, spare or lost."""
+    return [node["state"] for node in status["nodes"]]
+
+
+def is_held_twice(status):
+    return all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"])
+
+
+def wait_back(job, line, deadline_s=60):
+    """All nodes are there, and a line after this one is held on two of them; the status."""
+    return job.wait_status(lambda status: status["state"] == "running" and status["epoch"] in job.pids and
+                           "lost" not in states(status) and status["newest_line"] > line and is_held_twice(status),
+                           deadline_s, "all nodes")
 
 
 def service_of(sandbox, number):
