@@ -171,10 +171,10 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
         release(run);
         return belay_error_prefix(err, "cannot put files back");
     }
-    uv_queue_work(job->agent->loop, &run->work, work, after_work); /* cannot fail */
-    job->put_back = run;
-    run->former = job->renewal; /* the thread may outlive the job */
+    run->former = job->renewal; /* the thread, which looks at it at once, may outlive the job */
     job->renewal = NULL;
+    job->put_back = run;
+    uv_queue_work(job->agent->loop, &run->work, work, after_work); /* cannot fail */
     timer_start(run->words, FIRST_WORD_MS, NEXT_WORD_MS);
     return 0;
 }
