@@ -77,6 +77,35 @@ def test_locks_across_collectives(sandbox, programs):
 
 
 @pytest.mark.skipif(not traces.has_own_objects, reason="needs a table of System V objects of its own (root)")
+def test_objects_of_a_restart_that_was_not_recorded(sandbox, programs):
+    """The agent is killed when it has made the objects and recorded nothing: the next one makes no others."""
+    sandbox.start_agent(BELAY_FAULT="agent.renewed=kill")
+    job = sandbox.run(programs.test_program("shm_sync", "--steps", 80000, "--seconds", 3000, ranks=2), interval=None,
+                      options=["--max-restarts", "0"])
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    made = traces.system_v() - sandbox.objects
+    job.kill_rank()
+    assert job.wait() == 75
+    traces.remove_system_v(made)
+    agent = sandbox.agent()[0]
+    job.restart(options=["--max-restarts", "0"])
+    assert job.wait() == 69
+    half = traces.system_v() - sandbox.objects
+    assert len(half) == len(made)
+    job.restart(options=["--max-restarts", "1"])
+    epoch = job.wait_epoch(2)["epoch"]
+    assert sandbox.agent()[0] != agent
+    assert traces.system_v() - sandbox.objects == half
+    job.kill_rank(0)
+    job.wait_epoch(epoch + 1)
+    assert traces.system_v() - sandbox.objects == half
+    job.kill_rank(1)
+    assert job.wait() == 75
+    sandbox.remove_files_of_ranks()
+
+
+@pytest.mark.skipif(not traces.has_own_objects, reason="needs a table of System V objects of its own (root)")
 def test_objects_made_again_are_made_once(sandbox, programs):
     """Also by an agent that knows of them from the record of the one before; and removed if the job is given up."""
     job = sandbox.run(programs.test_program("shm_sync", "--steps", 80000, "--seconds", 3000, ranks=2), interval=None,

@@ -13,7 +13,7 @@
 /* Descriptors at most: the agent's own, of a job, of a rank. The keeper, whose limit is the same, needs
  * fewer. */
 #define CAPACITY_BASE_FDS 32u
-#define CAPACITY_JOB_FDS 9u
+#define CAPACITY_JOB_FDS 10u
 #define CAPACITY_RANK_FDS 12u
 
 /*

@@ -73,6 +73,7 @@ struct job {
     const struct fence *fence;           /* ... and its end */
     struct own_arbiter *own_arbiter;     /* NULL: another process is its arbiter */
     struct renewal *renewal;             /* what ranks shared, of the newest restart; NULL: nothing */
+    int made_fd;                         /* objects that restarts have made (shared/made.h), -1: none */
     char not_renewed[JOB_MESSAGE_BYTES]; /* why that could not be made again; "": it could */
     struct history history;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
@@ -98,6 +99,8 @@ struct job {
     struct job_waiter *waiters;
     struct timer *retention; /* runs while an ended job's images are kept */
 };
+
+#define JOB_MADE "/renewed" /* the name of made_fd at the keeper, behind that of the job */
 
 struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);

@@ -237,7 +237,7 @@ struct job *job_new(struct agent *agent, const char *name, const Belay__Wire__Jo
         return NULL;
     }
     job->agent = agent;
-    job->record_fd = -1;
+    job->record_fd = job->made_fd = -1;
     job->streams = STREAMS_NONE;
     snprintf(job->name, sizeof job->name, "%s", name);
     job->epoch_number = config->epoch;
@@ -283,6 +283,18 @@ static bool may_remove_undo(const struct job *job)
     return !is_shared || (job->epoch_number > 0 && !job->is_abandoned);
 }
 
+/* The list of what restarts have made. */
+static void drop_made(struct job *job)
+{
+    char name[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%s" JOB_MADE, job->name);
+    if (job->made_fd < 0)
+        return;
+    keeper_drop(job->agent->keeper, name, NULL);
+    close(job->made_fd);
+    job->made_fd = -1;
+}
+
 void job_forget(struct job *job)
 {
     if (!job)
@@ -297,6 +309,7 @@ void job_forget(struct job *job)
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
+    drop_made(job);
     if (!job->agent->leaves_jobs && is_given_up(job))
         renewal_remove_objects(job->renewal);
     own_arbiter_destroy(job->own_arbiter);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "node-agent/job/job.h"
 #include "node-agent/launch/lease.h"
@@ -36,6 +37,7 @@ struct put_back {
     struct store_pin pin;    /* of what the ranks shared; NONE: nothing */
     struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
     struct renewal *former;
+    struct made_list *made; /* what the renewal makes; mapped for this work */
     struct belay_error renewal_err;
 };
 
@@ -53,8 +55,9 @@ static void renew_shared(struct put_back *run)
     struct undo_replaced_list replaced;
     if (undo_list_replaced(&run->folder, run->request.line, &replaced, &run->renewal_err) < 0)
         return;
-    run->renewal = renewal_create(run->pin.fd, run->former, &replaced, &run->renewal_err);
+    run->renewal = renewal_create(run->pin.fd, run->former, run->made, &replaced, &run->renewal_err);
     undo_replaced_release(&replaced);
+    fault_hit("agent.renewed", -1, run->request.line);
 }
 
 static void work(uv_work_t *work)
@@ -82,6 +85,7 @@ static void release(struct put_back *run)
         close(run->pin.fd);
     renewal_destroy(run->renewal);
     renewal_destroy(run->former);
+    made_list_unmap(run->made);
     if (run->fence)
         munmap(run->fence, FENCE_BYTES);
     free(run);
@@ -99,6 +103,8 @@ static void take_renewal(struct put_back *run)
     struct job *job = run->job;
     bool has_failed = run->rc < 0 || (run->pin.reason && !run->renewal);
     give_to_job(has_failed ? &run->former : &run->renewal, job);
+    if (has_failed && run->made)
+        job->renewal = renewal_add_made(job->renewal, run->made);
     snprintf(job->not_renewed, sizeof job->not_renewed, "%s",
              has_failed && run->rc == 0 ? run->renewal_err.text : "");
 }
@@ -142,6 +148,22 @@ static void say_how_far(void *context)
         job_tell_text(run->job, text);
 }
 
+/* The list of what restarts have made; the keeper has it before anything is made. NULL with err. */
+static struct made_list *map_made(struct job *job, struct belay_error *err)
+{
+    char name[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%s" JOB_MADE, job->name);
+    if (job->made_fd < 0) {
+        int fd = made_list_make_memory(err);
+        if (fd >= 0 && keeper_put(job->agent->keeper, name, fd, err) < 0) {
+            close(fd);
+            fd = -1;
+        }
+        job->made_fd = fd;
+    }
+    return job->made_fd < 0 ? NULL : made_list_map(job->made_fd, err);
+}
+
 int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
                    struct belay_error *err)
 {
@@ -167,14 +189,16 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
                                          .say = keep_text,
                                          .context = run,
                                          .fence = run->fence};
-    if (has_shared && store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0) {
+    if (has_shared &&
+        (!(run->made = map_made(job, err)) ||
+         store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0)) {
         release(run);
         return belay_error_prefix(err, "cannot put files back");
     }
-    uv_queue_work(job->agent->loop, &run->work, work, after_work); /* cannot fail */
-    job->put_back = run;
-    run->former = job->renewal; /* the thread may outlive the job */
+    run->former = job->renewal; /* the thread, which looks at it at once, may outlive the job */
     job->renewal = NULL;
+    job->put_back = run;
+    uv_queue_work(job->agent->loop, &run->work, work, after_work); /* cannot fail */
     timer_start(run->words, FIRST_WORD_MS, NEXT_WORD_MS);
     return 0;
 }

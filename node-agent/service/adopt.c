@@ -37,6 +37,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
 static struct job *job_from_record(struct agent *agent, const char *name, int fd, struct belay_error *err);
 static void take_remains(struct remains *remains, const Belay__Agent__JobRecord *record);
 static struct renewal *take_renewed(const Belay__Agent__JobRecord *record);
+static int take_made(struct job *job, int fd, struct belay_error *err);
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err);
 static void take_lines(struct job *job);
 static int take_fd(struct leftovers *all, const char *name);
@@ -108,7 +109,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
                     struct belay_error *err)
 {
     char name[JOB_NAME_BYTES], commits[KEEPER_NAME_BYTES], streams[KEEPER_NAME_BYTES];
-    char epochs[KEEPER_NAME_BYTES], arbiter[KEEPER_NAME_BYTES];
+    char epochs[KEEPER_NAME_BYTES], arbiter[KEEPER_NAME_BYTES], made[KEEPER_NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(record->name, "/"), record->name);
     snprintf(commits, sizeof commits, "%s/commits", name);
     struct job *job = job_from_record(agent, name, record->fd, err);
@@ -121,9 +122,10 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     }
     snprintf(epochs, sizeof epochs, "%s/epochs", name);
     snprintf(arbiter, sizeof arbiter, "%s/arbiter", name);
+    snprintf(made, sizeof made, "%s" JOB_MADE, name);
     job->membership = membership_adopt(agent->keeper, name, job->config->node, take_fd(all, epochs),
                                        take_fd(all, arbiter), err);
-    if (!job->membership) {
+    if (!job->membership || take_made(job, take_fd(all, made), err) < 0) {
         close(fd);
         goto fail;
     }
@@ -240,6 +242,25 @@ static struct renewal *take_renewed(const Belay__Agent__JobRecord *record)
     struct renewal *renewal = ids ? renewal_of_ids(ids, (uint32_t)record->n_renewed) : NULL;
     free(ids);
     return renewal;
+}
+
+/* What restarts have made since the record was written, if they have made anything (fd -1: not). */
+static int take_made(struct job *job, int fd, struct belay_error *err)
+{
+    char name[KEEPER_NAME_BYTES];
+    snprintf(name, sizeof name, "%s" JOB_MADE, job->name);
+    if (fd < 0)
+        return 0;
+    struct made_list *list = made_list_map(fd, err);
+    if (!list || keeper_put(job->agent->keeper, name, fd, err) < 0) {
+        made_list_unmap(list);
+        close(fd);
+        return -1;
+    }
+    job->renewal = renewal_add_made(job->renewal, list);
+    made_list_unmap(list);
+    job->made_fd = fd;
+    return 0;
 }
 
 /* What is of no use to the committed line, and not protected either, is dropped by the store. */

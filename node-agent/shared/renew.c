@@ -34,6 +34,7 @@ struct renewal {
     struct renewed *first;
     struct objects objects;
     const struct undo_replaced_list *replaced; /* valid while things are made again */
+    struct made_list *made;                    /* the same */
 };
 
 static int read_table(const struct image_view *view, int image, struct shared_table **table,
@@ -48,8 +49,8 @@ static int open_named(const struct renewal *renewal, const struct shared_record 
                       struct belay_error *err);
 static int renew_channel(struct renewed *renewed, const struct image_view *view, int image,
                          struct belay_error *err);
-static int renew_sysv(struct renewed *renewed, const struct image_view *view, int image,
-                      struct belay_error *err);
+static int renew_sysv(const struct renewal *renewal, struct renewed *renewed, const struct image_view *view,
+                      int image, struct belay_error *err);
 static int fill_file(const struct renewed *renewed, const struct image_view *view, int image,
                      struct belay_error *err);
 static int write_all(int fd, const char *from, uint64_t at, uint64_t end);
@@ -60,8 +61,9 @@ static const char *path_of(const struct image_view *view, uint64_t address);
 static int note_object(struct renewal *renewal, const struct renewed *renewed, const char *path);
 static void use_former_ids(struct shared_record *record, const struct renewal *former);
 static bool is_sysv(const struct shared_record *record);
+static int note_id(struct renewal *renewal, const struct renewed_id *id);
 
-struct renewal *renewal_create(int image, const struct renewal *former,
+struct renewal *renewal_create(int image, const struct renewal *former, struct made_list *made,
                                const struct undo_replaced_list *replaced, struct belay_error *err)
 {
     struct image_view view;
@@ -76,6 +78,7 @@ struct renewal *renewal_create(int image, const struct renewal *former,
         return NULL;
     }
     renewal->replaced = replaced;
+    renewal->made = made;
     int rc = read_table(&view, image, &table, err);
     for (uint64_t i = 0; rc == 0 && i < table->count; i++) {
         rc = renew(renewal, &table->records[i], &view, image, former, err);
@@ -83,6 +86,8 @@ struct renewal *renewal_create(int image, const struct renewal *former,
     }
     free(table);
     image_unload(&view);
+    renewal->replaced = NULL;
+    renewal->made = NULL;
     if (rc == 0)
         return renewal;
     renewal_destroy(renewal);
@@ -166,18 +171,44 @@ struct renewal *renewal_of_ids(const struct renewed_id *ids, uint32_t count)
 {
     struct renewal *renewal = calloc(1, sizeof *renewal);
     for (uint32_t i = 0; renewal && i < count; i++) {
-        struct renewed *renewed = calloc(1, sizeof *renewed);
-        if (!renewed) {
+        if (note_id(renewal, &ids[i]) < 0) {
             renewal_destroy(renewal);
             return NULL;
         }
-        *renewed = (struct renewed){.next = renewal->first, .fd = -1, .other = -1};
-        renewed->record.kind = ids[i].kind;
-        renewed->record.id = ids[i].id;
-        renewed->record.kernel_id = ids[i].kernel_id;
-        renewal->first = renewed;
     }
     return renewal;
+}
+
+/* Without memory the record's are better than none. */
+struct renewal *renewal_add_made(struct renewal *renewal, const struct made_list *made)
+{
+    const struct renewed_id *ids;
+    uint32_t count = made_list_read(made, &ids);
+    if (!renewal && count > 0)
+        renewal = calloc(1, sizeof *renewal);
+    for (uint32_t i = 0; renewal && i < count; i++)
+        if (note_id(renewal, &ids[i]) < 0)
+            break;
+    return renewal;
+}
+
+/* An object has one id of the kernel's: the newest. Returns 0 or -1 with ENOMEM. */
+static int note_id(struct renewal *renewal, const struct renewed_id *id)
+{
+    struct renewed *renewed = renewal->first;
+    while (renewed && (renewed->record.kind != id->kind || renewed->record.id != id->id))
+        renewed = renewed->next;
+    if (!renewed) {
+        renewed = calloc(1, sizeof *renewed);
+        if (!renewed)
+            return -1;
+        *renewed = (struct renewed){.next = renewal->first, .fd = -1, .other = -1};
+        renewed->record.kind = id->kind;
+        renewed->record.id = id->id;
+        renewal->first = renewed;
+    }
+    renewed->record.kernel_id = id->kernel_id;
+    return 0;
 }
 
 void renewal_remove_objects(const struct renewal *renewal)
@@ -261,7 +292,7 @@ static int renew(struct renewal *renewal, const struct shared_record *record, co
     renewal->first = renewed;
     use_former_ids(&renewed->record, former);
     int rc = record->kind >= SHARED_PIPE      ? renew_channel(renewed, view, image, err)
-             : record->kind >= SHARED_SEGMENT ? renew_sysv(renewed, view, image, err)
+             : record->kind >= SHARED_SEGMENT ? renew_sysv(renewal, renewed, view, image, err)
                                               : renew_file(renewal, renewed, view, image, err);
     if (rc == 0)
         rc = note_object(renewal, renewed, path_of(view, record->address));
@@ -386,8 +417,8 @@ static int renew_channel(struct renewed *renewed, const struct image_view *view,
     return rc;
 }
 
-static int renew_sysv(struct renewed *renewed, const struct image_view *view, int image,
-                      struct belay_error *err)
+static int renew_sysv(const struct renewal *renewal, struct renewed *renewed, const struct image_view *view,
+                      int image, struct belay_error *err)
 {
     struct shared_record *record = &renewed->record;
     bool is_segment = record->kind == SHARED_SEGMENT;
@@ -398,7 +429,7 @@ static int renew_sysv(struct renewed *renewed, const struct image_view *view, in
     if (contents)
         rc = read_region(view, image, record->address, record->bytes, contents, err);
     if (rc == 0)
-        rc = sysv_renew(record, contents, err);
+        rc = sysv_renew(record, contents, renewal->made, err);
     free(contents);
     if (rc < 0 || !is_segment)
         return rc;

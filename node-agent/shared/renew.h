@@ -8,23 +8,24 @@
 #ifndef BELAY_NODE_AGENT_SHARED_RENEW_H
 #define BELAY_NODE_AGENT_SHARED_RENEW_H
 
-#define RENEWED_IDS_MAX 65536u /* that are told to ranks and recorded */
-
 #include <stdint.h>
 
 #include "common/util/error.h"
 #include "common/wire/undo_replaced.h"
+#include "node-agent/shared/made.h"
 #include "node-agent/shared/object.h"
+
+#define RENEWED_IDS_MAX MADE_IDS_MAX /* that are told to ranks and recorded */
 
 struct renewal;
 
 /*
  * From the image of what was shared (borrowed), once files have been put back: `replaced` tells which were
  * made anew. `former` is the newest renewal of the same job, NULL: none; it knows the kernel's ids of System
- * V objects that it made. Blocks as long as the copying takes. NULL with err, which names what could not be
- * made again.
+ * V objects that it made. Each that is made now is noted in `made` at once, NULL: nowhere. Blocks as long as
+ * the copying takes. NULL with err, which names what could not be made again.
  */
-struct renewal *renewal_create(int image, const struct renewal *former,
+struct renewal *renewal_create(int image, const struct renewal *former, struct made_list *made,
                                const struct undo_replaced_list *replaced, struct belay_error *err);
 
 /* The ranks have all objects: close the agent's descriptors of them. The ids stay known. */
@@ -39,12 +40,6 @@ void renewal_destroy(struct renewal *renewal);
 int renewal_file(const struct renewal *renewal, uint32_t kind, uint64_t device, uint64_t inode);
 int renewal_segment(const struct renewal *renewal, uint64_t inode);
 
-/* An object of System V whose id is not the kernel's any more. */
-struct renewed_id {
-    uint32_t kind; /* enum shared_kind */
-    int32_t id, kernel_id;
-};
-
 /* enum share_kind of a System V object's kind. */
 uint32_t renewal_wire_kind(uint32_t kind);
 
@@ -53,6 +48,8 @@ uint32_t renewal_ids(const struct renewal *renewal, struct renewed_id *ids, uint
 
 /* What a former agent's renewal knew of them, so that the next one makes no others. NULL with ENOMEM. */
 struct renewal *renewal_of_ids(const struct renewed_id *ids, uint32_t count);
+/* The same, of the renewal of a record, which it takes over (NULL: none), and of what was made since. */
+struct renewal *renewal_add_made(struct renewal *renewal, const struct made_list *made);
 
 /* Remove the System V objects that were made anew: the job is given up. Accepts NULL. */
 void renewal_remove_objects(const struct renewal *renewal);

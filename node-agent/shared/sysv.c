@@ -55,7 +55,8 @@ bool sysv_note(struct object *object)
     return false;
 }
 
-int sysv_renew(struct shared_record *record, const char *contents, struct belay_error *err)
+int sysv_renew(struct shared_record *record, const char *contents, struct made_list *made,
+               struct belay_error *err)
 {
     static const char *const names[] = {[SHARED_SEGMENT] = "memory segment",
                                         [SHARED_SEMS] = "semaphores",
@@ -67,6 +68,7 @@ int sysv_renew(struct shared_record *record, const char *contents, struct belay_
             return belay_error_errno(err, "cannot make the System V %s of id %d and key 0x%x again",
                                      names[record->kind], record->id, (unsigned)record->key);
         record->kernel_id = id;
+        made_list_note(made, &(struct renewed_id){record->kind, record->id, id});
     }
     rc = set_permissions(record);
     if (rc == 0 && record->kind == SHARED_SEMS)

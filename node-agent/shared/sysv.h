@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "common/util/error.h"
+#include "node-agent/shared/made.h"
 #include "node-agent/shared/object.h"
 
 /* Fill in record and contents. False: it cannot be read, or is_gone. */
@@ -17,9 +18,11 @@ bool sysv_note(struct object *object);
 
 /*
  * Put it back: find the object by record->kernel_id, or make it anew, and give it `contents` (not for
- * segments, which sysv_attach() is for). Sets record->kernel_id. Returns 0, or -1 with err.
+ * segments, which sysv_attach() is for). Sets record->kernel_id. One that is made is noted in `made` (NULL:
+ * nowhere) before all else. Returns 0, or -1 with err.
  */
-int sysv_renew(struct shared_record *record, const char *contents, struct belay_error *err);
+int sysv_renew(struct shared_record *record, const char *contents, struct made_list *made,
+               struct belay_error *err);
 
 /*
  * Remove what a rank has made since the line: the object of a kind (enum share_kind) under an id of the

@@ -396,12 +396,12 @@ static void check_lost_name(int image)
     unlink(named);
     int fd = open(named, O_RDWR | O_CREAT | O_EXCL, 0600);
     assert_int_equal(write(fd, "other", 5), 5);
-    assert_null(renewal_create(image, NULL, &none_replaced, &err));
+    assert_null(renewal_create(image, NULL, NULL, &none_replaced, &err));
     assert_non_null(strstr(err.text, "another one now"));
     assert_int_equal(byte_of(fd, 0), 'o');
     close(fd);
     unlink(named);
-    struct renewal *renewal = renewal_create(image, NULL, &none_replaced, &err);
+    struct renewal *renewal = renewal_create(image, NULL, NULL, &none_replaced, &err);
     if (!renewal)
         fail_msg("%s", err.text);
     assert_int_equal(byte_of(renewed_file(renewal, &named_id), 3 * PAGE + 1), 3);
@@ -443,7 +443,7 @@ static void test_lines_and_renewal(void **state)
     at(RENAMED)[0] = 'x';
     assert_int_equal(semctl(sems, 1, SETVAL, 9), 0);
     end_children();
-    struct renewal *renewal = renewal_create(image, NULL, &none_replaced, &err);
+    struct renewal *renewal = renewal_create(image, NULL, NULL, &none_replaced, &err);
     if (!renewal)
         fail_msg("%s", err.text);
     check_renewed(renewal);
@@ -539,7 +539,7 @@ static void test_damaged_table(void **state)
         off_t place = (off_t)(offset + damages[i].at);
         assert_int_equal(pread(image, &before, sizeof before, place), sizeof before);
         assert_int_equal(pwrite(image, &damages[i].value, sizeof before, place), sizeof before);
-        assert_null(renewal_create(image, NULL, &none_replaced, &err));
+        assert_null(renewal_create(image, NULL, NULL, &none_replaced, &err));
         assert_non_null(strstr(err.text, damages[i].words));
         assert_int_equal(pwrite(image, &before, sizeof before, place), sizeof before);
     }
