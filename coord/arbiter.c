@@ -9,6 +9,8 @@
 
 static int copy_domains(struct arbiter *arbiter);
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event);
+static int keep_answer(struct node *node, const struct epoch_state *state);
+static void forget_answer(struct node *node);
 static int take_renewal(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *event);
@@ -84,7 +86,7 @@ void arbiter_destroy(struct arbiter *arbiter)
     if (!arbiter)
         return;
     for (uint32_t i = 0; arbiter->nodes && i < arbiter->settings.node_count; i++)
-        free(arbiter->nodes[i].held);
+        forget_answer(&arbiter->nodes[i]);
     free(arbiter->nodes);
     free(arbiter->listed);
     free(arbiter->domains);
@@ -180,6 +182,11 @@ enum arbiter_want arbiter_wants(const struct arbiter *arbiter)
     return arbiter->want;
 }
 
+const struct spread_lack *arbiter_lack(const struct arbiter *arbiter)
+{
+    return &arbiter->lack;
+}
+
 bool arbiter_is_stuck(const struct arbiter *arbiter)
 {
     bool is_wanting = arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA ||
@@ -191,22 +198,47 @@ bool arbiter_is_stuck(const struct arbiter *arbiter)
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
 {
     struct node *node = &arbiter->nodes[event->node];
-    uint32_t count = event->state.held_count;
-    struct holding *held;
 
     if (!arbiter->is_inquiring || node->is_gone || event->epoch != next_epoch(arbiter))
         return 0;
-    held = calloc(count ? count : 1, sizeof(*held));
-    if (!held)
+    if (keep_answer(node, &event->state) < 0)
         return -1;
-    if (count > 0)
-        memcpy(held, event->state.held, count * sizeof(*held));
-    free(node->held);
-    node->held = held;
-    node->state = event->state;
-    node->state.held = held;
     node->has_answered = true;
     return decide(arbiter, event->now_us);
+}
+
+/* With what it borrows. Returns 0 or -1 with ENOMEM. */
+static int keep_answer(struct node *node, const struct epoch_state *state)
+{
+    uint32_t count = state->held_count;
+    struct holding *held = calloc(count ? count : 1, sizeof(*held));
+    struct rank_size *sizes = calloc(count ? count : 1, sizeof(*sizes));
+
+    if (!held || !sizes) {
+        free(held);
+        free(sizes);
+        errno = ENOMEM;
+        return -1;
+    }
+    if (count > 0)
+        memcpy(held, state->held, count * sizeof(*held));
+    if (count > 0 && state->memory.sizes)
+        memcpy(sizes, state->memory.sizes, count * sizeof(*sizes));
+    forget_answer(node);
+    node->held = held;
+    node->sizes = sizes;
+    node->state = *state;
+    node->state.held = held;
+    node->state.memory.sizes = sizes;
+    return 0;
+}
+
+static void forget_answer(struct node *node)
+{
+    free(node->held);
+    free(node->sizes);
+    node->held = NULL;
+    node->sizes = NULL;
 }
 
 static bool speaks_of_now(const struct arbiter *arbiter, const struct arbiter_event *event)
@@ -447,7 +479,8 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
     const struct spread_facts facts = {.last = arbiter->record,
                                        .members = members,
                                        .scheme = arbiter->settings.scheme,
-                                       .first = choose(arbiter, start->epoch, 2, start->member_count)};
+                                       .first = choose(arbiter, start->epoch, 2, start->member_count),
+                                       .lack = &arbiter->lack};
     int rc, code;
 
     if (!members)
@@ -457,6 +490,7 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
 
         members[i] = (struct spread_member){.room = node->state.room,
                                             .processor = node->state.processor,
+                                            .memory = node->state.memory,
                                             .held_count = node->state.held_count,
                                             .held = node->held,
                                             .former = node->former};

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "coord/arbiter_types.h"
+#include "coord/spread.h"
 
 /*
  * record: the newest record of an earlier arbiter of the job; NULL: there is none. Both are copied. Returns
@@ -56,6 +57,8 @@ const struct epoch_start *arbiter_record(const struct arbiter *arbiter);
 bool arbiter_is_inquiring(const struct arbiter *arbiter);
 /* What the inquiry waits for. */
 enum arbiter_want arbiter_wants(const struct arbiter *arbiter);
+/* Of ARBITER_WANT_ROOM: the rank for which there is no memory. Valid until the next step. */
+const struct spread_lack *arbiter_lack(const struct arbiter *arbiter);
 /* Whether all nodes that are not gone have answered, and only a node that comes back can bring what is
  * missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);

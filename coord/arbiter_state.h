@@ -6,6 +6,7 @@
 #define BELAY_COORD_ARBITER_STATE_H
 
 #include "coord/arbiter_types.h"
+#include "coord/spread.h"
 
 /* What the arbiter knows of one node. */
 struct node {
@@ -15,7 +16,8 @@ struct node {
     bool is_listed;    /* among the members of the epoch that is opened */
     struct epoch_state state;
     struct holding *held;
-    uint64_t granted_us; /* last lease that it may have been given */
+    struct rank_size *sizes; /* NULL: not known */
+    uint64_t granted_us;     /* last lease that it may have been given */
     uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
                         it takes; EPOCH_NOBODY: none */
 };
@@ -34,6 +36,7 @@ struct arbiter {
     uint64_t inquiry_us; /* began then */
     uint64_t asked_us;   /* last time */
     enum arbiter_want want;
+    struct spread_lack lack; /* of ARBITER_WANT_ROOM */
 };
 
 /* The line from which the next epoch goes on, 0: the beginning; if nothing is wanted for that. */

@@ -27,6 +27,22 @@ struct holding {
     uint64_t base_line;    /* of the image that the staging changes; 0: the staging is a whole image */
 };
 
+/* The memory that a rank needs, in bytes, as a node that holds its image tells; 0: not known. */
+struct rank_size {
+    uint64_t image_bytes; /* of its image; its process takes as much once it has changed all of it */
+    uint64_t line_bytes;  /* that a line stages of it, as far as that is known */
+};
+
+/* The memory that a node has for images and for ranks, in bytes. All zero: not known, so there is no limit.
+ */
+struct epoch_memory {
+    bool is_known;
+    uint64_t limit_bytes;          /* that images may still take by the job's limit; UINT64_MAX: no limit */
+    uint64_t machine_bytes;        /* that its machine has left, or its cgroup; UINT64_MAX: not known */
+    uint64_t machine;              /* nodes with the same number share machine_bytes */
+    const struct rank_size *sizes; /* by rank, as many as it holds; borrowed; NULL: not known */
+};
+
 /* A node's answer to an inquiry: its keeper's records. */
 struct epoch_state {
     uint64_t incarnation; /* of its memory: random, drawn anew when the memory was lost */
@@ -34,8 +50,9 @@ struct epoch_state {
     uint64_t committed_line;
     uint64_t protected_line; /* protected in protected_epoch, and not overwritten by a capture */
     uint32_t protected_epoch;
-    uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
-    uint64_t processor;         /* kind of its processors, any number: ranks go on where it is the same */
+    uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint64_t processor; /* kind of its processors, any number: ranks go on where it is the same */
+    struct epoch_memory memory;
     uint32_t held_count;        /* ranks of held */
     const struct holding *held; /* by rank; borrowed for the call */
 };

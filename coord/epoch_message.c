@@ -8,11 +8,15 @@
 #include "common/wire/streams.h"
 
 #define NUMBERS 3u /* of a holding, in the message's order */
+#define SIZES 2u   /* of a rank_size */
 
 _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
                    offsetof(struct holding, image_line) == 0 &&
                    offsetof(struct holding, base_line) == 2 * sizeof(uint64_t),
                "what is held is borrowed as numbers, and back");
+_Static_assert(sizeof(struct rank_size) == SIZES * sizeof(uint64_t) &&
+                   offsetof(struct rank_size, image_bytes) == 0,
+               "and so are sizes");
 
 Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start, const char *job)
 {
@@ -70,13 +74,21 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.processor = state->processor;
     message.held = (uint64_t *)(void *)state->held; /* only read */
     message.n_held = (size_t)state->held_count * NUMBERS;
+    message.has_memory = state->memory.is_known;
+    message.limit_bytes = state->memory.limit_bytes;
+    message.machine_bytes = state->memory.machine_bytes;
+    message.machine = state->memory.machine;
+    message.sizes = (uint64_t *)(void *)state->memory.sizes; /* only read */
+    message.n_sizes = state->memory.sizes ? (size_t)state->held_count * SIZES : 0;
     return message;
 }
 
 int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_state *state)
 {
     if (message->incarnation == 0 || message->n_held % NUMBERS ||
-        message->n_held / NUMBERS > STREAMS_MAX_RANKS) {
+        message->n_held / NUMBERS > STREAMS_MAX_RANKS ||
+        (message->n_sizes > 0 && message->n_sizes / SIZES != message->n_held / NUMBERS) ||
+        message->n_sizes % SIZES) {
         errno = EBADMSG;
         return -1;
     }
@@ -88,6 +100,12 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
         .protected_epoch = message->protected_epoch,
         .room = message->room,
         .processor = message->processor,
+        .memory = {.is_known = message->has_memory,
+                   .limit_bytes = message->limit_bytes,
+                   .machine_bytes = message->machine_bytes,
+                   .machine = message->machine,
+                   .sizes =
+                       message->n_sizes > 0 ? (const struct rank_size *)(const void *)message->sizes : NULL},
         .held_count = (uint32_t)(message->n_held / NUMBERS),
         .held = (const struct holding *)(const void *)message->held,
     };

@@ -207,6 +207,7 @@ static int take_inquiry(struct member *member, const struct member_event *event)
     struct member_record record = member->record;
     struct epoch_state state = {.room = event->room,
                                 .processor = event->processor,
+                                .memory = event->memory,
                                 .held_count = event->held_count,
                                 .held = event->held};
 

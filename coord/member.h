@@ -43,12 +43,13 @@ struct member_record {
 
 enum member_event_type {
     MEMBER_EVENT_NONE = 0,
-    MEMBER_EVENT_BEGIN,     /* the agent begins; once, before all others */
-    MEMBER_EVENT_TICK,      /* member_wake_us() has come */
-    MEMBER_EVENT_INQUIRE,   /* from the arbiter: epoch, which it is about to open; room, processor, held */
-    MEMBER_EVENT_START,     /* from the arbiter: start, held */
-    MEMBER_EVENT_PLACED,    /* from the arbiter: start, of the epoch that runs: its ranks have come up */
-    MEMBER_EVENT_GRANT,     /* from the arbiter: epoch, asked_us */
+    MEMBER_EVENT_BEGIN,   /* the agent begins; once, before all others */
+    MEMBER_EVENT_TICK,    /* member_wake_us() has come */
+    MEMBER_EVENT_INQUIRE, /* from the arbiter: epoch, which it is about to open; room, processor, memory, held
+                           */
+    MEMBER_EVENT_START,   /* from the arbiter: start, held */
+    MEMBER_EVENT_PLACED,  /* from the arbiter: start, of the epoch that runs: its ranks have come up */
+    MEMBER_EVENT_GRANT,   /* from the arbiter: epoch, asked_us */
     MEMBER_EVENT_LINK_LOST, /* epoch, peer: the link to this node in this epoch is gone */
     MEMBER_EVENT_RANK_LOST, /* epoch: one of our ranks */
     MEMBER_EVENT_FETCH,     /* epoch, peer, rank, line: peer needs this image; image_line: of ours */
@@ -73,6 +74,7 @@ struct member_event {
     enum coord_action_type order;
     uint32_t room;
     uint64_t processor;
+    struct epoch_memory memory; /* what it borrows is borrowed for the call */
     uint32_t held_count;
     const struct holding *held;      /* by rank, what this node holds; borrowed for the call */
     const struct epoch_start *start; /* borrowed for the call */

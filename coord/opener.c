@@ -143,6 +143,11 @@ enum arbiter_want opener_wants(const struct opener *opener)
     return arbiter_wants(opener->arbiter);
 }
 
+const struct spread_lack *opener_lack(const struct opener *opener)
+{
+    return arbiter_lack(opener->arbiter);
+}
+
 /* The record comes before all else, so it is made within the machine's step. */
 static int act(void *context, const struct arbiter_action *action)
 {

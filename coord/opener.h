@@ -79,5 +79,7 @@ uint64_t opener_granted_us(const struct opener *opener, uint32_t node);
 const struct epoch_start *opener_record(const struct opener *opener);
 /* What the last opener_open() lacked. */
 enum arbiter_want opener_wants(const struct opener *opener);
+/* If it lacked room: the rank for which there is no memory. Valid until the next opening. */
+const struct spread_lack *opener_lack(const struct opener *opener);
 
 #endif

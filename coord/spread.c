@@ -4,24 +4,43 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "coord/budget.h"
+
+/* When a rank is placed: the largest ones may come first. */
+struct turn {
+    uint64_t bytes;
+    uint32_t rank;
+};
+
 /* A spread that is being made. */
 struct spread {
     struct epoch_start *start;
     const struct spread_facts *facts;
     uint32_t *load;    /* by member: ranks placed there */
     uint32_t *at_most; /* by member: ranks that it gets, but for those that stay */
+    struct budget *budget;
+    struct rank_size *sizes; /* by rank; all zero if the program begins anew */
+    struct turn *turns;      /* in which ranks are placed */
+    bool does_count_lines;   /* members need memory for lines and copies, too */
+    uint32_t extra;          /* ranks that a member may get beyond the smallest bound */
 };
 
 /* How well a member suits a rank; the first is best. */
 enum fitness { FIT_HEIR = 0, FIT_HOLDER, FIT_PREDECESSOR, FIT_ANY, FIT_NOT };
 
+static int make_room(struct spread *spread);
+static int try_to_place(struct spread *spread);
+static int place_all(struct spread *spread);
+static void begin_anew(struct spread *spread);
+static void find_sizes(struct spread *spread);
+static void order_by_size(struct spread *spread);
 static uint32_t count_kept(const struct spread *spread, uint64_t kind);
 static void keep_homes(struct spread *spread);
 static int bound_load(struct spread *spread);
 static int bound_kind(struct spread *spread, uint64_t kind);
 static void set_bound(struct spread *spread, uint64_t kind, uint32_t bound);
 static uint64_t room_of(const struct spread *spread, uint64_t kind, uint32_t bound);
-static void place_others(struct spread *spread);
+static bool place_others(struct spread *spread);
 static uint32_t choose_place(const struct spread *spread, uint32_t rank);
 static enum fitness fitness_of(const struct spread *spread, uint32_t index, uint32_t rank);
 static void place(struct spread *spread, uint32_t rank, uint32_t index);
@@ -32,24 +51,122 @@ static bool has_image(const struct spread *spread, uint32_t index, uint32_t rank
 static uint64_t kind_of_member(const struct spread *spread, uint32_t index);
 static uint64_t kind_of_rank(const struct spread *spread, uint32_t rank);
 static bool has_room(const struct spread *spread, uint32_t index);
+static void find_burdens(const struct spread *spread, uint32_t rank, uint32_t index, struct burden *burden,
+                         struct burden *of_partner);
+static bool has_memory(const struct spread *spread, uint32_t index, uint32_t rank);
 static uint32_t smaller(uint32_t one, uint32_t other);
 
 int spread_ranks(struct epoch_start *start, const struct spread_facts *facts)
 {
     struct spread spread = {.start = start, .facts = facts};
-    int rc;
+    int rc = make_room(&spread) < 0 ? ENOMEM : 0;
 
-    spread.load = calloc(2 * (size_t)start->member_count, sizeof(*spread.load));
-    if (!spread.load)
-        return -1;
-    spread.at_most = spread.load + start->member_count;
-    keep_homes(&spread);
-    rc = bound_load(&spread);
-    if (rc == 0)
-        place_others(&spread);
+    if (facts->lack)
+        facts->lack->rank = EPOCH_NOBODY;
+    if (rc == 0) {
+        find_sizes(&spread);
+        rc = place_all(&spread);
+    }
     free(spread.load);
+    free(spread.sizes);
+    free(spread.turns);
+    budget_destroy(spread.budget);
     errno = rc;
     return rc == 0 ? 0 : -1;
+}
+
+static int make_room(struct spread *spread)
+{
+    const struct epoch_start *start = spread->start;
+
+    spread->load = calloc(2 * (size_t)start->member_count, sizeof(*spread->load));
+    spread->sizes = calloc((size_t)start->rank_count + 1, sizeof(*spread->sizes));
+    spread->turns = calloc((size_t)start->rank_count + 1, sizeof(*spread->turns));
+    spread->budget = budget_create(start->member_count);
+    if (!spread->load || !spread->sizes || !spread->turns || !spread->budget)
+        return -1;
+    spread->at_most = spread->load + start->member_count;
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        spread->turns[rank].rank = rank;
+    return 0;
+}
+
+/* As even as possible; with room for lines if there is any such way. Returns 0 or an errno. */
+static int place_all(struct spread *spread)
+{
+    uint32_t ranks = spread->start->rank_count;
+    int rc = ENOSPC;
+
+    for (int pass = 0; pass < 2 && rc == ENOSPC; pass++) {
+        spread->does_count_lines = pass == 0;
+        spread->extra = 0;
+        rc = try_to_place(spread);
+        order_by_size(spread); /* the largest ones are the hardest to place */
+        for (uint32_t extra = 0; rc == ENOSPC && extra < 2 * ranks; extra = 2 * extra + 1) {
+            spread->extra = extra;
+            rc = try_to_place(spread);
+        }
+    }
+    return rc;
+}
+
+/* Returns 0, ENOSPC or EXDEV. */
+static int try_to_place(struct spread *spread)
+{
+    int rc;
+
+    begin_anew(spread);
+    keep_homes(spread);
+    rc = bound_load(spread);
+    if (rc == 0 && !place_others(spread))
+        rc = ENOSPC;
+    return rc;
+}
+
+static void begin_anew(struct spread *spread)
+{
+    for (uint32_t i = 0; i < spread->start->member_count; i++) {
+        spread->load[i] = spread->at_most[i] = 0;
+        budget_set(spread->budget, i, &spread->facts->members[i].memory);
+    }
+}
+
+/* What its holders say; the largest, if they differ. */
+static void find_sizes(struct spread *spread)
+{
+    const struct epoch_start *start = spread->start;
+
+    for (uint32_t i = 0; start->line > 0 && i < start->member_count; i++) {
+        const struct spread_member *member = &spread->facts->members[i];
+        uint32_t count = member->memory.sizes ? smaller(member->held_count, start->rank_count) : 0;
+
+        for (uint32_t rank = 0; rank < count; rank++) {
+            const struct rank_size *size = &member->memory.sizes[rank];
+
+            if (size->image_bytes > spread->sizes[rank].image_bytes)
+                spread->sizes[rank].image_bytes = size->image_bytes;
+            if (size->line_bytes > spread->sizes[rank].line_bytes)
+                spread->sizes[rank].line_bytes = size->line_bytes;
+        }
+    }
+}
+
+static int compare_turns(const void *left, const void *right)
+{
+    const struct turn *one = left, *other = right;
+
+    if (one->bytes != other->bytes)
+        return one->bytes > other->bytes ? -1 : 1;
+    return one->rank < other->rank ? -1 : one->rank > other->rank;
+}
+
+static void order_by_size(struct spread *spread)
+{
+    uint32_t count = spread->start->rank_count;
+
+    for (uint32_t i = 0; i < count; i++)
+        spread->turns[i].bytes = spread->sizes[spread->turns[i].rank].image_bytes;
+    qsort(spread->turns, count, sizeof(*spread->turns), compare_turns);
 }
 
 /*
@@ -123,7 +240,7 @@ static int bound_kind(struct spread *spread, uint64_t kind)
     for (uint32_t bound = 1; bound <= spread->start->rank_count; bound++) {
         if (room_of(spread, kind, bound) < left)
             continue;
-        set_bound(spread, kind, bound);
+        set_bound(spread, kind, bound + spread->extra);
         return 0;
     }
     return -1;
@@ -150,14 +267,27 @@ static uint64_t room_of(const struct spread *spread, uint64_t kind, uint32_t bou
     return room;
 }
 
-static void place_others(struct spread *spread)
+/* False: no member that may have one more has memory for a rank. */
+static bool place_others(struct spread *spread)
 {
-    for (uint32_t rank = 0; rank < spread->start->rank_count; rank++)
-        if (spread->start->placement[rank] == EPOCH_NOBODY)
-            place(spread, rank, choose_place(spread, rank));
+    for (uint32_t i = 0; i < spread->start->rank_count; i++) {
+        uint32_t rank = spread->turns[i].rank, index;
+
+        if (spread->start->placement[rank] != EPOCH_NOBODY)
+            continue;
+        index = choose_place(spread, rank);
+        if (index == EPOCH_NOBODY) {
+            if (spread->facts->lack)
+                *spread->facts->lack =
+                    (struct spread_lack){.rank = rank, .image_bytes = spread->sizes[rank].image_bytes};
+            return false;
+        }
+        place(spread, rank, index);
+    }
+    return true;
 }
 
-/* There is one: the bound says so. */
+/* There is one by the bound; EPOCH_NOBODY: none has memory for it. */
 static uint32_t choose_place(const struct spread *spread, uint32_t rank)
 {
     uint32_t count = spread->start->member_count, best = EPOCH_NOBODY;
@@ -180,7 +310,7 @@ static enum fitness fitness_of(const struct spread *spread, uint32_t index, uint
     uint32_t partner = partner_of(spread, index);
 
     if (!has_room(spread, index) || spread->load[index] >= spread->at_most[index] ||
-        kind_of_member(spread, index) != kind_of_rank(spread, rank))
+        kind_of_member(spread, index) != kind_of_rank(spread, rank) || !has_memory(spread, index, rank))
         return FIT_NOT;
     if (spread->start->line > 0 && heir_of(spread, rank) == index)
         return FIT_HEIR;
@@ -191,6 +321,11 @@ static enum fitness fitness_of(const struct spread *spread, uint32_t index, uint
 
 static void place(struct spread *spread, uint32_t rank, uint32_t index)
 {
+    struct burden burden, of_partner;
+
+    find_burdens(spread, rank, index, &burden, &of_partner);
+    budget_charge(spread->budget, &burden);
+    budget_charge(spread->budget, &of_partner);
     spread->start->placement[rank] = index;
     spread->start->holder[rank] = find_holder(spread, rank, index);
     spread->load[index]++;
@@ -254,6 +389,33 @@ static uint64_t kind_of_rank(const struct spread *spread, uint32_t rank)
 static bool has_room(const struct spread *spread, uint32_t index)
 {
     return spread->load[index] < spread->facts->members[index].room;
+}
+
+/* What a rank needs on a member, and on the member that keeps its copy. */
+static void find_burdens(const struct spread *spread, uint32_t rank, uint32_t index, struct burden *burden,
+                         struct burden *of_partner)
+{
+    const struct rank_size *size = &spread->sizes[rank];
+    uint32_t partner = partner_of(spread, index);
+    uint64_t line_bytes = spread->does_count_lines ? size->line_bytes : 0;
+
+    *burden = (struct burden){.member = index, .image_bytes = line_bytes, .memory_bytes = size->image_bytes};
+    if (!has_image(spread, index, rank))
+        burden->image_bytes += size->image_bytes;
+    *of_partner = (struct burden){.member = EPOCH_NOBODY};
+    if (!spread->does_count_lines || partner == EPOCH_NOBODY)
+        return;
+    *of_partner = (struct burden){.member = partner, .image_bytes = line_bytes};
+    if (!has_image(spread, partner, rank))
+        of_partner->image_bytes += size->image_bytes;
+}
+
+static bool has_memory(const struct spread *spread, uint32_t index, uint32_t rank)
+{
+    struct burden burden, of_partner;
+
+    find_burdens(spread, rank, index, &burden, &of_partner);
+    return budget_fits(spread->budget, &burden, &of_partner);
 }
 
 static uint32_t smaller(uint32_t one, uint32_t other)

@@ -7,7 +7,11 @@
  * has taken the place of its lost node, else to one that has its image, else to one whose copies are kept
  * where the image is, else to the one with the fewest ranks. A rank that goes on from an image goes to a
  * member whose processors are of the kind that it ran on; each kind of members is spread over by itself.
- * Pure.
+ *
+ * A rank that moves goes where there is memory for it (budget.h): for its process, for its image if that is
+ * not there, for what a line stages of it, and on the member's partner for the copy. If that cannot be, it is
+ * placed without room for its lines and copies, so that the job goes on and lines abort for want of memory.
+ * A rank that stays needs what it has had. Pure.
  */
 #ifndef BELAY_COORD_SPREAD_H
 #define BELAY_COORD_SPREAD_H
@@ -18,19 +22,27 @@
 
 /* What is known of a member of the epoch that is opened. */
 struct spread_member {
-    uint32_t room;              /* ranks that it can take, EPOCH_NO_LIMIT: all */
-    uint64_t processor;         /* kind of its processors */
+    uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint64_t processor; /* kind of its processors */
+    struct epoch_memory memory;
     uint32_t held_count;        /* ranks of held */
     const struct holding *held; /* by rank; borrowed */
     uint32_t former;            /* index in the last epoch of the member whose ranks are for it: it was that
                                    member, or takes its place; EPOCH_NOBODY: none */
 };
 
+/* A rank for which no member has enough memory. */
+struct spread_lack {
+    uint32_t rank;        /* EPOCH_NOBODY: none; something else than memory is missing */
+    uint64_t image_bytes; /* that its image takes where it is not; as much takes its process */
+};
+
 struct spread_facts {
     const struct epoch_start *last;      /* the epoch before; NULL: there was none */
     const struct spread_member *members; /* by index */
     enum scheme scheme;
-    uint32_t first; /* any number: of members that are equal, which one is taken */
+    uint32_t first;           /* any number: of members that are equal, which one is taken */
+    struct spread_lack *lack; /* filled in with ENOSPC; NULL: not asked for */
 };
 
 /*

@@ -52,21 +52,38 @@ static void an_answer_comes_as_it_went(void **state)
 {
     (void)state;
     const struct holding held[] = {{.image_line = 4}, {.image_line = 3, .staging_line = 4, .base_line = 3}};
+    const struct rank_size sizes[] = {{100, 1}, {200, 2}};
     const struct epoch_state went = {.incarnation = 77,
                                      .last_line = 6,
                                      .committed_line = 4,
                                      .protected_line = 5,
                                      .protected_epoch = 2,
                                      .room = EPOCH_NO_LIMIT,
+                                     .memory = {.is_known = true,
+                                                .limit_bytes = UINT64_MAX,
+                                                .machine_bytes = 9,
+                                                .machine = 11,
+                                                .sizes = sizes},
                                      .held_count = 2,
                                      .held = held};
-    struct epoch_state came;
+    struct epoch_state came, without = went;
     Belay__Wire__NodeState message = epoch_message_of_state(&went);
     assert_int_equal(epoch_message_to_state(&message, &came), 0);
     assert_true(came.incarnation == 77 && came.last_line == 6 && came.committed_line == 4 &&
                 came.protected_line == 5 && came.protected_epoch == 2 && came.room == EPOCH_NO_LIMIT);
     assert_int_equal(came.held_count, 2);
     assert_memory_equal(came.held, held, sizeof held);
+    assert_true(came.memory.is_known && came.memory.limit_bytes == UINT64_MAX &&
+                came.memory.machine_bytes == 9 && came.memory.machine == 11);
+    assert_memory_equal(came.memory.sizes, sizes, sizeof sizes);
+    message.n_sizes = 3;
+    assert_int_equal(epoch_message_to_state(&message, &came), -1);
+    message.n_sizes = 2;
+    assert_int_equal(epoch_message_to_state(&message, &came), -1);
+    without.memory = (struct epoch_memory){0};
+    message = epoch_message_of_state(&without);
+    assert_int_equal(epoch_message_to_state(&message, &came), 0);
+    assert_true(!came.memory.is_known && !came.memory.sizes);
     message.n_held = 5;
     assert_int_equal(epoch_message_to_state(&message, &came), -1);
     assert_int_equal(errno, EBADMSG);

@@ -156,6 +156,126 @@ static void a_member_more_takes_its_part(void **state)
     assert_places(stage, (const uint32_t[]){0, 0, 1, 2, 1}, (const uint32_t[]){0, 0, 1, 0, 1});
 }
 
+/* Each rank takes 10 for its image, as much for its process, and 1 for a line. */
+static void tell_memory(struct stage *stage, struct rank_size *sizes, const uint64_t *limits,
+                        const uint64_t *machines, bool is_one_machine)
+{
+    for (uint32_t rank = 0; rank < stage->start->rank_count; rank++)
+        sizes[rank] = (struct rank_size){10, 1};
+    for (uint32_t i = 0; i < stage->start->member_count; i++)
+        stage->members[i].memory = (struct epoch_memory){.is_known = true,
+                                                         .limit_bytes = limits ? limits[i] : UINT64_MAX,
+                                                         .machine_bytes = machines ? machines[i] : UINT64_MAX,
+                                                         .machine = is_one_machine ? 1 : i + 1,
+                                                         .sizes = sizes};
+}
+
+/* Node 1 of three with two ranks each is lost. */
+static void lose_one_of_three(struct stage *stage)
+{
+    had(stage, 3, 6, (const uint32_t[]){0, 0, 1, 1, 2, 2});
+    has(stage, 2, (const uint32_t[]){0, 2}, NULL);
+}
+
+/* Without a limit one rank goes to each; member 0 has no room for one more image. */
+static void a_rank_goes_where_there_is_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    const uint64_t limits[] = {9, 9};
+
+    lose_one_of_three(stage);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 0, 1, 1}, (const uint32_t[]){0, 0, 1, 1, 1, 1});
+    tell_memory(stage, sizes, limits, NULL, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 1, 1, 1}, (const uint32_t[]){0, 0, 1, 1, 1, 1});
+}
+
+/* Room for copies and lines is looked for, too; it is done without if there is none. */
+static void a_copy_needs_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    uint64_t limits[] = {UINT64_MAX, UINT64_MAX, 22, 2, UINT64_MAX};
+
+    had(stage, 6, 6, (const uint32_t[]){0, 1, 2, 3, 4, 5});
+    has(stage, 5, (const uint32_t[]){0, 2, 3, 4, 5}, NULL);
+    stage->members[1].room = 1; /* it keeps its own */
+    tell_memory(stage, sizes, limits, NULL, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], 0); /* its partner has the image */
+    stage->members[0].room = 1;
+    stage->members[4].room = 1;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], 2); /* copies of one at the next do not fit */
+    limits[2] = 10;
+    tell_memory(stage, sizes, limits, NULL, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], 2); /* without lines */
+}
+
+/* A rank that has the image needs memory for its process; members of one machine have it in common. */
+static void a_process_needs_memory_of_the_machine(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    struct spread_lack lack;
+    uint64_t machines[] = {100, 100};
+
+    lose_one_of_three(stage);
+    stage->facts.lack = &lack;
+    tell_memory(stage, sizes, NULL, machines, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(lack.rank, EPOCH_NOBODY);
+    machines[0] = 20; /* for those that are there */
+    machines[1] = 30;
+    tell_memory(stage, sizes, NULL, machines, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    assert_int_equal(errno, ENOSPC);
+    assert_true(lack.rank == 2 || lack.rank == 3);
+    assert_int_equal(lack.image_bytes, 10);
+    machines[1] = 40;
+    tell_memory(stage, sizes, NULL, machines, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 1, 1, 1}, (const uint32_t[]){0, 0, 1, 1, 1, 1});
+    machines[0] = machines[1] = 59; /* of six processes */
+    tell_memory(stage, sizes, NULL, machines, true);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    machines[0] = machines[1] = 60;
+    tell_memory(stage, sizes, NULL, machines, true);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+}
+
+/* The last run of the loop with other bounds finds a place for the large rank first. */
+static void large_ranks_find_their_place(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    uint64_t machines[] = {20 + 10, 20 + 30};
+
+    lose_one_of_three(stage);
+    tell_memory(stage, sizes, NULL, machines, false);
+    sizes[3].image_bytes = 30;
+    stage->held[0][2].image_line = stage->held[0][3].image_line = LINE;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 0, 1, 1, 1}, (const uint32_t[]){0, 0, 0, 1, 1, 1});
+}
+
+/* Ranks that stay need what they have had. */
+static void nobody_leaves_for_want_of_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    const uint64_t none[] = {0, 0, 0};
+
+    had(stage, 3, 3, (const uint32_t[]){0, 1, 2});
+    has(stage, 3, (const uint32_t[]){0, 1, 2}, NULL);
+    tell_memory(stage, sizes, none, none, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 1, 2}, (const uint32_t[]){0, 1, 2});
+}
+
 static void room_counts(void **state)
 {
     struct stage *stage = *state;
@@ -224,6 +344,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_newcomer_takes_the_ranks_of_the_lost_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_member_more_takes_its_part, setup, teardown),
         cmocka_unit_test_setup_teardown(room_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rank_goes_where_there_is_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_needs_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_process_needs_memory_of_the_machine, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_ranks_find_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_leaves_for_want_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_the_processors_are_alike, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_program_is_spread_evenly, setup, teardown),
     };

@@ -60,7 +60,8 @@ struct membership {
     uint32_t ranks;
     struct errands errands;                   /* of the step that is being made */
     struct epoch_state answer;                /* to the newest inquiry */
-    struct holding *held;                     /* which it borrows */
+    struct holding *held;                     /* which it borrows ... */
+    struct rank_size *sizes;                  /* ... and these; NULL: none */
     struct epoch_copy copy;                   /* of the arbiter's record */
     const struct membership_settler *settler; /* while an epoch is entered */
     struct belay_error settle_err;            /* code 0: what the epoch goes on from is settled */
@@ -156,6 +157,7 @@ void membership_destroy(struct membership *membership)
     int code = errno;
     member_destroy(membership->member);
     free(membership->held);
+    free(membership->sizes);
     free(membership->wants);
     free(membership->errands.of);
     epoch_copy_drop(&membership->copy);
@@ -184,13 +186,15 @@ int membership_promise(struct membership *membership, uint32_t epoch, const stru
 {
     if (hold(membership, facts) < 0 || make_member(membership, facts) < 0)
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
-    const struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
-                                         .epoch = epoch,
-                                         .room = EPOCH_NO_LIMIT,
-                                         .processor = find_processor(),
-                                         .held_count = facts->ranks,
-                                         .held = membership->held};
+    struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
+                                   .epoch = epoch,
+                                   .room = EPOCH_NO_LIMIT,
+                                   .processor = find_processor(),
+                                   .memory = facts->memory,
+                                   .held_count = facts->ranks,
+                                   .held = membership->held};
     membership->answer = (struct epoch_state){0};
+    inquire.memory.sizes = membership->sizes;
     if (member_step(membership->member, &inquire) < 0)
         return belay_error_errno(err, "another epoch cannot be promised");
     if (membership->answer.incarnation == 0)
@@ -477,12 +481,20 @@ static int make_member(struct membership *membership, const struct membership_fa
 static int hold(struct membership *membership, const struct membership_facts *facts)
 {
     struct holding *held = calloc((size_t)facts->ranks + 1, sizeof *held);
-    if (!held)
+    struct rank_size *sizes = facts->memory.sizes ? calloc((size_t)facts->ranks + 1, sizeof *sizes) : NULL;
+    if (!held || (facts->memory.sizes && !sizes)) {
+        free(held);
+        free(sizes);
         return -1;
+    }
     if (facts->ranks > 0)
         memcpy(held, facts->held, facts->ranks * sizeof *held);
+    if (facts->ranks > 0 && sizes)
+        memcpy(sizes, facts->memory.sizes, facts->ranks * sizeof *sizes);
     free(membership->held);
+    free(membership->sizes);
     membership->held = held;
+    membership->sizes = sizes;
     return 0;
 }
 

@@ -41,6 +41,7 @@ struct membership_ops {
 struct membership_facts {
     uint32_t ranks;             /* of held */
     const struct holding *held; /* what is here of each rank; borrowed for the call */
+    struct epoch_memory memory; /* for ranks that move here; what it borrows, for the call */
     uint64_t committed_line;    /* 0: none */
     uint64_t last_line;         /* largest number that is known to be used */
     enum scheme scheme;         /* of the job */

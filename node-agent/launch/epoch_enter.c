@@ -27,12 +27,18 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     if (job->record_fd < 0 && record_save(job, err) < 0) /* no line of it would be found again */
         return -1;
     struct holding *held = calloc((size_t)facts.ranks + 1, sizeof *held);
-    if (!held)
+    struct rank_size *sizes = calloc((size_t)facts.ranks + 1, sizeof *sizes);
+    if (!held || !sizes) {
+        free(held);
+        free(sizes);
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
+    }
     store_list_held(job->store, held);
+    store_tell_memory(job->store, job->config->settings->memory_bytes, &facts.memory, sizes);
     facts.held = held;
     int rc = membership_promise(job->membership, number, &facts, state, err);
     free(held);
+    free(sizes);
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
 }
 

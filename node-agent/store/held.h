@@ -23,6 +23,7 @@ struct held {
     uint64_t kept_line;         /* the line in its name at the keeper */
     uint64_t base_line;         /* of a delta; 0: an image */
     uint64_t image_bytes;       /* of a staged part: memory that the image will take */
+    uint64_t line_bytes;        /* of an image: memory of the delta that made it; 0: not known */
     uint64_t number;            /* unique in this store; 0: the part is missing */
     uint32_t pins[PIN_REASONS]; /* number of pins, by reason (pin.h) */
     bool is_changing;           /* a delta is being applied in place: it cannot be pinned */

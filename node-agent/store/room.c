@@ -1,7 +1,11 @@
 #include "node-agent/store/room.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "common/fault/fault.h"
+#include "common/util/fnv1a.h"
 #include "common/util/memory_room.h"
 
 /* Left to the system when images are made: they are nothing that could be reclaimed. */
@@ -63,6 +67,31 @@ int room_check_start(uint32_t ranks, uint64_t image_bytes, uint64_t limit_bytes,
                                "lines that do not fit will be aborted",
                                limit_bytes / mib, whose, room.cgroup, room.bytes / mib);
     return 0;
+}
+
+/* Of this boot of the machine, and of the cgroup that has the least memory left. */
+static uint64_t machine_of(const struct memory_room *room)
+{
+    char boot[64] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && !fgets(boot, sizeof boot, file))
+        boot[0] = '\0';
+    if (file)
+        fclose(file);
+    return fnv1a(fnv1a(FNV1A_START, boot, strlen(boot)), room->cgroup, strlen(room->cgroup));
+}
+
+/* The fault makes it none. */
+void room_tell(uint64_t held_bytes, uint64_t limit_bytes, struct epoch_memory *memory)
+{
+    struct memory_room room;
+    memory_room_find("", &room);
+    memory->is_known = true;
+    memory->limit_bytes = !limit_bytes ? UINT64_MAX : limit_bytes > held_bytes ? limit_bytes - held_bytes : 0;
+    memory->machine_bytes = room.bytes == UINT64_MAX ? UINT64_MAX : usable(&room);
+    memory->machine = machine_of(&room);
+    if (fault_hit("agent.memory", -1, 0))
+        memory->machine_bytes = 0;
 }
 
 uint64_t room_left(uint64_t held_bytes, uint64_t limit_bytes)

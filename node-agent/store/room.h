@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
+#include "coord/epoch.h"
 
 /* What a line will take, in bytes. */
 struct store_need {
@@ -32,6 +33,13 @@ int room_check_line(const struct store_need *need, uint64_t held_bytes, uint64_t
  * images from which the `ranks` ranks are restored, 0: they begin anew. Returns as room_check_line().
  */
 int room_check_start(uint32_t ranks, uint64_t image_bytes, uint64_t limit_bytes, struct belay_error *err);
+
+/*
+ * Before ranks are placed, none of which runs: what is left of the job's limit, and of the memory of the
+ * machine or of the agent's cgroup, which nodes with the same memory->machine have in common. Leaves
+ * memory->sizes as they are.
+ */
+void room_tell(uint64_t held_bytes, uint64_t limit_bytes, struct epoch_memory *memory);
 
 /*
  * How many bytes may be taken while the application runs: half of what is left. The application may grow at

@@ -246,8 +246,12 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
     uint32_t rank = (uint32_t)apply->rank;
     struct held *image = &store->images.items[rank], former = *image;
     int fd = apply->made >= 0 ? apply->made : apply->is_pinned ? apply->copy : former.fd;
-    struct held made = {
-        .fd = fd, .bytes = apply->bytes, .kept_line = apply->line, .number = ++store->parts_made, .copy = -1};
+    struct held made = {.fd = fd,
+                        .bytes = apply->bytes,
+                        .kept_line = apply->line,
+                        .line_bytes = store->deltas.items[rank].bytes,
+                        .number = ++store->parts_made,
+                        .copy = -1};
     held_name(store, &made, rank, name);
     if (keeper_put(store->keeper, name, made.fd, err) < 0) {
         if (apply->made >= 0)
@@ -321,6 +325,31 @@ void store_list_held(const struct store *store, struct holding *held)
         held[i].staging_line = store->staging.line;
         held[i].base_line = staged->base_line;
     }
+}
+
+/* Of the image that a verdict may choose, the larger one. */
+static struct rank_size size_of(const struct held *image, const struct held *staged)
+{
+    struct rank_size size = {0};
+    if (image && held_is_usable(image))
+        size = (struct rank_size){image->bytes, image->line_bytes};
+    if (!staged || staged->fd < 0)
+        return size;
+    if (staged->image_bytes > size.image_bytes)
+        size.image_bytes = staged->image_bytes;
+    if (staged->base_line && staged->bytes > size.line_bytes)
+        size.line_bytes = staged->bytes;
+    return size;
+}
+
+void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
+                       struct rank_size *sizes)
+{
+    for (uint32_t i = 0; i < store_held_ranks(store); i++)
+        sizes[i] = size_of(i < store->images.ranks ? &store->images.items[i] : NULL,
+                           i < store->staging.ranks ? &store->staging.items[i] : NULL);
+    room_tell(store_held_bytes(store), limit_bytes, memory);
+    memory->sizes = sizes;
 }
 
 uint64_t store_newest_line(const struct store *store)

@@ -190,6 +190,12 @@ bool store_is_damaged(const struct store *store, uint32_t part);
 uint32_t store_held_ranks(const struct store *store);
 /* Which lines are held of each of these ranks, into held[store_held_ranks()]. */
 void store_list_held(const struct store *store, struct holding *held);
+/*
+ * What memory there is for ranks that move here, as of room_tell(), and how much each rank needs whose part
+ * is held: into sizes[store_held_ranks()], which *memory borrows.
+ */
+void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
+                       struct rank_size *sizes);
 /* The newest line that a verdict may choose: the staged one, or the committed one; 0: none. */
 uint64_t store_newest_line(const struct store *store);
 
