@@ -173,6 +173,35 @@ static void check_processors(struct world *world, const struct epoch_start *star
             violate(world, "rank %u goes on with other processors than it was captured on", rank);
 }
 
+/* Does a rank of the epoch run where it ran before, on its image? Then it needs what it had. */
+static bool is_at_home(const struct world *world, const struct epoch_start *start, uint32_t rank)
+{
+    const struct epoch_start *last = world->arbiter.durable;
+    uint32_t node = start->members[start->placement[rank]];
+
+    return last && rank < last->rank_count && last->members[last->placement[rank]] == node &&
+           start->holder[rank] == start->placement[rank];
+}
+
+/* A rank that moves has memory for its process, and for its image if that was not there. */
+static void check_memory(struct world *world, const struct epoch_start *start)
+{
+    for (uint32_t i = 0; start->line > 0 && i < start->member_count; i++) {
+        uint32_t node = start->members[i], moved = 0;
+        uint64_t bytes = 0;
+
+        for (uint32_t rank = 0; rank < start->rank_count; rank++) {
+            if (start->placement[rank] != i)
+                continue;
+            moved += !is_at_home(world, start, rank);
+            bytes += 1 + (start->holder[rank] != i);
+        }
+        if (moved > 0 && world->memory_epoch[node] == start->epoch && bytes > world->memory[node])
+            violate(world, "node %u has memory for %lu, and needs %lu for the ranks that it gets", node,
+                    (unsigned long)world->memory[node], (unsigned long)bytes);
+    }
+}
+
 void check_opened(struct world *world, const struct epoch_start *start)
 {
     uint64_t line = start->line;
@@ -190,6 +219,7 @@ void check_opened(struct world *world, const struct epoch_start *start)
     if (line > 0)
         check_committed(world, line);
     check_processors(world, start);
+    check_memory(world, start);
 }
 
 void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line)

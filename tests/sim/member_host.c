@@ -317,11 +317,33 @@ static void carry_out_of_line(struct world *world, uint32_t node, const struct m
     }
 }
 
+/* Each image takes 1, and each process as much. The check keeps the most that was told for the epoch. */
+static void tell_memory(struct world *world, uint32_t node, uint32_t epoch, const struct holding *held,
+                        struct rank_size *sizes, struct epoch_memory *memory)
+{
+    bool is_scarce = rng_chance(&world->memory_rng, world->scarce_per_mille);
+    uint64_t bytes = is_scarce ? rng_range(&world->memory_rng, 0, 2 * world->program.ranks) : UINT64_MAX;
+
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        sizes[rank] = (struct rank_size){.image_bytes = held[rank].image_line || held[rank].staging_line};
+    if (epoch > world->memory_epoch[node] || bytes > world->memory[node])
+        world->memory[node] = bytes;
+    if (epoch > world->memory_epoch[node])
+        world->memory_epoch[node] = epoch;
+    if (world->mutation != MUTATION_IGNORE_ROOM)
+        *memory = (struct epoch_memory){.is_known = true,
+                                        .limit_bytes = UINT64_MAX,
+                                        .machine_bytes = bytes,
+                                        .machine = node,
+                                        .sizes = sizes};
+}
+
 static void take_inquiry(struct world *world, uint32_t node, const struct message *message)
 {
     struct agent *agent = &world->nodes[node].agent;
     const struct member_record *known = &world->nodes[node].keeper.record;
     struct holding held[MAX_RANKS];
+    struct rank_size sizes[MAX_RANKS];
     struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
                                  .epoch = message->epoch,
                                  .room = EPOCH_NO_LIMIT,
@@ -331,6 +353,7 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
                                  .held = held};
 
     list_held(world, node, held);
+    tell_memory(world, node, message->epoch, held, sizes, &event.memory);
     if (rng_chance(&world->rng, world->tight_per_mille))
         event.room = rng_range(&world->rng, 0, world->program.ranks / 2);
     if (world->mutation == MUTATION_NO_PROMISE && known->entered < message->epoch) {
@@ -341,6 +364,7 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
                                     .protected_epoch = known->protected_epoch,
                                     .room = event.room,
                                     .processor = event.processor,
+                                    .memory = event.memory,
                                     .held_count = event.held_count,
                                     .held = held};
 

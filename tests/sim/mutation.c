@@ -19,6 +19,7 @@ static const struct {
     [MUTATION_HASTY_WORD] = {"hasty_word", "a branch says a word when one voice has"},
     [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},
     [MUTATION_HASTY_BRANCH] = {"hasty_branch", "a branch says settled when one voice is"},
+    [MUTATION_IGNORE_ROOM] = {"ignore_room", "nodes do not say how much memory they have"},
     [MUTATION_KEEP_RANKS] = {"keep_ranks", "an agent that comes back leaves its old ranks running"},
     [MUTATION_LATE_FENCE] = {"late_fence", "ranks read the flag before they publish their clock"},
     [MUTATION_LATE_RECORD] = {"late_record", "the arbiter tells its decision before it is recorded"},

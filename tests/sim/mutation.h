@@ -19,6 +19,7 @@ enum mutation {
     MUTATION_FORGET_NUMBER,   /* a line's number is not recorded before the line begins */
     MUTATION_HASTY_WORD,      /* a branch says the word of a phase when one voice has */
     MUTATION_HOLD_AT_TARGET,  /* ranks hold at their target though they are below another */
+    MUTATION_IGNORE_ROOM,     /* nodes do not say how much memory they have */
     MUTATION_KEEP_RANKS,      /* an agent that comes back leaves the ranks of its earlier life running */
     MUTATION_HASTY_BRANCH,    /* a branch says that its subtree is settled when one voice is */
     MUTATION_LATE_FENCE,      /* ranks look at the flag before they publish, not after */

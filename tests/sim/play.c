@@ -68,6 +68,9 @@ static void set_up_members(struct world *world)
     is_mixed = rng_chance(&rng, 200);
     for (uint32_t node = 0; node < MAX_NODES; node++)
         world->processors[node] = is_mixed ? rng_range(&rng, 1, 2) : 1;
+    world->memory_rng.state = ~rng.state;
+    world->scarce_per_mille =
+        rng_chance(&world->memory_rng, 500) ? rng_range(&world->memory_rng, 100, 800) : 0;
     world->arity = rng_chance(&rng, 300) ? TREE_ARITY : rng_range(&rng, 2, 3);
 }
 

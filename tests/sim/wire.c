@@ -42,6 +42,9 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
                   received->state.held_count <= MAX_RANKS;
     if (is_accepted)
         memcpy(received->held, received->state.held, received->state.held_count * sizeof(*received->held));
+    if (is_accepted && received->state.memory.sizes)
+        memcpy(received->sizes, received->state.memory.sizes,
+               received->state.held_count * sizeof(*received->sizes));
     belay__wire__node_state__free_unpacked(message, NULL);
     return is_accepted;
 }

@@ -209,6 +209,7 @@ struct sent_start {
 struct sent_state {
     struct epoch_state state;
     struct holding held[MAX_RANKS];
+    struct rank_size sizes[MAX_RANKS];
 };
 
 struct message {
@@ -306,6 +307,10 @@ struct world {
     uint32_t arity;                    /* of the tree */
     uint32_t domains[MAX_NODES];       /* the failure domain of each node */
     uint64_t processors[MAX_NODES];    /* of each node: kind */
+    struct rng memory_rng;             /* chances of their own: what memory nodes have */
+    uint32_t scarce_per_mille;         /* how often it is not enough for all */
+    uint64_t memory[MAX_NODES];        /* the most that a node had for an epoch ... */
+    uint32_t memory_epoch[MAX_NODES];  /* ... which is this one */
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;
