@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "cmd/arbiter_state.h"
 #include "cmd/calls.h"
@@ -15,6 +16,8 @@
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
+
+#define ROOM_SECONDS 4
 
 static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start *other);
 static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_restart);
@@ -292,6 +295,21 @@ static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_re
 
 /* ---- an epoch ---- */
 
+/* Memory of processes that have just ended comes back: what nodes have is asked for again, for some seconds.
+ */
+static int open_patiently(struct job_arbiter *arbiter)
+{
+    const struct timespec rest = {.tv_sec = 1};
+    int rc = opener_open(arbiter->opener);
+    for (int i = 0; i < ROOM_SECONDS && rc < 0 && errno == ENODATA && arbiter->err->code == 0 &&
+                    opener_wants(arbiter->opener) == ARBITER_WANT_ROOM;
+         i++) {
+        nanosleep(&rest, NULL);
+        rc = opener_open(arbiter->opener);
+    }
+    return rc;
+}
+
 int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launch *launch,
                      const struct epoch_start **start, struct belay_error *err)
 {
@@ -302,7 +320,7 @@ int job_arbiter_open(struct job_arbiter *arbiter, const struct job_arbiter_launc
     *err = (struct belay_error){0};
     for (uint32_t node = 0; node < arbiter->node_count; node++)
         arbiter->members[node].has_entered = false;
-    if (opener_open(arbiter->opener) < 0) {
+    if (open_patiently(arbiter) < 0) {
         int code = errno;
         if (err->code == 0 && code == ENODATA)
             arbiter_tell_what_lacks(arbiter, err);

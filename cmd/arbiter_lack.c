@@ -71,6 +71,21 @@ static void tell_of_processors(const struct job_arbiter *arbiter, struct belay_e
                     text, arbiter->job, arbiter->job);
 }
 
+static void tell_of_room(const struct job_arbiter *arbiter, struct belay_error *err)
+{
+    const struct spread_lack *lack = opener_lack(arbiter->opener);
+    struct answers answers;
+    char text[120] = "", needs[220] = "not all ranks can be placed"; /* an error's text holds both */
+    collect_answers(arbiter, &answers);
+    lack_tell_held(opener_record(arbiter->opener), answers.known, arbiter->node_count, text, sizeof text);
+    if (lack->rank != EPOCH_NOBODY)
+        lack_tell_memory(lack, answers.known, arbiter->node_count, needs, sizeof needs);
+    belay_error_set(err, ENONET,
+                    "no memory for all ranks: %s: the job is held; %s; 'belay restart %s' goes on with more "
+                    "memory or another node, 'belay clean %s' drops what is held",
+                    needs, text, arbiter->job, arbiter->job);
+}
+
 void arbiter_tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err)
 {
     const struct epoch_start *record = opener_record(arbiter->opener);
@@ -78,6 +93,8 @@ void arbiter_tell_what_lacks(const struct job_arbiter *arbiter, struct belay_err
         tell_of_few(arbiter, err);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_PROCESSORS)
         tell_of_processors(arbiter, err);
+    else if (record && opener_wants(arbiter->opener) == ARBITER_WANT_ROOM)
+        tell_of_room(arbiter, err);
     else if (arbiter->node_count > 1 && record)
         tell_what_is_left(arbiter, record, err);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#define NODES_TOLD 2u /* of the memory of which a message tells */
+
 /* A text that is cut short at the end of its room. */
 struct out {
     char *text;
@@ -120,6 +122,42 @@ bool lack_tell_held(const struct epoch_start *record, const struct epoch_state *
     put(&out, "of line %" PRIu64 ", ", of.line);
     put_holders(&out, &of, "the images");
     return true;
+}
+
+static const double mib = 1 << 20;
+
+/* "node 0 has 12.0 MiB, 1.0 MiB of it for images" */
+static void put_memory(struct out *out, uint32_t node, const struct epoch_memory *memory)
+{
+    bool is_limited = memory->limit_bytes != UINT64_MAX;
+    put(out, "node %" PRIu32 " has ", node);
+    if (memory->machine_bytes == UINT64_MAX)
+        put(out, "memory");
+    else
+        put(out, "%.1f MiB", (double)memory->machine_bytes / mib);
+    if (is_limited)
+        put(out, ", %.1f MiB of it for images", (double)memory->limit_bytes / mib);
+}
+
+void lack_tell_memory(const struct spread_lack *lack, const struct epoch_state *const *states,
+                      uint32_t node_count, char *text, size_t size)
+{
+    struct out out = {.text = text, .size = size};
+    uint32_t told = 0, left = 0;
+    put(&out, "rank %" PRIu32 " needs %.1f MiB of memory, and as much for its image where that is not held",
+        lack->rank, (double)lack->image_bytes / mib);
+    for (uint32_t node = 0; node < node_count; node++) {
+        if (!states[node] || !states[node]->memory.is_known)
+            continue;
+        if (told == NODES_TOLD) {
+            left++;
+            continue;
+        }
+        put(&out, told++ == 0 ? "; " : ", ");
+        put_memory(&out, node, &states[node]->memory);
+    }
+    if (left > 0)
+        put(&out, ", and %" PRIu32 " more have too little", left);
 }
 
 void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "coord/epoch.h"
+#include "coord/spread.h"
 
 /*
  * states: by node, as they have answered; NULL: the node has not. record: the newest epoch. Writes one part
@@ -25,5 +26,13 @@ void lack_tell(const struct epoch_start *record, const struct epoch_state *const
  */
 bool lack_tell_held(const struct epoch_start *record, const struct epoch_state *const *states,
                     uint32_t node_count, char *text, size_t size);
+
+/*
+ * Of a job that could go on, but for memory: how much a rank needs, and how much the nodes have. "rank 3
+ * needs 32.0 MiB of memory, and as much for its image where that is not held; node 0 has 12.0 MiB, 1.0 MiB of
+ * it for images, node 2 has 20.0 MiB".
+ */
+void lack_tell_memory(const struct spread_lack *lack, const struct epoch_state *const *states,
+                      uint32_t node_count, char *text, size_t size);
 
 #endif
