@@ -7,12 +7,23 @@
 #include "common/wire/epoch_record.h"
 #include "common/wire/streams.h"
 
-#define NUMBERS 3u /* of a holding, in the message's order */
+#define NUMBERS 3u /* of a holding, in the message's order; of what was refuted, too */
 
 _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
                    offsetof(struct holding, image_line) == 0 &&
                    offsetof(struct holding, base_line) == 2 * sizeof(uint64_t),
                "what is held is borrowed as numbers, and back");
+
+_Static_assert(sizeof(struct refuted) == NUMBERS * sizeof(uint64_t) && sizeof(struct digest) == DIGEST_BYTES,
+               "so are these");
+
+static bool has_roots(const struct epoch_start *start)
+{
+    for (uint32_t rank = 0; start->roots && rank < start->rank_count; rank++)
+        if (digest_is_known(&start->roots[rank]))
+            return true;
+    return false;
+}
 
 Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start, const char *job)
 {
@@ -30,6 +41,9 @@ Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start,
     record.placement = start->placement;
     record.holder = start->holder;
     record.n_placement = record.n_holder = start->rank_count;
+    if (has_roots(start))
+        record.roots = (ProtobufCBinaryData){.data = (uint8_t *)start->roots,
+                                             .len = (size_t)start->rank_count * DIGEST_BYTES};
     return record;
 }
 
@@ -54,6 +68,8 @@ struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *recor
         memcpy(start->placement, record->placement, record->n_placement * sizeof(*start->placement));
         memcpy(start->holder, record->holder, record->n_placement * sizeof(*start->holder));
     }
+    if (record->roots.len > 0)
+        memcpy(start->roots, record->roots.data, record->roots.len);
     return start;
 }
 
@@ -70,13 +86,31 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.processor = state->processor;
     message.held = (uint64_t *)(void *)state->held; /* only read */
     message.n_held = (size_t)state->held_count * NUMBERS;
+    if (state->roots)
+        message.roots = (ProtobufCBinaryData){.data = (uint8_t *)(void *)state->roots,
+                                              .len = 2 * (size_t)state->held_count * DIGEST_BYTES};
+    if (digest_is_known(&state->committed_root))
+        message.committed_root =
+            (ProtobufCBinaryData){.data = (uint8_t *)(void *)&state->committed_root, .len = DIGEST_BYTES};
+    message.refuted = (uint64_t *)(void *)state->refuted;
+    message.n_refuted = (size_t)state->refuted_count * NUMBERS;
     return message;
+}
+
+/* Those that are told are told of all that is held. */
+static bool are_roots_sound(const Belay__Wire__NodeState *message)
+{
+    size_t all = 2 * (message->n_held / NUMBERS) * DIGEST_BYTES;
+
+    return (message->roots.len == 0 || message->roots.len == all) &&
+           (message->committed_root.len == 0 || message->committed_root.len == DIGEST_BYTES) &&
+           message->n_refuted % NUMBERS == 0 && message->n_refuted / NUMBERS <= STREAMS_MAX_RANKS;
 }
 
 int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_state *state)
 {
     if (message->incarnation == 0 || message->n_held % NUMBERS ||
-        message->n_held / NUMBERS > STREAMS_MAX_RANKS) {
+        message->n_held / NUMBERS > STREAMS_MAX_RANKS || !are_roots_sound(message)) {
         errno = EBADMSG;
         return -1;
     }
@@ -90,6 +124,11 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
         .processor = message->processor,
         .held_count = (uint32_t)(message->n_held / NUMBERS),
         .held = (const struct holding *)(const void *)message->held,
+        .roots = message->roots.len ? (const struct digest *)(const void *)message->roots.data : NULL,
+        .refuted_count = (uint32_t)(message->n_refuted / NUMBERS),
+        .refuted = (const struct refuted *)(const void *)message->refuted,
     };
+    if (message->committed_root.len)
+        memcpy(&state->committed_root, message->committed_root.data, DIGEST_BYTES);
     return 0;
 }

@@ -80,4 +80,7 @@ const struct epoch_start *opener_record(const struct opener *opener);
 /* What the last opener_open() lacked. */
 enum arbiter_want opener_wants(const struct opener *opener);
 
+/* See arbiter_refusals(). */
+uint32_t opener_refusals(const struct opener *opener, const struct arbiter_refusal **refusals);
+
 #endif
