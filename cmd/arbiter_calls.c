@@ -128,8 +128,10 @@ static int record(void *context, const struct epoch_start *start)
     struct job_arbiter *arbiter = context;
     const Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
     bool is_opening = !is_placing(arbiter, start);
-    if (is_opening)
+    if (is_opening) {
         fault_hit("arbiter.epoch.answered", -1, start->epoch);
+        arbiter_tell_refused(arbiter);
+    }
     int rc = epoch_record_write(arbiter->rundir, &message) == 0 ? 0 : record_failed(arbiter);
     if (is_opening && rc == 0)
         fault_hit("arbiter.epoch.recorded", -1, start->epoch);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include "cmd/lack.h"
+#include "common/util/log.h"
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
@@ -26,6 +27,35 @@ static void collect_answers(const struct job_arbiter *arbiter, struct answers *a
     }
 }
 
+/* What was left aside of a node's answer is as good as not there. */
+static void leave_out_refused(const struct job_arbiter *arbiter, struct answers *answers)
+{
+    const struct arbiter_refusal *refusals;
+    uint32_t count = opener_refusals(arbiter->opener, &refusals);
+    for (uint32_t i = 0; i < count; i++) {
+        struct epoch_state *state = &answers->states[refusals[i].node];
+        struct holding *held = (struct holding *)(uintptr_t)state->held; /* of a reply that is ours */
+        if (answers->known[refusals[i].node] && refusals[i].rank < state->held_count)
+            held[refusals[i].rank] = (struct holding){0};
+    }
+}
+
+void arbiter_tell_refused(const struct job_arbiter *arbiter)
+{
+    const struct arbiter_refusal *refusals;
+    uint32_t count = opener_refusals(arbiter->opener, &refusals);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t same = 0, before = 0;
+        for (uint32_t at = 0; at < count; at++) {
+            same += refusals[at].node == refusals[i].node;
+            before += at < i && refusals[at].node == refusals[i].node;
+        }
+        if (before == 0)
+            log_warning("%s: what node %u holds of rank %u%s is not what was committed, and is not used",
+                        arbiter->job, refusals[i].node, refusals[i].rank, same > 1 ? " and others" : "");
+    }
+}
+
 /* Of several nodes. */
 static void tell_what_is_left(const struct job_arbiter *arbiter, const struct epoch_start *record,
                               struct belay_error *err)
@@ -33,6 +63,8 @@ static void tell_what_is_left(const struct job_arbiter *arbiter, const struct ep
     struct answers answers;
     char text[256];
     collect_answers(arbiter, &answers);
+    leave_out_refused(arbiter, &answers);
+    arbiter_tell_refused(arbiter);
     lack_tell(record, answers.known, arbiter->node_count, text, sizeof text);
     belay_error_set(err, ENODATA, "job \"%s\" cannot go on: %s; 'belay clean %s' drops what is held",
                     arbiter->job, text, arbiter->job);
@@ -95,6 +127,12 @@ void arbiter_tell_what_lacks(const struct job_arbiter *arbiter, struct belay_err
         tell_of_processors(arbiter, err);
     else if (record && opener_wants(arbiter->opener) == ARBITER_WANT_ROOM)
         tell_of_room(arbiter, err);
+    else if (opener_wants(arbiter->opener) == ARBITER_WANT_ROOTS)
+        belay_error_set(
+            err, ENODATA,
+            "job \"%s\" cannot go on: the images of its newest line that are left are not those that "
+            "were committed, and which node has others cannot be told; 'belay clean %s' drops them",
+            arbiter->job, arbiter->job);
     else if (arbiter->node_count > 1 && record)
         tell_what_is_left(arbiter, record, err);
     else if (opener_wants(arbiter->opener) == ARBITER_WANT_SURVIVOR)

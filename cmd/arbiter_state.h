@@ -66,6 +66,8 @@ void arbiter_lock(void *context, bool is_taken);
 
 /* What nodes have told of the ranks of a launch counts no more. */
 void arbiter_forget_placement(struct job_arbiter *arbiter);
+/* A line for each node of whose images some are others than the committed ones. */
+void arbiter_tell_refused(const struct job_arbiter *arbiter);
 /* Why the nodes that are left are not enough for another epoch. */
 void arbiter_tell_what_lacks(const struct job_arbiter *arbiter, struct belay_error *err);
 

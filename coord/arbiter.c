@@ -10,17 +10,18 @@
 static int copy_domains(struct arbiter *arbiter);
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event);
 static int keep_answer(struct node *node, const struct epoch_state *state);
-static void forget_answer(struct node *node);
 static int take_renewal(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_tick(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_placement(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event);
+static void forget_answer(struct node *node);
 static void begin(struct arbiter *arbiter, uint64_t now_us);
 static void inquire(struct arbiter *arbiter, uint64_t now_us);
 static void ask(struct arbiter *arbiter, uint64_t now_us);
 static int decide(struct arbiter *arbiter, uint64_t now_us);
+static int check_images(struct arbiter *arbiter, uint64_t line);
 static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us);
 static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
 static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line);
@@ -79,6 +80,18 @@ static int copy_domains(struct arbiter *arbiter)
     return 0;
 }
 
+static void forget_answer(struct node *node)
+{
+    free(node->held);
+    free(node->sizes);
+    free(node->roots);
+    free(node->refuted);
+    node->held = NULL;
+    node->sizes = NULL;
+    node->roots = NULL;
+    node->refuted = NULL;
+}
+
 void arbiter_destroy(struct arbiter *arbiter)
 {
     int saved_errno = errno;
@@ -87,6 +100,7 @@ void arbiter_destroy(struct arbiter *arbiter)
         return;
     for (uint32_t i = 0; arbiter->nodes && i < arbiter->settings.node_count; i++)
         forget_answer(&arbiter->nodes[i]);
+    free(arbiter->refusals);
     free(arbiter->nodes);
     free(arbiter->listed);
     free(arbiter->domains);
@@ -187,12 +201,59 @@ const struct spread_lack *arbiter_lack(const struct arbiter *arbiter)
     return &arbiter->lack;
 }
 
+uint32_t arbiter_refusals(const struct arbiter *arbiter, const struct arbiter_refusal **refusals)
+{
+    *refusals = arbiter->refusals;
+    return arbiter->refusal_count;
+}
+
 bool arbiter_is_stuck(const struct arbiter *arbiter)
 {
     bool is_wanting = arbiter->want == ARBITER_WANT_SURVIVOR || arbiter->want == ARBITER_WANT_DATA ||
-                      arbiter->want == ARBITER_WANT_NODES || arbiter->want == ARBITER_WANT_PROCESSORS;
+                      arbiter->want == ARBITER_WANT_NODES || arbiter->want == ARBITER_WANT_PROCESSORS ||
+                      arbiter->want == ARBITER_WANT_ROOTS;
 
     return is_wanting && arbiter_count_answers(arbiter) == count_expected(arbiter);
+}
+
+/* NULL with ENOMEM. */
+static void *copy_of(const void *from, size_t count, size_t size)
+{
+    void *copy = calloc(count ? count : 1, size);
+
+    if (copy && from && count > 0)
+        memcpy(copy, from, count * size);
+    return copy;
+}
+
+/* What it borrows is copied. */
+static int keep_answer(struct node *node, const struct epoch_state *state)
+{
+    struct node answer = {
+        .held = copy_of(state->held, state->held_count, sizeof(*answer.held)),
+        .sizes = state->memory.sizes ? copy_of(state->memory.sizes, state->held_count, sizeof(*answer.sizes))
+                                     : NULL,
+        .refuted = copy_of(state->refuted, state->refuted_count, sizeof(*answer.refuted)),
+        .roots = state->roots ? copy_of(state->roots, 2 * (size_t)state->held_count, sizeof(*answer.roots))
+                              : NULL};
+
+    if (!answer.held || !answer.refuted || (state->memory.sizes && !answer.sizes) ||
+        (state->roots && !answer.roots)) {
+        forget_answer(&answer);
+        errno = ENOMEM;
+        return -1;
+    }
+    forget_answer(node);
+    node->held = answer.held;
+    node->sizes = answer.sizes;
+    node->refuted = answer.refuted;
+    node->roots = answer.roots;
+    node->state = *state;
+    node->state.held = node->held;
+    node->state.memory.sizes = node->sizes;
+    node->state.refuted = node->refuted;
+    node->state.roots = node->roots;
+    return 0;
 }
 
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
@@ -205,40 +266,6 @@ static int take_state(struct arbiter *arbiter, const struct arbiter_event *event
         return -1;
     node->has_answered = true;
     return decide(arbiter, event->now_us);
-}
-
-/* With what it borrows. Returns 0 or -1 with ENOMEM. */
-static int keep_answer(struct node *node, const struct epoch_state *state)
-{
-    uint32_t count = state->held_count;
-    struct holding *held = calloc(count ? count : 1, sizeof(*held));
-    struct rank_size *sizes = calloc(count ? count : 1, sizeof(*sizes));
-
-    if (!held || !sizes) {
-        free(held);
-        free(sizes);
-        errno = ENOMEM;
-        return -1;
-    }
-    if (count > 0)
-        memcpy(held, state->held, count * sizeof(*held));
-    if (count > 0 && state->memory.sizes)
-        memcpy(sizes, state->memory.sizes, count * sizeof(*sizes));
-    forget_answer(node);
-    node->held = held;
-    node->sizes = sizes;
-    node->state = *state;
-    node->state.held = held;
-    node->state.memory.sizes = sizes;
-    return 0;
-}
-
-static void forget_answer(struct node *node)
-{
-    free(node->held);
-    free(node->sizes);
-    node->held = NULL;
-    node->sizes = NULL;
 }
 
 static bool speaks_of_now(const struct arbiter *arbiter, const struct arbiter_event *event)
@@ -360,6 +387,7 @@ static void inquire(struct arbiter *arbiter, uint64_t now_us)
     arbiter->is_inquiring = true;
     arbiter->want = ARBITER_WANT_ANSWERS;
     arbiter->inquiry_us = now_us;
+    arbiter->refusal_count = 0;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
         arbiter->nodes[i].has_answered = false;
     ask(arbiter, now_us);
@@ -390,12 +418,26 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
         return 0;
     }
     arbiter->want = arbiter_choose_line(arbiter, &line);
+    if (arbiter->want == ARBITER_WANT_NOTHING && line > 0 && check_images(arbiter, line) < 0)
+        return -1;
     if (arbiter->want == ARBITER_WANT_NOTHING &&
         arbiter_count_members(arbiter) < arbiter->settings.min_members)
         arbiter->want = ARBITER_WANT_NODES;
     if (arbiter->want != ARBITER_WANT_NOTHING)
         return 0;
     return open_epoch(arbiter, line, now_us);
+}
+
+/* Returns -1 with ENOMEM. */
+static int check_images(struct arbiter *arbiter, uint64_t line)
+{
+    if (arbiter_check_roots(arbiter, line) < 0) {
+        arbiter->want = ARBITER_WANT_ROOTS;
+        return errno == ENODATA ? 0 : -1;
+    }
+    if (!arbiter_is_held(arbiter, line))
+        arbiter->want = ARBITER_WANT_DATA;
+    return 0;
 }
 
 /* A node that has answered has stopped its ranks; one that has not stops them when its lease ends. */
@@ -436,6 +478,7 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
         errno = code;
         return code == ENOSPC || code == EXDEV ? 0 : -1;
     }
+    arbiter_fill_roots(arbiter, start);
     if (record(arbiter, start) < 0)
         return -1;
     arbiter->is_inquiring = false;

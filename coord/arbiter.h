@@ -63,4 +63,8 @@ const struct spread_lack *arbiter_lack(const struct arbiter *arbiter);
  * missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);
 
+/* What the newest inquiry has found to be other images than the committed ones, and left aside. Returns how
+ * many; valid until the next step. */
+uint32_t arbiter_refusals(const struct arbiter *arbiter, const struct arbiter_refusal **refusals);
+
 #endif

@@ -3,8 +3,6 @@
 static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed);
 static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line);
 static bool is_disproved(const struct arbiter *arbiter, uint64_t line);
-static bool is_survivor(const struct arbiter *arbiter, uint32_t index);
-static bool is_held(const struct arbiter *arbiter, uint64_t line);
 static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 
 /*
@@ -18,7 +16,7 @@ enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *l
     uint32_t survivors = 0;
 
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
-        if (!is_survivor(arbiter, i))
+        if (!arbiter_is_survivor(arbiter, i))
             continue;
         survivors++;
         if (arbiter_member(arbiter, i)->state.committed_line > committed)
@@ -28,7 +26,7 @@ enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *l
         return ARBITER_WANT_SURVIVOR;
     candidate = candidate_of(arbiter, committed);
     *line = candidate > committed ? candidate : committed;
-    return *line == 0 || is_held(arbiter, *line) ? ARBITER_WANT_NOTHING : ARBITER_WANT_DATA;
+    return *line == 0 || arbiter_is_held(arbiter, *line) ? ARBITER_WANT_NOTHING : ARBITER_WANT_DATA;
 }
 
 /* The newest line that any survivor has protected, if all have and nothing speaks against it; else 0. */
@@ -39,12 +37,12 @@ static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed)
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
         const struct node *node = arbiter_member(arbiter, i);
 
-        if (is_survivor(arbiter, i) && node->state.protected_line > candidate &&
+        if (arbiter_is_survivor(arbiter, i) && node->state.protected_line > candidate &&
             has_protected(arbiter, node, node->state.protected_line))
             candidate = node->state.protected_line;
     }
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++)
-        if (is_survivor(arbiter, i) && !has_protected(arbiter, arbiter_member(arbiter, i), candidate))
+        if (arbiter_is_survivor(arbiter, i) && !has_protected(arbiter, arbiter_member(arbiter, i), candidate))
             return 0;
     return candidate > committed && !is_disproved(arbiter, candidate) ? candidate : 0;
 }
@@ -63,14 +61,15 @@ static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
         uint32_t partner =
             scheme_partner(arbiter->settings.scheme, last->placement[rank], last->member_count);
 
-        if (partner != EPOCH_NOBODY && is_survivor(arbiter, partner) && !is_held_of(arbiter, line, rank))
+        if (partner != EPOCH_NOBODY && arbiter_is_survivor(arbiter, partner) &&
+            !is_held_of(arbiter, line, rank))
             return true;
     }
     return false;
 }
 
 /* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
-static bool is_survivor(const struct arbiter *arbiter, uint32_t index)
+bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index)
 {
     const struct node *node = arbiter_member(arbiter, index);
 
@@ -78,7 +77,7 @@ static bool is_survivor(const struct arbiter *arbiter, uint32_t index)
 }
 
 /* The redundancy scheme's question: does somebody who answers hold each rank's data? */
-static bool is_held(const struct arbiter *arbiter, uint64_t line)
+bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line)
 {
     for (uint32_t rank = 0; rank < arbiter_rank_count(arbiter); rank++)
         if (!is_held_of(arbiter, line, rank))

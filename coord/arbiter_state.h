@@ -17,7 +17,9 @@ struct node {
     struct epoch_state state;
     struct holding *held;
     struct rank_size *sizes; /* NULL: not known */
-    uint64_t granted_us;     /* last lease that it may have been given */
+    struct digest *roots;    /* NULL: none told */
+    struct refuted *refuted;
+    uint64_t granted_us; /* last lease that it may have been given */
     uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
                         it takes; EPOCH_NOBODY: none */
 };
@@ -36,13 +38,27 @@ struct arbiter {
     uint64_t inquiry_us; /* began then */
     uint64_t asked_us;   /* last time */
     enum arbiter_want want;
-    struct spread_lack lack; /* of ARBITER_WANT_ROOM */
+    struct spread_lack lack;          /* of ARBITER_WANT_ROOM */
+    struct arbiter_refusal *refusals; /* of this inquiry */
+    uint32_t refusal_count, refusal_room;
 };
 
 /* The line from which the next epoch goes on, 0: the beginning; if nothing is wanted for that. */
 enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *line);
 /* Whether a node has answered that it holds a rank's part of a line. */
 bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank);
+
+/* Whether somebody who has answered holds each rank's part. */
+bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line);
+/* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
+bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index);
+/*
+ * Leave aside what is not of the line as it was committed. Returns 0, or -1 with errno: ENODATA, what is left
+ * is not that line, and nobody can tell which part of it is another one; ENOMEM.
+ */
+int arbiter_check_roots(struct arbiter *arbiter, uint64_t line);
+/* The roots of the images that the ranks go on from, by their holders. */
+void arbiter_fill_roots(const struct arbiter *arbiter, struct epoch_start *start);
 
 /* How many members the next epoch has, but for nodes that alone have an image. */
 uint32_t arbiter_count_members(const struct arbiter *arbiter);

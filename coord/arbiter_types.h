@@ -38,7 +38,13 @@ enum arbiter_want {
     ARBITER_WANT_DATA,       /* no node that has answered holds a rank's part of the line */
     ARBITER_WANT_ROOM,       /* the nodes that answer cannot take all ranks */
     ARBITER_WANT_PROCESSORS, /* no node that answers has processors like those that some ranks ran on */
+    ARBITER_WANT_ROOTS,      /* the images of the line that are left are not those that were committed */
     ARBITER_WANT_NODES, /* fewer nodes answer than an epoch has to have; the line could be gone on from */
+};
+
+/* What a node holds of a rank was found to be another image than the one that was committed. */
+struct arbiter_refusal {
+    uint32_t node, rank;
 };
 
 enum arbiter_event_type {

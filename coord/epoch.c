@@ -9,14 +9,15 @@ struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_coun
 {
     size_t members = member_count, ranks = rank_count;
     size_t size = sizeof(struct epoch_start) + members * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
-                  2 * ranks * sizeof(uint32_t);
+                  ranks * (sizeof(struct digest) + 2 * sizeof(uint32_t));
     struct epoch_start *start = calloc(1, size);
 
     if (!start)
         return NULL;
     start->member_count = member_count;
     start->rank_count = rank_count;
-    start->incarnations = (uint64_t *)(start + 1);
+    start->roots = (struct digest *)(start + 1);
+    start->incarnations = (uint64_t *)(start->roots + ranks);
     start->processors = start->incarnations + members;
     start->members = (uint32_t *)(start->processors + members);
     start->placement = start->members + members;
@@ -42,6 +43,8 @@ struct epoch_start *epoch_start_copy(const struct epoch_start *start)
     for (uint32_t rank = 0; rank < start->rank_count; rank++) {
         copy->placement[rank] = start->placement[rank];
         copy->holder[rank] = start->holder[rank];
+        if (start->roots)
+            copy->roots[rank] = start->roots[rank];
     }
     return copy;
 }
@@ -84,6 +87,16 @@ int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme)
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count)
 {
     return scheme == SCHEME_PARTNER && count > 1 ? (index + 1) % count : EPOCH_NOBODY;
+}
+
+const struct digest *epoch_state_root(const struct epoch_state *state, uint64_t line, uint32_t rank)
+{
+    const struct digest *root;
+
+    if (!state->roots || rank >= state->held_count || !holding_has(&state->held[rank], line))
+        return NULL;
+    root = &state->roots[2 * rank + (state->held[rank].image_line != line)];
+    return digest_is_known(root) ? root : NULL;
 }
 
 bool holding_has(const struct holding *holding, uint64_t line)

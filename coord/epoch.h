@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/util/digest.h"
+
 #define EPOCH_NOBODY UINT32_MAX   /* no node, no member */
 #define EPOCH_NO_LIMIT UINT32_MAX /* of the ranks that a node has room for */
 
@@ -43,6 +45,12 @@ struct epoch_memory {
     const struct rank_size *sizes; /* by rank, as many as it holds; borrowed; NULL: not known */
 };
 
+/* An image that a node has sent, and that was not the one of its line: nobody is to go on from it. */
+struct refuted {
+    uint64_t node; /* that has sent it */
+    uint64_t rank, line;
+};
+
 /* A node's answer to an inquiry: its keeper's records. */
 struct epoch_state {
     uint64_t incarnation; /* of its memory: random, drawn anew when the memory was lost */
@@ -53,8 +61,13 @@ struct epoch_state {
     uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
     uint64_t processor; /* kind of its processors, any number: ranks go on where it is the same */
     struct epoch_memory memory;
-    uint32_t held_count;        /* ranks of held */
-    const struct holding *held; /* by rank; borrowed for the call */
+    uint32_t held_count;          /* ranks of held */
+    const struct holding *held;   /* by rank; borrowed for the call */
+    const struct digest *roots;   /* two for each rank of held: of the image, of what the staging makes of it;
+                                     borrowed; NULL: none is known */
+    struct digest committed_root; /* the sum of the roots of committed_line, as its coordinator told it */
+    uint32_t refuted_count;
+    const struct refuted *refuted; /* borrowed */
 };
 
 /* An epoch as it was opened: the arbiter's record, and what each member is told. */
@@ -70,6 +83,7 @@ struct epoch_start {
     uint64_t *processors;   /* of the members: kinds */
     uint32_t *placement;    /* by rank: index of the member that runs it */
     uint32_t *holder;       /* by rank: index of the member that has its image at the line */
+    struct digest *roots;   /* by rank: of that image; none: not known; NULL: none is known */
 };
 
 /* Zeroed, its arrays in the same allocation: free() releases all. NULL with ENOMEM. */
@@ -89,6 +103,10 @@ int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme);
 
 /* The index of the member that keeps copies for member `index` of `count`, EPOCH_NOBODY: none does. */
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count);
+
+/* The root that a node tells of the image of `line` that it has of a rank; NULL: it has none, or tells none.
+ */
+const struct digest *epoch_state_root(const struct epoch_state *state, uint64_t line, uint32_t rank);
 
 /* Whether a node that holds this has the rank's image of `line`, or needs only to apply its staging. */
 bool holding_has(const struct holding *holding, uint64_t line);

@@ -7,7 +7,7 @@
 #include "common/wire/epoch_record.h"
 #include "common/wire/streams.h"
 
-#define NUMBERS 3u /* of a holding, in the message's order */
+#define NUMBERS 3u /* of a holding, in the message's order; of what was refuted, too */
 #define SIZES 2u   /* of a rank_size */
 
 _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
@@ -17,6 +17,17 @@ _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
 _Static_assert(sizeof(struct rank_size) == SIZES * sizeof(uint64_t) &&
                    offsetof(struct rank_size, image_bytes) == 0,
                "and so are sizes");
+
+_Static_assert(sizeof(struct refuted) == NUMBERS * sizeof(uint64_t) && sizeof(struct digest) == DIGEST_BYTES,
+               "so are these");
+
+static bool has_roots(const struct epoch_start *start)
+{
+    for (uint32_t rank = 0; start->roots && rank < start->rank_count; rank++)
+        if (digest_is_known(&start->roots[rank]))
+            return true;
+    return false;
+}
 
 Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start, const char *job)
 {
@@ -34,6 +45,9 @@ Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start,
     record.placement = start->placement;
     record.holder = start->holder;
     record.n_placement = record.n_holder = start->rank_count;
+    if (has_roots(start))
+        record.roots = (ProtobufCBinaryData){.data = (uint8_t *)start->roots,
+                                             .len = (size_t)start->rank_count * DIGEST_BYTES};
     return record;
 }
 
@@ -58,6 +72,8 @@ struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *recor
         memcpy(start->placement, record->placement, record->n_placement * sizeof(*start->placement));
         memcpy(start->holder, record->holder, record->n_placement * sizeof(*start->holder));
     }
+    if (record->roots.len > 0)
+        memcpy(start->roots, record->roots.data, record->roots.len);
     return start;
 }
 
@@ -80,7 +96,25 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.machine = state->memory.machine;
     message.sizes = (uint64_t *)(void *)state->memory.sizes; /* only read */
     message.n_sizes = state->memory.sizes ? (size_t)state->held_count * SIZES : 0;
+    if (state->roots)
+        message.roots = (ProtobufCBinaryData){.data = (uint8_t *)(void *)state->roots,
+                                              .len = 2 * (size_t)state->held_count * DIGEST_BYTES};
+    if (digest_is_known(&state->committed_root))
+        message.committed_root =
+            (ProtobufCBinaryData){.data = (uint8_t *)(void *)&state->committed_root, .len = DIGEST_BYTES};
+    message.refuted = (uint64_t *)(void *)state->refuted;
+    message.n_refuted = (size_t)state->refuted_count * NUMBERS;
     return message;
+}
+
+/* Those that are told are told of all that is held. */
+static bool are_roots_sound(const Belay__Wire__NodeState *message)
+{
+    size_t all = 2 * (message->n_held / NUMBERS) * DIGEST_BYTES;
+
+    return (message->roots.len == 0 || message->roots.len == all) &&
+           (message->committed_root.len == 0 || message->committed_root.len == DIGEST_BYTES) &&
+           message->n_refuted % NUMBERS == 0 && message->n_refuted / NUMBERS <= STREAMS_MAX_RANKS;
 }
 
 int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_state *state)
@@ -88,7 +122,7 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
     if (message->incarnation == 0 || message->n_held % NUMBERS ||
         message->n_held / NUMBERS > STREAMS_MAX_RANKS ||
         (message->n_sizes > 0 && message->n_sizes / SIZES != message->n_held / NUMBERS) ||
-        message->n_sizes % SIZES) {
+        message->n_sizes % SIZES || !are_roots_sound(message)) {
         errno = EBADMSG;
         return -1;
     }
@@ -108,6 +142,11 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
                        message->n_sizes > 0 ? (const struct rank_size *)(const void *)message->sizes : NULL},
         .held_count = (uint32_t)(message->n_held / NUMBERS),
         .held = (const struct holding *)(const void *)message->held,
+        .roots = message->roots.len ? (const struct digest *)(const void *)message->roots.data : NULL,
+        .refuted_count = (uint32_t)(message->n_refuted / NUMBERS),
+        .refuted = (const struct refuted *)(const void *)message->refuted,
     };
+    if (message->committed_root.len)
+        memcpy(&state->committed_root, message->committed_root.data, DIGEST_BYTES);
     return 0;
 }

@@ -148,6 +148,11 @@ const struct spread_lack *opener_lack(const struct opener *opener)
     return arbiter_lack(opener->arbiter);
 }
 
+uint32_t opener_refusals(const struct opener *opener, const struct arbiter_refusal **refusals)
+{
+    return arbiter_refusals(opener->arbiter, refusals);
+}
+
 /* The record comes before all else, so it is made within the machine's step. */
 static int act(void *context, const struct arbiter_action *action)
 {

@@ -2,13 +2,15 @@
  * fabric.c - streams bytes from one process to another: the bare writes of a libfabric provider, and pushes
  * of node-agent/fabric through slabs, with MACs and encrypted.
  *
- *     fabric PROVIDER MIB [PAIRS]
+ *     fabric PROVIDER MIB [PAIRS [sums]]
  *
  * With PAIRS so many processes send so much each at the same time, each to a process of its own.
  * The writes go from registered memory to registered memory, as many bytes at a time as a slab has, WINDOW of
  * them under way. A push copies its bytes into slabs and out of them beside that, as an agent does. Prints
- * three lines: `raw`, `mac`, `encrypted`, each with the milliseconds until the last one was done, and those
- * of processor time of all processes.
+ * With `sums`, who pushes also computes the sum of each page and, in the end, the hash over all sums, as a
+ * line does. `fabric_plain` is the same program without MACs and encryption (unsealed.c): what they cost is
+ * the difference. Prints three lines: `raw`, `mac`, `encrypted`, each with the milliseconds until the last
+ * one was done, and those of processor time of all processes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,6 +25,9 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <sodium.h>
+
+#include "common/image/sums.h"
 #include "node-agent/fabric/endpoint.h"
 #include "node-agent/fabric/fabric.h"
 #include "common/secure/seal.h"
@@ -31,6 +36,8 @@
 #define WINDOW 8u
 #define PAIRS_MAX 16
 #define SOURCE_BYTES (64u << 20) /* larger than caches; pushed again and again */
+
+static bool has_sums; /* set before any process is forked */
 
 /* What the receiving process tells the other one. */
 struct target {
@@ -48,6 +55,8 @@ struct start {
 struct side {
     uint64_t bytes, done;
     uint8_t *memory;
+    bool has_sums;
+    crypto_generichash_state root; /* over all sums */
     struct fabric_peer *peer;
     bool is_over;
 };
@@ -218,12 +227,25 @@ static void on_pushed(void *context, struct fabric_push *push, int error)
     ((struct side *)context)->is_over = true;
 }
 
+/* Of all whole pages of it. */
+static void add_sums(struct side *side, const uint8_t *bytes, size_t count)
+{
+    uint64_t sums[CHUNK_BYTES / IMAGE_PAGE_BYTES];
+    for (size_t at = 0, part; count - at >= IMAGE_PAGE_BYTES; at += part) {
+        part = (count - at < CHUNK_BYTES ? count - at : CHUNK_BYTES) / IMAGE_PAGE_BYTES * IMAGE_PAGE_BYTES;
+        sums_make(sums, side->done + at, bytes + at, part);
+        crypto_generichash_update(&side->root, (const uint8_t *)sums, SUMS_OF_BYTES(part));
+    }
+}
+
 static ssize_t fill(void *context, uint8_t *to, size_t room)
 {
     struct side *side = context;
     uint64_t left = side->bytes - side->done;
     size_t count = left < room ? left : room, at = side->done % (SOURCE_BYTES - CHUNK_BYTES);
     memcpy(to, side->memory + at, count);
+    if (side->has_sums)
+        add_sums(side, to, count);
     side->done += count;
     return (ssize_t)count;
 }
@@ -274,6 +296,7 @@ static void push_receive(const char *provider, enum fabric_mode mode, int out)
 static double push_send(const char *provider, enum fabric_mode mode, const struct target *target,
                         uint64_t bytes, const struct start *start)
 {
+    uint8_t root[crypto_generichash_BYTES];
     uv_loop_t loop;
     struct side side;
     struct fabric_identity other = {FABRIC_ROLE_MEMBER, 1, 1};
@@ -284,6 +307,8 @@ static double push_send(const char *provider, enum fabric_mode mode, const struc
     while (!side.peer)
         uv_run(&loop, UV_RUN_ONCE);
     for (int i = 0; i < 2; i++) { /* once for the memory of both */
+        side.has_sums = has_sums;
+        crypto_generichash_init(&side.root, NULL, 0, sizeof root);
         side.bytes = i ? bytes : WINDOW * CHUNK_BYTES;
         side.done = 0;
         side.is_over = false;
@@ -294,6 +319,7 @@ static double push_send(const char *provider, enum fabric_mode mode, const struc
             fail("push");
         while (!side.is_over)
             uv_run(&loop, UV_RUN_ONCE);
+        crypto_generichash_final(&side.root, root, sizeof root);
     }
     double took_ms = now_ms() - begun_ms;
     fabric_destroy(fabric);
@@ -395,8 +421,9 @@ int main(int argc, char **argv)
     struct belay_error err;
     uint64_t mib = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     int pairs = argc > 3 ? atoi(argv[3]) : 1;
-    if (argc < 3 || argc > 4 || mib == 0 || pairs < 1 || pairs > PAIRS_MAX) {
-        fprintf(stderr, "usage: fabric PROVIDER MIB [PAIRS] (at most %d)\n", PAIRS_MAX);
+    has_sums = argc == 5 && !strcmp(argv[4], "sums");
+    if (argc < 3 || argc > 5 || (argc == 5 && !has_sums) || mib == 0 || pairs < 1 || pairs > PAIRS_MAX) {
+        fprintf(stderr, "usage: fabric PROVIDER MIB [PAIRS [sums]] (at most %d)\n", PAIRS_MAX);
         return 2;
     }
     if (seal_prepare(&err) < 0)

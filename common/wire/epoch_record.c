@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/digest.h"
 #include "common/util/fnv1a.h"
 #include "common/wire/job_file.h"
 #include "common/wire/streams.h"
@@ -31,7 +32,8 @@ int epoch_record_check(const Belay__Wire__EpochRecord *record)
         record->n_incarnations != members || record->coordinator >= members ||
         (record->n_processors != 0 && record->n_processors != members))
         return -1;
-    if (ranks > STREAMS_MAX_RANKS || record->n_holder != ranks)
+    if (ranks > STREAMS_MAX_RANKS || record->n_holder != ranks ||
+        (record->roots.len != 0 && record->roots.len != ranks * DIGEST_BYTES))
         return -1;
     for (size_t rank = 0; rank < ranks; rank++)
         if (record->placement[rank] >= members || record->holder[rank] >= members)

@@ -16,6 +16,7 @@ enum {
     HAS_MEASURES = 128,
     HAS_RANKS = 256,
     HAS_COUNTS = 512, /* of members, with each clock */
+    MAY_HAVE_ROOT = 1024,
 };
 
 static const struct {
@@ -29,7 +30,7 @@ static const struct {
     {PEER_DRAIN, FROM_HOST | HAS_LINE},
     {PEER_CAPTURE, FROM_HOST | HAS_LINE},
     {PEER_PROTECT, FROM_HOST | HAS_LINE},
-    {PEER_COMMIT, FROM_HOST | HAS_LINE},
+    {PEER_COMMIT, FROM_HOST | HAS_LINE | MAY_HAVE_ROOT},
     {PEER_ABORT, FROM_HOST | HAS_LINE | HAS_REASON},
     {PEER_LEAVE, FROM_HOST | HAS_LINE},
     {PEER_DEMAND, FROM_HOST | HAS_LINE | HAS_VERSION | HAS_RANKS},
@@ -41,7 +42,7 @@ static const struct {
     {PEER_STOPPED, FROM_MEMBER | HAS_LINE},
     {PEER_PARKED, FROM_MEMBER | HAS_LINE},
     {PEER_CAPTURED, FROM_MEMBER | HAS_LINE | HAS_MEASURES},
-    {PEER_PROTECTED, FROM_MEMBER | HAS_LINE},
+    {PEER_PROTECTED, FROM_MEMBER | HAS_LINE | MAY_HAVE_ROOT},
     {PEER_RECORDED, FROM_MEMBER | HAS_LINE | HAS_MEASURES},
     {PEER_UNRECORDED, FROM_MEMBER | HAS_LINE | HAS_REASON},
     {PEER_UNAPPLIED, FROM_MEMBER | HAS_LINE},
@@ -97,6 +98,9 @@ uint8_t *peer_message_pack(const struct peer_message *message, size_t *bytes)
     peer.measures = traits & HAS_MEASURES ? &measures : NULL;
     peer.n_ranks = message->rank_count;
     peer.ranks = (uint32_t *)message->ranks;
+    struct digest root = message->root;
+    if (message->has_root)
+        peer.root = (ProtobufCBinaryData){.data = (uint8_t *)&root, .len = sizeof root};
     if (fill_clocks(message, &peer) == 0) {
         *bytes = belay__wire__peer__get_packed_size(&peer);
         packed = malloc(*bytes + 1);
@@ -227,6 +231,8 @@ static const char *find_fault_of_content(const Belay__Wire__Peer *peer, uint32_t
         return "its measures";
     if (peer->n_ranks && (!(traits & HAS_RANKS) || !are_ascending(peer->ranks, peer->n_ranks, world)))
         return "its ranks";
+    if (peer->root.len && (!(traits & MAY_HAVE_ROOT) || peer->root.len != DIGEST_BYTES))
+        return "its root";
     if (!(traits & HAS_REPORT) != !peer->report)
         return "its report";
     return peer->report ? find_fault_of_report(peer->report, world) : NULL;
@@ -279,6 +285,9 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                      .clock_count = (uint32_t)peer->n_comms,
                                      .ranks = peer->ranks,
                                      .rank_count = (uint32_t)peer->n_ranks};
+    message->has_root = peer->root.len > 0;
+    if (message->has_root)
+        memcpy(&message->root, peer->root.data, sizeof message->root);
     if (report)
         message->report = (struct peer_report){.rank = report->rank,
                                                .state = (enum peer_rank_state)report->state,

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/util/digest.h"
 #include "common/util/error.h"
 #include "common/wire/coord_clock.h"
 #include "common/wire/peer.pb-c.h"
@@ -98,6 +99,8 @@ struct peer_message {
     struct peer_measures measures; /* zeroed if the kind carries none */
     const uint32_t *ranks;         /* READY, DEMAND, ascending */
     uint32_t rank_count;
+    bool has_root;      /* PROTECTED, COMMIT: it is known, */
+    struct digest root; /* and may be that of no ranks, 0 */
 };
 
 /* What the receiver knows of the sender. */

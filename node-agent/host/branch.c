@@ -29,6 +29,8 @@ struct line_branch {
     bool *is_there;  /* by rank: its member has said that it runs */
     uint32_t ready;  /* voices */
     bool has_closed;
+    bool has_root;                /* in the newest order: */
+    struct digest root;           /* of all ranks, in COMMIT */
     struct host_measure measure;  /* of the line in progress, by voice */
     struct host_measure settling; /* of the one before */
     uint32_t voice_count;
@@ -139,6 +141,8 @@ static void on_order(void *context, const uint8_t *bytes, size_t count)
         branch->measure = (struct host_measure){0};
         measure_begin(&branch->measure, action.line, branch->voice_count);
     }
+    branch->has_root = message.has_root;
+    branch->root = message.root;
     if (action.type != COORD_ACTION_NONE && branch_order(branch->machine, &action) < 0)
         log_error("job \"%s\": a branch of the tree: %s", branch->job->name, strerror(errno));
     peer_message_release(unpacked);
@@ -266,6 +270,7 @@ static void take_measures(struct voice *voice, const struct peer_message *messag
     if (message->line == 0 || message->line != measure->line)
         return;
     measure_take(measure, voice->number, &message->measures);
+    measure_take_root(measure, voice->number, message);
     bool is_last = message->kind == PEER_RECORDED  ? measure_note_recorded(measure, voice->number)
                    : message->kind == PEER_RESUMED ? measure_note_resumed(measure, voice->number)
                                                    : false;
@@ -301,6 +306,10 @@ static void give_order(void *context, uint32_t voice, const struct coord_action 
     struct peer_message message = translate_order(action);
     message.node = branch->node;
     message.epoch = branch->epoch;
+    if (action->type == COORD_ACTION_COMMIT) {
+        message.has_root = branch->has_root;
+        message.root = branch->root;
+    }
     for (uint32_t i = 0; i < branch->voice_count; i++) {
         size_t count = 0;
         if ((voice != BRANCH_ALL && voice != i) || !branch->voices[i].link)
@@ -316,6 +325,8 @@ static void say_word(void *context, const struct coord_event *word)
     struct peer_message message = translate_said(word);
     if (message.line != 0 && message.line == branch->measure.line)
         message.measures = measure_merge(&branch->measure);
+    if (message.kind == PEER_PROTECTED)
+        measure_tell_root(&branch->measure, &message);
     say(branch, message);
 }
 

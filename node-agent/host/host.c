@@ -188,6 +188,8 @@ static void order(struct line_host *host, const struct coord_action *action)
 {
     struct peer_message message = translate_order(action);
     message.node = host->node;
+    if (action->type == COORD_ACTION_COMMIT)
+        measure_tell_root(&host->measure, &message);
     members_send(&host->members, &message);
 }
 

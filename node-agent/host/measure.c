@@ -7,6 +7,8 @@
 struct host_measure_part {
     struct peer_measures of;
     bool has_recorded, has_resumed;
+    bool has_root;
+    struct digest root;
 };
 
 void measure_begin(struct host_measure *measure, uint64_t line, uint32_t member_count)
@@ -87,6 +89,25 @@ struct peer_measures measure_merge(const struct host_measure *measure)
         all.sent_bytes += of->sent_bytes;
     }
     return all;
+}
+
+void measure_take_root(struct host_measure *measure, uint32_t member, const struct peer_message *message)
+{
+    if (message->kind != PEER_PROTECTED || !measure->parts || member >= measure->count)
+        return;
+    measure->parts[member].has_root = message->has_root;
+    measure->parts[member].root = message->root;
+}
+
+void measure_tell_root(const struct host_measure *measure, struct peer_message *message)
+{
+    struct digest sum = {{0}};
+    message->has_root = measure->parts;
+    for (uint32_t i = 0; measure->parts && i < measure->count; i++) {
+        message->has_root &= measure->parts[i].has_root;
+        sum = digest_sum(&sum, &measure->parts[i].root);
+    }
+    message->root = sum;
 }
 
 uint64_t measure_image_bytes(const struct host_measure *measure)

@@ -38,6 +38,10 @@ bool measure_is_complete(const struct host_measure *measure);
 
 /* Of all members: the longest of their times, the sum of their sizes. */
 struct peer_measures measure_merge(const struct host_measure *measure);
+/* What a member told of the roots of its ranks when it was protected, if anything. */
+void measure_take_root(struct host_measure *measure, uint32_t member, const struct peer_message *message);
+/* Let the message tell the sum of all; nothing if not all members have told theirs. */
+void measure_tell_root(const struct host_measure *measure, struct peer_message *message);
 /* Sum over all members. */
 uint64_t measure_image_bytes(const struct host_measure *measure);
 

@@ -88,6 +88,7 @@ static void take_measures(struct host_member *member, const struct peer_message 
     if (message->line == 0 || message->line != measure->line)
         return;
     measure_take(measure, member->index, &message->measures);
+    measure_take_root(measure, member->index, message);
     if (message->kind == PEER_RECORDED && measure_note_recorded(measure, member->index))
         host_note_committed(host);
     else if (message->kind == PEER_RESUMED && measure_note_resumed(measure, member->index) &&

@@ -20,6 +20,7 @@
 #define RECORDS_MAGIC 0x7365636f70656c62u
 #define RECORDS_VERSION 2u
 #define RECORDS_BYTES 4096u
+#define REFUTED_MAX 64u
 #define ASKED_A_LEASE 12u /* how often one is asked for in the time of a lease */
 #define GUARDS_A_LEASE 8u /* the part of it at whose beginning the ranks are stopped: clocks run unevenly */
 
@@ -58,10 +59,13 @@ struct membership {
     const struct membership_ops *ops;
     void *context;
     uint32_t ranks;
-    struct errands errands;                   /* of the step that is being made */
-    struct epoch_state answer;                /* to the newest inquiry */
-    struct holding *held;                     /* which it borrows ... */
-    struct rank_size *sizes;                  /* ... and these; NULL: none */
+    struct errands errands;    /* of the step that is being made */
+    struct epoch_state answer; /* to the newest inquiry */
+    struct holding *held;      /* which it borrows */
+    struct digest *roots;      /* this, too; NULL: none are known */
+    struct refuted *refuted;   /* and this: the newest of them */
+    uint32_t refuted_count;
+    struct rank_size *sizes;                  /* and these; NULL: none */
     struct epoch_copy copy;                   /* of the arbiter's record */
     const struct membership_settler *settler; /* while an epoch is entered */
     struct belay_error settle_err;            /* code 0: what the epoch goes on from is settled */
@@ -158,6 +162,8 @@ void membership_destroy(struct membership *membership)
     member_destroy(membership->member);
     free(membership->held);
     free(membership->sizes);
+    free(membership->roots);
+    free(membership->refuted);
     free(membership->wants);
     free(membership->errands.of);
     epoch_copy_drop(&membership->copy);
@@ -201,8 +207,28 @@ int membership_promise(struct membership *membership, uint32_t epoch, const stru
         return belay_error_set(err, ESTALE, "epoch %u is over: this node has heard of epoch %u", epoch,
                                membership_newest_epoch(membership));
     fault_hit("agent.epoch.promised", -1, epoch);
+    membership->answer.roots = membership->roots;
+    membership->answer.committed_root = facts->committed_root;
+    membership->answer.refuted = membership->refuted;
+    membership->answer.refuted_count = membership->refuted_count;
     *state = membership->answer;
     return 0;
+}
+
+void membership_forget_image(struct membership *membership, uint32_t rank)
+{
+    if (rank < membership->answer.held_count)
+        membership->held[rank].image_line = 0;
+}
+
+/* What there is no memory for, another try finds again. */
+void membership_refute(struct membership *membership, uint32_t node, uint32_t rank, uint64_t line)
+{
+    struct refuted *refuted = membership->refuted;
+    if (!refuted)
+        refuted = membership->refuted = calloc(REFUTED_MAX, sizeof *refuted);
+    if (refuted && membership->refuted_count < REFUTED_MAX)
+        refuted[membership->refuted_count++] = (struct refuted){.node = node, .rank = rank, .line = line};
 }
 
 int membership_enter(struct membership *membership, const struct epoch_start *start,
@@ -482,19 +508,25 @@ static int hold(struct membership *membership, const struct membership_facts *fa
 {
     struct holding *held = calloc((size_t)facts->ranks + 1, sizeof *held);
     struct rank_size *sizes = facts->memory.sizes ? calloc((size_t)facts->ranks + 1, sizeof *sizes) : NULL;
-    if (!held || (facts->memory.sizes && !sizes)) {
+    struct digest *roots = facts->roots ? calloc(2 * (size_t)facts->ranks + 1, sizeof *roots) : NULL;
+    if (!held || (facts->memory.sizes && !sizes) || (facts->roots && !roots)) {
         free(held);
         free(sizes);
+        free(roots);
         return -1;
     }
     if (facts->ranks > 0)
         memcpy(held, facts->held, facts->ranks * sizeof *held);
     if (facts->ranks > 0 && sizes)
         memcpy(sizes, facts->memory.sizes, facts->ranks * sizeof *sizes);
+    if (roots)
+        memcpy(roots, facts->roots, 2 * (size_t)facts->ranks * sizeof *roots);
     free(membership->held);
     free(membership->sizes);
+    free(membership->roots);
     membership->held = held;
     membership->sizes = sizes;
+    membership->roots = roots;
     return 0;
 }
 

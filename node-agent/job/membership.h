@@ -41,6 +41,8 @@ struct membership_ops {
 struct membership_facts {
     uint32_t ranks;             /* of held */
     const struct holding *held; /* what is here of each rank; borrowed for the call */
+    const struct digest *roots; /* of it, as in struct epoch_state; NULL: not known */
+    struct digest committed_root;
     struct epoch_memory memory; /* for ranks that move here; what it borrows, for the call */
     uint64_t committed_line;    /* 0: none */
     uint64_t last_line;         /* largest number that is known to be used */
@@ -96,6 +98,11 @@ uint32_t membership_wants(const struct membership *membership, const struct memb
 bool membership_lacks_images(const struct membership *membership);
 /* The image has come, and outlives the agent. */
 void membership_image(struct membership *membership, uint64_t line, uint32_t rank);
+/* A node has sent another image of the rank than the one of this line: the arbiter is told with the next
+ * answer. */
+void membership_refute(struct membership *membership, uint32_t node, uint32_t rank, uint64_t line);
+/* The rank's image, which was promised, is not the one that was committed: it counts as not held. */
+void membership_forget_image(struct membership *membership, uint32_t rank);
 /* Whether nothing is wanted (any more), and there is a lease if one is needed: the ranks of the epoch that
  * was entered may be launched here. */
 bool membership_may_launch(const struct membership *membership);

@@ -11,6 +11,7 @@
 #include "node-agent/launch/record.h"
 
 static int verify(struct job *job, struct belay_error *err);
+static void leave_out_others(struct job *job, const struct epoch_start *start);
 static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
 static bool lacks_own(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
@@ -28,17 +29,23 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
         return -1;
     struct holding *held = calloc((size_t)facts.ranks + 1, sizeof *held);
     struct rank_size *sizes = calloc((size_t)facts.ranks + 1, sizeof *sizes);
-    if (!held || !sizes) {
+    struct digest *roots = calloc(2 * (size_t)facts.ranks + 1, sizeof *roots);
+    if (!held || !sizes || !roots) {
         free(held);
         free(sizes);
+        free(roots);
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     store_list_held(job->store, held);
+    store_list_roots(job->store, roots);
     store_tell_memory(job->store, job->config->settings->memory_bytes, &facts.memory, sizes);
     facts.held = held;
+    facts.roots = roots;
+    facts.committed_root = store_committed_root(job->store);
     int rc = membership_promise(job->membership, number, &facts, state, err);
     free(held);
     free(sizes);
+    free(roots);
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
 }
 
@@ -64,9 +71,27 @@ static int verify(struct job *job, struct belay_error *err)
     return 0;
 }
 
+/* The arbiter knows which images were committed. Another one counts as damaged: no rank goes on from it. */
+static void leave_out_others(struct job *job, const struct epoch_start *start)
+{
+    for (uint32_t rank = 0; rank < start->rank_count && start->line == store_committed_line(job->store);
+         rank++) {
+        const struct digest root = store_image_root(job->store, rank);
+        if (!digest_is_known(&root) || !digest_is_known(&start->roots[rank]) ||
+            digest_is_equal(&root, &start->roots[rank]))
+            continue;
+        log_error("job \"%s\": the image of rank %" PRIu32 " is not the one of line %" PRIu64
+                  " that was committed: it is not used",
+                  job->name, rank, start->line);
+        store_note_damage(job->store, rank);
+        membership_forget_image(job->membership, rank);
+    }
+}
+
 int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_error *err)
 {
     const struct membership_settler settler = {.settle = settle, .context = job};
+    leave_out_others(job, start);
     if (lacks_own(job, start))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
                                (unsigned long long)start->line);

@@ -23,6 +23,8 @@ int member_record_commit(void *context, uint64_t line)
     struct belay_error err;
     struct commit_entry record = {.line = line};
     times_end(&member->times, &record);
+    if (member->arrived && member->arrived->kind == PEER_COMMIT)
+        record.root = member->arrived->root;
     if (member->count == 0 && store_staged_line(member->job->store) != line)
         return 0; /* the member's own record is all that there is */
     if (store_commit(member->job->store, &record, &err) == 0) {

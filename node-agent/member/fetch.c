@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "common/fault/fault.h"
+#include "common/image/root.h"
 #include "common/image/sums.h"
 #include "common/util/log.h"
 #include "coord/epoch.h"
@@ -31,6 +32,9 @@ struct arrival {
     uint64_t got; /* atomic: bytes that have come */
     uint64_t bytes;
     bool is_checking;       /* all of it has come */
+    struct digest wanted;   /* its root; none: not known */
+    struct digest root;     /* as it has come */
+    bool is_refuted;        /* it is whole, and another one */
     struct belay_error err; /* code 0: it is what it should be */
 };
 
@@ -40,6 +44,7 @@ struct want {
     struct arrival *arrival; /* NULL: it has not begun to come, or is here */
     int fd;                  /* whole and checked; -1: not yet */
     uint64_t bytes;
+    struct digest root;
 };
 
 struct fetch {
@@ -67,6 +72,7 @@ static struct want *find_want(struct fetch *fetch, uint32_t node, const struct f
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
 static void on_taken(void *context, int error);
 static void check_arrival(void *context, uint32_t part);
+static int check_root(struct arrival *arrival);
 static void after_check(void *context, bool is_cancelled);
 static void keep_all(struct fetch *fetch);
 static void fail(struct fetch *fetch, const struct want *want, const char *why);
@@ -232,6 +238,7 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     arrival->want = (uint32_t)(want - fetch->wants);
     arrival->note = note;
     arrival->bytes = bytes;
+    arrival->wanted = fetch->start->roots[note.rank];
     want->arrival = arrival;
     *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = arrival};
     return 0;
@@ -280,9 +287,22 @@ static void check_arrival(void *context, uint32_t part)
     if (header->line != note->line || header->base_line != 0 || header->rank != note->rank ||
         header->ranks != note->ranks)
         belay_error_set(&arrival->err, EBADMSG, "what has come is another image");
-    else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0)
+    else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0 && check_root(arrival) == 0)
         arrival->err.code = 0;
     image_unload(&view);
+}
+
+/* The sums fit the pages; do both fit what was committed? */
+static int check_root(struct arrival *arrival)
+{
+    if (root_of_image(arrival->incoming.fd, -1, &arrival->root, &arrival->err) < 0)
+        return -1;
+    arrival->is_refuted =
+        digest_is_known(&arrival->wanted) && !digest_is_equal(&arrival->root, &arrival->wanted);
+    return arrival->is_refuted
+               ? belay_error_set(&arrival->err, EBADMSG,
+                                 "what has come is another image than the one that was committed")
+               : 0;
 }
 
 static void after_check(void *context, bool is_cancelled)
@@ -291,11 +311,14 @@ static void after_check(void *context, bool is_cancelled)
     struct fetch *fetch = arrival->fetch;
     struct want *want = fetch ? &fetch->wants[arrival->want] : NULL;
     (void)is_cancelled; /* never */
+    if (want && arrival->is_refuted)
+        membership_refute(fetch->job->membership, want->node, want->rank, arrival->note.line);
     if (want && arrival->err.code) {
         fail(fetch, want, arrival->err.text);
     } else if (want) {
         want->fd = arrival->incoming.fd;
         want->bytes = arrival->bytes;
+        want->root = arrival->root;
         arrival->incoming.fd = -1;
         fetch->here++;
     }
@@ -321,7 +344,8 @@ static void keep_all(struct fetch *fetch)
     struct store_fetched *fetched = calloc(fetch->want_count, sizeof *fetched);
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
     for (uint32_t i = 0; fetched && i < fetch->want_count; i++)
-        fetched[i] = (struct store_fetched){fetch->wants[i].rank, fetch->wants[i].fd, fetch->wants[i].bytes};
+        fetched[i] = (struct store_fetched){fetch->wants[i].rank, fetch->wants[i].fd, fetch->wants[i].bytes,
+                                            fetch->wants[i].root};
     int rc = fetched ? store_take_images(job->store, start->line, start->rank_count, fetched,
                                          fetch->want_count, &err)
                      : -1;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "common/image/spoil.h"
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/member/outgoing.h"
@@ -19,6 +20,7 @@ struct loan {
     uint32_t rank, node;
     struct store_pin pin;
     struct outgoing *outgoing; /* NULL: it waits */
+    bool is_spoiled;           /* by a fault, until it has been sent */
 };
 
 struct lender {
@@ -139,7 +141,10 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
                                              .rank = loan->rank,
                                              .done = on_sent,
                                              .context = loan};
-    fault_hit("agent.fetch.send", (int)loan->rank, tag.line);
+    if (fault_hit("agent.fetch.send", (int)loan->rank, tag.line)) {
+        image_spoil(loan->pin.fd);
+        loan->is_spoiled = true;
+    }
     loan->outgoing = outgoing_start(&request, err);
     lender->sending_count += loan->outgoing != NULL;
     return loan->outgoing ? 0 : -1;
@@ -168,6 +173,8 @@ static void drop(struct loan *loan)
         at = &(*at)->next;
     *at = loan->next;
     lender->sending_count -= loan->outgoing != NULL;
+    if (loan->is_spoiled)
+        image_spoil(loan->pin.fd); /* it is as it was */
     store_image_unpin(lender->job->store, &loan->pin);
     free(loan);
 }

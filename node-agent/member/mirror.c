@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "common/image/spoil.h"
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/member/incoming.h"
 #include "node-agent/member/outgoing.h"
+#include "node-agent/member/rooting.h"
 
 #define SENDING_MAX 4u /* at a time; a whole image that is made for it takes memory */
 #define NOTE_MAGIC 0x746f6e6du
@@ -28,6 +30,7 @@ struct note {
     uint64_t base_line; /* PART: of a delta; 0: an image */
     uint32_t lacks;     /* PART */
     uint32_t reserved;
+    struct digest root; /* HELD: of the image that the copy is, or makes */
 };
 
 /* A rank's part that waits to be sent, or is being sent. */
@@ -40,13 +43,26 @@ struct sending {
     struct outgoing *outgoing; /* NULL: it waits */
 };
 
+/* The root of a rank's part here, and of its copy: only if they are the same is the copy one. */
+struct proof {
+    struct proof *next;
+    struct mirror *mirror;
+    uint64_t line;
+    uint32_t rank;
+    struct rooting *rooting; /* NULL: own is known */
+    bool is_held;            /* by the partner: its root has come */
+    struct digest own, its;
+};
+
 /* A guest's part that comes. */
 struct taking {
     struct taking *next;
     struct mirror *mirror; /* NULL: gone */
     struct note note;
-    uint32_t node; /* that sends it */
-    bool is_whole; /* all of it is there */
+    uint32_t node;           /* that sends it */
+    bool is_whole;           /* all of it is there */
+    struct rooting *rooting; /* it has come, and its root is computed; NULL: not */
+    struct digest root;
     struct incoming incoming;
 };
 
@@ -59,6 +75,7 @@ struct mirror {
     struct sending *sendings;
     uint32_t sending_count; /* of them those that do not wait */
     uint64_t sent_line, sent_bytes;
+    struct proof *proofs;
     struct taking *takings;
 };
 
@@ -70,8 +87,15 @@ static void send_next(struct mirror *mirror);
 static int begin_sending(struct sending *sending, struct belay_error *err);
 static void on_sent(void *context, int error, uint64_t sent_bytes);
 static void take_out(struct mirror *mirror, struct sending *sending);
+static int begin_proof(struct mirror *mirror, const struct sending *sending, struct belay_error *err);
+static void on_own_root(void *context, const struct digest *root, const struct belay_error *err);
+static void conclude(struct proof *proof);
+static void drop_proof(struct proof *proof);
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
 static void on_taken(void *context, int error);
+static int begin_rooting(struct taking *taking);
+static void on_root(void *context, const struct digest *root, const struct belay_error *err);
+static void keep(struct taking *taking);
 static void forget(struct taking *taking);
 
 static const struct remotes_ops remotes_ops = {.word = on_word, .offered = on_offered, .lost = on_lost};
@@ -107,12 +131,21 @@ void mirror_destroy(struct mirror *mirror)
     while (mirror->takings) {
         struct taking *taking = mirror->takings;
         mirror->takings = taking->next;
-        taking->mirror = NULL; /* the fabric still gives to it */
+        taking->mirror = NULL; /* the fabric still gives to it, */
+        if (taking->rooting) { /* or has given all */
+            rooting_cancel(taking->rooting);
+            forget(taking);
+        }
     }
     remotes_hear(mirror->epoch.remotes, REMOTES_COPIES, NULL, NULL);
     free(mirror->members);
     free(mirror->placement);
     free(mirror);
+}
+
+static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
+{
+    return scheme_partner(SCHEME_PARTNER, index, mirror->epoch.member_count);
 }
 
 static void fail(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t node, const char *why)
@@ -156,6 +189,8 @@ void mirror_cancel(struct mirror *mirror)
             outgoing_cancel(sending->outgoing);
         take_out(mirror, sending);
     }
+    while (mirror->proofs)
+        drop_proof(mirror->proofs);
 }
 
 /* The first that waits. */
@@ -206,6 +241,8 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                                              .rank = sending->rank,
                                              .done = on_sent,
                                              .context = sending};
+    if (begin_proof(mirror, sending, err) < 0)
+        return -1;
     fault_hit("agent.mirror.send", (int)sending->rank, sending->line);
     sending->outgoing = outgoing_start(&request, err);
     mirror->sending_count += sending->outgoing != NULL;
@@ -238,6 +275,82 @@ static void take_out(struct mirror *mirror, struct sending *sending)
     free(sending);
 }
 
+static struct proof *find_proof(const struct mirror *mirror, uint64_t line, uint32_t rank)
+{
+    struct proof *proof = mirror->proofs;
+    while (proof && (proof->line != line || proof->rank != rank))
+        proof = proof->next;
+    return proof;
+}
+
+/* While the part is on its way. A part that is sent again as a whole makes the same image. */
+static int begin_proof(struct mirror *mirror, const struct sending *sending, struct belay_error *err)
+{
+    const struct store *store = mirror->epoch.job->store;
+    uint64_t base_line;
+    if (find_proof(mirror, sending->line, sending->rank))
+        return 0;
+    struct proof *proof = calloc(1, sizeof *proof);
+    if (!proof)
+        return belay_error_set(err, ENOMEM, "no memory for the root of an image");
+    *proof = (struct proof){.mirror = mirror, .line = sending->line, .rank = sending->rank};
+    int part = store_staged(store, sending->line, sending->rank, &base_line);
+    proof->rooting =
+        rooting_start(mirror->epoch.job->agent->loop, part,
+                      base_line ? store_image(store, sending->rank) : -1, on_own_root, proof, err);
+    if (!proof->rooting) {
+        free(proof);
+        return -1;
+    }
+    proof->next = mirror->proofs;
+    mirror->proofs = proof;
+    return 0;
+}
+
+static void on_own_root(void *context, const struct digest *root, const struct belay_error *err)
+{
+    struct proof *proof = context;
+    proof->rooting = NULL;
+    if (err->code) {
+        struct mirror *mirror = proof->mirror;
+        uint64_t line = proof->line;
+        uint32_t rank = proof->rank;
+        drop_proof(proof);
+        fail(mirror, line, rank, mirror->members[partner_of(mirror, mirror->own)], err->text);
+        return;
+    }
+    proof->own = *root;
+    store_note_root(proof->mirror->epoch.job->store, proof->line, proof->rank, root);
+    conclude(proof);
+}
+
+/* When both roots are known. */
+static void conclude(struct proof *proof)
+{
+    struct mirror *mirror = proof->mirror;
+    uint64_t line = proof->line;
+    uint32_t rank = proof->rank;
+    if (proof->rooting || !proof->is_held)
+        return;
+    bool is_same = digest_is_equal(&proof->own, &proof->its);
+    drop_proof(proof);
+    if (is_same)
+        membership_held(mirror->epoch.job->membership, line, rank);
+    else
+        fail(mirror, line, rank, mirror->members[partner_of(mirror, mirror->own)],
+             "what it holds is another image");
+}
+
+static void drop_proof(struct proof *proof)
+{
+    struct proof **at = &proof->mirror->proofs;
+    while (*at != proof)
+        at = &(*at)->next;
+    *at = proof->next;
+    rooting_cancel(proof->rooting);
+    free(proof);
+}
+
 uint64_t mirror_sent_bytes(const struct mirror *mirror, uint64_t line)
 {
     return line == mirror->sent_line ? mirror->sent_bytes : 0;
@@ -252,11 +365,6 @@ static bool read_note(const struct mirror *mirror, const void *bytes, size_t cou
            note->ranks == mirror->epoch.world && note->rank < note->ranks;
 }
 
-static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
-{
-    return scheme_partner(SCHEME_PARTNER, index, mirror->epoch.member_count);
-}
-
 /* The partner's word about a copy of ours. */
 static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
 {
@@ -266,9 +374,13 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     if (!read_note(mirror, bytes, count, &note) || mirror->placement[note.rank] != mirror->own ||
         mirror->members[partner_of(mirror, mirror->own)] != node || note.line != membership_line(membership))
         return;
-    if (note.kind == NOTE_HELD)
-        membership_held(membership, note.line, note.rank);
-    else if (note.kind == NOTE_NEED_BASE)
+    struct proof *proof = find_proof(mirror, note.line, note.rank);
+    if (note.kind == NOTE_HELD && proof) {
+        proof->is_held = true;
+        proof->its = note.root;
+        conclude(proof);
+    }
+    if (note.kind == NOTE_NEED_BASE)
         membership_need_base(membership, note.line, note.rank);
     else if (note.kind == NOTE_REFUSED)
         fail(mirror, note.line, note.rank, node, tell_error(note.error));
@@ -368,15 +480,46 @@ static void on_taken(void *context, int error)
     struct taking *taking = context;
     struct mirror *mirror = taking->mirror;
     const struct note *note = &taking->note;
-    if (mirror && error == 0) {
-        struct job *job = mirror->epoch.job;
-        taking->is_whole = incoming_is_whole(&taking->incoming);
-        fault_hit("agent.mirror.taken", (int)note->rank, note->line);
-        if (membership_data(job->membership, taking->node, note->line, note->rank, note->base_line,
-                            store_image_line(job->store, note->rank)) < 0)
-            answer(mirror, taking->node, note, NOTE_REFUSED, errno);
-    }
+    taking->is_whole = error == 0 && incoming_is_whole(&taking->incoming);
+    if (mirror && error == 0 && fault_hit("agent.mirror.taken", (int)note->rank, note->line))
+        image_spoil(taking->incoming.fd);
+    if (mirror && taking->is_whole && begin_rooting(taking) == 0)
+        return;
+    if (mirror && error == 0)
+        keep(taking);
     forget(taking);
+}
+
+/* Of the image that the copy is, or makes of the one that is here. */
+static int begin_rooting(struct taking *taking)
+{
+    struct mirror *mirror = taking->mirror;
+    const struct job *job = mirror->epoch.job;
+    struct belay_error err;
+    int base = taking->note.base_line ? store_image(job->store, taking->note.rank) : -1;
+    taking->rooting = rooting_start(job->agent->loop, taking->incoming.fd, base, on_root, taking, &err);
+    return taking->rooting ? 0 : -1;
+}
+
+/* Without a root, it is not what it is said to be: the store says why. */
+static void on_root(void *context, const struct digest *root, const struct belay_error *err)
+{
+    struct taking *taking = context;
+    taking->rooting = NULL;
+    if (err->code == 0)
+        taking->root = *root;
+    keep(taking);
+    forget(taking);
+}
+
+static void keep(struct taking *taking)
+{
+    struct mirror *mirror = taking->mirror;
+    const struct job *job = mirror->epoch.job;
+    const struct note *note = &taking->note;
+    if (membership_data(job->membership, taking->node, note->line, note->rank, note->base_line,
+                        store_image_line(job->store, note->rank)) < 0)
+        answer(mirror, taking->node, note, NOTE_REFUSED, errno);
 }
 
 static void forget(struct taking *taking)
@@ -403,7 +546,8 @@ int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank)
                                       .here = mirror->epoch.count ? mirror->epoch.count : STORE_NOBODY_HERE,
                                       .fd = taking->incoming.fd,
                                       .is_delta = taking->note.base_line > 0,
-                                      .lacks = taking->note.lacks};
+                                      .lacks = taking->note.lacks,
+                                      .root = taking->root};
     taking->incoming.fd = -1;
     if (store_stage_guest(mirror->epoch.job->store, line, &guest, &err) == 0)
         return 0;
@@ -415,6 +559,7 @@ int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank)
 
 void mirror_answer(struct mirror *mirror, uint32_t node, uint64_t line, uint32_t rank, bool is_held)
 {
-    const struct note note = {.line = line, .rank = rank};
+    const struct note note = {
+        .line = line, .rank = rank, .root = store_staged_root(mirror->epoch.job->store, line, rank)};
     answer(mirror, node, &note, is_held ? NOTE_HELD : NOTE_NEED_BASE, 0);
 }

@@ -12,6 +12,16 @@
 #define PATIENCE_MS 500 /* of a line for ranks that run below target */
 
 static void obey(void *context, const struct coord_action *order);
+/* A member without ranks adds nothing to the sum. */
+static void say_protected(struct line_member *member, uint64_t line)
+{
+    const struct digest root = store_sum_roots(member->job->store, line);
+    say_message(member, (struct peer_message){.kind = PEER_PROTECTED,
+                                              .line = line,
+                                              .has_root = digest_is_known(&root) || member->count == 0,
+                                              .root = root});
+}
+
 static void say_word(void *context, enum coord_event_type word, uint64_t line);
 static void protect(void *context, uint64_t line, uint32_t rank, bool is_whole);
 static int admit(void *context, uint64_t line, uint32_t rank);
@@ -75,7 +85,7 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
     else if (word == COORD_EVENT_CAPTURED)
         say_measured(member, PEER_CAPTURED, line, NULL, &measures);
     else if (word == COORD_EVENT_PROTECTED)
-        say_of_line(member, PEER_PROTECTED, line, NULL);
+        say_protected(member, line);
     else if (word == COORD_EVENT_COMMITTED)
         say_of_line(member, PEER_COMMITTED, line, NULL);
     else if (word == COORD_EVENT_ABORT)

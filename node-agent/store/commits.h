@@ -13,13 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/util/digest.h"
 #include "common/util/error.h"
 #include "node-agent/store/keeper.h"
 
 #define STORE_NOBODY_HERE UINT32_MAX /* of the ranks that a line is of, none runs on this node */
 #define COMMITS_KEPT 256
 #define COMMITS_MAX 4096 /* entries before the record is shortened */
-#define COMMITS_REASON_BYTES 160
+#define COMMITS_REASON_BYTES 128
 
 struct commit_entry {
     uint64_t line;
@@ -29,6 +30,7 @@ struct commit_entry {
     uint64_t ranks;
     uint64_t checksum; /* over everything else; last of the numbers so that it covers them */
     char reason[COMMITS_REASON_BYTES];
+    struct digest root; /* of a committed line: the sum of the roots of all ranks; none: not known */
     uint64_t dirty_bytes;
     uint8_t has_shared;  /* there is an image of what the ranks share */
     uint8_t guests_lack; /* see store_guests_lack() */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/util/digest.h"
 #include "common/util/error.h"
 #include "common/wire/job_name.h"
 #include "node-agent/store/commits.h"
@@ -30,6 +31,7 @@ struct held {
     bool is_damaged;            /* a committed image that is not what was captured: nothing is made of it */
     bool is_guest;              /* staged: the copy of a rank that another member runs */
     int copy;                   /* of a pinned image, for the next delta; -1: none */
+    struct digest root;         /* of the image that it is or makes; none: not known */
 };
 
 /* The parts of one line. */

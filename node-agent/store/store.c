@@ -125,6 +125,7 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
                         .base_line = guest->is_delta,
                         .number = ++store->parts_made,
                         .is_guest = true,
+                        .root = guest->root,
                         .copy = -1};
     uint32_t ranks;
     int rc = held_look(&held, guest->rank, &ranks, err);
@@ -156,6 +157,40 @@ int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64
         return -1;
     *base_line = store->staging.items[rank].base_line;
     return store->staging.items[rank].fd;
+}
+
+/* NULL: there is none. */
+static struct held *find_staged(const struct store *store, uint64_t line, uint32_t rank)
+{
+    bool is_there = store->staging.line == line && rank < store->staging.parts;
+    return is_there && store->staging.items[rank].fd >= 0 ? &store->staging.items[rank] : NULL;
+}
+
+void store_note_root(struct store *store, uint64_t line, uint32_t rank, const struct digest *root)
+{
+    struct held *staged = find_staged(store, line, rank);
+    if (staged)
+        staged->root = *root;
+}
+
+struct digest store_staged_root(const struct store *store, uint64_t line, uint32_t rank)
+{
+    const struct held *staged = find_staged(store, line, rank);
+    return staged ? staged->root : (struct digest){{0}};
+}
+
+struct digest store_sum_roots(const struct store *store, uint64_t line)
+{
+    struct digest sum = {{0}};
+    for (uint32_t i = 0; store->staging.line == line && i < store->staging.ranks; i++) {
+        const struct held *held = &store->staging.items[i];
+        if (held->fd < 0 || held->is_guest)
+            continue;
+        if (!digest_is_known(&held->root))
+            return (struct digest){{0}};
+        sum = digest_sum(&sum, &held->root);
+    }
+    return sum;
 }
 
 bool store_guests_lack(const struct store *store, uint64_t line)
@@ -252,6 +287,7 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
                         .line_bytes = store->deltas.items[rank].bytes,
                         .number = ++store->parts_made,
                         .copy = -1};
+    made.root = store->deltas.items[rank].root;
     held_name(store, &made, rank, name);
     if (keeper_put(store->keeper, name, made.fd, err) < 0) {
         if (apply->made >= 0)
@@ -350,6 +386,26 @@ void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct e
                            i < store->staging.ranks ? &store->staging.items[i] : NULL);
     room_tell(store_held_bytes(store), limit_bytes, memory);
     memory->sizes = sizes;
+}
+
+struct digest store_image_root(const struct store *store, uint32_t rank)
+{
+    return store_image_line(store, rank) ? store->images.items[rank].root : (struct digest){{0}};
+}
+
+void store_list_roots(const struct store *store, struct digest *roots)
+{
+    for (uint32_t i = 0; i < store_held_ranks(store); i++) {
+        roots[2 * i] = store_image_root(store, i);
+        roots[2 * i + 1] = store_staged_root(store, store->staging.line, i);
+    }
+}
+
+struct digest store_committed_root(const struct store *store)
+{
+    const struct commit_entry *newest = commits_newest(store->commits);
+    bool is_it = newest && store->images.line > 0 && newest->line == store->images.line;
+    return is_it ? newest->root : (struct digest){{0}};
 }
 
 uint64_t store_newest_line(const struct store *store)

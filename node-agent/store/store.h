@@ -93,6 +93,7 @@ struct store_guest {
     uint32_t here;        /* as of a store_item */
     int fd;               /* of image_make_memfd(); taken over, also when staging fails */
     bool is_delta;        /* to the committed line */
+    struct digest root;   /* of the image that it is or makes */
     bool lacks;           /* its rank needs more than the image for a restart, which its own node alone has */
 };
 
@@ -104,6 +105,11 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
                       struct belay_error *err);
 /* The line of the rank's committed image, to which a delta can be applied; 0: there is none here. */
 uint64_t store_image_line(const struct store *store, uint32_t rank);
+/* The root of what is staged of a rank of the line is known now; what it is, none: it is not known. */
+void store_note_root(struct store *store, uint64_t line, uint32_t rank, const struct digest *root);
+struct digest store_staged_root(const struct store *store, uint64_t line, uint32_t rank);
+/* The sum of the roots of what is staged of this node's own ranks of the line; none: not all are known. */
+struct digest store_sum_roots(const struct store *store, uint64_t line);
 /* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image.
  */
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line);
@@ -115,6 +121,7 @@ struct store_fetched {
     uint32_t rank;
     int fd; /* of image_make_memfd() */
     uint64_t bytes;
+    struct digest root;
 };
 
 /*
@@ -177,9 +184,9 @@ struct store_damage {
 };
 /*
  * Apply all remaining deltas, and compare all committed images with their sums (common/image/sums.h), with
- * every processor. Those that differ or cannot be read are damaged: they count as not held until a whole
- * image of a newer line takes their place. Nothing may change an image meanwhile. Reads all images. Returns
- * 0, or -1 with err: a delta could not be applied.
+ * every processor, and with the roots that are known of them. Those that differ or cannot be read are
+ * damaged: they count as not held until a whole image of a newer line takes their place. Nothing may change
+ * an image meanwhile. Reads all images. Returns 0, or -1 with err: a delta could not be applied.
  */
 int store_verify(struct store *store, struct store_damage *damage, struct belay_error *err);
 /* The same of one part, which the caller has found to be damaged; and whether it is known to be. */
@@ -196,6 +203,14 @@ void store_list_held(const struct store *store, struct holding *held);
  */
 void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
                        struct rank_size *sizes);
+/* Their roots, two for each rank into roots[2 * store_held_ranks()]: of the image, of what the staging makes
+ * of it.
+ */
+void store_list_roots(const struct store *store, struct digest *roots);
+/* The root of a rank's committed image; none: it is not known, or there is no such image. */
+struct digest store_image_root(const struct store *store, uint32_t rank);
+/* The sum of the roots of all ranks of the committed line, as COMMIT told it; none: not known. */
+struct digest store_committed_root(const struct store *store);
 /* The newest line that a verdict may choose: the staged one, or the committed one; 0: none. */
 uint64_t store_newest_line(const struct store *store);
 

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "common/fault/fault.h"
+#include "common/image/root.h"
+#include "common/image/spoil.h"
 #include "common/image/sums.h"
 #include "common/util/log.h"
 #include "common/util/threads.h"
@@ -12,12 +14,13 @@
 
 /* Of each part of the committed line, by its number. */
 struct results {
-    const struct held_set *images;
+    struct held_set *images;
     struct belay_error *errors; /* code 0: it is as it was */
 };
 
 static void check_part(void *context, unsigned part);
-static int check_image(const struct held *held, uint32_t part, struct belay_error *err);
+static int check_image(struct held *held, uint32_t part, struct belay_error *err);
+static int check_root(struct held *held, uint32_t part, struct belay_error *err);
 static void drop_damaged_deltas(struct store *store, struct store_damage *damage);
 static void note_damage(struct store_damage *damage, const struct belay_error *err);
 
@@ -74,12 +77,12 @@ static void drop_damaged_deltas(struct store *store, struct store_damage *damage
 static void check_part(void *context, unsigned part)
 {
     struct results *results = context;
-    const struct held *held = &results->images->items[part];
+    struct held *held = &results->images->items[part];
     if (held_is_usable(held))
         check_image(held, part, &results->errors[part]);
 }
 
-static int check_image(const struct held *held, uint32_t part, struct belay_error *err)
+static int check_image(struct held *held, uint32_t part, struct belay_error *err)
 {
     struct image_view view;
     int rc = image_load(held->fd, &view, err);
@@ -89,7 +92,28 @@ static int check_image(const struct held *held, uint32_t part, struct belay_erro
         rc = sums_check(held->fd, &view, NULL, err);
         image_unload(&view);
     }
+    if (rc == 0)
+        rc = check_root(held, part, err);
     return rc < 0 ? belay_error_prefix(err, "rank %u", part) : 0;
+}
+
+/*
+ * It is not known of an image that a former agent has left: then it is what is told of the image from now on.
+ * The fault makes a node that errs, and does not know.
+ */
+static int check_root(struct held *held, uint32_t part, struct belay_error *err)
+{
+    struct digest root;
+    if (fault_hit("agent.image.root", (int)part, held->kept_line)) {
+        image_spoil(held->fd);
+        held->root = (struct digest){{0}};
+    }
+    if (root_of_image(held->fd, -1, &root, err) < 0)
+        return -1;
+    if (digest_is_known(&held->root) && !digest_is_equal(&held->root, &root))
+        return belay_error_set(err, EBADMSG, "it is another image than the one that was committed");
+    held->root = root;
+    return 0;
 }
 
 void store_note_damage(struct store *store, uint32_t part)

@@ -52,6 +52,7 @@ static int put_all(struct store *store, struct held_set *set, uint64_t line,
                                   .bytes = fetched[i].bytes,
                                   .kept_line = line,
                                   .number = ++store->parts_made,
+                                  .root = fetched[i].root,
                                   .copy = -1};
         if (rank >= set->ranks || held_is_usable(&set->items[rank]))
             return belay_error_set(err, EINVAL, "an image of rank %u is here already", rank);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "common/image/root.h"
 #include "common/test/fuzz.h"
 #include "node-agent/member/fetch.h"
 #include "node-agent/member/fetch_note.h"
@@ -45,6 +46,7 @@ struct remotes {
 struct membership {
     struct membership_want want;
     uint32_t images; /* that have come, as it was told */
+    uint32_t refuted;
 };
 /* Node 0 has the images of both ranks; rank 1 is to run on node 1. */
 static struct side {
@@ -196,6 +198,14 @@ void job_tell_text(struct job *job, const char *text)
     (void)job, (void)text;
 }
 
+void membership_refute(struct membership *machine, uint32_t node, uint32_t rank, uint64_t line)
+{
+    assert_int_equal(node, 0);
+    assert_int_equal(rank, 1);
+    assert_int_equal(line, LINE);
+    machine->refuted++;
+}
+
 static void on_done(struct job *job, void *context, const struct belay_error *err)
 {
     struct side *side = context;
@@ -286,6 +296,36 @@ static void an_image_is_fetched(void **state)
     assert_int_equal(store_image(sides[1].job.store, 0), -1);
     assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
     assert_true(sides[1].job.fetch_ms > 0);
+}
+
+/* The arbiter's decision tells the root of what is to come. */
+static void another_image_is_refused(void **state)
+{
+    (void)state;
+    fetch_destroy(sides[1].fetch);
+    assert_int_equal(root_of_image(store_image(sides[0].job.store, 1), -1, &start->roots[1], NULL), 0);
+    sides[1].fetch = fetch_create(&sides[1].job, &sides[1].remotes, start, NULL);
+    setenv("BELAY_FAULT", "agent.fetch.send@1=error", 1);
+    begin();
+    deliver(NULL);
+    assert_failed("what has come is another image than the one that was committed");
+    assert_int_equal(sides[1].machine.refuted, 1);
+    unsetenv("BELAY_FAULT");
+}
+
+static void the_image_with_the_root_is_fetched(void **state)
+{
+    struct digest roots[4];
+    (void)state;
+    fetch_destroy(sides[1].fetch);
+    assert_int_equal(root_of_image(store_image(sides[0].job.store, 1), -1, &start->roots[1], NULL), 0);
+    sides[1].fetch = fetch_create(&sides[1].job, &sides[1].remotes, start, NULL);
+    begin();
+    deliver(NULL);
+    assert_int_equal(sides[1].machine.images, 1);
+    assert_int_equal(sides[1].machine.refuted, 0);
+    store_list_roots(sides[1].job.store, roots);
+    assert_true(digest_is_equal(&roots[2], &start->roots[1]));
 }
 
 static void it_is_pinned_on_its_way(void **state)
@@ -444,6 +484,7 @@ int main(void)
         TEST(what_is_not_held_is_told),  TEST(a_lost_link_is_told),
         TEST(memory_is_short),           TEST(nobody_waits_any_more),
         TEST(it_is_lent_to_nobody_else), TEST(only_what_is_wanted_is_taken),
+        TEST(another_image_is_refused),  TEST(the_image_with_the_root_is_fetched),
         TEST(damaged_data_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "common/image/spoil.h"
 #include "common/test/fuzz.h"
 #include "node-agent/member/mirror.h"
 #include "node-agent/test/store_parts.h"
@@ -29,6 +30,7 @@ struct note {
     int32_t error;
     uint64_t line, base_line;
     uint32_t lacks, reserved;
+    struct digest root;
 };
 enum { PART = 1, HELD, NEED_BASE, REFUSED };
 
@@ -378,6 +380,7 @@ static void few_are_sent_at_a_time(void **state)
         send_part(1, false);
     assert_int_equal(count_transit(), 4);
     deliver_one(NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(count_transit(), 5); /* the fifth has taken its place, and a word comes back */
     mirror_cancel(sides[0].machine.mirror);
     expect_no_failure();
@@ -484,8 +487,11 @@ static void words_are_checked(void **state)
     (void)state;
     stage(1, 0);
     send_part(1, false);
+    uv_run(&loop, UV_RUN_DEFAULT); /* the root of what is here */
     struct note held = tag_of_transit();
     held.kind = HELD;
+    held.root = store_staged_root(sides[0].job.store, 1, 0);
+    assert_true(digest_is_known(&held.root));
     say_to_first(0, &held, sizeof held); /* not the partner */
     say_to_first(1, &held, sizeof held - 1);
     struct note wrong = held;
@@ -504,6 +510,81 @@ static void words_are_checked(void **state)
     held.error = ENOSPC;
     say_to_first(1, &held, sizeof held);
     assert_string_equal(sides[0].failure, "rank 0 cannot be copied to node 1: No space left on device");
+}
+
+/* Its sums fit: only its root tells that it is another image. The line is not protected. */
+static void another_copy_is_no_copy(void **state)
+{
+    (void)state;
+    stage(1, 0);
+    send_part(1, false);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    const struct note tag = tag_of_transit();
+    struct note held = tag;
+    held.kind = HELD;
+    held.root = store_staged_root(sides[0].job.store, 1, 0);
+    held.root.words[2] ^= 1;
+    say_to_first(1, &held, sizeof held);
+    assert_int_equal(sides[0].machine.held, 0);
+    assert_string_equal(sides[0].failure,
+                        "rank 0 cannot be copied to node 1: what it holds is another image");
+}
+
+/* The partner itself changes what has come, a delta and an image, and has all sums fit. */
+static void a_partner_that_errs_is_found(void **state)
+{
+    (void)state;
+    setenv("BELAY_FAULT", "agent.mirror.taken@0#1=error,agent.mirror.taken@0#3=error", 1);
+    for (uint64_t line = 1; line <= 3; line++) {
+        unsigned before = sides[0].machine.held;
+        sides[0].failure[0] = '\0';
+        stage(line, line == 3 ? 2 : 0);
+        send_part(line, false);
+        deliver();
+        assert_int_equal(sides[0].machine.held - before, line == 2);
+        assert_int_equal(strcmp(sides[0].failure, "") == 0, line == 2);
+        if (line == 2)
+            commit_both(line);
+        else
+            store_drop_staging(sides[1].job.store);
+    }
+    assert_non_null(strstr(sides[0].failure, "what it holds is another image"));
+    unsetenv("BELAY_FAULT");
+}
+
+/* What is told of a line is the sum of its own ranks' roots; guests are told by their own node. */
+static void roots_follow_the_images(void **state)
+{
+    (void)state;
+    struct digest staged, roots[4];
+    stage(1, 0);
+    send_part(1, false);
+    deliver();
+    staged = store_staged_root(sides[0].job.store, 1, 0);
+    const struct digest guest = store_staged_root(sides[1].job.store, 1, 0);
+    const struct digest sum = store_sum_roots(sides[0].job.store, 1);
+    const struct digest none = store_sum_roots(sides[1].job.store, 1);
+    assert_true(digest_is_known(&staged) && digest_is_equal(&staged, &guest));
+    assert_true(digest_is_equal(&staged, &sum) && !digest_is_known(&none));
+    commit_both(1);
+    copy_line(2, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        struct store_damage damage;
+        struct digest image;
+        store_list_roots(sides[i].job.store, roots);
+        image = roots[0];
+        assert_false(digest_is_equal(&image, &staged));
+        assert_int_equal(store_verify(sides[i].job.store, &damage, NULL), 0); /* it is the one of the image */
+        assert_int_equal(damage.images, 0);
+        store_list_roots(sides[i].job.store, roots);
+        assert_true(digest_is_equal(&image, &roots[0]));
+    }
+    image_spoil(store_image(sides[1].job.store, 0));
+    struct store_damage damage;
+    assert_int_equal(store_verify(sides[1].job.store, &damage, NULL), 0);
+    assert_int_equal(damage.images, 1);
+    assert_non_null(strstr(damage.first.text, "another image"));
+    assert_true(store_is_damaged(sides[1].job.store, 0));
 }
 
 /* A part that ends within a range is not kept, and its node hears why. */
@@ -566,11 +647,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(images_and_deltas_are_copied), TEST(base_that_lacks_is_made_good),
-        TEST(few_are_sent_at_a_time),       TEST(cancelled_parts_are_forgotten),
-        TEST(nothing_staged_is_told),       TEST(lost_link_fails_the_line),
-        TEST(offers_are_checked),           TEST(words_are_checked),
-        TEST(short_part_is_refused),        TEST(hostile_transfers),
+        TEST(images_and_deltas_are_copied),
+        TEST(base_that_lacks_is_made_good),
+        TEST(few_are_sent_at_a_time),
+        TEST(cancelled_parts_are_forgotten),
+        TEST(nothing_staged_is_told),
+        TEST(lost_link_fails_the_line),
+        TEST(offers_are_checked),
+        TEST(words_are_checked),
+        TEST(another_copy_is_no_copy),
+        TEST(a_partner_that_errs_is_found),
+        TEST(roots_follow_the_images),
+        TEST(short_part_is_refused),
+        TEST(hostile_transfers),
     };
     return cmocka_run_group_tests_name("mirror", tests, NULL, NULL);
 }

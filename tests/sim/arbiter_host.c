@@ -80,6 +80,7 @@ void arbiter_host_take(struct world *world, const struct message *message)
         event.state = message->answer.state;
         event.state.held = message->answer.held;
         event.state.memory.sizes = message->answer.sizes;
+        event.state.roots = message->answer.state.roots ? message->answer.roots : NULL;
         if (world->mutation == MUTATION_ABORT_PROTECTED)
             event.state.protected_line = 0;
     } else if (message->type == MESSAGE_RENEW) {

@@ -392,6 +392,7 @@ static void take_start(struct world *world, uint32_t node, const struct message 
     opened.start.processors = opened.processors;
     opened.start.placement = opened.placement;
     opened.start.holder = opened.holder;
+    opened.start.roots = opened.roots;
     list_held(world, node, held);
     if (world->mutation == MUTATION_NO_PROMISE && agent->owed_epoch == message->epoch) {
         step(world, node, event); /* the promise, too late; its answer is late as well */

@@ -5,8 +5,8 @@
 
 #include "coord/epoch_message.h"
 
-#define START_BYTES 1024u /* more than the largest of the simulation takes */
-#define STATE_BYTES 1024u
+#define START_BYTES 2048u /* more than the largest of the simulation takes */
+#define STATE_BYTES 4096u
 
 static void keep_start(const struct epoch_start *start, struct sent_start *received);
 
@@ -40,12 +40,17 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
         message = belay__wire__node_state__unpack(NULL, belay__wire__node_state__pack(&sent, bytes), bytes);
     is_accepted = message && epoch_message_to_state(message, &received->state) == 0 &&
                   received->state.held_count <= MAX_RANKS;
+    if (is_accepted && received->state.roots)
+        memcpy(received->roots, received->state.roots,
+               2 * received->state.held_count * sizeof(*received->roots));
     if (is_accepted)
         memcpy(received->held, received->state.held, received->state.held_count * sizeof(*received->held));
     if (is_accepted && received->state.memory.sizes)
         memcpy(received->sizes, received->state.memory.sizes,
                received->state.held_count * sizeof(*received->sizes));
     belay__wire__node_state__free_unpacked(message, NULL);
+    received->state.refuted_count = 0; /* no node of the simulation tells of others' images */
+    received->state.refuted = NULL;
     return is_accepted;
 }
 
@@ -57,4 +62,5 @@ static void keep_start(const struct epoch_start *start, struct sent_start *recei
     memcpy(received->processors, start->processors, start->member_count * sizeof(*start->processors));
     memcpy(received->placement, start->placement, start->rank_count * sizeof(*start->placement));
     memcpy(received->holder, start->holder, start->rank_count * sizeof(*start->holder));
+    memcpy(received->roots, start->roots, start->rank_count * sizeof(*start->roots));
 }

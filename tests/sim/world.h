@@ -204,12 +204,14 @@ struct sent_start {
     struct epoch_start start;
     uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
     uint64_t incarnations[MAX_NODES], processors[MAX_NODES];
+    struct digest roots[MAX_RANKS];
 };
 
 struct sent_state {
     struct epoch_state state;
     struct holding held[MAX_RANKS];
     struct rank_size sizes[MAX_RANKS];
+    struct digest roots[2 * MAX_RANKS];
 };
 
 struct message {

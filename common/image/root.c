@@ -1,0 +1,137 @@
+#include "common/image/root.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "common/image/image.h"
+#include "common/image/sums.h"
+
+#define BLOCK_PAGES 4096u /* whose sums are read at once */
+
+/* What a restart reads of a header, in the order in which it is hashed. */
+struct facts {
+    char what[16];
+    uint64_t line;
+    uint32_t rank, ranks;
+    uint64_t resume_context, layout_version;
+    uint64_t region_count, run_count, strings_bytes;
+    uint32_t program, reserved;
+    uint8_t identity[32];
+};
+
+/* The sums of an image, in the order of its pages. */
+struct source {
+    const struct image_view *view; /* of the part */
+    int sums_fd;                   /* the image with the sums of pages that are not in the delta */
+    uint64_t run;                  /* of the delta: the first one that does not end before the next page */
+    const uint64_t *run_sums;      /* its sums */
+};
+
+static int check_base(const struct image_view *delta, int base, struct belay_error *err);
+static void add_tables(crypto_generichash_state *state, const struct image_view *view);
+static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
+                    struct belay_error *err);
+static void put_delta_sums(struct source *source, uint64_t address, uint64_t pages, uint64_t *sums);
+
+int root_of_image(int part, int base, struct digest *root, struct belay_error *err)
+{
+    struct image_view view;
+    crypto_generichash_state state;
+    if (sodium_init() < 0)
+        return belay_error_set(err, EIO, "libsodium cannot be used");
+    if (image_load(part, &view, err) < 0)
+        return -1;
+    bool is_delta = view.header->base_line > 0;
+    const struct image_run *runs = is_delta ? view.present : view.runs;
+    uint64_t count = is_delta ? view.header->present_count : view.header->run_count;
+    struct source source = {.view = &view, .sums_fd = is_delta ? base : part, .run_sums = view.sums};
+    int rc = is_delta ? check_base(&view, base, err) : 0;
+    crypto_generichash_init(&state, NULL, 0, DIGEST_BYTES);
+    add_tables(&state, &view);
+    for (uint64_t i = 0; rc == 0 && i < count; i++)
+        rc = add_sums(&state, &source, &runs[i], err);
+    if (rc == 0)
+        crypto_generichash_final(&state, (unsigned char *)root, DIGEST_BYTES);
+    image_unload(&view);
+    return rc;
+}
+
+static int check_base(const struct image_view *delta, int base, struct belay_error *err)
+{
+    struct image_header header;
+    if (base >= 0 && pread(base, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+        header.magic == IMAGE_MAGIC && header.line == delta->header->base_line && header.base_line == 0 &&
+        header.rank == delta->header->rank)
+        return 0;
+    return belay_error_set(err, EINVAL, "a delta does not belong to the image that is here");
+}
+
+static void add(crypto_generichash_state *state, const void *bytes, uint64_t count)
+{
+    if (count > 0)
+        crypto_generichash_update(state, bytes, count);
+}
+
+/* Where tables and pages lie in a file is the same of all whole images with these tables. */
+static void add_tables(crypto_generichash_state *state, const struct image_view *view)
+{
+    const struct image_header *header = view->header;
+    bool is_delta = header->base_line > 0;
+    struct facts facts = {.what = "belay image 1",
+                          .line = header->line,
+                          .rank = header->rank,
+                          .ranks = header->ranks,
+                          .resume_context = header->resume_context,
+                          .layout_version = header->layout_version,
+                          .region_count = header->region_count,
+                          .run_count = is_delta ? header->present_count : header->run_count,
+                          .strings_bytes = header->strings_bytes,
+                          .program = header->program};
+    memcpy(facts.identity, header->identity, sizeof facts.identity);
+    add(state, &facts, sizeof facts);
+    add(state, view->regions, header->region_count * sizeof *view->regions);
+    add(state, is_delta ? view->present : view->runs, facts.run_count * sizeof *view->runs);
+    add(state, view->strings, header->strings_bytes);
+}
+
+static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
+                    struct belay_error *err)
+{
+    uint64_t sums[BLOCK_PAGES];
+    uint64_t end = run->address + run->bytes;
+    for (uint64_t address = run->address, pages; address < end; address += pages * IMAGE_PAGE_BYTES) {
+        pages = (end - address) / IMAGE_PAGE_BYTES;
+        pages = pages < BLOCK_PAGES ? pages : BLOCK_PAGES;
+        size_t bytes = pages * sizeof *sums;
+        if (pread(source->sums_fd, sums, bytes, (off_t)sums_offset(address)) != (ssize_t)bytes)
+            return belay_error_set(err, EIO, "the sums of an image cannot be read");
+        if (source->view->header->base_line > 0)
+            put_delta_sums(source, address, pages, sums);
+        add(state, sums, bytes);
+    }
+    return 0;
+}
+
+/* Over those of the base. Called with ascending addresses, as the delta's runs are. */
+static void put_delta_sums(struct source *source, uint64_t address, uint64_t pages, uint64_t *sums)
+{
+    const struct image_view *delta = source->view;
+    uint64_t end = address + pages * IMAGE_PAGE_BYTES;
+    while (source->run < delta->header->run_count) {
+        const struct image_run *run = &delta->runs[source->run];
+        uint64_t run_end = run->address + run->bytes;
+        uint64_t first = run->address > address ? run->address : address;
+        uint64_t last = run_end < end ? run_end : end;
+        if (first < last)
+            memcpy(sums + (first - address) / IMAGE_PAGE_BYTES,
+                   source->run_sums + (first - run->address) / IMAGE_PAGE_BYTES, SUMS_OF_BYTES(last - first));
+        if (run_end > end)
+            return;
+        source->run_sums += run->bytes / IMAGE_PAGE_BYTES;
+        source->run++;
+    }
+}
