@@ -378,6 +378,16 @@ static bool may_begin_anew(const struct supervisor *s, uint32_t number, const st
            !job_arbiter_has_member(s->arbiter, number);
 }
 
+/* Each host undoes what its own ranks have changed, and knows nothing of the others' changes. */
+static void tell_of_files(const struct supervisor *s, bool is_restart)
+{
+    bool is_shared = s->settings.undo_dir && s->settings.undo_dir[0];
+    if (s->hosts.count > 1 && !is_restart && !is_shared)
+        log_warning("%s: files that ranks of several hosts change are put back rightly only with --undo-dir "
+                    "DIR, a folder that all hosts share",
+                    s->name);
+}
+
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t first;
@@ -398,6 +408,7 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
     }
     if (s->nodes.of[0].is_gone) /* the record of the end was there for tools: keep_records() */
         status_file_remove(s->rundir, s->name);
+    tell_of_files(s, is_restart);
     return begin_arbiter(s, is_restart, err);
 }
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from belaytest import assert_same_result, newest_line
+from belaytest import assert_recovered, assert_same_result, newest_line
 from nodes import homes
 from test_hosts import workload
 
@@ -51,6 +51,20 @@ def test_files_that_ranks_of_several_hosts_change_in_turn(sandbox, programs, hos
     program = programs.test_program("files", "--mode", "turns", "--steps", 400, "--seconds", 4)
     lose_b(sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder]))
     assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("hosts", [{"clocks": {"a": 400 * DAY_S}}], indirect=True, ids=["a is ahead"])
+def test_files_that_were_changed_in_turn_when_a_rank_is_lost(sandbox, programs, hosts):
+    """Both hosts are left, and put back in one order what ranks of both have changed."""
+    folder = os.path.join(hosts.shared, "undo")
+    os.mkdir(folder, 0o700)
+    program = programs.test_program("files", "--mode", "turns", "--steps", 400, "--seconds", 4)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=["--undo-dir", folder])
+    job.wait_lines()
+    job.kill_rank_on("b", 2)
+    job.wait_epoch(2, 60)
+    job.finish()
+    assert_recovered(job, 1)
 
 
 @pytest.mark.parametrize("hosts", [{"touched": {"b": ["/usr/lib/x86_64-linux-gnu/libmpi.so.40",

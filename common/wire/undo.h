@@ -75,8 +75,14 @@ enum undo_kind {
 
 struct undo_entry {
     uint32_t magic;
-    uint32_t kind;    /* enum undo_kind */
-    uint64_t time_ns; /* by the job's clock (fence.h), after what it holds was read; ascending within a log */
+    uint32_t kind; /* enum undo_kind */
+    /*
+     * When, after what it holds was read; both ascend within a log. Entries of several logs are ordered by
+     * the clock of the file system of the log, which is one for all hosts; where it tells of the same moment,
+     * by the job's clock (fence.h). time_ns is different in each entry of a log.
+     */
+    uint64_t stored_ns; /* since 1970; 0: not known */
+    uint64_t time_ns;
     uint64_t offset;
     uint64_t extent;
     uint64_t data_bytes;

@@ -23,7 +23,7 @@ static struct {
     long fd;            /* of this line's log, -1: not made yet */
     uint64_t log_bytes; /* its length */
     uint64_t kept;      /* files set aside at this line */
-    uint64_t last_time_ns;
+    uint64_t last_stored_ns, last_time_ns;
 } journal = {.job_folder = -1, .folder = -1, .fd = -1};
 
 uint64_t vk_text_length(const char *text)
@@ -140,6 +140,23 @@ static uint64_t next_time(void)
     return journal.last_time_ns;
 }
 
+/*
+ * By the clock of the log's file system: that of its server, if it has one. A change that another rank makes
+ * once it has seen ours is noted later by the same clock, whatever the hosts' clocks say. The ranks of one
+ * machine, which have no lease, have a better clock in common: that one cannot be set.
+ */
+static uint64_t next_stored_time(void)
+{
+    struct stat st;
+    if (!GATE->control || __atomic_load_n(&GATE->control->lease_until_ns, __ATOMIC_RELAXED) == 0)
+        return 0;
+    if (raw4(SYS_utimensat, journal.fd, 0, 0 /* now */, 0) == 0 && raw2(SYS_fstat, journal.fd, &st) == 0) {
+        uint64_t stored_ns = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+        journal.last_stored_ns = stored_ns > journal.last_stored_ns ? stored_ns : journal.last_stored_ns;
+    }
+    return journal.last_stored_ns;
+}
+
 /* What tells of other entries, or of files that are given up, takes little and is never left out. */
 static bool has_room_for(const struct vk_undo_note *note, uint64_t bytes)
 {
@@ -154,6 +171,7 @@ long vk_undo_log(const struct vk_undo_note *note)
         return result;
     struct undo_entry entry = {.magic = UNDO_MAGIC,
                                .kind = note->kind,
+                               .stored_ns = next_stored_time(),
                                .time_ns = next_time(),
                                .offset = note->offset,
                                .extent = note->extent,

@@ -132,6 +132,7 @@ static int read_entries(struct plan *plan, const struct plan_log *log, uint64_t 
         if (entry->path_bytes + entry->data_bytes > bytes - at)
             return 0;
         step.at = at;
+        step.stored_ns = entry->stored_ns;
         step.time_ns = entry->time_ns;
         if (take(plan, &step) < 0)
             return belay_error_set(err, ENOMEM, "no memory to put files back as they were at the line");
@@ -206,6 +207,8 @@ static int read_line(void *context, uint64_t line, int folder)
 static int compare_latest_first(const void *left, const void *right)
 {
     const struct plan_step *one = left, *other = right;
+    if (one->stored_ns != other->stored_ns)
+        return one->stored_ns < other->stored_ns ? 1 : -1;
     if (one->time_ns != other->time_ns)
         return one->time_ns < other->time_ns ? 1 : -1;
     if (one->log->line != other->log->line)

@@ -24,9 +24,9 @@ struct plan_log {
 
 /* One entry: path and data are in its log. */
 struct plan_step {
-    struct undo_entry entry; /* of what was created: with the identity, if that was told */
-    uint64_t time_ns;        /* of the change */
-    uint64_t at;             /* where in the log the path begins */
+    struct undo_entry entry;     /* of what was created: with the identity, if that was told */
+    uint64_t stored_ns, time_ns; /* of the change, as of an entry */
+    uint64_t at;                 /* where in the log the path begins */
     const struct plan_log *log;
 };
 
