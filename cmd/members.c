@@ -143,7 +143,15 @@ static void join(Belay__Wire__JobStatus *to, Belay__Wire__JobStatus *from)
     }
 }
 
-/* A node of a job that runs, whose agent does not answer ("silent") or knows nothing of it. */
+static bool has_ended(const Belay__Wire__JobStatus *status)
+{
+    return job_state_has_ended(job_state_from(status->job_state, status->state));
+}
+
+/*
+ * A node of a job that runs, whose agent does not answer ("silent"), or knows nothing of it or that it is
+ * over: it goes on without the node ("lost").
+ */
 static void add_other(Belay__Wire__JobStatus *status, uint32_t number, const char *state)
 {
     Belay__Wire__JobStatus lost = BELAY__WIRE__JOB_STATUS__INIT;
@@ -184,9 +192,10 @@ void members_add_status(const struct tool *tool, Belay__Wire__JobStatus *status)
             continue;
         bool is_there = members_open(&node, tool, status->nodes_dir, i);
         Belay__Wire__JobStatus *other = is_there ? tool_ask(&node, status->job) : NULL;
+        bool is_left_out = other && has_ended(other) && !has_ended(status);
         if (other)
             join(status, other);
-        else if (status->n_nodes > 0)
+        if ((!other || is_left_out) && status->n_nodes > 0 && !has_node(status, i))
             add_other(status, i, is_there && node.is_silent ? "silent" : "lost");
         job_status_free(other);
         if (is_there)

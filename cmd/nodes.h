@@ -23,10 +23,13 @@ struct node {
     bool is_remote;            /* on another host: its agent is reached through a relay, which starts it */
     bool is_lost;              /* the agent has gone */
     bool is_gone;              /* with all that it held: the job goes on without the node */
+    bool is_left_out;          /* gone, but its agent is there, and holds what the job does without */
     bool has_leases;           /* a connection for them is open */
     bool is_spare;             /* it has no part in the newest epoch; sock -1: its agent has gone */
     struct outlet *outlet;     /* of its ranks' output; NULL: none yet */
     long long join_at_ms;      /* when its links are to have joined, if they are late; 0: they are not */
+    uint32_t late_by;          /* the node that has told so */
+    uint32_t cuts;             /* launches in a row, without a new line, that a link of its has ended */
     struct watch *watch;       /* that its events are for */
     struct node_event *events; /* that are kept, oldest first */
 };

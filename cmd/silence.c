@@ -7,8 +7,9 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
-#define ANSWER_S 5    /* for an agent that is asked; signals wait meanwhile */
-#define JOIN_MS 30000 /* for a link that has not joined, although the agents at both ends answer */
+#define ANSWER_S 5         /* for an agent that is asked; signals wait meanwhile */
+#define JOIN_MS 30000      /* for a link that has not joined, although the agents at both ends answer */
+#define JOIN_AGAIN_MS 5000 /* for one whose node has lost one before */
 
 void silence_begin(const struct nodes *nodes)
 {
@@ -42,7 +43,8 @@ static enum silence_verdict ask(struct node *node, const struct caller *agent, u
         return SILENCE_OF_AGENT;
     }
     if (is_late) {
-        node->join_at_ms = clock_now_ms() + JOIN_MS;
+        node->join_at_ms = clock_now_ms() + (node->cuts > 0 ? JOIN_AGAIN_MS : JOIN_MS);
+        node->late_by = by;
         return SILENCE_BEARABLE;
     }
     log_error("node %" PRIu32 " answers, but its link is lost: the launch is ended, and begun again",

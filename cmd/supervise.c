@@ -303,7 +303,10 @@ static struct outcome judge(struct supervisor *s)
     if (!s->watch.trouble[0] || s->watch.wait_status == 0)
         return outcome_of_verdict(&of, &verdict);
     job_arbiter_blame(s->arbiter, s->watch.trouble);
-    return outcome_of_trouble(&of, s->watch.trouble);
+    struct outcome outcome = outcome_of_trouble(&of, s->watch.trouble);
+    if (!outcome.is_over)
+        supervise_take_cut(s, of.newest_line);
+    return outcome;
 }
 
 static void release(struct supervisor *s)

@@ -23,6 +23,7 @@
 #include "common/wire/states.h"
 #include "common/wire/status_file.h"
 
+#define CUTS_MAX 2u   /* launches that a link of a node may end, before the job goes on without the node */
 #define LEASE_MS 6000 /* unless the user says otherwise: as long as the gatherer waits for a silent host */
 
 /* An agent that takes longer for an answer is taken for lost: while we wait, signals wait as well. */
@@ -423,6 +424,16 @@ static int reconnect(struct supervisor *s, struct node *node, struct belay_error
     return supervise_connect(s, node, err);
 }
 
+/* Of a node without which the job goes on. */
+static void tell_undo(const struct supervisor *s, uint32_t number)
+{
+    if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
+        log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
+                    "kept that "
+                    "itself; see --undo-dir",
+                    s->name);
+}
+
 /* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
 static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
@@ -439,12 +450,60 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
     }
     log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
                 number);
-    if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
-        log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
-                    "kept that "
-                    "itself; see --undo-dir",
-                    s->name);
+    tell_undo(s, number);
     return 0;
+}
+
+/* Of the two nodes whose link was lost, the one that lacks most links; the first node is never left out. */
+static uint32_t most_cut_off(const struct supervisor *s)
+{
+    uint32_t one = s->watch.cut[0], other = s->watch.cut[1];
+    if (one == 0 || other == 0)
+        return one + other;
+    if (s->nodes.of[one].cuts != s->nodes.of[other].cuts)
+        return s->nodes.of[one].cuts > s->nodes.of[other].cuts ? one : other;
+    return one > other ? one : other;
+}
+
+/* All ranks have ended. The node holds what it has until another epoch is open: supervise_drop_left_out(). */
+void supervise_take_cut(struct supervisor *s, uint64_t newest_line)
+{
+    struct belay_error err;
+    enum scheme scheme;
+    for (uint32_t i = 0; newest_line > s->cut_line && i < s->nodes.count; i++)
+        s->nodes.of[i].cuts = 0;
+    s->cut_line = newest_line;
+    s->nodes.of[s->watch.cut[0]].cuts++;
+    s->nodes.of[s->watch.cut[1]].cuts++;
+    uint32_t number = most_cut_off(s);
+    bool is_held_twice =
+        choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE && !s->watch.is_exposed;
+    if (s->nodes.of[number].cuts < CUTS_MAX || !is_held_twice || leave_node(s, number, &err) < 0)
+        return;
+    s->nodes.of[number].cuts = 0;
+    s->nodes.of[number].is_left_out = true;
+    log_warning("%s: nodes %" PRIu32 " and %" PRIu32
+                " do not reach each other: the job goes on without node %" PRIu32
+                ", whose ranks go on from their copies",
+                s->name, s->watch.cut[0], s->watch.cut[1], number);
+    tell_undo(s, number);
+}
+
+void supervise_drop_left_out(struct supervisor *s)
+{
+    struct belay_error err;
+    for (uint32_t i = 0; i < s->nodes.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        if (!node->is_left_out)
+            continue;
+        node->is_left_out = false;
+        if (supervise_connect(s, node, &err) == 0) {
+            const struct caller agent = watch_caller(node);
+            calls_free(call_clean(&agent, s->name, &err));
+            close(node->sock);
+        }
+        node->sock = -1;
+    }
 }
 
 int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *err)

@@ -158,6 +158,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return has_lines(s) && is_of_disk(err) ? EXIT_EXHAUSTED : supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    supervise_drop_left_out(s);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_spare = !s->nodes.of[i].is_gone && !job_arbiter_has_member(s->arbiter, i);
     tell_cover(s);

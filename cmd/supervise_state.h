@@ -42,6 +42,7 @@ struct supervisor {
     double detect_ms;                  /* of the loss that the next launch makes good; 0: none */
     bool has_told_how;                 /* to go on with the job, which ends */
     bool is_hopeless;                  /* what the nodes hold does not suffice to go on */
+    uint64_t cut_line;                 /* the newest one when a link between nodes was lost last */
     uint64_t line;                     /* that the agent holds; 0: none, or not asked */
     Belay__Wire__UndoFolder undo;      /* of the first node, for all; path "": not known */
     char undo_path[PATH_MAX];
@@ -70,6 +71,13 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
 void supervise_leave_epoch(struct supervisor *s);
 /* With new agents in the place of those that are lost, or without their nodes. */
 int supervise_reopen(struct supervisor *s, struct belay_error *err);
+/*
+ * The launch was ended since the link between two nodes was lost (watch.cut), and goes on from this line. If
+ * that has happened twice in a row, one of the two is left out, provided that the others hold what it holds.
+ */
+void supervise_take_cut(struct supervisor *s, uint64_t newest_line);
+/* An epoch is open without the nodes that were left out: their agents drop what they hold of the job. */
+void supervise_drop_left_out(struct supervisor *s);
 /* A node that was lost can be reached again: it joins the job as a spare. */
 int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *err);
 /* New agents in the place of those of spares that have gone, or without these spares. */

@@ -146,13 +146,15 @@ static bool is_ending(const struct watch *watch)
     return watch->kill_at_ms || watch->is_ending;
 }
 
-static void judge_silence(struct watch *watch, uint32_t number, enum silence_verdict verdict)
+static void judge_silence(struct watch *watch, uint32_t number, uint32_t by, enum silence_verdict verdict)
 {
     if (verdict == SILENCE_OF_AGENT)
         end_without_agent(watch, number);
     if (verdict != SILENCE_OF_LINK || is_ending(watch))
         return;
     snprintf(watch->trouble, sizeof watch->trouble, "the link to node %" PRIu32 " was lost", number);
+    watch->cut[0] = by;
+    watch->cut[1] = number;
     nodes_cut_output(watch->nodes, true);
     end_for_others(watch);
 }
@@ -168,13 +170,13 @@ static void take_link(struct watch *watch, uint32_t by, const Belay__Wire__LinkN
     enum silence_verdict verdict = silence_take(node, &agent, by, (enum link_state)news->state);
     if (verdict != SILENCE_BEARABLE)
         note_sign(watch, since_ms);
-    judge_silence(watch, news->node, verdict);
+    judge_silence(watch, news->node, by, verdict);
 }
 
 static void expire_silence(struct watch *watch)
 {
     for (uint32_t i = 0; i < watch->nodes->count; i++)
-        judge_silence(watch, i, silence_expire(&watch->nodes->of[i]));
+        judge_silence(watch, i, watch->nodes->of[i].late_by, silence_expire(&watch->nodes->of[i]));
 }
 
 /* No call is under way. */

@@ -52,6 +52,7 @@ struct watch {
     bool is_stop_requested; /* belay stop */
     long long sign_at_ms;   /* when there was the first sign that something is lost; 0: none */
     char trouble[128];      /* why belay has ended the launch itself; "": it has not */
+    uint32_t cut[2];        /* then: the nodes whose link was lost */
     /* Private. */
     bool is_end_asked;     /* and nobody has been answered */
     long long kill_at_ms;  /* when patience ends; 0: not to be ended */

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from belaytest import assert_same_result, newest_line
-from nodes import homes
+from nodes import homes, states
 from waiting import wait_for
 from witness import Witness
 
@@ -158,3 +158,19 @@ def test_processes_of_a_host_stand_still_for_a_short_time(sandbox, programs, hos
     time.sleep(LEASE_S / 4)  # that is what is tested
     signal_on(hosts, "b", "CONT", pids)
     assert_undisturbed(job, witness)
+
+
+@pytest.mark.limit(200)
+@pytest.mark.hosts("a", "b", "c")
+def test_two_hosts_do_not_reach_each_other(sandbox, programs, hosts, witness):
+    """Both reach a, the arbiter's: the job begins again once, and then goes on without one of the two."""
+    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:2,c:1")
+    hosts.cut("b", "c")
+    status = job.wait_epoch(3, 90)
+    assert "the job goes on without node 2" in job.errors
+    assert states(status) == ["member", "member", "lost"] and 2 not in homes(status)
+    assert not pids_on(hosts, "c", "programs/apart")
+    assert status["history"][-1]["restored_line"] >= newest_line(before) >= 1
+    assert job.finish() == 0
+    witness.assert_no_two_at_a_time()
+    assert_same_result(job)

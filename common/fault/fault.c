@@ -26,14 +26,18 @@ struct fault {
     const char *point; /* not terminated */
     size_t point_bytes;
     bool has_rank, has_line;
-    uint64_t rank, line;
+    uint64_t rank, line, last_line;
+    uint64_t share, seed; /* percent */
     enum fault_action action;
     uint64_t delay_ms;
 };
 
 static bool fault_parse(const char *item, const char *end, struct fault *fault);
+static bool lines_parse(const char **text, const char *end, struct fault *fault);
+static bool share_parse(const char **text, const char *end, struct fault *fault);
 static bool action_parse(const char *text, const char *end, struct fault *fault);
 static bool fault_matches(const struct fault *fault, const char *point, int rank, uint64_t line);
+static bool is_in_share(const struct fault *fault, int rank, uint64_t line);
 static bool fault_act(const struct fault *fault);
 
 bool fault_hit(const char *point, int rank, uint64_t line)
@@ -75,10 +79,11 @@ static bool number_parse(const char **text, const char *end, uint64_t *number)
     return true;
 }
 
-/* Read POINT[@RANK][#LINE]=ACTION in [item, end). False if it is malformed: such an item never hits. */
+/* Read POINT[@RANK][#LINE[+|-LAST]][%SHARE[:SEED]]=ACTION in [item, end). False if it is malformed: such an
+ * item never hits. */
 static bool fault_parse(const char *item, const char *end, struct fault *fault)
 {
-    size_t length = strcspn(item, "@#=,");
+    size_t length = strcspn(item, "@#%=,");
     const char *p = item + length;
 
     memset(fault, 0, sizeof(*fault));
@@ -91,14 +96,47 @@ static bool fault_parse(const char *item, const char *end, struct fault *fault)
             return false;
         }
     }
-    if (p < end && *p == '#') {
-        p++;
-        fault->has_line = number_parse(&p, end, &fault->line);
-        if (!fault->has_line) {
-            return false;
-        }
+    if (!lines_parse(&p, end, fault) || !share_parse(&p, end, fault)) {
+        return false;
     }
     return length > 0 && p < end && *p == '=' && action_parse(p + 1, end, fault);
+}
+
+/* Read #LINE, #LINE+ or #LINE-LAST at *text, if there is one; moves *text behind it. */
+static bool lines_parse(const char **text, const char *end, struct fault *fault)
+{
+    if (*text >= end || **text != '#') {
+        return true;
+    }
+    ++*text;
+    fault->has_line = number_parse(text, end, &fault->line);
+    fault->last_line = fault->line;
+    if (fault->has_line && *text < end && **text == '+') {
+        ++*text;
+        fault->last_line = UINT64_MAX;
+    } else if (fault->has_line && *text < end && **text == '-') {
+        ++*text;
+        return number_parse(text, end, &fault->last_line) && fault->last_line >= fault->line;
+    }
+    return fault->has_line;
+}
+
+/* Read %SHARE or %SHARE:SEED at *text, if there is one; moves *text behind it. */
+static bool share_parse(const char **text, const char *end, struct fault *fault)
+{
+    fault->share = 100;
+    if (*text >= end || **text != '%') {
+        return true;
+    }
+    ++*text;
+    if (!number_parse(text, end, &fault->share) || fault->share > 100) {
+        return false;
+    }
+    if (*text < end && **text == ':') {
+        ++*text;
+        return number_parse(text, end, &fault->seed);
+    }
+    return true;
 }
 
 static bool action_parse(const char *text, const char *end, struct fault *fault)
@@ -130,7 +168,32 @@ static bool fault_matches(const struct fault *fault, const char *point, int rank
 {
     return strlen(point) == fault->point_bytes && memcmp(point, fault->point, fault->point_bytes) == 0 &&
            (!fault->has_rank || (rank >= 0 && (uint64_t)rank == fault->rank)) &&
-           (!fault->has_line || line == fault->line);
+           (!fault->has_line || (line >= fault->line && line <= fault->last_line)) &&
+           is_in_share(fault, rank, line);
+}
+
+/* A number that depends on all bits of `value` (splitmix64, by S. Vigna). */
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+/* Without state, as all that is drawn here: another process, or the next call, draws the same. */
+static bool is_in_share(const struct fault *fault, int rank, uint64_t line)
+{
+    uint64_t drawn = mix(fault->seed);
+
+    if (fault->share == 100) {
+        return true;
+    }
+    for (size_t i = 0; i < fault->point_bytes; i++) {
+        drawn = mix(drawn ^ (unsigned char)fault->point[i]);
+    }
+    drawn = mix(drawn ^ (uint64_t)rank);
+    return mix(drawn ^ line) % 100 < fault->share;
 }
 
 /* Wait out the whole time: a signal must not shorten an injected stall. */

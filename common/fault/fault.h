@@ -1,8 +1,10 @@
 /*
  * fault.h - named fault points, for tests: make a step of the protocol fail, stall or die.
  *
- * BELAY_FAULT="POINT[@RANK][#LINE]=ACTION[,...]"; RANK and LINE narrow a point to one world rank or one
- * line number. Actions:
+ * BELAY_FAULT="POINT[@RANK][#LINE[+|-LAST]][%SHARE[:SEED]]=ACTION[,...]"; RANK and LINE narrow a point to one
+ * world rank or one line number: LINE+ is all from this one on, LINE-LAST all from the one to the other.
+ * %SHARE lets it happen in so many cases of a hundred, which SEED (0 unless given) chooses by the point, its
+ * rank and its line: the same ones in every run. Actions:
  *   kill       SIGKILL to the calling process
  *   error      fault_hit() returns true, the caller takes its error path
  *   delay:MS   stand still for MS milliseconds, then go on

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fault/fault.h"
 #include "common/wire/job_name.h"
 #include "common/wire/message.h"
 
@@ -43,11 +44,16 @@ uint8_t *job_file_read(const struct job_file *file, const char *rundir, const ch
 int job_file_write(const struct job_file *file, const char *rundir, const char *job, const uint8_t *bytes,
                    size_t count)
 {
+    static uint64_t writes; /* of this process, for the fault point */
     char path[PATH_MAX], partial[PATH_MAX], folder[PATH_MAX];
     if (job_file_path(file, path, sizeof path, rundir, job) < 0 ||
         make_path(partial, sizeof partial, rundir, job, file->ending, PARTIAL) < 0)
         return -1;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (fault_hit("record.write", -1, ++writes)) {
+        errno = EIO;
+        return -1;
+    }
     mkdir(folder, 0700); /* it may be there */
     int rc = write_file(partial, bytes, count, file->is_durable);
     if (rc == 0)

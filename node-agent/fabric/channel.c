@@ -7,6 +7,7 @@
 #define TELL_EVERY_FRAMES 16u
 #define TELL_EVERY_BYTES (CHANNEL_WINDOW_BYTES / 4)
 #define STUCK_BEATS 2u
+#define GAP_BEATS (STUCK_BEATS + 1) /* one of them may be lost as well */
 
 /* A frame from its making until the peer has it. */
 struct outgoing {
@@ -33,7 +34,9 @@ struct channel {
     uint64_t received, peer_beat;
     uint64_t received_weight, taken_weight;
     uint64_t told_received, told_taken; /* in the newest frame */
-    uint8_t *partial;                   /* a message that is not whole */
+    uint64_t gap;       /* the counter that lacked when a later one came; 0: none has lacked */
+    unsigned gap_beats; /* that the peer is still to get for that, so that it is stuck */
+    uint8_t *partial;   /* a message that is not whole */
     enum frame_kind partial_kind;
     size_t partial_total, partial_count, partial_weight;
 };
@@ -45,6 +48,7 @@ static void confirm(struct channel *channel, const struct frame *frame);
 static enum channel_verdict take_beat(struct channel *channel, const struct frame *frame);
 static enum channel_verdict take_ordered(struct channel *channel, const struct frame *frame,
                                          const uint8_t *body, struct channel_item *item);
+static void note_gap(struct channel *channel);
 static int begin_item(struct channel *channel, const struct frame *frame);
 
 struct channel *channel_create(enum fabric_mode mode, uint64_t session, const uint8_t out_key[SEAL_KEY_BYTES],
@@ -164,6 +168,7 @@ size_t channel_beat(struct channel *channel, uint8_t to[FRAME_HEADER_BYTES + SEA
 {
     struct frame beat = {.kind = FRAME_BEAT};
     fill_in(channel, &beat, ++channel->last_beat);
+    channel->gap_beats -= channel->gap_beats > 0;
     frame_encode(&beat, to);
     seal_close(channel->out, SEAL_SPACE_BEAT, beat.counter, to, FRAME_HEADER_BYTES, FRAME_HEADER_BYTES,
                to + FRAME_HEADER_BYTES);
@@ -172,7 +177,7 @@ size_t channel_beat(struct channel *channel, uint8_t to[FRAME_HEADER_BYTES + SEA
 
 bool channel_owes_beat(const struct channel *channel)
 {
-    return channel->received - channel->told_received >= TELL_EVERY_FRAMES ||
+    return channel->gap_beats > 0 || channel->received - channel->told_received >= TELL_EVERY_FRAMES ||
            channel->taken_weight - channel->told_taken >= TELL_EVERY_BYTES;
 }
 
@@ -271,6 +276,8 @@ static enum channel_verdict take_beat(struct channel *channel, const struct fram
 static enum channel_verdict take_ordered(struct channel *channel, const struct frame *frame,
                                          const uint8_t *body, struct channel_item *item)
 {
+    if (frame->counter > channel->received + 1)
+        note_gap(channel);
     if (frame->counter != channel->received + 1)
         return CHANNEL_OLD;
     if (channel->received_weight + weight_of(frame) - channel->taken_weight > CHANNEL_WINDOW_BYTES)
@@ -292,6 +299,15 @@ static enum channel_verdict take_ordered(struct channel *channel, const struct f
     *item = (struct channel_item){frame->kind, channel->partial, total, channel->partial_weight};
     channel->partial = NULL;
     return CHANNEL_WHOLE;
+}
+
+/* Once for each counter: further frames of those under way, or repeated ones, say nothing new. */
+static void note_gap(struct channel *channel)
+{
+    if (channel->gap == channel->received + 1)
+        return;
+    channel->gap = channel->received + 1;
+    channel->gap_beats = GAP_BEATS;
 }
 
 static int begin_item(struct channel *channel, const struct frame *frame)

@@ -3,9 +3,10 @@
  *
  * The endpoint below may lose frames when a connection breaks, repeat none and keep the order otherwise. So
  * each ordered frame has a counter, is kept until the peer says that it has come, and is sent again, the same
- * bytes, from the first one that has not (go-back-N). A receiver holds CHANNEL_WINDOW_BYTES at most: a sender
- * that does not keep to that is refused. Beats carry no body and say what has come; they have a counter of
- * their own, and one that is not new is ignored.
+ * bytes, from the first one that has not (go-back-N). A receiver that misses a frame, since a later one has
+ * come, says so at once, by beats of its own. A receiver holds
+ * CHANNEL_WINDOW_BYTES at most: a sender that does not keep to that is refused. Beats carry no body and say
+ * what has come; they have a counter of their own, and one that is not new is ignored.
  *
  * Pure: no sockets, no clock, no threads; the caller moves frames and says when a beat is due.
  */

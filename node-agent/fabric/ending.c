@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "node-agent/fabric/disturb.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
 
@@ -131,6 +132,7 @@ void peer_destroy(struct fabric_peer *peer)
         pull_destroy(peer->pulls);
     if (peer->has_endpoint_peer)
         endpoint_remove_peer(fabric->endpoint, peer->endpoint_peer);
+    disturb_drop(peer);
     channel_destroy(peer->channel);
     sodium_memzero(&peer->session, sizeof peer->session);
     free(peer);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "node-agent/fabric/disturb.h"
 #include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
@@ -14,7 +15,7 @@
 #define SOON_MS 5 /* until the endpoint is asked again that has said EAGAIN */
 
 /* What the endpoint has sent; the cookie is the peer's number and this. */
-enum posted { POSTED_FRAME = 0, POSTED_BEAT, POSTED_HELLO, POSTED_KINDS };
+enum posted { POSTED_FRAME = 0, POSTED_BEAT, POSTED_HELLO, POSTED_LATE, POSTED_KINDS };
 
 static void take_item(struct fabric_peer *peer, struct channel_item *item);
 static int take_notice(struct fabric_peer *peer, const struct channel_item *item);
@@ -26,6 +27,9 @@ static bool send_beat(struct fabric_peer *peer, uint64_t now_ms);
 static bool send_frames(struct fabric_peer *peer, uint64_t now_ms);
 static bool send_bytes(struct fabric_peer *peer, const uint8_t *bytes, size_t count, enum posted kind,
                        uint64_t now_ms);
+static bool send_held(struct fabric_peer *peer, uint64_t now_ms);
+static bool post(struct fabric_peer *peer, const uint8_t *bytes, size_t count, enum posted kind,
+                 uint64_t now_ms);
 
 void peers_take_frame(struct fabric *fabric, uint8_t *bytes, size_t count, uint64_t now_ms)
 {
@@ -66,7 +70,7 @@ void peers_sent(struct fabric *fabric, uint64_t cookie, int error, uint64_t now_
         peer = peer->next;
     if (!peer)
         return;
-    if (cookie % POSTED_KINDS == POSTED_FRAME)
+    if (cookie % POSTED_KINDS == POSTED_FRAME || cookie % POSTED_KINDS == POSTED_LATE)
         peer->posted--;
     else if (cookie % POSTED_KINDS == POSTED_BEAT)
         peer->is_beat_posted = false;
@@ -133,7 +137,7 @@ static bool turn(struct fabric_peer *peer, uint64_t now_ms)
         return false;
     }
     peer->has_endpoint_peer = true;
-    is_pending |= send_hello(peer, now_ms);
+    is_pending |= send_held(peer, now_ms) | send_hello(peer, now_ms);
     if (peer->state != PEER_JOINED)
         return is_pending;
     for (struct fabric_push *push = peer->pushes; push; push = push->next)
@@ -194,7 +198,6 @@ static bool send_beat(struct fabric_peer *peer, uint64_t now_ms)
     size_t count = channel_beat(peer->channel, beat);
     if (!send_bytes(peer, beat, count, POSTED_BEAT, now_ms))
         return true;
-    peer->is_beat_posted = true;
     peer->beat_ms = now_ms + peer->fabric->beat_every_ms;
     return false;
 }
@@ -215,7 +218,6 @@ static bool send_frames(struct fabric_peer *peer, uint64_t now_ms)
         if (!send_bytes(peer, bytes, count, POSTED_FRAME, now_ms))
             return true;
         channel_advance(peer->channel);
-        peer->posted++;
     }
     return false;
 }
@@ -231,12 +233,34 @@ static bool send_bytes(struct fabric_peer *peer, const uint8_t *bytes, size_t co
         damaged[count / 2] ^= 1;
         bytes = damaged;
     }
-    if (endpoint_send(fabric->endpoint, peer->endpoint_peer, bytes, count,
+    if (!disturb_frame(peer, bytes, count, now_ms) && !post(peer, bytes, count, kind, now_ms))
+        return false;
+    fabric->counts.frames_sent++;
+    return true;
+}
+
+/* Those whose time has come. True: try again soon. */
+static bool send_held(struct fabric_peer *peer, uint64_t now_ms)
+{
+    const struct disturb_held *held;
+    while ((held = disturb_due(peer, now_ms)) && peer->posted < FABRIC_POSTED_MAX &&
+           post(peer, held->bytes, held->count, POSTED_LATE, now_ms))
+        disturb_sent(peer, held);
+    return disturb_holds(peer);
+}
+
+static bool post(struct fabric_peer *peer, const uint8_t *bytes, size_t count, enum posted kind,
+                 uint64_t now_ms)
+{
+    if (endpoint_send(peer->fabric->endpoint, peer->endpoint_peer, bytes, count,
                       peer->number * POSTED_KINDS + kind) < 0) {
         if (errno != EAGAIN)
             peer_trouble(peer, now_ms);
         return false;
     }
-    fabric->counts.frames_sent++;
+    if (kind == POSTED_FRAME || kind == POSTED_LATE)
+        peer->posted++;
+    else if (kind == POSTED_BEAT)
+        peer->is_beat_posted = true;
     return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "node-agent/fabric/disturb.h"
 #include "node-agent/fabric/ending.h"
 #include "node-agent/fabric/events.h"
 #include "node-agent/fabric/peer.h"
@@ -146,6 +147,10 @@ static bool write_slabs(struct fabric_push *push, uint64_t now_ms)
             continue;
         if (push->peer->writing == FABRIC_WRITING_MAX)
             return false;
+        if (disturb_loses_chunk(push->peer, slab->chunk)) {
+            slab->state = SLAB_WRITTEN;
+            continue;
+        }
         if (endpoint_write(fabric->endpoint, push->peer->endpoint_peer, slab->memory, slab->bytes,
                            CHUNK_HEADER_BYTES + slab->count, slab->grant.address, slab->grant.key,
                            slab->chunk) < 0) {

@@ -57,6 +57,8 @@ enum peer_state {
     PEER_GONE, /* forgotten; the progress thread frees it */
 };
 
+struct disturb_held;
+
 struct fabric_peer {
     struct fabric *fabric;
     struct fabric_peer *next;
@@ -82,6 +84,7 @@ struct fabric_peer {
     unsigned posted;   /* frames that the endpoint has */
     unsigned writing;  /* source slabs that it has */
     bool is_beat_posted;
+    struct disturb_held *held; /* frames that a test makes late (disturb.h) */
     bool must_rewind;
     bool has_told_late;
     bool has_told_broken; /* since a frame was heard */

@@ -284,11 +284,46 @@ static int prepare(void **state)
     return seal_prepare(NULL);
 }
 
+/* A frame is missing, and later ones have come: the sender hears of it soon, once for each frame that is
+ * missing. */
+static void gap_is_told(void **state)
+{
+    (void)state;
+    static struct side sides[2];
+    uint8_t bytes[FRAME_HEADER_BYTES + SEAL_MAC_BYTES];
+    make(sides, FABRIC_MODE_AUTHENTICATE);
+    for (unsigned i = 0; i < 4; i++) {
+        put(&sides[0]);
+        while (channel_next(sides[0].channel, &(size_t){0}))
+            send_next(&sides[0], &sides[1]);
+    }
+    sides[1].on_wire--; /* the first one is lost */
+    memmove(&sides[1].wire[0], &sides[1].wire[1], sides[1].on_wire * sizeof sides[1].wire[0]);
+    while (sides[1].on_wire > 0)
+        assert_int_equal(come(&sides[1], 0, false), CHANNEL_OLD);
+    for (unsigned beats = 0; channel_owes_beat(sides[1].channel); beats++) {
+        assert_in_range(beats, 0, 2);
+        lay(&sides[0], bytes, channel_beat(sides[1].channel, bytes));
+        come(&sides[0], 0, false);
+    }
+    assert_true(channel_is_stuck(sides[0].channel));
+    assert_true(channel_rewind(sides[0].channel) > 0);
+    send_next(&sides[0], &sides[1]);
+    while (channel_next(sides[0].channel, &(size_t){0}))
+        send_next(&sides[0], &sides[1]);
+    while (sides[1].on_wire > 0)
+        come(&sides[1], 0, false);
+    assert_int_equal(sides[1].came, 4);
+    assert_false(channel_owes_beat(sides[1].channel));
+    destroy(sides);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_comes_over_a_bad_wire),
         cmocka_unit_test(repeated_frames_are_old),
+        cmocka_unit_test(gap_is_told),
         cmocka_unit_test(window_and_queue_are_bounded),
         cmocka_unit_test(breach_ends_the_session),
     };

@@ -27,7 +27,7 @@ def make(seed):
     """The Plan of a seed: that of local nodes, with what hosts have instead of some of its faults."""
     dice = seeds.dice_of(f"hosts {seed}")
     plan = seeds.make(seed, nodes=len(NAMES), ranks=RANKS)
-    return seeds.replace(plan, spares=0, fault_points=(), comeback_ms=dice.choice((300, 1000)),
+    return seeds.replace(plan, spares=0, fault_points=(), nuisances=(), comeback_ms=dice.choice((300, 1000)),
                          rounds=tuple(change_round(each, dice) for each in plan.rounds))
 
 

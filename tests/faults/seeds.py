@@ -15,6 +15,11 @@ LONGER_MS = 150  # between lines of a program that computes all the time
 MAX_LINES = 3
 LAST_LINE = 6
 COMEBACKS_MS = (0, 100, 500, 2000)
+FAN_OUT = 2  # with it, four nodes are no star
+# What a bad network and a slow disk do to all that an agent says and records, as items of BELAY_FAULT.
+NUISANCES = ("fabric.loss%1", "fabric.late%3", "fabric.twice%20", "fabric.chunk.loss%2")
+SLOW = "record.write"
+SLOW_MS = (20, 400)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Plan:
     rounds: tuple
     fault_points: tuple  # of processes that begin with the job
     comeback_ms: int = 0  # until a lost node is there again; 0: it is not
+    fan_out: int = 0  # of the tree of agents; 0: the usual one
+    nuisances: tuple = ()  # (node, item of BELAY_FAULT) that lasts as long as the node's first agent does
 
     def faults(self):
         return [*self.fault_points, *(fault for each in self.rounds for fault in (*each.faults, *each.amid_restart))]
@@ -72,6 +79,8 @@ class Plan:
         place = f"{self.nodes} nodes" + (f" and {self.spares} spare" if self.spares else "") if self.nodes > 1 else "one node"
         parts = [f"seed {self.seed}: {self.program} with {self.ranks} ranks on {place}, a line each {self.interval_ms} ms"]
         parts += [f"lost nodes are back after {self.comeback_ms} ms"] if self.comeback_ms else []
+        parts += [f"a tree with {self.fan_out} children each"] if self.fan_out else []
+        parts += [f"{item} on node {node}" for node, item in self.nuisances]
         parts += [str(fault) for fault in self.fault_points]
         for each in self.rounds:
             words = " and ".join(map(str, each.faults)) or "a lost rank"
@@ -96,7 +105,18 @@ def make(seed, nodes=None, ranks=None):
                 fault_points=())
     for _ in range(dice.choice((1, 1, 2, 2, 3))):
         plan = add_round(plan, dice)
-    return replace(plan, comeback_ms=dice.choice(COMEBACKS_MS))
+    return add_surroundings(replace(plan, comeback_ms=dice.choice(COMEBACKS_MS)))
+
+
+def add_surroundings(plan):
+    """By dice of their own: the faults of a seed do not depend on them."""
+    dice = dice_of(f"surroundings {plan.seed}")
+    items = [f"{SLOW}%30=delay:{dice.randrange(*SLOW_MS)}"]
+    if plan.nodes > 1:
+        items += [f"{name}:{dice.randrange(1000)}=error" for name in NUISANCES]
+    fan_out = FAN_OUT if dice.random() < 0.5 and plan.nodes > FAN_OUT + 1 else 0
+    nuisances = ((dice.randrange(plan.nodes), dice.choice(items)),) if dice.random() < 0.4 else ()
+    return replace(plan, fan_out=fan_out, nuisances=nuisances)
 
 
 def add_round(plan, dice):

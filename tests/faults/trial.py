@@ -106,11 +106,14 @@ class Trial:
         plan = self.plan
         nodes = ["--nodes", str(plan.nodes), "--local"] if plan.nodes > 1 else []
         spares = ["--spares", str(plan.spares)] if plan.spares else []
-        return [*nodes, *spares, "--max-restarts", "20", "--comeback", f"{plan.comeback_ms}ms"]
+        tree = ["--fan-out", str(plan.fan_out)] if plan.fan_out else []
+        return [*nodes, *spares, *tree, "--max-restarts", "20", "--comeback", f"{plan.comeback_ms}ms"]
 
     def start_agents(self):
         """Those of nodes whose faults no other agent has. They stay as long as these connections are open."""
         by_node = {}
+        for node, item in self.plan.nuisances:
+            by_node.setdefault(node, []).append(item)
         for fault in self.plan.fault_points:
             if fault.point in points.OF_AGENTS:
                 by_node.setdefault(fault.number, []).append(fault.specification())

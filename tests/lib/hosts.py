@@ -107,6 +107,12 @@ class Hosts:
         """The host's cable is cut: it runs on, and nobody hears of it, nor it of anybody."""
         self._ip(self.bridge.pid, "link", "set", f"to-{name}", "down")
 
+    def cut(self, *names):
+        """Two hosts do not reach each other any more; others reach both. Packets for the other one go to nobody's card."""
+        for name, other in zip(names, reversed(names)):
+            self._ip(self.first[name][1], "neigh", "replace", self.address(other), "lladdr", "02:00:00:00:00:99", "dev", "eth0",
+                     "nud", "permanent")
+
     def plug(self, name):
         """The cable is whole again. No-op if the host has ended meanwhile."""
         if name in self.first:

@@ -42,13 +42,18 @@ class Witness:
             last[rank] = step
         return rows
 
-    def assert_one_at_a_time(self, restarts):
-        """No rank did a step of an epoch after any rank had begun the next one, and each rank saw all epochs."""
+    def assert_no_two_at_a_time(self):
+        """No rank did a step of an epoch after any rank had begun the next one; the rows."""
         rows = self.epochs()
         newest = 1
         for number, (epoch, rank, step) in enumerate(rows):
             assert epoch >= newest, f"step {step} of rank {rank} in epoch {epoch}, after epoch {newest} began: {rows[number - 40:number + 1]}"
             newest = epoch
+        return rows
+
+    def assert_one_at_a_time(self, restarts):
+        """And each rank saw all epochs."""
+        rows = self.assert_no_two_at_a_time()
         ranks = {rank for _, rank, _ in rows}
         assert all({epoch for epoch, other, _ in rows if other == rank} == set(range(1, restarts + 2)) for rank in ranks), (
             restarts, sorted({row[:2] for row in rows}))

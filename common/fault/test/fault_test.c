@@ -86,10 +86,31 @@ static void test_several_items(void **state)
 static void test_malformed_items_never_hit(void **state)
 {
     static const char *const malformed[] = {
-        "park",        "park=",         "park=errors",    "park=err",
-        "=error",      "park@=error",   "park@x=error",   "park@-1=error",
-        "park#=error", "park#1x=error", "park#1@1=error", "park#99999999999999999999=error",
-        "park=delay:", "park=delay:x",  "park=delay:1x",  "park=delay:99999999999",
+        "park",
+        "park=",
+        "park=errors",
+        "park=err",
+        "=error",
+        "park@=error",
+        "park@x=error",
+        "park@-1=error",
+        "park#=error",
+        "park#1x=error",
+        "park#1@1=error",
+        "park#99999999999999999999=error",
+        "park=delay:",
+        "park=delay:x",
+        "park=delay:1x",
+        "park=delay:99999999999",
+        "park#1-=error",
+        "park#2-1=error",
+        "park#1++=error",
+        "park#+=error",
+        "park%=error",
+        "park%101=error",
+        "park%x=error",
+        "park%100:=error",
+        "park%100:x=error",
         ",,,",
     };
 
@@ -109,6 +130,50 @@ static void test_errno_is_kept(void **state)
     errno = EXDEV;
     assert_true(fault_hit("park", 0, 1));
     assert_int_equal(errno, EXDEV);
+}
+
+static unsigned hits(const char *text, const char *point, int rank)
+{
+    unsigned count = 0;
+
+    faults(text);
+    for (uint64_t line = 1; line <= 10000; line++) {
+        count += fault_hit(point, rank, line);
+    }
+    return count;
+}
+
+static void test_narrowed_to_several_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(hits("park#9990+=error", "park", 0), 11);
+    assert_int_equal(hits("park#10-19=error", "park", 0), 10);
+    assert_int_equal(hits("park#10-10=error", "park", 0), 1);
+}
+
+/* The same lines each time; with another point, rank or seed other ones. */
+static void test_a_share(void **state)
+{
+    unsigned same = 0, count = 0;
+
+    (void)state;
+    assert_in_range(hits("park%10=error", "park", 0), 850, 1150);
+    assert_in_range(hits("park%1:77=error", "park", 0), 60, 140);
+    assert_int_equal(hits("park%0=error", "park", 0), 0);
+    assert_int_equal(hits("park%100=error", "park", 0), 10000);
+    assert_in_range(hits("park#1-100%50=error", "park", 3), 30, 70);
+    for (unsigned line = 1; line <= 1000; line++) {
+        faults("park%50=error,other%50=error");
+        bool first = fault_hit("park", 0, line);
+        assert_int_equal(first, fault_hit("park", 0, line));
+        count += first;
+        same += first == fault_hit("other", 0, line);
+        same += first == fault_hit("park", 1, line);
+        faults("park%50:1=error");
+        same += first == fault_hit("park", 0, line);
+    }
+    assert_in_range(count, 400, 600);
+    assert_in_range(same, 1350, 1650);
 }
 
 static void ignore_signal(int signal_number)
@@ -179,6 +244,8 @@ int main(void)
         cmocka_unit_test(test_error_at_a_point),
         cmocka_unit_test(test_narrowed_to_a_rank),
         cmocka_unit_test(test_narrowed_to_a_line),
+        cmocka_unit_test(test_narrowed_to_several_lines),
+        cmocka_unit_test(test_a_share),
         cmocka_unit_test(test_several_items),
         cmocka_unit_test(test_malformed_items_never_hit),
         cmocka_unit_test(test_errno_is_kept),

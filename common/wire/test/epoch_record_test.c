@@ -105,6 +105,11 @@ static void test_a_write_that_fails(void **state)
     assert_int_equal(errno, EISDIR);
     expect_sound(epoch_record_read(rundir, "job"));
     assert_int_equal(rmdir(path_of("jobs/job.epochs.partial")), 0);
+    setenv("BELAY_FAULT", "record.write=error", 1);
+    assert_int_equal(epoch_record_write(rundir, &record), -1);
+    assert_int_equal(errno, EIO);
+    unsetenv("BELAY_FAULT");
+    expect_sound(epoch_record_read(rundir, "job"));
     assert_int_equal(epoch_record_remove(rundir, "job"), 0);
 }
 
