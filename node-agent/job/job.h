@@ -88,6 +88,8 @@ struct job {
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
     struct parcels parcels;
+    uint64_t *common_devices; /* file systems that all nodes have (common/util/mounts.h) */
+    size_t common_count;
     bool is_output_forwarded;  /* the arbiter takes output from the streams */
     struct remains remains;    /* of a launch whose agent was killed */
     struct undo_folder undo;   /* files as they were at its lines */

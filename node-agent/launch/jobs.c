@@ -306,6 +306,7 @@ void job_forget(struct job *job)
     if (!job->agent->leaves_jobs)
         remains_remove_unused(&job->remains);
     remains_release(&job->remains);
+    free(job->common_devices);
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);
