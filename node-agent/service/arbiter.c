@@ -337,6 +337,8 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
     if (start) {
         job->is_output_forwarded = request->forwards_output;
         take_loss(job, request);
+        lost_files_note(&job->lost_files, membership_record(job->membership), start, job->common_devices,
+                        job->common_count);
         take_common_devices(job, request);
     }
     if (!start || enter_epoch(job, start, request, &err) < 0)
