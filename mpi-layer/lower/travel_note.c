@@ -113,7 +113,7 @@ static void read_all(struct reading *reading, long fd)
         at += (uint64_t)got;
     }
     reading->slot->bytes = at;
-    reading->is_read = got == 0 && at < end;
+    reading->is_read = got >= 0; /* a file that grows meanwhile is read later by the rank that writes to it */
 }
 
 /* In vk_undo_aside(): to close the descriptor here would give up the locks that the program has on the file.
