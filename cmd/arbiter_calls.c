@@ -11,6 +11,7 @@
 #include "cmd/calls.h"
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "common/util/mounts.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
@@ -153,9 +154,31 @@ static int list_addresses(const struct job_arbiter *arbiter, const struct epoch_
     return 0;
 }
 
+/* The file systems that all nodes have which have answered, spares included. False: there are no answers. */
+static bool find_common(const struct job_arbiter *arbiter, struct mounts *common)
+{
+    bool has_any = false;
+    for (uint32_t node = 0; node < arbiter->node_count; node++) {
+        const Belay__Wire__Reply *reply = arbiter->members[node].state;
+        const Belay__Wire__NodeState *state = reply ? reply->node_state : NULL;
+        if (!state || arbiter->members[node].is_gone)
+            continue;
+        if (!has_any && state->n_devices <= MOUNTS_MAX) {
+            common->kernel = state->kernel;
+            common->count = state->n_devices;
+            for (size_t i = 0; i < state->n_devices; i++)
+                common->devices[i] = state->devices[i];
+        }
+        mounts_intersect(common, state->kernel, state->devices, state->n_devices);
+        has_any = true;
+    }
+    return has_any;
+}
+
 static int tell(void *context, uint32_t node, const struct epoch_start *start)
 {
     struct job_arbiter *arbiter = context;
+    struct mounts common = {0};
     Belay__Wire__EpochStart message = BELAY__WIRE__EPOCH_START__INIT;
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, arbiter->job);
     message.start = &record;
@@ -167,6 +190,10 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
         if (arbiter->members[i].is_newly_gone)
             lost[message.n_lost_nodes++] = i;
     message.detect_ms = arbiter->launch.detect_ms;
+    if (arbiter->node_count > 1 && find_common(arbiter, &common)) {
+        message.common_devices = common.devices;
+        message.n_common_devices = common.count;
+    }
     if (list_addresses(arbiter, start, &message) < 0)
         return -1;
     struct belay_error err;

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import traces
-from belaytest import assert_recovered, assert_restored, assert_same_result
+from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line
 from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
 from programs import pickles
 from waiting import wait_for
@@ -632,3 +632,16 @@ def test_no_such_provider_of_the_fabric(sandbox, programs):
     done = sandbox.belay("run", *on_nodes(2), "--fabric-provider", "nosuch", "--", "mpirun", "-n", "2", *workload(programs).argv)
     assert done.returncode != 0
     assert 'libfabric has no provider "nosuch"' in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_files_without_a_name_on_a_lost_node(sandbox, programs):
+    """Nobody has them open any more: they are made anew from the images."""
+    program = programs.test_program("files_local", "--mode", "scratch+unnamed+update", "--steps", 200, "--seconds", 2, ranks=2)
+    job = sandbox.run(dataclasses.replace(program, outputs="data-*"), options=on_nodes(2))
+    job.wait_lines()
+    line = newest_line(job.status())
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= line >= 1
+    job.finish()
+    assert_recovered(job, 1)

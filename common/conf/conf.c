@@ -122,6 +122,19 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "Directory for overwritten and removed files (default: in the run directory); on the "
                     "file system of the program's files it saves copying",
         },
+    [CONF_FILE_LIMIT] =
+        {
+            .name = "file-limit",
+            .variable = "BELAY_FILE_LIMIT",
+            .argument = "SIZE",
+            .unit = CONF_UNIT_SIZE,
+            .min = 4096,
+            .max = 256 << 20,
+            .fallback = "64M",
+            .help =
+                "How much of open files that only its own host has each rank takes along to another host; "
+                "a rank with more of them cannot go on there",
+        },
     [CONF_TRACKER] =
         {
             .name = "tracker",

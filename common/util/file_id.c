@@ -22,8 +22,8 @@ int file_id_at(int folder, const char *name, struct file_id *id)
     return 0;
 }
 
-/* Such a one gets a device number of its own whenever it is mounted, and only the administrator mounts it. */
-static bool is_on_network(int fd)
+/* It gets a device number of its own whenever it is mounted, and only the administrator mounts it. */
+bool file_id_is_on_network(int fd)
 {
     static const uint32_t types[] = {
         0x6969,     /* NFS */
@@ -50,7 +50,7 @@ bool file_id_is_of(const struct file_id *id, int fd)
     if (file_id_at(fd, "", &now) < 0)
         return false;
     bool may_move = id->device != now.device && !(id->device >> 32) && !(now.device >> 32);
-    if (may_move && is_on_network(fd))
+    if (may_move && file_id_is_on_network(fd))
         moved.device = now.device;
     return file_id_is_same(&moved, &now);
 }

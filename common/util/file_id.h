@@ -64,6 +64,11 @@ int file_id_at(int folder, const char *name, struct file_id *id);
 bool file_id_is_of(const struct file_id *id, int fd);
 
 /*
+ * Is the file on a file system of the network? Each host that mounts one gives it a device number of its own.
+ */
+bool file_id_is_on_network(int fd);
+
+/*
  * A descriptor (O_PATH) of the folder at an absolute path in which nothing is a symbolic link, `length` bytes
  * of it (0: "/"). -1 with errno: ELOOP: there is one.
  */

@@ -20,6 +20,7 @@
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/special.h"
+#include "mpi-layer/lower/travel.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_fd.h"
 
@@ -308,6 +309,7 @@ void fd_note_all(void)
     records = fd_notes_records(&count);
     find_copies(records, count);
     held_note(records, count, fd_notes_text());
+    travel_note(records, count, fd_notes_text());
     fd_notes_rewind();
     for (size_t i = 0; i < count; i++)
         if (records[i].same_as < 0)

@@ -18,6 +18,7 @@
 #include "mpi-layer/lower/held.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/special.h"
+#include "mpi-layer/lower/travel.h"
 #include "mpi-layer/lower/vk_fd.h"
 
 #define STREAMS 3
@@ -208,7 +209,11 @@ static int reopen(const struct fd_record *record, int messages, struct belay_err
 /* The open file itself has outlived the process. */
 static int take_held(const struct fd_record *record, struct belay_error *err)
 {
-    int fd = fcntl(held_fd(record->held), F_DUPFD_CLOEXEC, record->fd);
+    int held = held_fd(record->held);
+    int fd = held < 0 && record->travel != TRAVEL_NONE ? travel_make_nameless(record, err)
+                                                       : fcntl(held, F_DUPFD_CLOEXEC, record->fd);
+    if (fd < 0 && held < 0 && record->travel != TRAVEL_NONE)
+        return -1;
     if (fd < 0 || fd_record_place(fd, record) < 0)
         return belay_error_errno(err, "the program had %s open (descriptor %d), which is not there any more",
                                  fd_record_path(record), record->fd);
@@ -307,6 +312,7 @@ int fd_restore_all(int parcel, struct belay_error *err)
         if (launched[i] >= 0)
             close(launched[i]);
     special_restore_end();
+    travel_close();
     take_numbers();
     return result;
 }

@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 24
+#define LAYER_LAYOUT_VERSION 25
 #define VK_FORMER_PIDS 64
 #define VK_NAMED_FILES 64
 
@@ -181,6 +181,11 @@ struct fd_record { /* one descriptor of the application, noted when its rank par
     uint64_t rdev;      /* the number of a device */
     uint32_t links;     /* names that a file has */
     uint32_t held;      /* 1, 2, ...: it is this one in the rank's parcel (held.h); 0: it is not */
+    /* What a restart on another host does about the file (travel.h). */
+    uint32_t travel;                 /* enum travel */
+    uint64_t content, content_bytes; /* CONTENTS: where they are in the memory for that */
+    uint64_t token;                  /* TOKEN: of the contents (common/image/file_token.h) */
+    int64_t noted_ns;                /* when reading the contents began, since 1970 */
     /* Who gets its signals (struct f_owner_ex) and which, if has_owner. */
     uint32_t has_owner;
     int32_t owner_type, owner, owner_signal;
@@ -316,6 +321,8 @@ struct vk {
     uint32_t held_cwd;  /* ... if no path leads there: in the parcel, as in struct fd_record */
     uint32_t noted_pid; /* of the process, at parking */
     uint32_t former_pid_count, former_pids[VK_FORMER_PIDS]; /* of the process, before restarts */
+    uint64_t travel_bytes;       /* of the memory for contents of files (travel.h) */
+    uint64_t travel_host;        /* the host at parking (common/util/mounts.h); 0: nothing travels */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
     uint32_t named_file_count;   /* the newest of these are noted, one in the place of the oldest */
     struct file_id named_files[VK_NAMED_FILES]; /* made without a name, given one (vk_undo_link.c) */

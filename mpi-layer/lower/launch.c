@@ -53,6 +53,7 @@
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/transports.h"
 #include "mpi-layer/lower/trap.h"
+#include "mpi-layer/lower/travel.h"
 #include "mpi-layer/lower/unseen.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_action.h"
@@ -105,7 +106,8 @@ static void gate_say(const char *text)
 
 static void die(const struct belay_error *err)
 {
-    gate_say(err->text);
+    if (err->text[0]) /* else another rank tells */
+        gate_say(err->text);
     if (rank.control) {
         rank.control->exit_status = CONTROL_REFUSED_STATUS;
         rank.control->exit_kind = CONTROL_EXIT_REFUSED;
@@ -452,6 +454,9 @@ static int meet(struct belay_error *err)
     int code = MPI_Barrier(MPI_COMM_WORLD);
     if (code != MPI_SUCCESS)
         return belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
+    if (rank.file_limit_bytes > 0 && travel_meet(err) < 0)
+        return -1;
+    travel_set_times();
     return shares_let_go(err);
 }
 
@@ -604,6 +609,7 @@ int main(int argc, char **argv)
     held_start(rank.undo_fd);
     vk_undo_start(rank.undo_fd, rank.rank, rank.undo_limit_bytes, rank.undo_total_bytes);
     vk_undo_begin_line(rank.restore_line);
+    travel_start(rank.file_limit_bytes, rank.common_devices, rank.common_count);
     if (rank.restore_line) {
         vk_pending_drop();
         restart_program(&err);

@@ -19,7 +19,8 @@
 
 #define VK_ADDRESS 0x160000000000ul /* struct vk and, behind it, its tables */
 #define VK_BYTES 0x10000ul
-#define VK_ARENA_ADDRESS 0x160001000000ul /* blocks of threads and records, grown in chunks */
+#define VK_ARENA_ADDRESS 0x160001000000ul  /* blocks of threads and records, grown in chunks */
+#define VK_TRAVEL_ADDRESS 0x160020000000ul /* contents of files (travel.h) */
 #define VK_ARENA_END 0x160040000000ul
 #define UPPER_TRAMPOLINES 0x160040000000ul /* within 2 GiB of every library */
 #define UPPER_TRAMPOLINES_END 0x160080000000ul

@@ -154,6 +154,17 @@ static int take_kernel_ids(struct rank *rank, const Belay__Wire__RankWelcome *we
     return 0;
 }
 
+static int take_devices(struct rank *rank, const Belay__Wire__RankWelcome *welcome, struct belay_error *err)
+{
+    size_t count = welcome->n_common_devices;
+    rank->common_devices = calloc(count + 1, sizeof *rank->common_devices);
+    if (!rank->common_devices)
+        return belay_error_errno(err, "no memory for the agent's welcome");
+    memcpy(rank->common_devices, welcome->common_devices, count * sizeof *rank->common_devices);
+    rank->common_count = count;
+    return 0;
+}
+
 /* It may be of another version, or confused; what it brings is mapped, waited for and restored. */
 static int check_welcome(const Belay__Wire__RankHello *hello, const Belay__Wire__RankWelcome *welcome,
                          const int fds[6], unsigned fd_count, struct belay_error *err)
@@ -182,6 +193,7 @@ static void take_welcome(struct rank *rank, const Belay__Wire__RankWelcome *welc
     rank->restore_line = welcome->restore_line;
     rank->undo_limit_bytes = welcome->undo_limit_bytes;
     rank->undo_total_bytes = welcome->undo_total_bytes;
+    rank->file_limit_bytes = welcome->file_limit_bytes;
     rank->is_output_forwarded = welcome->is_output_forwarded;
     rank->event_fd = (int)vk_fd_own(fds[1]);
     rank->streams_fd = (int)vk_fd_own(fds[2]);
@@ -261,6 +273,8 @@ static int call_hello(struct rank *rank, const Belay__Wire__RankHello *hello, co
             result = open_undo_folder(rank, reply->rank_welcome, err);
         if (result == 0)
             result = take_kernel_ids(rank, reply->rank_welcome, err);
+        if (result == 0)
+            result = take_devices(rank, reply->rank_welcome, err);
     }
     if (reply)
         belay__wire__reply__free_unpacked(reply, NULL);

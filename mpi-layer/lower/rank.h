@@ -30,6 +30,9 @@ struct rank {
     int image_fd;  /* -1 unless restore_line > 0; the restore closes it */
     int undo_fd;   /* the job's undo folder (common/wire/undo.h), O_PATH; -1: there is none */
     uint64_t undo_limit_bytes, undo_total_bytes;
+    uint64_t file_limit_bytes; /* of files that travel (travel.h) */
+    uint64_t *common_devices;  /* file systems that all hosts have, ascending */
+    size_t common_count;
     int streams_fd; /* of the job (common/wire/streams.h) */
     int wake_fd;    /* of their reader */
     bool is_output_forwarded;

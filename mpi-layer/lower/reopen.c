@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -16,23 +18,107 @@
 #include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
+#include "mpi-layer/lower/travel.h"
 
 #define PATH_BYTES 4096
 
-static struct undo_replaced_list replaced;
+#define NO_LIST (-2) /* nothing can be put back: there is no undo folder */
 
-int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err)
+static struct undo_replaced_list replaced;
+static int job_folder = -1;
+static char line_name[24];
+static int list_fd = -1; /* locked */
+
+static int open_line_folder(void)
 {
-    char name[24];
-    snprintf(name, sizeof name, "%" PRIu64, line);
-    int folder =
-        undo_folder < 0 ? -1 : openat(undo_folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return job_folder < 0 ? -1
+                          : openat(job_folder, line_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int read_list(struct belay_error *err)
+{
+    int folder = open_line_folder();
+    undo_replaced_release(&replaced);
     int rc = undo_replaced_read(folder, &replaced);
     if (rc < 0)
         belay_error_errno(err, "cannot read which files were made anew");
     if (folder >= 0)
         close(folder);
     return rc;
+}
+
+int reopen_begin(int undo_folder, uint64_t line, struct belay_error *err)
+{
+    job_folder = undo_folder;
+    snprintf(line_name, sizeof line_name, "%" PRIu64, line);
+    return read_list(err);
+}
+
+static int open_list(void)
+{
+    struct stat st;
+    mkdirat(job_folder, line_name, 0700);
+    int folder = open_line_folder();
+    int fd = folder < 0 ? -1
+                        : openat(folder, UNDO_REPLACED,
+                                 O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (folder >= 0)
+        close(folder);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+        return fd;
+    if (fd >= 0) {
+        close(fd);
+        errno = EPERM;
+    }
+    return -1;
+}
+
+int reopen_lock_list(struct belay_error *err)
+{
+    if (job_folder < 0)
+        return NO_LIST;
+    int fd = open_list();
+    if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+        belay_error_errno(err, "cannot note which files are made anew");
+    } else if (read_list(err) == 0) {
+        list_fd = fd;
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void reopen_unlock_list(int list)
+{
+    list_fd = -1;
+    if (list >= 0)
+        close(list);
+}
+
+/* A rank that was killed may have left a part of an entry, which readers leave out. */
+static int append_to_list(const struct undo_replaced *entry)
+{
+    off_t end = lseek(list_fd, 0, SEEK_END);
+    if (end < 0 || ftruncate(list_fd, end - end % (off_t)sizeof *entry) < 0)
+        return -1;
+    ssize_t done = write(list_fd, entry, sizeof *entry);
+    if (done >= 0 && done != sizeof *entry)
+        errno = ENOSPC;
+    return done == sizeof *entry ? 0 : -1;
+}
+
+int reopen_replace(const struct file_id *former, const struct file_id *now)
+{
+    const struct undo_replaced entry = {*former, *now};
+    struct undo_replaced *items = realloc(replaced.items, (replaced.count + 1) * sizeof *items);
+    if (!items)
+        return -1;
+    replaced.items = items;
+    if (list_fd >= 0 && append_to_list(&entry) < 0)
+        return -1;
+    replaced.items[replaced.count++] = entry;
+    return 0;
 }
 
 static bool is_it(const void *context, int fd)
@@ -191,8 +277,21 @@ static int refuse(const struct fd_record *record, int code, struct belay_error *
                            record->fd, strerror(code));
 }
 
+static int reopen_away(const struct fd_record *record, const char *path, struct belay_error *err)
+{
+    int found = travel_find(record, path, err);
+    int fd = found < 0 ? -1 : file_id_reopen_own(found, reopen_flags(record));
+    if (found >= 0 && fd < 0)
+        refuse(record, errno, err);
+    if (found >= 0)
+        close(found);
+    return fd;
+}
+
 int reopen_record(const struct fd_record *record, const char *path, int messages, struct belay_error *err)
 {
+    if (travel_is_away(record))
+        return reopen_away(record, path, err);
     int found = find(record, path), code = errno;
     int fd = found >= 0 ? file_id_reopen_own(found, reopen_flags(record)) : make_nameless(record, messages);
     if (fd < 0)

@@ -32,6 +32,15 @@ int reopen_record(const struct fd_record *record, const char *path, int messages
 /* The flags by which reopen_record() opens the file. */
 int reopen_flags(const struct fd_record *record);
 
+/*
+ * The list of files that were made anew: lock it, against other ranks, and read what is new on it. Returns
+ * what is for reopen_unlock_list(), or -1 with err.
+ */
+int reopen_lock_list(struct belay_error *err);
+void reopen_unlock_list(int list);
+/* While it is locked: a file has taken the place of another one. Returns 0, or -1 with errno. */
+int reopen_replace(const struct file_id *former, const struct file_id *now);
+
 /* Go to the noted working directory. Returns 0, or -1 with err. */
 int reopen_cwd(struct belay_error *err);
 

@@ -84,7 +84,7 @@ void *vk_alloc(uint64_t bytes)
     bytes = (bytes + 63) & ~63ul;
     if (VK->arena_next + bytes > VK->arena_end) {
         uint64_t chunk = (bytes + 0xffff) & ~0xfffful;
-        if (VK->arena_end + chunk > VK_ARENA_END ||
+        if (VK->arena_end + chunk > VK_TRAVEL_ADDRESS ||
             raw_syscall(SYS_mmap, (long)VK->arena_end, (long)chunk, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) < 0)
             return NULL;

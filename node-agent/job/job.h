@@ -19,6 +19,7 @@
 #include "coord/tree.h"
 #include "node-agent/job/agent.h"
 #include "node-agent/job/history.h"
+#include "node-agent/job/lost_files.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/job/parcels.h"
 #include "node-agent/job/remains.h"
@@ -88,6 +89,9 @@ struct job {
     char message[JOB_MESSAGE_BYTES]; /* last word about an ended job */
     struct streams_holder streams;
     struct parcels parcels;
+    struct lost_files lost_files; /* of nodes that were lost since files were put back */
+    uint64_t *common_devices;     /* file systems that all nodes have (common/util/mounts.h) */
+    size_t common_count;
     bool is_output_forwarded;  /* the arbiter takes output from the streams */
     struct remains remains;    /* of a launch whose agent was killed */
     struct undo_folder undo;   /* files as they were at its lines */

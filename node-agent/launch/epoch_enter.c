@@ -98,8 +98,8 @@ int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_e
     if (has_incomplete_guest(job, start))
         return belay_error_set(
             err, ENODATA,
-            "job \"%s\" cannot go on: ranks of a lost node had shared memory, pipes or the like, or "
-            "open files without a name, which are not copied to other nodes",
+            "job \"%s\" cannot go on: ranks of a lost node had shared memory, pipes or the like, which are "
+            "not copied to other nodes",
             job->name);
     if (membership_enter(job->membership, start, &settler, err) < 0)
         return belay_error_prefix(err, "job \"%s\"", job->name);

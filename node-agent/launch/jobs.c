@@ -306,6 +306,8 @@ void job_forget(struct job *job)
     if (!job->agent->leaves_jobs)
         remains_remove_unused(&job->remains);
     remains_release(&job->remains);
+    lost_files_release(&job->lost_files);
+    free(job->common_devices);
     epoch_destroy(job->epoch);
     line_destroy(job->line);
     record_drop(job);

@@ -28,6 +28,7 @@ struct put_back {
     struct timer *words;
     struct undo_folder folder; /* as long as the job may be gone */
     struct undo_request request;
+    struct lost_files lost;
     char *texts[TEXTS];
     size_t text_count;
     uint64_t left;
@@ -81,6 +82,7 @@ static void release(struct put_back *run)
     for (size_t i = 0; i < run->text_count; i++)
         free(run->texts[i]);
     timer_destroy(run->words);
+    lost_files_release(&run->lost);
     if (run->pin.reason) /* the store has gone with the job */
         close(run->pin.fd);
     renewal_destroy(run->renewal);
@@ -118,6 +120,7 @@ static void take_result(struct put_back *run)
     store_image_unpin(job->store, &run->pin);
     tell_texts(run);
     if (run->rc == 0) {
+        lost_files_release(&job->lost_files);
         job->leaves_files = false; /* what the user has said of these files */
         job->files_left += run->left;
     } else {
@@ -184,10 +187,15 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
         release(run);
         return -1;
     }
+    run->lost = lost_files_copy(&job->lost_files);
     run->request = (struct undo_request){.line = line,
                                          .leaves_failed = job->leaves_files,
                                          .say = keep_text,
                                          .context = run,
+                                         .is_lost = run->lost.is_lost,
+                                         .rank_count = run->lost.rank_count,
+                                         .common_devices = run->lost.devices,
+                                         .common_count = run->lost.device_count,
                                          .fence = run->fence};
     if (has_shared &&
         (!(run->made = map_made(job, err)) ||

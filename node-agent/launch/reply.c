@@ -44,6 +44,11 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_limit_bytes =
         settings->undo_limit_bytes ? settings->undo_limit_bytes : conf_default(CONF_UNDO_LIMIT);
     welcome.undo_total_bytes = settings->undo_total_bytes;
+    if (job->config->node_count > 1)
+        welcome.file_limit_bytes =
+            settings->file_limit_bytes ? settings->file_limit_bytes : conf_default(CONF_FILE_LIMIT);
+    welcome.common_devices = job->common_devices;
+    welcome.n_common_devices = job->common_count;
     welcome.kernel_ids = restore_line ? list_ids(job, &welcome.n_kernel_ids) : NULL;
     reply.body_case = BELAY__WIRE__REPLY__BODY_RANK_WELCOME;
     reply.rank_welcome = &welcome;

@@ -85,9 +85,7 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
     if (!membership_may_lend(job->membership, node, note->line, note->rank,
                              store_image_line(job->store, note->rank)))
         return ENODATA;
-    bool lacks =
-        store_guests_lack(job->store, note->line) || parcels_find(&job->parcels, note->line, note->rank) >= 0;
-    return lacks ? ENOTSUP : 0;
+    return store_guests_lack(job->store, note->line) ? ENOTSUP : 0;
 }
 
 static int add_loan(struct lender *lender, uint32_t node, uint32_t rank)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/mounts.h"
 #include "common/wire/status_file.h"
 #include "coord/epoch_message.h"
 #include "node-agent/job/answer.h"
@@ -204,6 +205,11 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     struct fabric_address address;
     line_address(job->line, &address);
     message.address = (ProtobufCBinaryData){.data = address.bytes, .len = address.count};
+    struct mounts mounts;
+    mounts_read(&mounts);
+    message.kernel = mounts.kernel;
+    message.devices = mounts.devices;
+    message.n_devices = mounts.count;
     reply.body_case = BELAY__WIRE__REPLY__BODY_NODE_STATE;
     reply.node_state = &message;
     connection_reply(connection, &reply, NULL, 0);
@@ -308,6 +314,17 @@ static void take_loss(struct job *job, const Belay__Wire__EpochStart *request)
             job->loss.nodes[job->loss.count++] = request->lost_nodes[i];
 }
 
+/* Without memory for them, ranks take more files along than they need to. */
+static void take_common_devices(struct job *job, const Belay__Wire__EpochStart *request)
+{
+    size_t count = request->n_common_devices <= MOUNTS_MAX ? request->n_common_devices : 0;
+    free(job->common_devices);
+    job->common_devices = count ? malloc(count * sizeof *job->common_devices) : NULL;
+    job->common_count = job->common_devices ? count : 0;
+    if (job->common_count)
+        memcpy(job->common_devices, request->common_devices, count * sizeof *job->common_devices);
+}
+
 void take_epoch_start(struct agent *agent, struct connection *connection,
                       const Belay__Wire__EpochStart *request)
 {
@@ -320,6 +337,9 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
     if (start) {
         job->is_output_forwarded = request->forwards_output;
         take_loss(job, request);
+        lost_files_note(&job->lost_files, membership_record(job->membership), start, job->common_devices,
+                        job->common_count);
+        take_common_devices(job, request);
     }
     if (!start || enter_epoch(job, start, request, &err) < 0)
         connection_reply_error(connection, err.code, err.text);

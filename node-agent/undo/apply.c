@@ -101,9 +101,30 @@ static enum outcome try_step(struct apply *apply, const struct plan_step *step)
     return do_step(apply, step);
 }
 
+static bool is_common(const struct undo_request *request, uint64_t device)
+{
+    for (size_t i = 0; i < request->common_count; i++)
+        if (request->common_devices[i] == device)
+            return true;
+    return false;
+}
+
+/* Its folder is not here, and was on a file system that a lost host had for itself. */
+static bool is_lost_with_host(const struct apply *apply, const struct plan_step *step, int code)
+{
+    const struct undo_request *request = apply->request;
+    bool is_elsewhere = code == ENOENT || code == ELOOP || code == ENOTDIR || code == ESTALE;
+    return is_elsewhere && request->is_lost && step->log->rank < request->rank_count &&
+           request->is_lost[step->log->rank] && step->entry.folder.inode &&
+           !is_common(request, step->entry.folder.device);
+}
+
 static enum outcome take_step(struct apply *apply, const struct plan_step *step)
 {
     enum outcome outcome = try_step(apply, step);
+    int code = errno;
+    if (outcome == OUTCOME_FAILED && is_lost_with_host(apply, step, code))
+        outcome = apply_left(apply, &step->entry.id, apply->path, "only a host that is lost had it");
     if (outcome == OUTCOME_FAILED && apply->request->leaves_failed)
         outcome = apply_left(apply, &step->entry.id, apply->path, apply->why);
     fault_hit("agent.undo.stepped", -1, apply->number);

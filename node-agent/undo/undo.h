@@ -10,6 +10,7 @@
 #define BELAY_NODE_AGENT_UNDO_UNDO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -43,6 +44,14 @@ struct undo_request {
      */
     uint64_t done, steps;
     bool is_cancelled;
+    /*
+     * Ranks whose host is lost (by rank; NULL: none), and the file systems that all hosts had, ascending:
+     * what these ranks have changed elsewhere was lost with their host.
+     */
+    const bool *is_lost;
+    uint32_t rank_count;
+    const uint64_t *common_devices;
+    size_t common_count;
     const struct fence *fence; /* no file is changed after its time: ETIME. NULL: at any time */
 };
 

@@ -27,7 +27,7 @@ static const char *value_for(enum conf_key key, bool is_other)
     case CONF_UNIT_TIME:
         return is_other ? "3000s" : "2000s";
     case CONF_UNIT_SIZE:
-        return is_other ? "3G" : "2G";
+        return is_other ? "3M" : "2M";
     case CONF_UNIT_COUNT:
         return is_other ? "3" : "2";
     case CONF_UNIT_FLAG:
