@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -32,6 +33,7 @@ struct source {
 };
 
 static int check_base(const struct image_view *delta, int base, struct belay_error *err);
+static int check_size(const struct image_view *view, int sums_fd, struct belay_error *err);
 static void add_tables(crypto_generichash_state *state, const struct image_view *view);
 static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
                     struct belay_error *err);
@@ -50,6 +52,8 @@ int root_of_image(int part, int base, struct digest *root, struct belay_error *e
     uint64_t count = is_delta ? view.header->present_count : view.header->run_count;
     struct source source = {.view = &view, .sums_fd = is_delta ? base : part, .run_sums = view.sums};
     int rc = is_delta ? check_base(&view, base, err) : 0;
+    if (rc == 0)
+        rc = check_size(&view, source.sums_fd, err);
     crypto_generichash_init(&state, NULL, 0, DIGEST_BYTES);
     add_tables(&state, &view);
     for (uint64_t i = 0; rc == 0 && i < count; i++)
@@ -68,6 +72,22 @@ static int check_base(const struct image_view *delta, int base, struct belay_err
         header.rank == delta->header->rank)
         return 0;
     return belay_error_set(err, EINVAL, "a delta does not belong to the image that is here");
+}
+
+/* What somebody else has made may name pages that are nowhere: as many as there are addresses. */
+static int check_size(const struct image_view *view, int sums_fd, struct belay_error *err)
+{
+    const struct image_header *header = view->header;
+    bool is_delta = header->base_line > 0;
+    const struct image_run *runs = is_delta ? view->present : view->runs;
+    uint64_t count = is_delta ? header->present_count : header->run_count, bytes = 0, there;
+    struct stat st;
+    if (fstat(sums_fd, &st) < 0)
+        return belay_error_errno(err, "cannot read an image");
+    there = (uint64_t)st.st_blocks * 512 + (is_delta ? header->sum_count * IMAGE_PAGE_BYTES : 0);
+    for (uint64_t i = 0; i < count; i++)
+        bytes += runs[i].bytes; /* they do not overlap */
+    return bytes <= there ? 0 : belay_error_set(err, EINVAL, "damaged image: it lacks pages that it names");
 }
 
 static void add(crypto_generichash_state *state, const void *bytes, uint64_t count)

@@ -209,6 +209,34 @@ static void test_the_base_has_to_fit(void **state)
     close(delta);
 }
 
+/* Somebody says that there are pages all over the address space: nothing looks for their sums. */
+static void test_pages_that_are_nowhere(void **state)
+{
+    (void)state;
+    struct belay_error err = {0};
+    struct digest root;
+    struct memory memory = memory_at(7);
+    int fds[] = {make_image(&memory), make_image(&memory), -1};
+    const uint64_t bytes = UPPER_END - UPPER_BASE;
+    struct image_run run = {UPPER_BASE, bytes, image_offset(UPPER_BASE)};
+    struct run_set runs = {.runs = &run, .count = 1}, none = {0};
+    const struct image_pages whole = {.runs = &runs}, delta = {.runs = &none, .present = &runs};
+    for (int is_delta = 0; is_delta < 2; is_delta++) {
+        const struct image_region region = {.start = UPPER_BASE, .end = UPPER_END, .kind = IMAGE_REGION_ANON};
+        struct image_header header = {.line = 8, .base_line = is_delta ? 7 : 0, .rank = 2, .ranks = 4};
+        struct image_writer *writer = image_writer_create();
+        assert_int_equal(image_writer_add_region(writer, &region, NULL), 0);
+        int fd = is_delta ? (fds[2] = memfd_create("delta", 0)) : fds[1];
+        assert_int_equal(image_writer_finish(writer, is_delta ? &delta : &whole, &header, fd, PAGE, &err), 0);
+        image_writer_destroy(writer);
+        assert_int_equal(root_of_image(fd, is_delta ? fds[0] : -1, &root, &err), -1);
+        assert_int_equal(err.code, EINVAL);
+        assert_non_null(strstr(err.text, "lacks pages"));
+    }
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+}
+
 static void test_digests_are_added(void **state)
 {
     (void)state;
@@ -230,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_all_is_bound),
         cmocka_unit_test(test_a_page_that_was_changed_with_its_sum),
         cmocka_unit_test(test_the_base_has_to_fit),
+        cmocka_unit_test(test_pages_that_are_nowhere),
         cmocka_unit_test(test_digests_are_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
