@@ -2,13 +2,14 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from belaytest import assert_recovered, lines_of_belay, newest_line
+from belaytest import assert_recovered, assert_same_result, lines_of_belay, newest_line
 from programs import Program
 from waiting import communicate
 
@@ -174,6 +175,74 @@ def test_directory_that_others_may_replace(sandbox, programs):
         lines = lines_of_belay(done.stderr)
         assert done.returncode != 0 and len(lines) == 1 and "may rename" in lines[0], (done.args, done.stderr)
     assert os.listdir(rundir) == []
+
+
+CROWD = """
+import os, select, socket, sys
+path, count = sys.argv[1], int(sys.argv[2])
+socks = []
+for number in range(count):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(path)
+    try:
+        sock.send(b"\\x10\\x00")  # the half of a header
+    except BrokenPipeError:
+        pass
+    socks.append(sock)
+by_number = {sock.fileno(): sock for sock in socks}
+poll = select.poll()
+for number in by_number:
+    poll.register(number, select.POLLIN)
+told = over = 0
+while over < count - 64:
+    for number, _ in poll.poll(60000) or sys.exit("nobody answers"):
+        poll.unregister(number)
+        over += 1
+        try:
+            told += b"close some" in by_number[number].recv(4096)
+        except ConnectionResetError:
+            pass
+print("waiting", told, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_process_that_connects_thousands_of_times(sandbox, programs):
+    """It is told that these are too many, and nobody else notices: neither another process nor the job."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 400, "--seconds", 4, ranks=2))
+    job.wait_lines()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(2000, hard - 50)
+    command = [sys.executable, "-c", CROWD, os.path.join(sandbox.rundir, "agent.sock"), str(count)]
+    with subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))) as crowd:
+        words = crowd.stdout.readline().split()
+        assert words and words[0] == "waiting" and int(words[1]) > 0, words
+        assert sandbox.belay("list").returncode == 0
+        line = job.status()["newest_line"]
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+        assert job.status()["newest_line"] > line
+        communicate(crowd, 20, "\n")
+    with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8") as log:
+        refusals = [line for line in log if "connections to the agent already" in line]
+    assert 1 <= len(refusals) <= 8  # not one for each of them
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become other users")
+def test_another_user_cannot_connect(sandbox, programs):
+    """Not even to be turned away: nothing of an agent is spent on users other than its own."""
+    job = sandbox.run(programs.test_program("ring", "--steps", 200, "--seconds", 2, ranks=2))
+    job.wait_lines()
+    other = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--"]
+    done = subprocess.run([*other, sys.executable, "-c", CROWD, os.path.join(sandbox.rundir, "agent.sock"), "1"],
+                          text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert "PermissionError" in done.stderr and not done.stdout, done.stderr
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
 
 
 # ---- memory ----

@@ -18,7 +18,7 @@
 #include "node-agent/fabric/types.h"
 #include "node-agent/fabric/frame.h"
 #include "common/secure/hello.h"
-#include "node-agent/fabric/limit.h"
+#include "common/util/limit.h"
 
 /* What the endpoint has of one peer: one that is dead keeps these only. */
 #define FABRIC_POSTED_MAX 8u  /* frames */

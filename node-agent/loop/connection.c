@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/util/limit.h"
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "common/wire/peer.h"
+#include "node-agent/loop/crowd.h"
 #include "node-agent/loop/timer.h"
 
 #define REQUEST_MAX_BYTES (8u << 20)  /* the environment and words of a process have 6 MiB at most */
@@ -57,9 +59,12 @@ struct connection {
     bool has_left_out;      /* events that were not read in time */
 };
 
-static uint64_t last_id;    /* of any connection so far */
-static size_t inputs_bytes; /* room for requests, of all connections */
+static uint64_t last_id;      /* of any connection so far */
+static struct limit refusals; /* lines about clients that are not served */
+static size_t inputs_bytes;   /* room for requests, of all connections */
 
+static int admit(int sock, struct ucred *peer);
+static void tell_of_refusal(const char *text);
 static void connection_close(struct connection *connection);
 static void send_reply(struct connection *connection, const Belay__Wire__Reply *reply, const int *fds,
                        unsigned fd_count);
@@ -82,15 +87,15 @@ struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patienc
                                      const struct connection_ops *ops, void *context)
 {
     const int none = 0;
+    bool is_admitted = false;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         goto fail;
     *connection = (struct connection){
         .sock = sock, .ops = ops, .context = context, .id = ++last_id, .patience_ms = patience_ms};
-    if (peer_check_client(sock, &connection->peer) < 0) {
-        log_warning("refused a client of user %u", (unsigned)connection->peer.uid);
+    if (admit(sock, &connection->peer) < 0)
         goto fail;
-    }
+    is_admitted = true;
     setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none,
                sizeof none); /* its own end, sent to us, would keep it open */
     connection->patience = timer_new(loop, on_patience_over, connection);
@@ -102,11 +107,45 @@ struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patienc
     update_patience(connection, true);
     return connection;
 fail:
+    if (is_admitted)
+        crowd_leave(connection->peer.pid);
     if (connection)
         timer_destroy(connection->patience);
     free(connection);
     close(sock);
     return NULL;
+}
+
+/* By what the kernel says of it. */
+static int admit(int sock, struct ucred *peer)
+{
+    Belay__Wire__Reply reply = BELAY__WIRE__REPLY__INIT;
+    struct belay_error err;
+    char text[64];
+    if (peer_check_client(sock, peer) < 0) {
+        snprintf(text, sizeof text, "refused a client of user %u", (unsigned)peer->uid);
+        tell_of_refusal(text);
+        return -1;
+    }
+    if (crowd_enter(peer->pid, &err) == 0)
+        return 0;
+    tell_of_refusal(err.text);
+    reply.error = err.text;
+    reply.error_code = (uint32_t)err.code;
+    if (fcntl(sock, F_SETFL, O_NONBLOCK) == 0)
+        message_send(sock, &reply.base, NULL, 0, NULL);
+    return -1;
+}
+
+static void tell_of_refusal(const char *text)
+{
+    uint64_t left_out = 0;
+    if (!limit_allows(&refusals, uv_hrtime() / 1000000, &left_out))
+        return;
+    if (left_out > 0)
+        log_warning("%s; %llu others were refused before", text, (unsigned long long)left_out);
+    else
+        log_warning("%s", text);
 }
 
 /*
@@ -403,6 +442,7 @@ static void on_watch_closed(uv_handle_t *handle)
         output_destroy(output);
     }
     close(connection->sock);
+    crowd_leave(connection->peer.pid);
     give_room_back(connection);
     timer_destroy(connection->patience);
     free(connection);

@@ -25,7 +25,8 @@ struct connection_ops {
 /*
  * Serve a connected socket (taken over, also on failure). Peers of users other than the agent's own and root
  * are refused. A peer that has connected, or has begun a request, and sends no complete request within
- * patience_ms is dropped, and so is a peer that sends invalid data. NULL with errno.
+ * patience_ms is dropped, and so is a peer that sends invalid data. A peer beyond the limits of crowd.h is
+ * told so and turned away. Nothing is read of a peer before all of this is known. NULL with errno.
  */
 struct connection *connection_create(uv_loop_t *loop, int sock, uint64_t patience_ms,
                                      const struct connection_ops *ops, void *context);

@@ -18,6 +18,7 @@
 #include "common/util/log.h"
 #include "common/wire/message.h"
 #include "node-agent/loop/connection.h"
+#include "node-agent/loop/crowd.h"
 
 #define PATIENCE_MS 80u
 #define HANG_MS 20000u /* on a machine that stands still for seconds, patience ends late */
@@ -352,6 +353,65 @@ static void requests_that_never_end(void **state)
         close(socks[i]);
 }
 
+/* One process has its share and no more; what it is told, and that others are served, see below. */
+static void a_process_that_connects_and_connects(void **state)
+{
+    (void)state;
+    enum { MORE = 3 };
+    int socks[CROWD_OF_PROCESS + MORE], ends[2];
+    struct connection *connection;
+    uint8_t answer[512];
+    unsigned count = 0;
+    while (crowd_count() < CROWD_OF_PROCESS)
+        socks[count++] = serve(&connection);
+    for (int i = 0; i < MORE; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        assert_null(connection_create(&loop, ends[0], patience_ms, &ops, NULL));
+        ssize_t got = read(ends[1], answer, sizeof answer);
+        assert_true(got > MESSAGE_HEADER_BYTES);
+        Belay__Wire__Reply *reply = belay__wire__reply__unpack(NULL, (size_t)got - MESSAGE_HEADER_BYTES,
+                                                               answer + MESSAGE_HEADER_BYTES);
+        assert_non_null(reply);
+        assert_int_equal(reply->error_code, EUSERS);
+        assert_non_null(strstr(reply->error, "close some"));
+        belay__wire__reply__free_unpacked(reply, NULL);
+        assert_int_equal(read(ends[1], answer, sizeof answer), 0); /* and the end of it */
+        close(ends[1]);
+    }
+    assert_int_equal(crowd_count(), CROWD_OF_PROCESS);
+    assert_int_equal(crowd_enter(getpid() + 1, NULL), 0); /* another process */
+    crowd_leave(getpid() + 1);
+    close(socks[--count]); /* one that goes makes room for one that comes */
+    while (closed == 0)
+        uv_run(&loop, UV_RUN_ONCE);
+    while (crowd_count() == CROWD_OF_PROCESS)
+        uv_run(&loop, UV_RUN_ONCE);
+    socks[count++] = serve(&connection);
+    while (count > 0)
+        close(socks[--count]);
+}
+
+static void processes_that_connect_together(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    pid_t process = 1 << 22; /* larger than any */
+    uint32_t before = crowd_count(), entered = 0;
+    while (crowd_enter(process + (pid_t)(entered / 8), &err) == 0)
+        entered++;
+    assert_int_equal(err.code, EUSERS);
+    assert_non_null(strstr(err.text, "try again later"));
+    assert_in_range(before + entered, 1, CROWD_MAX);
+    assert_int_equal(crowd_enter(0, &err), -1);
+    while (entered-- > 0)
+        crowd_leave(process + (pid_t)(entered / 8));
+    assert_int_equal(crowd_count(), before);
+    for (unsigned i = 0; i < 2 * CROWD_OF_PROCESS; i++) /* of another PID namespace: nobody knows which */
+        assert_int_equal(crowd_enter(0, &err), 0);
+    for (unsigned i = 0; i < 2 * CROWD_OF_PROCESS; i++)
+        crowd_leave(0);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -367,6 +427,8 @@ int main(void)
         EACH(nonsense),
         EACH(an_answer_that_is_too_large),
         EACH(requests_that_never_end),
+        EACH(a_process_that_connects_and_connects),
+        EACH(processes_that_connect_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

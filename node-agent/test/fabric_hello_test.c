@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "common/secure/hello.h"
-#include "node-agent/fabric/limit.h"
+#include "common/util/limit.h"
 
 static struct hello_terms terms_of(uint32_t node)
 {

@@ -1,8 +1,8 @@
 /*
- * limit.h - log lines about what strangers send: some in each while, then a count of those left out.
+ * limit.h - log lines that somebody else may cause: some in each while, then a count of those left out.
  */
-#ifndef BELAY_NODE_AGENT_FABRIC_LIMIT_H
-#define BELAY_NODE_AGENT_FABRIC_LIMIT_H
+#ifndef BELAY_COMMON_UTIL_LIMIT_H
+#define BELAY_COMMON_UTIL_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
