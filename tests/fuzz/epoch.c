@@ -10,7 +10,8 @@ static void take_start(const Belay__Wire__EpochRecord *record)
         return;
     must(epoch_start_is_valid(start) && start->coordinator < start->member_count);
     for (uint32_t rank = 0; rank < start->rank_count; rank++)
-        must(start->placement[rank] < start->member_count);
+        must(start->placement[rank] < start->member_count &&
+             (record->roots.len > 0 || !digest_is_known(&start->roots[rank])));
     free(start);
 }
 
@@ -23,6 +24,12 @@ static void take_state(const Belay__Wire__NodeState *message)
     for (uint32_t rank = 0; rank < state.held_count; rank++)
         sum += holding_has(&state.held[rank], state.committed_line);
     must(sum <= state.held_count);
+    for (uint32_t rank = 0; rank < state.held_count; rank++) {
+        const struct digest *root = epoch_state_root(&state, state.committed_line, rank);
+        must(!root || digest_is_known(root));
+    }
+    for (uint32_t i = 0; i < state.refuted_count; i++)
+        sum += state.refuted[i].line;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

@@ -7,6 +7,7 @@
 
 #include "common/image/image.h"
 #include "common/image/layout.h"
+#include "common/image/root.h"
 #include "tests/fuzz/target.h"
 
 #define PAGE IMAGE_PAGE_BYTES
@@ -42,6 +43,14 @@ static void check(const struct image_view *view, uint64_t file_bytes)
              view->runs[i].data_offset + view->runs[i].bytes <= file_bytes);
 }
 
+/* Whatever there is of it: it ends soon, and is always the same. */
+static void check_root(int fd, int base)
+{
+    struct digest root, again;
+    if (root_of_image(fd, base, &root, NULL) == 0)
+        must(root_of_image(fd, base, &again, NULL) == 0 && digest_is_equal(&root, &again));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     static int whole = -1, delta = -1;
@@ -67,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (image_load(fd, &view, NULL) == 0) {
         check(&view, file_bytes);
         image_unload(&view);
+        check_root(fd, is_delta ? whole : -1);
     }
     return 0;
 }

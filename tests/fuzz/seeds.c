@@ -11,6 +11,7 @@
 
 #include "common/image/image.h"
 #include "common/image/layout.h"
+#include "common/secure/envelope.h"
 #include "common/secure/hello.h"
 #include "common/wire/control.h"
 #include "common/wire/epoch_record.h"
@@ -18,7 +19,9 @@
 #include "common/wire/undo.h"
 #include "coord/epoch_message.h"
 #include "node-agent/fabric/frame.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/record.pb-c.h"
+#include "node-agent/store/commits.h"
 #include "relay/session.h"
 #include "tests/fuzz/target.h"
 
@@ -160,6 +163,7 @@ static void put_epochs(void)
     }
     for (uint32_t rank = 0; rank < 4; rank++)
         start->placement[rank] = start->holder[rank] = rank / 2;
+    start->roots[1] = (struct digest){{1, 2, 3, 4}};
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
     put_message("epoch", "start", 1, &record.base);
     size_t count;
@@ -176,7 +180,64 @@ static void put_epochs(void)
     state.held = held;
     state.n_held = 9;
     put_message("epoch", "state", 0, &state.base);
+    uint8_t roots[3 * 2 * DIGEST_BYTES] = {1, 2, 3};
+    uint64_t refuted[] = {1, 2, 12};
+    state.roots = (ProtobufCBinaryData){.data = roots, .len = sizeof roots};
+    state.committed_root = (ProtobufCBinaryData){.data = roots, .len = DIGEST_BYTES};
+    state.refuted = refuted;
+    state.n_refuted = 3;
+    put_message("epoch", "state_with_roots", 0, &state.base);
     free(start);
+}
+
+static void put_text(const char *target, const char *name, int first, const char *text)
+{
+    put(target, name, first, text, strlen(text));
+}
+
+static void put_launches(void)
+{
+    put_text("launch", "plain", -1, "-n\n4\n./heat\n100\n");
+    put_text("launch", "contexts", -1,
+             "--host\na:2,b:2\n-x\nA=b\n-n\n2\n./one\n:\n-np\n2\n--map-by\nnode\n./two\n");
+    put_text("launch", "file", -1, "--hostfile\nhosts\n--app\ncontexts\n--\n./heat\n");
+}
+
+static void put_envelopes(void)
+{
+    struct envelope_pair pair;
+    char address[ENVELOPE_ADDRESS_BYTES], text[ENVELOPE_TEXT_BYTES],
+        plain[2 * ENVELOPE_SECRET_BYTES + 1] = "";
+    memset(plain, 'b', sizeof plain - 1);
+    must(envelope_make_pair(&pair, address, NULL) == 0 && envelope_seal(address, plain, text, NULL) == 0);
+    put_text("envelope", "address", 0, address);
+    put_text("envelope", "secret", 1, plain);
+    put_text("envelope", "of_another_pair", 2, text);
+}
+
+/* Stands in for the agent's: the member's record is what is wanted of it. */
+int keeper_put(struct keeper *keeper, const char *name, int fd, struct belay_error *err)
+{
+    uint8_t page[4096];
+    (void)keeper, (void)err;
+    if (strcmp(name, "job/epochs") == 0 && pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page)
+        put("records", "member", 2, page, sizeof page);
+    return 0;
+}
+
+int keeper_drop(struct keeper *keeper, const char *name, struct belay_error *err)
+{
+    (void)keeper, (void)name, (void)err;
+    return 0;
+}
+
+static void put_records(void)
+{
+    struct commit_entry entries[2] = {
+        {.line = 6, .reason = "no memory", .ranks = 4},
+        {.line = 7, .is_committed = 1, .ranks = 4, .has_shared = 1, .here = 2, .root = {{1, 2, 3, 4}}}};
+    put("records", "commits", 1, entries, sizeof entries);
+    membership_destroy(membership_create(NULL, "job", 1, NULL));
 }
 
 static void put_requests(void)
@@ -364,6 +425,9 @@ int main(int argc, char **argv)
     put_frames();
     put_words();
     put_epochs();
+    put_launches();
+    put_envelopes();
+    put_records();
     put_requests();
     put_image(false);
     put_image(true);
