@@ -29,10 +29,12 @@ struct holding {
     uint64_t base_line;    /* of the image that the staging changes; 0: the staging is a whole image */
 };
 
-/* The memory that a rank needs, in bytes, as a node that holds its image tells; 0: not known. */
+/* What a rank needs, in bytes of memory, as a node that holds its image tells; 0: not known. */
 struct rank_size {
     uint64_t image_bytes; /* of its image; its process takes as much once it has changed all of it */
     uint64_t line_bytes;  /* that a line stages of it, as far as that is known */
+    uint64_t is_bound;    /* 1: a restart needs more than the image, which only the node has on which the rank
+                             ran: it has to stay there; else 0 */
 };
 
 /* The memory that a node has for images and for ranks, in bytes. All zero: not known, so there is no limit.

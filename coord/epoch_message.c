@@ -8,7 +8,7 @@
 #include "common/wire/streams.h"
 
 #define NUMBERS 3u /* of a holding, in the message's order; of what was refuted, too */
-#define SIZES 2u   /* of a rank_size */
+#define SIZES 3u   /* of a rank_size */
 
 _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
                    offsetof(struct holding, image_line) == 0 &&

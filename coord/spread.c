@@ -36,6 +36,8 @@ static void find_sizes(struct spread *spread);
 static void order_by_size(struct spread *spread);
 static uint32_t count_kept(const struct spread *spread, uint64_t kind);
 static void keep_homes(struct spread *spread);
+static void keep_bound(struct spread *spread);
+static bool is_bound_to(const struct spread *spread, uint32_t index, uint32_t rank);
 static int bound_load(struct spread *spread);
 static int bound_kind(struct spread *spread, uint64_t kind);
 static void set_bound(struct spread *spread, uint64_t kind, uint32_t bound);
@@ -190,22 +192,43 @@ static uint32_t count_kept(const struct spread *spread, uint64_t kind)
     return has_more ? (ranks + members - 1) / members : start->rank_count;
 }
 
+/* Before all others: they count for their members' part. */
+static void keep_bound(struct spread *spread)
+{
+    for (uint32_t rank = 0; rank < spread->start->rank_count; rank++) {
+        uint32_t home = heir_of(spread, rank);
+
+        if (home != EPOCH_NOBODY && is_bound_to(spread, home, rank) && has_image(spread, home, rank) &&
+            has_room(spread, home))
+            place(spread, rank, home);
+    }
+}
+
+static bool is_bound_to(const struct spread *spread, uint32_t index, uint32_t rank)
+{
+    const struct spread_member *member = &spread->facts->members[index];
+
+    return member->memory.sizes && rank < member->held_count && member->memory.sizes[rank].is_bound;
+}
+
 static void keep_homes(struct spread *spread)
 {
     struct epoch_start *start = spread->start;
     uint64_t kind = 0;
     uint32_t most = 0;
 
+    for (uint32_t rank = 0; rank < start->rank_count; rank++)
+        start->placement[rank] = EPOCH_NOBODY;
+    keep_bound(spread);
     for (uint32_t rank = 0; rank < start->rank_count; rank++) {
         uint32_t home = heir_of(spread, rank);
 
-        start->placement[rank] = EPOCH_NOBODY;
         if (rank == 0 || kind_of_rank(spread, rank) != kind) {
             kind = kind_of_rank(spread, rank);
             most = count_kept(spread, kind);
         }
-        if (home != EPOCH_NOBODY && has_image(spread, home, rank) && has_room(spread, home) &&
-            kind_of_member(spread, home) == kind && spread->load[home] < most)
+        if (start->placement[rank] == EPOCH_NOBODY && home != EPOCH_NOBODY && has_image(spread, home, rank) &&
+            has_room(spread, home) && kind_of_member(spread, home) == kind && spread->load[home] < most)
             place(spread, rank, home);
     }
 }

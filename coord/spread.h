@@ -8,6 +8,9 @@
  * where the image is, else to the one with the fewest ranks. A rank that goes on from an image goes to a
  * member whose processors are of the kind that it ran on; each kind of members is spread over by itself.
  *
+ * A rank that is bound stays where it ran, whatever the balance: what it shared with other ranks of its node
+ * is there alone.
+ *
  * A rank that moves goes where there is memory for it (budget.h): for its process, for its image if that is
  * not there, for what a line stages of it, and on the member's partner for the copy. If that cannot be, it is
  * placed without room for its lines and copies, so that the job goes on and lines abort for want of memory.

@@ -85,3 +85,23 @@ def test_twenty_kills(sandbox, programs):
     assert_same_result(job)
     assert_restored(job, KILLS)
     sandbox.assert_clean()
+
+
+def test_ranks_that_share_memory_stay_together(sandbox, programs):
+    """A node that is back gets its part of the ranks, and none of those whose memory is on their node alone."""
+    program = programs.test_program("shm_pair", "--steps", 800, "--seconds", 8, "--rank", 4, ranks=6)
+    job = sandbox.run(program, options=[*on_nodes(3), "--comeback", "300ms"])
+    job.wait_lines()
+    assert homes(job.status()) == [0, 0, 1, 1, 2, 2]
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert sorted(homes(status)) == [0, 0, 0, 2, 2, 2] and homes(status)[4:] == [2, 2]
+    wait_said(job, "node 1 is there again: it is a spare")
+    job.wait_committed(job.status()["newest_line"] + 1)
+    job.kill_rank(0)
+    status = job.wait_epoch(3)
+    assert homes(status)[4:] == [2, 2] and sorted(homes(status)) == [0, 0, 1, 2, 2, 2]
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 2)
+    sandbox.assert_clean()

@@ -4,36 +4,16 @@ import os
 import signal
 
 from belaytest import assert_recovered
-from nodes import kill_node, node_of, on_nodes, run_with_agent, service_of, workload
-
-
-def homes(status):
-    return [node_of(status, rank) for rank in range(status["ranks"])]
-
-
-def image_of_a_rank(sandbox, programs):
-    """In bytes, of a line of two ranks."""
-    job = sandbox.run(workload(programs, ranks=2), name="small", interval=None)
-    job.wait_step(2)
-    assert sandbox.belay("checkpoint", "small").returncode == 0
-    image_bytes = job.status()["lines"][-1]["image_bytes"] // 2
-    assert sandbox.belay("stop", "small").returncode == 0
-    job.wait()
-    return image_bytes
-
-
-def run_with_one_line(sandbox, programs, options):
-    """Six ranks on three nodes, of which each holds four images."""
-    job = sandbox.run(workload(programs, seconds=4, ranks=6), options=[*on_nodes(3), *options], interval=None)
-    job.wait_step(2)
-    assert sandbox.belay("checkpoint", "job").returncode == 0
-    return job
+from nodes import homes, kill_node, on_nodes, run_with_agent, service_of, workload
 
 
 def test_ranks_go_where_there_is_room(sandbox, programs):
-    """Without a limit each node that is left would get one of the two ranks; node 0 has no room for a fifth image."""
-    limit = image_of_a_rank(sandbox, programs) * 9 // 2
-    job = run_with_one_line(sandbox, programs, ["--memory", f"{limit // 1024}K"])
+    """Without a limit each node that is left would get one of the two ranks. Each holds four images of 32 to 38 MiB,
+    and node 0 has no room for a fifth one."""
+    program = programs.test_program("mem_dirty", "--value", 32, "--steps", 200, "--seconds", 3, ranks=6)
+    job = sandbox.run(program, options=[*on_nodes(3), "--memory", "156M"], interval=None)
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
     kill_node(sandbox, job, 1)
     status = job.wait_epoch(2)
     assert homes(status) == [0, 0, 2, 2, 2, 2]

@@ -60,7 +60,7 @@ static void an_answer_comes_as_it_went(void **state)
 {
     (void)state;
     const struct holding held[] = {{.image_line = 4}, {.image_line = 3, .staging_line = 4, .base_line = 3}};
-    const struct rank_size sizes[] = {{100, 1}, {200, 2}};
+    const struct rank_size sizes[] = {{100, 1, 0}, {200, 2, 1}};
     const struct digest roots[] = {{{1}}, {{2}}, {{3}}, {{4, 5, 6, 7}}};
     const struct refuted refuted[] = {{2, 1, 4}};
     const struct epoch_state went = {.incarnation = 77,
@@ -107,9 +107,9 @@ static void an_answer_comes_as_it_went(void **state)
     assert_true(came.memory.is_known && came.memory.limit_bytes == UINT64_MAX &&
                 came.memory.machine_bytes == 9 && came.memory.machine == 11);
     assert_memory_equal(came.memory.sizes, sizes, sizeof sizes);
-    message.n_sizes = 3;
+    message.n_sizes = 5;
     assert_int_equal(epoch_message_to_state(&message, &came), -1);
-    message.n_sizes = 2;
+    message.n_sizes = 3;
     assert_int_equal(epoch_message_to_state(&message, &came), -1);
     without.memory = (struct epoch_memory){0};
     message = epoch_message_of_state(&without);

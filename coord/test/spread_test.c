@@ -161,7 +161,7 @@ static void tell_memory(struct stage *stage, struct rank_size *sizes, const uint
                         const uint64_t *machines, bool is_one_machine)
 {
     for (uint32_t rank = 0; rank < stage->start->rank_count; rank++)
-        sizes[rank] = (struct rank_size){10, 1};
+        sizes[rank] = (struct rank_size){.image_bytes = 10, .line_bytes = 1};
     for (uint32_t i = 0; i < stage->start->member_count; i++)
         stage->members[i].memory = (struct epoch_memory){.is_known = true,
                                                          .limit_bytes = limits ? limits[i] : UINT64_MAX,
@@ -276,6 +276,26 @@ static void nobody_leaves_for_want_of_memory(void **state)
     assert_places(stage, (const uint32_t[]){0, 1, 2}, (const uint32_t[]){0, 1, 2});
 }
 
+/* A member more gets less than its part rather than a rank that is bound to another one. */
+static void bound_ranks_stay_together(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+
+    had(stage, 2, 5, (const uint32_t[]){0, 0, 0, 0, 1});
+    has(stage, 3, (const uint32_t[]){0, 1, EPOCH_NOBODY}, (const bool[]){false, false, true});
+    tell_memory(stage, sizes, NULL, NULL, false);
+    stage->members[1].memory.sizes = stage->members[2].memory.sizes = NULL; /* the partner does not say so */
+    sizes[1].is_bound = sizes[3].is_bound = 1;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], 0);
+    assert_int_equal(stage->start->placement[3], 0);
+    assert_true(stage->start->placement[0] != 0 && stage->start->placement[2] != 0);
+    sizes[0].is_bound = sizes[2].is_bound = 1;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 0, 0, 1}, (const uint32_t[]){0, 0, 0, 0, 1});
+}
+
 static void room_counts(void **state)
 {
     struct stage *stage = *state;
@@ -344,6 +364,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_newcomer_takes_the_ranks_of_the_lost_node, setup, teardown),
         cmocka_unit_test_setup_teardown(a_member_more_takes_its_part, setup, teardown),
         cmocka_unit_test_setup_teardown(room_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(bound_ranks_stay_together, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_there_is_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_needs_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_needs_memory_of_the_machine, setup, teardown),

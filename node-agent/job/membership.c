@@ -303,6 +303,11 @@ bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t 
     return member_step(membership->member, &event) == 0 && membership->may_lend;
 }
 
+bool membership_is_bound(const struct membership *membership, uint32_t rank)
+{
+    return membership->sizes && rank < membership->answer.held_count && membership->sizes[rank].is_bound;
+}
+
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
 {
     const struct member_event placed = {.type = MEMBER_EVENT_PLACED, .start = start};

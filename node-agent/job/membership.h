@@ -109,6 +109,8 @@ bool membership_may_launch(const struct membership *membership);
 /* A node wants this image; ours is of image_line. Returns whether it is to be sent. */
 bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
                          uint64_t image_line);
+/* Has this node told that the rank is bound to it (struct rank_size), when it promised the newest epoch? */
+bool membership_is_bound(const struct membership *membership, uint32_t rank);
 /* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
 

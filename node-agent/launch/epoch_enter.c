@@ -12,6 +12,7 @@
 
 static int verify(struct job *job, struct belay_error *err);
 static void leave_out_others(struct job *job, const struct epoch_start *start);
+static void mark_bound(const struct job *job, struct rank_size *sizes);
 static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
 static bool lacks_own(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
@@ -39,6 +40,7 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     store_list_held(job->store, held);
     store_list_roots(job->store, roots);
     store_tell_memory(job->store, job->config->settings->memory_bytes, &facts.memory, sizes);
+    mark_bound(job, sizes);
     facts.held = held;
     facts.roots = roots;
     facts.committed_root = store_committed_root(job->store);
@@ -47,6 +49,22 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     free(sizes);
     free(roots);
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
+}
+
+/*
+ * What ranks of a node share is captured once, and kept on that node alone. Ranks that ran here are bound to it;
+ * the image of a guest is of no use without it.
+ */
+static void mark_bound(const struct job *job, struct rank_size *sizes)
+{
+    const struct epoch_start *last = membership_record(job->membership);
+    uint32_t own = last ? epoch_start_index(last, job->config->node) : EPOCH_NOBODY;
+    uint32_t ranks = store_held_ranks(job->store);
+    uint64_t line = store_committed_line(job->store), staged = store_staged_line(job->store);
+    bool has_shared = store_has_shared(job->store);
+    bool guests_lack = store_guests_lack(job->store, line) || store_guests_lack(job->store, staged);
+    for (uint32_t rank = 0; last && rank < ranks && rank < last->rank_count; rank++)
+        sizes[rank].is_bound = last->placement[rank] == own ? has_shared : guests_lack;
 }
 
 /*

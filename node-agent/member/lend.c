@@ -85,7 +85,7 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
     if (!membership_may_lend(job->membership, node, note->line, note->rank,
                              store_image_line(job->store, note->rank)))
         return ENODATA;
-    return store_guests_lack(job->store, note->line) ? ENOTSUP : 0;
+    return membership_is_bound(job->membership, note->rank) ? ENOTSUP : 0;
 }
 
 static int add_loan(struct lender *lender, uint32_t node, uint32_t rank)

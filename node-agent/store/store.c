@@ -368,7 +368,7 @@ static struct rank_size size_of(const struct held *image, const struct held *sta
 {
     struct rank_size size = {0};
     if (image && held_is_usable(image))
-        size = (struct rank_size){image->bytes, image->line_bytes};
+        size = (struct rank_size){.image_bytes = image->bytes, .line_bytes = image->line_bytes};
     if (!staged || staged->fd < 0)
         return size;
     if (staged->image_bytes > size.image_bytes)
@@ -451,6 +451,16 @@ int store_image(const struct store *store, uint32_t rank)
         return store->images.items[rank].fd;
     errno = ENOENT;
     return -1;
+}
+
+static bool has_part(const struct held_set *set, uint32_t part)
+{
+    return part < set->parts && set->items[part].fd >= 0;
+}
+
+bool store_has_shared(const struct store *store)
+{
+    return has_part(&store->images, store->images.ranks) || has_part(&store->staging, store->staging.ranks);
 }
 
 int store_shared_image(const struct store *store)

@@ -226,6 +226,8 @@ const struct commits *store_commits(const struct store *store);
 /* The committed image of a rank (borrowed; deltas have been applied), or -1 with ENOENT. */
 int store_image(const struct store *store, uint32_t rank);
 
+/* Whether the committed line, or the staged one, has anything that ranks of this node share. */
+bool store_has_shared(const struct store *store);
 /* The committed image of the memory that ranks share (borrowed); -1: the line has none. */
 int store_shared_image(const struct store *store);
 

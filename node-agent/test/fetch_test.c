@@ -47,6 +47,7 @@ struct membership {
     struct membership_want want;
     uint32_t images; /* that have come, as it was told */
     uint32_t refuted;
+    bool is_bound; /* all ranks are, to this node */
 };
 /* Node 0 has the images of both ranks; rank 1 is to run on node 1. */
 static struct side {
@@ -191,6 +192,12 @@ bool membership_may_lend(struct membership *machine, uint32_t node, uint64_t lin
 {
     (void)machine, (void)node, (void)rank;
     return line == image_line;
+}
+
+bool membership_is_bound(const struct membership *machine, uint32_t rank)
+{
+    (void)rank;
+    return machine->is_bound;
 }
 
 void job_tell_text(struct job *job, const char *text)
@@ -350,6 +357,15 @@ static void what_is_not_held_is_told(void **state)
     assert_failed("it is not held there");
 }
 
+static void what_is_bound_to_its_node_is_not_lent(void **state)
+{
+    (void)state;
+    sides[0].machine.is_bound = true;
+    begin();
+    deliver(NULL);
+    assert_failed("a restart of the rank needs more than its image");
+}
+
 static void a_lost_link_is_told(void **state)
 {
     const struct remotes_ops *ops = sides[1].remotes.ops;
@@ -485,7 +501,7 @@ int main(void)
         TEST(memory_is_short),           TEST(nobody_waits_any_more),
         TEST(it_is_lent_to_nobody_else), TEST(only_what_is_wanted_is_taken),
         TEST(another_image_is_refused),  TEST(the_image_with_the_root_is_fetched),
-        TEST(damaged_data_are_not_kept),
+        TEST(damaged_data_are_not_kept), TEST(what_is_bound_to_its_node_is_not_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
