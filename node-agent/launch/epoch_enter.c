@@ -52,8 +52,8 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
 }
 
 /*
- * What ranks of a node share is captured once, and kept on that node alone. Ranks that ran here are bound to it;
- * the image of a guest is of no use without it.
+ * What ranks of a node share is captured once, and kept on that node alone. Ranks that ran here are bound to
+ * it; the image of a guest is of no use without it.
  */
 static void mark_bound(const struct job *job, struct rank_size *sizes)
 {
