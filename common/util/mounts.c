@@ -85,10 +85,14 @@ void mounts_intersect(struct mounts *common, uint64_t kernel, const uint64_t *de
 
 uint64_t mounts_host(void)
 {
+    static uint64_t host; /* for the process's whole life: a line asks each time */
     struct utsname names;
+    if (host)
+        return host;
     struct stat space;
     uint64_t digest = kernel_digest(), inode = stat("/proc/self/ns/mnt", &space) == 0 ? space.st_ino : 0;
     if (uname(&names) == 0)
         digest = fnv1a(digest, names.nodename, strlen(names.nodename));
-    return fnv1a(digest, &inode, sizeof inode) | 1;
+    host = fnv1a(digest, &inode, sizeof inode) | 1;
+    return host;
 }

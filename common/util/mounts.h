@@ -31,7 +31,10 @@ void mounts_parse(FILE *lines, struct mounts *mounts);
  */
 void mounts_intersect(struct mounts *common, uint64_t kernel, const uint64_t *devices, size_t count);
 
-/* Which host this is, in which state of its own file systems: another number after a reboot. Never 0. */
+/*
+ * Which host this is, in which state of its own file systems, when it is first asked: another number after a
+ * reboot. Never 0.
+ */
 uint64_t mounts_host(void);
 
 #endif
