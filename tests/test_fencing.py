@@ -160,6 +160,7 @@ def test_processes_of_a_host_stand_still_for_a_short_time(sandbox, programs, hos
     assert_undisturbed(job, witness)
 
 
+@pytest.mark.campaign
 @pytest.mark.limit(200)
 @pytest.mark.hosts("a", "b", "c")
 def test_two_hosts_do_not_reach_each_other(sandbox, programs, hosts, witness):
