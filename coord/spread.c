@@ -211,6 +211,15 @@ static bool is_bound_to(const struct spread *spread, uint32_t index, uint32_t ra
     return member->memory.sizes && rank < member->held_count && member->memory.sizes[rank].is_bound;
 }
 
+/* Not on a member that has taken the place of its node, and may hold a copy. */
+static bool ran_there(const struct spread *spread, uint32_t index, uint32_t rank)
+{
+    const struct epoch_start *last = spread->facts->last;
+
+    return last && rank < last->rank_count &&
+           last->members[last->placement[rank]] == spread->start->members[index];
+}
+
 static void keep_homes(struct spread *spread)
 {
     struct epoch_start *start = spread->start;
@@ -228,7 +237,8 @@ static void keep_homes(struct spread *spread)
             most = count_kept(spread, kind);
         }
         if (start->placement[rank] == EPOCH_NOBODY && home != EPOCH_NOBODY && has_image(spread, home, rank) &&
-            has_room(spread, home) && kind_of_member(spread, home) == kind && spread->load[home] < most)
+            has_room(spread, home) && kind_of_member(spread, home) == kind && spread->load[home] < most &&
+            (ran_there(spread, home, rank) || has_memory(spread, home, rank)))
             place(spread, rank, home);
     }
 }

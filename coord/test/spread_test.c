@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#define NODES_BEFORE 100u /* those that were no member of the last epoch have this number or more */
 #define RANKS_MAX 16u
 #define MEMBERS_MAX 6u
 #define LINE 4u
@@ -62,6 +63,7 @@ static void has(struct stage *stage, uint32_t members, const uint32_t *former, c
     for (uint32_t i = 0; i < members; i++) {
         uint32_t before = (former[i] + stage->last->member_count - 1) % stage->last->member_count;
 
+        stage->start->members[i] = is_new && is_new[i] ? NODES_BEFORE + i : former[i];
         stage->members[i] = (struct spread_member){.room = EPOCH_NO_LIMIT,
                                                    .held_count = stage->last->rank_count,
                                                    .held = stage->held[i],
@@ -262,6 +264,21 @@ static void large_ranks_find_their_place(void **state)
     assert_places(stage, (const uint32_t[]){0, 0, 0, 1, 1, 1}, (const uint32_t[]){0, 0, 0, 1, 1, 1});
 }
 
+/* Who stands for a lost node, and holds copies, has not had the memory of its ranks. */
+static void an_heir_has_to_have_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    const uint64_t none_on_the_heir[] = {100, 0};
+
+    had(stage, 2, 2, (const uint32_t[]){0, 1});
+    has(stage, 2, (const uint32_t[]){0, 1}, NULL);
+    stage->start->members[1] = NODES_BEFORE;
+    tell_memory(stage, sizes, none_on_the_heir, none_on_the_heir, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0}, (const uint32_t[]){0, 0});
+}
+
 /* Ranks that stay need what they have had. */
 static void nobody_leaves_for_want_of_memory(void **state)
 {
@@ -369,6 +386,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_needs_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_needs_memory_of_the_machine, setup, teardown),
         cmocka_unit_test_setup_teardown(large_ranks_find_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_heir_has_to_have_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_leaves_for_want_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_the_processors_are_alike, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_program_is_spread_evenly, setup, teardown),
