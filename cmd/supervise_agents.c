@@ -385,7 +385,7 @@ static void tell_of_files(const struct supervisor *s, bool is_restart)
     bool is_shared = s->settings.undo_dir && s->settings.undo_dir[0];
     if (s->hosts.count > 1 && !is_restart && !is_shared)
         log_warning("%s: files that ranks of several hosts change are put back rightly only with --undo-dir "
-                    "DIR, a folder that all hosts share",
+                    "(BELAY_UNDO_DIR), a folder that all hosts share",
                     s->name);
 }
 

@@ -193,7 +193,7 @@ def test_more_ranks_than_descriptors(sandbox, programs, belay):
     assert start_agent(sandbox, 72).returncode == 0
     done = belay("run", "--", "mpirun", "-n", "4", *ring(programs).argv)
     reasons = [line for line in lines_of_belay(done.stderr) if "ulimit -Hn" in line]
-    assert done.returncode == 77 and "4 ranks may need 89 descriptors" in reasons[-1], done.stderr
+    assert done.returncode == 77 and "4 ranks may need 90 descriptors" in reasons[-1], done.stderr
     start_agent(sandbox, 72)
     job = sandbox.run(ring(programs), seconds=4)
     job.wait_lines()

@@ -84,7 +84,7 @@ class Hosts:
         clock = ["--time", "--monotonic", ahead, "--boottime", ahead]
         unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", *clock, "--fork", "sh", "-c", FIRST,
                                     "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._touch(name)],
-                                   stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                   env={**os.environ, "TMPDIR": "/tmp"}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         wait_for(lambda: os.path.exists(path), 10, f"host {name}")
         pid = next(iter(traces.children_of(unshare.pid)))
         self.first[name] = (unshare, pid)

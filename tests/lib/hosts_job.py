@@ -18,6 +18,7 @@ class HostsSandbox(Sandbox):
         os.mkdir(self.folder)
         for name in ("BELAY_RUNDIR", "TMPDIR", "OMPI_MCA_btl_vader_backing_directory"):
             del self.environment[name]
+        self.environment["TMPDIR"] = "/tmp"  # each host's own, wherever temporary files of these tests are
         self.environment.update(hosts.environment())
 
     @property
