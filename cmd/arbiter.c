@@ -140,6 +140,8 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
                                         .max_members = nodes->max_count,
                                         .scheme = nodes->scheme,
                                         .domains = nodes->domains,
+                                        .placed = nodes->placed,
+                                        .placed_count = nodes->placed_count,
                                         .lease_us = nodes->lease_ms * 1000,
                                         .past_epoch = arbiter->offered_epoch};
     arbiter->scheme = nodes->scheme;

@@ -13,6 +13,7 @@
 #include "common/util/log.h"
 #include "common/util/mounts.h"
 #include "common/wire/epoch_record.h"
+#include "common/wire/fence.h"
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
@@ -247,10 +248,8 @@ int job_arbiter_settle(struct job_arbiter *arbiter, uint32_t node, struct belay_
 /* Suspended with the machine, it goes on. */
 uint64_t arbiter_now_us(void *context)
 {
-    struct timespec now;
     (void)context;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return fence_now_ns() / 1000;
 }
 
 static void await(void *context, uint64_t until_us)

@@ -33,10 +33,10 @@ static void leave_out_refused(const struct job_arbiter *arbiter, struct answers 
     const struct arbiter_refusal *refusals;
     uint32_t count = opener_refusals(arbiter->opener, &refusals);
     for (uint32_t i = 0; i < count; i++) {
-        struct epoch_state *state = &answers->states[refusals[i].node];
-        struct holding *held = (struct holding *)(uintptr_t)state->held; /* of a reply that is ours */
-        if (answers->known[refusals[i].node] && refusals[i].rank < state->held_count)
-            held[refusals[i].rank] = (struct holding){0};
+        const struct epoch_state *state = answers->known[refusals[i].node];
+        const struct holding *held = state ? epoch_state_holding(state, refusals[i].rank) : NULL;
+        if (held)
+            *(struct holding *)(uintptr_t)held = (struct holding){0}; /* of a reply that is ours */
     }
 }
 

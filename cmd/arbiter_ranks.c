@@ -108,8 +108,9 @@ static uint32_t count_holders(const struct job_arbiter *arbiter, const struct ep
         const Belay__Wire__Reply *reply = arbiter->members[start->members[i]].state;
         if (i == start->placement[rank]) /* if it had none, it has fetched it */
             count++;
-        else if (reply && epoch_message_to_state(reply->node_state, &state) == 0 && rank < state.held_count)
-            count += holding_has(&state.held[rank], start->line);
+        else if (reply && epoch_message_to_state(reply->node_state, &state) == 0 &&
+                 epoch_state_holding(&state, rank))
+            count += holding_has(epoch_state_holding(&state, rank), start->line);
     }
     return count;
 }

@@ -25,7 +25,9 @@ struct job_arbiter_nodes {
     uint32_t min_count; /* an epoch is not opened with fewer */
     enum scheme scheme;
     const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
-    uint64_t lease_ms;       /* members need a lease of this length; 0: they need none */
+    const uint32_t *placed;  /* by rank: the node on which it is already; NULL: the arbiter chooses */
+    uint32_t placed_count;
+    uint64_t lease_ms; /* members need a lease of this length; 0: they need none */
 };
 
 /* What has become of a node's agent while an epoch was opened. */

@@ -98,6 +98,7 @@ static int make_plan(struct job_plan *plan, struct hosts *hosts, char **argument
 {
     plan->name = arguments[0];
     plan->program = arguments[4];
+    plan->resumes = getenv("BELAY_RESTART");
     plan->hosts = hosts;
     if (job_name_check(plan->name, err) || read_hosts(hosts, arguments[1], err) ||
         read_placement(hosts, arguments[2], arguments[3], err))

@@ -231,6 +231,15 @@ Belay__Wire__Reply *call_clean(const struct caller *caller, const char *job, str
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
 }
 
+Belay__Wire__Reply *call_folder_query(const struct caller *caller, Belay__Wire__FolderQuery *query,
+                                      struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_FOLDER_QUERY;
+    request.folder_query = query;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
 Belay__Wire__Reply *call_ping(const struct caller *caller, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;

@@ -31,6 +31,9 @@ struct job_secret {
 /* fds: the job's streams and the eventfd that wakes their reader; the caller closes them. */
 Belay__Wire__Reply *call_job_open(const struct caller *caller, Belay__Wire__JobOpen *open, int fds[2],
                                   struct belay_error *err);
+/* Does the node see the folder, too? */
+Belay__Wire__Reply *call_folder_query(const struct caller *caller, Belay__Wire__FolderQuery *query,
+                                      struct belay_error *err);
 /* An epoch, in two halves, so that several agents are asked at once. send_...() returns 0 or -1 with err. */
 /* secret: of the agents of several nodes; NULL: there is one. */
 int send_inquire(const struct caller *caller, Belay__Wire__Inquire *inquire, const struct job_secret *secret,

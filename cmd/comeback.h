@@ -19,6 +19,7 @@ struct comeback_node {
 struct comeback {
     struct comeback_node of[PLACEMENT_NODES_MAX];
     struct hosts_child child; /* the launcher that starts the relay of a host; one at a time */
+    uint32_t called;          /* that host */
     int64_t until_ms;         /* for the child; it is asked to end then */
     bool is_asked;            /* it was, and is ended at the next until_ms */
 };

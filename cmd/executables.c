@@ -80,7 +80,7 @@ static int check_program(const char *program, struct belay_error *err)
 
 int executables_check(char *const argv[], struct belay_error *err)
 {
-    if (!launch_line_is_mpirun(argv[0]))
+    if (!launch_line_is_known(argv[0]))
         return 0;
     for (size_t at = 1; argv[at];) {
         const char *program = launch_line_program(argv, &at);

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/host_line.h"
 #include "cmd/hosts_folder.h"
+#include "cmd/launcher.h"
 #include "cmd/string_list.h"
 #include "common/util/clock.h"
 #include "common/wire/streams.h"
@@ -117,7 +117,7 @@ static int run_where(struct hosts *hosts, char **line, const struct hosts_launch
     struct hosts_child child;
     int status = 0;
     int64_t until_ms = clock_now_ms() + JOIN_MS;
-    if (hosts_child_start(&child, line, launch, false, err) < 0)
+    if (hosts_child_start(&child, line, launch, HOSTS_CHILD_SAYS, err) < 0)
         return -1;
     hosts_child_close(&child.in);
     int rc = read_lines(hosts, child.out, until_ms, err);
@@ -164,7 +164,7 @@ static int find_spares(struct hosts *hosts, const struct hosts_launch *launch, u
 {
     char *const words[] = {(char *)launch->relay, "where", NULL}; /* only read */
     struct hosts *all = calloc(1, sizeof *all);
-    char **line = all ? host_line_spread(launch->argv, words) : NULL;
+    char **line = all ? launch->launcher->spread(launch->argv, launch->environment, words) : NULL;
     if (!line) {
         int code = errno;
         free(all);
@@ -189,10 +189,10 @@ int hosts_find(struct hosts *hosts, const struct hosts_launch *launch, uint32_t 
     if (gethostname(hosts->of[0].name, sizeof hosts->of[0].name) < 0)
         return belay_error_errno(err, "this host has no name");
     hosts->count = 1;
-    if (run_where(hosts, host_line_where(launch->argv, words), launch, err) == 0 &&
+    if (run_where(hosts, launch->launcher->where(launch->argv, words), launch, err) == 0 &&
         (spares == 0 || find_spares(hosts, launch, spares, err) == 0))
         return 0;
-    host_line_names(launch->argv, names, sizeof names);
+    launch->launcher->names(launch->argv, names, sizeof names);
     return belay_error_prefix(err, "the hosts of the launch (%s) cannot be used",
                               names[0] ? names : "as allocated");
 }
@@ -230,7 +230,7 @@ static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch
     if (folder < 0)
         return -1;
     fcntl(folder, F_SETFD, 0); /* it is the gatherer's */
-    int rc = hosts_child_start(&child, string_list_copy(argv, 3), launch, false, err);
+    int rc = hosts_child_start(&child, string_list_copy(argv, 3), launch, HOSTS_CHILD_SAYS, err);
     close(folder);
     if (rc < 0)
         return -1;
@@ -248,13 +248,14 @@ static int start_gatherer(struct hosts *hosts, const struct hosts_launch *launch
     return 0;
 }
 
-/* host NODE RUNDIR PORT ADDRESS... */
+/* host NODE RUNDIR PORT ADDRESS..., or stay for a relay that does not go to the background */
 static char **relay_words(const struct hosts_launch *launch, uint32_t node, const char *listens)
 {
     struct string_list list = {0};
     char text[HOSTS_LINE_BYTES];
     snprintf(text, sizeof text, "%s", listens);
-    int rc = string_list_add(&list, launch->relay) | string_list_add(&list, "host") |
+    int rc = string_list_add(&list, launch->relay) |
+             string_list_add(&list, launch->launcher->has_relays ? "stay" : "host") |
              string_list_addf(&list, "%u", node) | string_list_add(&list, launch->rundir);
     for (char *rest = NULL, *word = strtok_r(text, " ", &rest); rc == 0 && word;
          word = strtok_r(NULL, " ", &rest))
@@ -268,10 +269,13 @@ static char **relay_words(const struct hosts_launch *launch, uint32_t node, cons
 static int start_relay(struct hosts_child *child, const struct hosts *hosts, uint32_t node,
                        const struct hosts_launch *launch, bool is_quiet, struct belay_error *err)
 {
+    enum hosts_child_errors errors = is_quiet                       ? HOSTS_CHILD_IS_QUIET
+                                     : launch->launcher->has_relays ? HOSTS_CHILD_KEEPS
+                                                                    : HOSTS_CHILD_SAYS;
     char **words = relay_words(launch, node, hosts->listens);
-    char **argv = words ? host_line_start(launch->argv, hosts->of[node].name, words) : NULL;
+    char **argv = words ? launch->launcher->start(launch->argv, hosts->of[node].name, words) : NULL;
     string_list_free(words);
-    if (hosts_child_start(child, argv, launch, is_quiet, err) < 0)
+    if (hosts_child_start(child, argv, launch, errors, err) < 0)
         return -1;
     int rc = write_key(child, hosts->key);
     hosts_child_close(&child->in);
@@ -344,7 +348,7 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
     const char *listens;
     struct hosts_child children[PLACEMENT_NODES_MAX];
     for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++)
-        children[node] = (struct hosts_child){.in = -1, .out = -1};
+        children[node] = HOSTS_CHILD_NONE;
     if (getrandom(hosts->key, sizeof hosts->key, 0) != sizeof hosts->key)
         return belay_error_errno(err, "no random numbers");
     int rc = start_gatherer(hosts, launch, hosts->key, line, &listens, err);
@@ -355,20 +359,40 @@ int hosts_join(struct hosts *hosts, const struct hosts_launch *launch, struct be
     if (rc == 0)
         rc = await_hosts(hosts, children, err);
     for (uint32_t node = 1; node < hosts->count; node++) {
-        int status;
-        for (int64_t until_ms = clock_now_ms() + END_MS;
-             rc == 0 && children[node].pid && clock_now_ms() < until_ms;)
-            if (!hosts_child_has_ended(&children[node], &status)) /* a relay that has joined leaves it */
-                poll(NULL, 0, LOOK_MS);
+        if (rc == 0 && launch->launcher->has_relays) {
+            hosts_keep_launcher(hosts, node, &children[node]);
+            continue;
+        }
+        if (rc == 0) /* a relay that has joined leaves it */
+            hosts_child_await(&children[node], END_MS);
+        else
+            hosts_child_tell(&children[node]);
         hosts_child_stop(&children[node]);
     }
     return rc;
 }
 
+/* That of a host that was lost waits until Slurm has found that, too, and ends the step then. */
+static void drop_launcher(struct hosts *hosts, uint32_t node)
+{
+    if (hosts->launchers[node].pid)
+        hosts_child_kill(&hosts->launchers[node]);
+}
+
+void hosts_keep_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child)
+{
+    hosts_child_close(&child->in);
+    hosts_child_close(&child->out);
+    hosts_child_close(&child->said);
+    drop_launcher(hosts, node); /* of the relay before */
+    hosts->launchers[node] = *child;
+    *child = HOSTS_CHILD_NONE;
+}
+
 int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
                     struct hosts_child *child, struct belay_error *err)
 {
-    *child = (struct hosts_child){.in = -1, .out = -1};
+    *child = HOSTS_CHILD_NONE;
     if (!hosts->listens[0])
         return belay_error_set(err, ENOTCONN, "the relays of this launch were started by its processes");
     return start_relay(child, hosts, node, launch, true, err);
@@ -415,6 +439,18 @@ void hosts_detach(const struct hosts *hosts)
     (void)ignored;
 }
 
+/* The relays end as the gatherer has. */
+static void release_launchers(struct hosts *hosts)
+{
+    int64_t until_ms = clock_now_ms() + END_MS;
+    for (uint32_t node = 1; node < hosts->count; node++) {
+        int64_t left_ms = until_ms - clock_now_ms();
+        if (hosts->launchers[node].pid && left_ms > 0)
+            hosts_child_await(&hosts->launchers[node], (int)left_ms);
+        drop_launcher(hosts, node);
+    }
+}
+
 void hosts_release(struct hosts *hosts)
 {
     free(hosts->placement);
@@ -427,6 +463,7 @@ void hosts_release(struct hosts *hosts)
         fclose(hosts->gatherer_out);
     waitpid(hosts->gatherer, NULL, 0);
     hosts->gatherer = 0;
+    release_launchers(hosts);
 }
 
 char *hosts_words(const struct hosts *hosts)

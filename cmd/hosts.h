@@ -32,7 +32,8 @@ struct hosts {
     pid_t gatherer;        /* the relay beside this process; 0: none */
     int gatherer_in;       /* closed, it ends */
     FILE *gatherer_out;
-    uint8_t key[HOSTS_KEY_BYTES];   /* for relays that are started later */
+    uint8_t key[HOSTS_KEY_BYTES];                      /* for relays that are started later */
+    struct hosts_child launchers[PLACEMENT_NODES_MAX]; /* of relays that stay with them, by node */
     char listens[HOSTS_LINE_BYTES]; /* port and addresses of the gatherer; "": nobody starts relays later */
 };
 
@@ -54,6 +55,8 @@ int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct b
 /* Start the relay of a host that was lost; says nothing if it fails. Returns 0, or -1 with err. */
 int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
                     struct hosts_child *child, struct belay_error *err);
+/* The host has joined: the launcher of its relay is to last as long as this does. *child is none then. */
+void hosts_keep_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child);
 /* A host that has joined, without waiting: its number, 0: none, or -1 with err: the gatherer has ended. */
 int hosts_hear_joined(struct hosts *hosts, struct belay_error *err);
 /* This process goes on in the background: nobody is to wait for the end of the relay's messages. */

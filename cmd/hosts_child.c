@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,8 @@ static int spawn(struct hosts_child *child, char *const argv[], const struct hos
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    if (child->said >= 0)
+        posix_spawn_file_actions_adddup2(&actions, child->said, STDERR_FILENO);
     if (is_quiet)
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     if (launch->signal_mask) {
@@ -44,14 +47,16 @@ static int spawn(struct hosts_child *child, char *const argv[], const struct hos
 }
 
 int hosts_child_start(struct hosts_child *child, char **argv, const struct hosts_launch *launch,
-                      bool is_quiet, struct belay_error *err)
+                      enum hosts_child_errors errors, struct belay_error *err)
 {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, code = ENOMEM;
-    *child = (struct hosts_child){.in = -1, .out = -1};
+    *child = HOSTS_CHILD_NONE;
+    if (errors == HOSTS_CHILD_KEEPS) /* without it, it says it at once */
+        child->said = memfd_create("belay-launcher", MFD_CLOEXEC);
     if (argv && (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)))
         code = errno;
     else if (argv)
-        code = spawn(child, argv, launch, in, out, is_quiet);
+        code = spawn(child, argv, launch, in, out, errors == HOSTS_CHILD_IS_QUIET);
     hosts_child_close(&in[0]);
     hosts_child_close(&out[1]);
     if (code == 0) {
@@ -61,6 +66,7 @@ int hosts_child_start(struct hosts_child *child, char **argv, const struct hosts
         child->pid = 0;
         hosts_child_close(&in[1]);
         hosts_child_close(&out[0]);
+        hosts_child_close(&child->said);
         belay_error_set(err, code, "cannot run %s: %s", argv ? argv[0] : "the launcher", strerror(code));
     }
     string_list_free(argv);
@@ -75,20 +81,52 @@ bool hosts_child_has_ended(struct hosts_child *child, int *status)
     return true;
 }
 
-void hosts_child_stop(struct hosts_child *child)
+void hosts_child_tell(struct hosts_child *child)
+{
+    char text[4096];
+    ssize_t got;
+    if (child->said < 0)
+        return;
+    for (off_t at = 0; (got = pread(child->said, text, sizeof text, at)) > 0; at += got) {
+        ssize_t ignored = write(STDERR_FILENO, text, (size_t)got);
+        (void)ignored;
+    }
+    hosts_child_close(&child->said);
+}
+
+bool hosts_child_await(struct hosts_child *child, int timeout_ms)
 {
     int status;
-    hosts_child_close(&child->in);
-    hosts_child_close(&child->out);
-    if (child->pid == 0)
-        return;
-    kill(child->pid, SIGTERM);
-    for (int64_t until_ms = clock_now_ms() + END_MS; child->pid && clock_now_ms() < until_ms;)
+    for (int64_t until_ms = clock_now_ms() + timeout_ms; child->pid && clock_now_ms() < until_ms;)
         if (!hosts_child_has_ended(child, &status))
             poll(NULL, 0, LOOK_MS);
+    return child->pid == 0;
+}
+
+static void close_streams(struct hosts_child *child)
+{
+    hosts_child_close(&child->in);
+    hosts_child_close(&child->out);
+    hosts_child_close(&child->said);
+}
+
+void hosts_child_kill(struct hosts_child *child)
+{
+    int status;
+    close_streams(child);
     if (child->pid == 0)
         return;
     kill(child->pid, SIGKILL);
     waitpid(child->pid, &status, 0);
     child->pid = 0;
+}
+
+void hosts_child_stop(struct hosts_child *child)
+{
+    close_streams(child);
+    if (child->pid == 0)
+        return;
+    kill(child->pid, SIGTERM);
+    if (!hosts_child_await(child, END_MS))
+        hosts_child_kill(child);
 }

@@ -34,7 +34,8 @@ static uint64_t newest_line(const struct epoch_start *record, const struct epoch
 
 static bool holds(const struct epoch_state *state, uint64_t line, uint32_t rank)
 {
-    return state && rank < state->held_count && holding_has(&state->held[rank], line);
+    const struct holding *held = state ? epoch_state_holding(state, rank) : NULL;
+    return held && holding_has(held, line);
 }
 
 /* What is asked of each number. */

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd/host_line.h"
 #include "cmd/launch_line.h"
+#include "cmd/launcher.h"
 #include "cmd/string_list.h"
 
 /* read(2) of exactly `bytes`, interrupted or in pieces. False if the end or an error comes before. */
@@ -63,19 +63,45 @@ struct order {
     uint32_t placement_bytes; /* 0: there are none */
 };
 
-/* The user's line with each rank on the host of its place; NULL with errno. */
-static char **place_ranks(const struct launch_spec *spec, const char *placement)
+/* The names of hosts that have ranks, with commas, to be freed; NULL with errno. */
+static char *name_used(const struct hosts *hosts, const char *const *names, uint32_t *count)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return NULL;
+    *count = 0;
+    for (uint32_t node = 0; node < hosts->count; node++) {
+        uint32_t rank = 0;
+        while (rank < hosts->ranks && names[rank] != hosts->of[node].name)
+            rank++;
+        if (rank < hosts->ranks)
+            fprintf(stream, "%s%s", (*count)++ ? "," : "", hosts->of[node].name);
+    }
+    if (fclose(stream) == 0)
+        return text;
+    free(text);
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* The user's line with each rank on the host of its place, and these hosts; NULL with errno. */
+static char **place_ranks(const struct launch_spec *spec, const char *placement,
+                          struct launch_variables *variables)
 {
     const struct hosts *hosts = spec->hosts;
+    const struct launcher *launcher = launcher_of(spec->argv[0]);
     const char **names = calloc((size_t)hosts->ranks + 1, sizeof *names);
     bool is_fit = names != NULL;
     for (uint32_t rank = 0, node; is_fit && rank < hosts->ranks; rank++) {
         is_fit = placement_find(placement, rank, hosts->ranks, &node, NULL) == 0 && node < hosts->count;
         names[rank] = is_fit ? hosts->of[node].name : NULL;
     }
-    char **argv = is_fit ? host_line_place(spec->argv, (char *const *)names, hosts->ranks) : NULL;
-    if (names && !is_fit)
+    if (names && (!is_fit || !launcher))
         errno = EINVAL;
+    is_fit = is_fit && launcher && (variables->nodes = name_used(hosts, names, &variables->node_count));
+    char **argv = is_fit ? launcher->place(spec->argv, (char *const *)names, hosts->ranks) : NULL;
     int code = errno;
     free(names);
     errno = code;
@@ -93,7 +119,7 @@ static void execute(const struct launch_spec *spec, uint32_t epoch, const char *
         .placement = placement,
     };
     bool is_placed = spec->hosts && spec->is_placed && placement;
-    char **line = is_placed ? place_ranks(spec, placement) : (char **)spec->argv; /* only read */
+    char **line = is_placed ? place_ranks(spec, placement, &variables) : (char **)spec->argv; /* only read */
     if (!line || (spec->hosts && !(variables.hosts = hosts_words(spec->hosts))))
         return;
     char **argv = launch_line_build(line, spec->environment, &variables);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cmd/launch_words.h"
+#include "cmd/srun_line.h"
+#include "cmd/srun_words.h"
 #include "cmd/string_list.h"
 #include "common/wire/placement.h"
 
@@ -24,6 +26,11 @@ bool launch_line_is_mpirun(const char *program)
     return launch_words_has(mpiruns, LAUNCH_WORDS_COUNT(mpiruns), base_name(program));
 }
 
+bool launch_line_is_known(const char *program)
+{
+    return launch_line_is_mpirun(program) || srun_line_is_it(program);
+}
+
 /* Is this word the value of a "-x" that speaks of LD_PRELOAD? */
 static bool names_preload(const char *value)
 {
@@ -40,6 +47,11 @@ static bool is_own_preload(char *const argv[], size_t i)
 
 const char *launch_line_program(char *const argv[], size_t *at)
 {
+    if (srun_line_is_it(argv[0])) {
+        const char *only = argv[srun_words_program(argv)];
+        *at = string_list_count(argv);
+        return only && only[0] != '-' ? only : NULL;
+    }
     size_t i = launch_words_skip(argv, *at);
     const char *program = argv[i] && !launch_words_is_separator(argv[i]) ? argv[i] : NULL;
     while (argv[i] && !launch_words_is_separator(argv[i]))
@@ -48,20 +60,19 @@ const char *launch_line_program(char *const argv[], size_t *at)
     return program;
 }
 
-/* The first word behind the options of a launcher that is not mpirun: those of srun have values. */
+/* The first word behind the options of a launcher that is not known. */
 static const char *first_word(char *const argv[])
 {
-    static const char *const with_value[] = {"-A", "-c", "-J", "-N", "-n", "-p", "-t", "-w"};
     size_t i = 1;
     while (argv[i] && argv[i][0] == '-')
-        i += launch_words_has(with_value, LAUNCH_WORDS_COUNT(with_value), argv[i]) && argv[i + 1] ? 2 : 1;
+        i++;
     return argv[i];
 }
 
 const char *launch_line_name(char *const argv[])
 {
     size_t at = 1;
-    const char *program = launch_line_is_mpirun(argv[0]) ? launch_line_program(argv, &at) : first_word(argv);
+    const char *program = launch_line_is_known(argv[0]) ? launch_line_program(argv, &at) : first_word(argv);
     return base_name(program ? program : argv[0]);
 }
 
@@ -102,12 +113,18 @@ bool launch_line_leaves_output(char *const argv[])
                                          "xml",
                                          "xml-file",
                                          "xterm"};
+    struct srun_given given;
+    if (srun_line_is_it(argv[0]))
+        return !srun_words_find(argv, SRUN_OUTPUT, &given);
     return is_mpirun_without(argv, taking, LAUNCH_WORDS_COUNT(taking));
 }
 
 bool launch_line_leaves_input(char *const argv[])
 {
     static const char *const sending[] = {"stdin"};
+    struct srun_given given;
+    if (srun_line_is_it(argv[0])) /* which gives it to all, if it is not told otherwise */
+        return srun_words_find(argv, SRUN_INPUT, &given) && given.value && !strcmp(given.value, "0");
     return is_mpirun_without(argv, sending, LAUNCH_WORDS_COUNT(sending));
 }
 
@@ -130,14 +147,21 @@ static int add_variable(struct string_list *list, bool with_x, const char *name,
     return (with_x && string_list_add(list, "-x")) || string_list_addf(list, "%s=%s", name, value) ? -1 : 0;
 }
 
-/* Add all of Belay's variables; `own` is the user's LD_PRELOAD, NULL or "": none. */
+static int add_preload(struct string_list *list, bool with_x, const struct launch_variables *variables,
+                       const char *own)
+{
+    return (with_x && string_list_add(list, "-x")) ||
+                   string_list_addf(list, "LD_PRELOAD=%s%s%s", variables->preload, *own ? ":" : "", own)
+               ? -1
+               : 0;
+}
+
+/* Add all of Belay's variables; `own` is the user's LD_PRELOAD, "": none, NULL: the preload comes otherwise.
+ */
 static int add_variables(struct string_list *list, bool with_x, const struct launch_variables *variables,
                          const char *own)
 {
-    bool has_own = own && *own;
-    if ((with_x && string_list_add(list, "-x")) ||
-        string_list_addf(list, "LD_PRELOAD=%s%s%s", variables->preload, has_own ? ":" : "",
-                         has_own ? own : "") ||
+    if ((own && add_preload(list, with_x, variables, own)) ||
         add_variable(list, with_x, "BELAY_NAME", variables->name) ||
         add_variable(list, with_x, "BELAY_RUNDIR", variables->rundir) ||
         (variables->hosts && add_variable(list, with_x, PLACEMENT_HOSTS_VARIABLE, variables->hosts)) ||
@@ -153,8 +177,8 @@ static int add_variables(struct string_list *list, bool with_x, const struct lau
 static int add_context(struct string_list *list, char *const argv[], size_t i, char *const environment[],
                        const struct launch_variables *variables)
 {
-    if (add_variables(list, true, variables,
-                      own_preload(argv, i, string_list_value(environment, "LD_PRELOAD"))))
+    const char *own = own_preload(argv, i, string_list_value(environment, "LD_PRELOAD"));
+    if (add_variables(list, true, variables, own ? own : ""))
         return -1;
     for (size_t k = 0; k < LAUNCH_WORDS_COUNT(passed_on); k++) {
         const char *value = string_list_value(environment, passed_on[k]);
@@ -203,6 +227,8 @@ char **launch_line_build(char *const argv[], char *const environment[],
                          const struct launch_variables *variables)
 {
     struct string_list list = {0};
+    if (srun_line_is_it(argv[0]))
+        return srun_line_build(argv, variables->preload, string_list_value(environment, "LD_PRELOAD"));
     if (!launch_line_is_mpirun(argv[0]))
         return string_list_copy(argv, string_list_count(argv));
     if (build_mpirun_line(&list, argv, environment, variables) == 0)
@@ -237,17 +263,41 @@ static bool has_app_file(char *const argv[])
     return false;
 }
 
+/* The nodes that this step is on stand for the allocation, which may have lost others. */
+static int add_nodes(struct string_list *list, const struct launch_variables *variables)
+{
+    static const char *const counts[] = {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"};
+    static const char *const names[] = {"SLURM_JOB_NODELIST", "SLURM_NODELIST"};
+    static const char *const on_each[] = {"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"};
+    for (size_t i = 0; i < 2; i++)
+        if (string_list_addf(list, "%s=%u", counts[i], variables->node_count) ||
+            string_list_addf(list, "%s=%s", names[i], variables->nodes) ||
+            string_list_addf(list, "%s=1(x%u)", on_each[i], variables->node_count))
+            return -1;
+    return 0;
+}
+
 char **launch_environment_build(char *const argv[], char *const environment[],
                                 const struct launch_variables *variables)
 {
     struct string_list list = {0};
-    bool has_failed = false;
+    bool has_failed = false, is_srun = srun_line_is_it(argv[0]), has_nodes = is_srun && variables->nodes;
     if (launch_line_is_mpirun(argv[0]) && !has_app_file(argv))
         return string_list_copy(environment, string_list_count(environment));
-    for (size_t i = 0; environment[i] && !has_failed; i++)
-        has_failed = !is_ours(environment[i]) && string_list_add(&list, environment[i]);
+    for (size_t i = 0; environment[i] && !has_failed; i++) {
+        bool is_preload = !strncmp(environment[i], "LD_PRELOAD=", strlen("LD_PRELOAD="));
+        if ((is_ours(environment[i]) && !(is_srun && is_preload)) ||
+            (has_nodes && srun_line_is_of_nodes(environment[i])))
+            continue;
+        has_failed = string_list_add(&list, environment[i]);
+    }
     const char *own = string_list_value(environment, "LD_PRELOAD");
-    if (!has_failed && add_variables(&list, false, variables, own) == 0)
+    if (!has_failed &&
+        add_variables(&list, false, variables,
+                      is_srun ? NULL
+                      : own   ? own
+                              : "") == 0 &&
+        (!has_nodes || add_nodes(&list, variables) == 0))
         return list.items;
     string_list_free(list.items);
     return NULL;

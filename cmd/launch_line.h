@@ -3,8 +3,9 @@
  *
  * Open MPI's launchers (mpirun, mpiexec, orterun, prun) get "-x NAME=VALUE" in each application context
  * and an unchanged environment of their own, so that the preload is in the ranks and not in mpirun. Every
- * other launcher (srun, a script) gets the variables in its environment, which it passes on, and so does an
- * Open MPI launcher that reads its contexts from a file (--app), where the line's -x has no effect. Pure
+ * other launcher (a script) gets the variables in its environment, which it passes on, and so does an
+ * Open MPI launcher that reads its contexts from a file (--app), where the line's -x has no effect. Slurm's
+ * srun gets them so as well, but for the preload, which its option --export gives to the ranks only. Pure
  * functions.
  */
 #ifndef BELAY_CMD_LAUNCH_LINE_H
@@ -21,10 +22,14 @@ struct launch_variables {
     uint32_t epoch;        /* BELAY_EPOCH */
     const char *hosts;     /* BELAY_HOSTS; NULL: all nodes are on this machine */
     const char *placement; /* BELAY_PLACEMENT; NULL: all ranks have this run directory's agent */
+    const char *nodes;   /* that an srun goes to, by their names with commas; NULL: as its environment says */
+    uint32_t node_count; /* of these */
 };
 
 /* Does this program take "-x NAME=VALUE"? */
 bool launch_line_is_mpirun(const char *program);
+/* Is it a launcher whose options are known: one of these, or srun? */
+bool launch_line_is_known(const char *program);
 
 /*
  * May the ranks' output reach belay without the launcher? Not if its options mark, merge or store it, nor if
@@ -44,8 +49,9 @@ char **launch_line_build(char *const argv[], char *const environment[],
                          const struct launch_variables *variables);
 
 /*
- * The program of the application context whose words begin at argv[*at] (of an mpirun line; the first is at
- * 1). Moves *at to the next context, or to the end of the line. NULL: the context names none.
+ * The program of the application context whose words begin at argv[*at] (of an mpirun line, or the only one
+ * of an srun line; the first is at 1). Moves *at to the next context, or to the end of the line. NULL: the
+ * context names none.
  */
 const char *launch_line_program(char *const argv[], size_t *at);
 

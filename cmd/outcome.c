@@ -38,11 +38,12 @@ struct outcome outcome_of_signal(int number)
     return ended(JOB_STATE_STOPPED, false, EXIT_SIGNAL + number);
 }
 
-/* mpirun has told of a lost process and an aborted job by now, in a block that looks like the end of it all.
- */
+/* It has told of a lost process and an aborted job by now, in words that look like the end of it all. */
 static const char *words_of_launcher(const struct outcome_case *of)
 {
-    return launch_line_is_mpirun(of->argv[0]) ? "; this answers mpirun's message above" : "";
+    if (launch_line_is_mpirun(of->argv[0]))
+        return "; this answers mpirun's message above";
+    return launch_line_is_known(of->argv[0]) ? "; this answers what srun says above" : "";
 }
 
 /* The job was lost for `reason`: go on, or give up. */

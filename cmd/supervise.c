@@ -10,9 +10,11 @@
 #include "cmd/executables.h"
 #include "cmd/exit_codes.h"
 #include "cmd/silence.h"
+#include "cmd/srun_line.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise_state.h"
 #include "common/util/log.h"
+#include "common/wire/board_client.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "common/wire/settings.h"
@@ -95,13 +97,20 @@ static int supervise_job(struct supervisor *s)
     }
 }
 
+/* Does the line say what cannot be protected? */
+static bool is_refused(const struct job_plan *plan, struct belay_error *err)
+{
+    return executables_check(plan->argv, err) < 0 ||
+           (srun_line_is_it(plan->argv[0]) && srun_line_check(plan->argv, environ, err) < 0);
+}
+
 int supervise(const struct job_plan *plan)
 {
     struct supervisor s = {.plan = plan,
                            .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
                            .detach = DETACH_NONE,
                            .signals.fd = -1,
-                           .comeback.child = {.in = -1, .out = -1}};
+                           .comeback.child = HOSTS_CHILD_NONE};
     struct belay_error err = {0};
     int code = EXIT_OK;
     if (plan->is_detached) {
@@ -111,13 +120,13 @@ int supervise(const struct job_plan *plan)
         if (role < 0)
             return fail(&s, &err, EXIT_INTERNAL);
     }
-    if (plan->argv && !plan->hosts && executables_check(plan->argv, &err))
+    if (plan->argv && !plan->hosts && is_refused(plan, &err))
         code = fail(&s, &err, EXIT_REFUSED);
     else if (prepare(&s, &err) || supervise_connect(&s, &s.nodes.of[0], &err))
         code = fail(&s, &err, err.code == ERANGE ? EXIT_USAGE : EXIT_NO_AGENT);
     else if (signals_open(&s.signals, &err))
         code = fail(&s, &err, EXIT_INTERNAL);
-    else if (supervise_open(&s, plan->is_restart, &err))
+    else if (plan->resumes ? supervise_resume(&s, &err) : supervise_open(&s, plan->is_restart, &err))
         code = fail(&s, &err, supervise_exit_code(&err));
     else
         code = supervise_job(&s);
@@ -265,6 +274,19 @@ static int hear_verdict(struct supervisor *s, struct outcome_case *of, struct ve
     return rc;
 }
 
+/* srun, beside which the board is, is not to return before Slurm has seen it, too. */
+static void tell_board(void)
+{
+    struct belay_error err;
+    const char *where = getenv(BOARD_VARIABLE);
+    int sock = where ? board_open(where, 0, &err) : -1;
+    if (sock < 0)
+        return;
+    if (board_say_lost(sock, &err) < 0)
+        log_warning("%s", err.text);
+    close(sock);
+}
+
 /* The last word about a launch that is not begun again. */
 static void blame_lost_node(struct supervisor *s)
 {
@@ -275,6 +297,7 @@ static void blame_lost_node(struct supervisor *s)
         snprintf(text, sizeof text, i ? "host %s was lost" : "the agent of host %s was lost",
                  s->hosts.of[i].name);
         job_arbiter_blame(s->arbiter, text);
+        tell_board();
         return;
     }
 }
@@ -322,5 +345,6 @@ static void release(struct supervisor *s)
     string_list_free(s->argv);
     string_list_free(s->environment);
     free(s->name);
+    free(s->resumed);
     settings_release(&s->settings);
 }

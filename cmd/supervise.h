@@ -26,6 +26,12 @@ struct job_plan {
      * kept for `belay restart`. NULL: none.
      */
     const struct hosts *hosts;
+    /*
+     * ... of a job that Slurm has requeued: it goes on from the newest line that these hosts hold, or from
+     * this one only;
+     * "": from any. NULL: it begins.
+     */
+    const char *resumes;
     const char *program; /* of that launch */
     bool is_detached;    /* print the name once the launch runs, and go on in the background */
 };

@@ -58,6 +58,8 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->settings = &s->settings;
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
+    open->n_renumbered = s->renumbered_count;
+    open->renumbered = s->renumbered;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
     if (plan->hosts) {                                    /* what has launched it is not known */
         open->argv = NULL;
@@ -119,30 +121,6 @@ static int take_settings(struct supervisor *s, const Belay__Wire__JobSettings *s
     return settings_merge(&s->settings, settings) == 0 ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
-/* All nodes are on one machine: whatever ranks of several of them have changed is put back in one order. */
-static void take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo)
-{
-    if (!undo)
-        return;
-    s->undo = *undo;
-    snprintf(s->undo_path, sizeof s->undo_path, "%s", undo->path);
-    s->undo.path = s->undo_path;
-}
-
-/* Other hosts see the folder only if the user says where they all do; *shared is filled then. NULL: the node
- * makes one. */
-static Belay__Wire__UndoFolder *undo_for(struct supervisor *s, uint32_t number,
-                                         Belay__Wire__UndoFolder *shared)
-{
-    if (number == 0 || !s->undo_path[0])
-        return NULL;
-    if (!s->nodes.of[number].is_remote)
-        return &s->undo;
-    *shared = s->undo;
-    shared->device = 0;
-    return s->settings.undo_dir && s->settings.undo_dir[0] ? shared : NULL;
-}
-
 /* After the end of the arbiter before us, each agent ends its part of the launch in its own time. */
 static Belay__Wire__Reply *open_when_ended(const struct caller *agent, Belay__Wire__JobOpen *open, int fds[2],
                                            struct belay_error *err)
@@ -189,7 +167,7 @@ static Belay__Wire__Reply *tell_past(struct supervisor *s, Belay__Wire__JobOpen 
 }
 
 /* The first node's agent names the job, and knows of how many nodes it is. */
-static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
+int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err)
 {
     Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
     Belay__Wire__UndoFolder shared = BELAY__WIRE__UNDO_FOLDER__INIT;
@@ -206,7 +184,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;
     open.node_count = s->nodes.count;
-    open.undo = undo_for(s, number, &shared);
+    open.undo = supervise_undo_for(s, number, &shared);
     Belay__Wire__Reply *known = is_back ? tell_past(s, &open, &past) : NULL;
     Belay__Wire__Reply *reply = open_when_ended(&agent, &open, fds, err);
     calls_free(known);
@@ -216,7 +194,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     s->line = opened->newest_line > s->line ? opened->newest_line : s->line;
     int rc = take_settings(s, opened->settings, err);
     if (!is_back)
-        take_undo(s, opened->undo);
+        supervise_take_undo(s, opened->undo);
     if (rc == 0)
         rc = take_streams(node, fds, err);
     if (rc == 0)
@@ -225,7 +203,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
         rc = take_opened(s, opened, err);
     if (rc == 0 && is_restart && number == 0 && opened->node_count > s->nodes.count)
         rc = supervise_find_hosts(s, s->argv, s->environment, err);
-    if (rc == 0 && s->hosts.count > 1 && opened->node_count > s->hosts.count)
+    if (rc == 0 && s->hosts.count > 1 && opened->node_count > s->hosts.count && s->renumbered_count == 0)
         rc =
             belay_error_set(err, EINVAL, "the job was on %" PRIu32 " hosts, and the launch line has %" PRIu32,
                             opened->node_count, s->hosts.count);
@@ -235,7 +213,7 @@ static int open_on_node(struct supervisor *s, uint32_t number, bool is_restart, 
     return rc;
 }
 
-static int choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err)
+int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err)
 {
     if (scheme_choose(s->settings.redundancy, s->nodes.count, scheme) == 0)
         return 0;
@@ -285,14 +263,16 @@ static int open_leases(struct supervisor *s, struct belay_error *err)
     return 0;
 }
 
-static int begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
+int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t spares = (uint32_t)s->settings.spares;
     struct job_arbiter_nodes nodes = {.count = s->nodes.count,
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
     nodes.lease_ms = lease_ms(s);
-    if (choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
+    nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
+    nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
+    if (supervise_choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
     nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     if (open_leases(s, err) < 0)
@@ -305,7 +285,7 @@ static int leave_node(struct supervisor *s, uint32_t number, struct belay_error 
 {
     struct node *node = &s->nodes.of[number];
     enum scheme scheme;
-    if (choose_scheme(s, &scheme, err) < 0 || job_arbiter_lose(s->arbiter, number, scheme, err) < 0)
+    if (supervise_choose_scheme(s, &scheme, err) < 0 || job_arbiter_lose(s->arbiter, number, scheme, err) < 0)
         return -1;
     if (node->sock >= 0)
         close(node->sock);
@@ -347,7 +327,7 @@ static uint32_t find_on_others(struct supervisor *s)
 static int open_first(struct supervisor *s, bool is_restart, uint32_t *first, struct belay_error *err)
 {
     *first = 0;
-    if (open_on_node(s, 0, is_restart, err) == 0)
+    if (supervise_open_on_node(s, 0, is_restart, err) == 0)
         return 0;
     if (is_restart && is_unknown(err))
         *first = find_on_others(s);
@@ -356,7 +336,7 @@ static int open_first(struct supervisor *s, bool is_restart, uint32_t *first, st
     if (nodes_set_count(&s->nodes, s->rundir, *first + 1, err) < 0 ||
         supervise_connect(s, &s->nodes.of[*first], err) < 0)
         return -1;
-    return open_on_node(s, *first, is_restart, err);
+    return supervise_open_on_node(s, *first, is_restart, err);
 }
 
 /* It may have been left out of the job long ago, or be lost with the images that it held. */
@@ -379,38 +359,32 @@ static bool may_begin_anew(const struct supervisor *s, uint32_t number, const st
            !job_arbiter_has_member(s->arbiter, number);
 }
 
-/* Each host undoes what its own ranks have changed, and knows nothing of the others' changes. */
-static void tell_of_files(const struct supervisor *s, bool is_restart)
-{
-    bool is_shared = s->settings.undo_dir && s->settings.undo_dir[0];
-    if (s->hosts.count > 1 && !is_restart && !is_shared)
-        log_warning("%s: files that ranks of several hosts change are put back rightly only with --undo-dir "
-                    "(BELAY_UNDO_DIR), a folder that all hosts share",
-                    s->name);
-}
-
 int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t first;
     s->line = 0;
-    if (open_first(s, is_restart, &first, err) < 0)
+    const char *lack = is_restart ? NULL : supervise_choose_undo(s);
+    if (open_first(s, is_restart, &first, err) < 0) {
+        supervise_drop_undo(s);
         return -1;
+    }
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
         if (i == first)
             continue;
         if ((node->sock >= 0 || supervise_connect(s, node, err) == 0) &&
-            open_on_node(s, i, is_restart, err) == 0)
+            supervise_open_on_node(s, i, is_restart, err) == 0)
             continue;
-        if (is_restart && may_begin_anew(s, i, err) && open_on_node(s, i, false, err) == 0)
+        if (is_restart && may_begin_anew(s, i, err) && supervise_open_on_node(s, i, false, err) == 0)
             continue;
         if (!is_restart || !is_unknown(err) || do_without(s, i, err) < 0)
             return belay_error_prefix(err, "node %" PRIu32, i);
     }
     if (s->nodes.of[0].is_gone) /* the record of the end was there for tools: keep_records() */
         status_file_remove(s->rundir, s->name);
-    tell_of_files(s, is_restart);
-    return begin_arbiter(s, is_restart, err);
+    if (!is_restart)
+        supervise_tell_of_files(s, lack);
+    return supervise_begin_arbiter(s, is_restart, err);
 }
 
 /* ---- again, after an agent was lost ---- */
@@ -424,20 +398,10 @@ static int reconnect(struct supervisor *s, struct node *node, struct belay_error
     return supervise_connect(s, node, err);
 }
 
-/* Of a node without which the job goes on. */
-static void tell_undo(const struct supervisor *s, uint32_t number)
-{
-    if (s->nodes.of[number].is_remote && !(s->settings.undo_dir && s->settings.undo_dir[0]))
-        log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
-                    "kept that "
-                    "itself; see --undo-dir",
-                    s->name);
-}
-
 /* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
 static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
-    if (reconnect(s, &s->nodes.of[number], err) == 0 && open_on_node(s, number, true, err) == 0)
+    if (reconnect(s, &s->nodes.of[number], err) == 0 && supervise_open_on_node(s, number, true, err) == 0)
         return 0;
     if (!is_unknown(err))
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
@@ -450,7 +414,7 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
     }
     log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
                 number);
-    tell_undo(s, number);
+    supervise_tell_lost_undo(s, number);
     return 0;
 }
 
@@ -477,7 +441,7 @@ void supervise_take_cut(struct supervisor *s, uint64_t newest_line)
     s->nodes.of[s->watch.cut[1]].cuts++;
     uint32_t number = most_cut_off(s);
     bool is_held_twice =
-        choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE && !s->watch.is_exposed;
+        supervise_choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE && !s->watch.is_exposed;
     if (s->nodes.of[number].cuts < CUTS_MAX || !is_held_twice || leave_node(s, number, &err) < 0)
         return;
     s->nodes.of[number].cuts = 0;
@@ -486,7 +450,7 @@ void supervise_take_cut(struct supervisor *s, uint64_t newest_line)
                 " do not reach each other: the job goes on without node %" PRIu32
                 ", whose ranks go on from their copies",
                 s->name, s->watch.cut[0], s->watch.cut[1], number);
-    tell_undo(s, number);
+    supervise_tell_lost_undo(s, number);
 }
 
 void supervise_drop_left_out(struct supervisor *s)
@@ -511,7 +475,7 @@ int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *
     struct node *node = &s->nodes.of[number];
     outlet_destroy(node->outlet); /* its ranks have taken their streams with them */
     node->outlet = NULL;
-    if (supervise_connect(s, node, err) == 0 && open_on_node(s, number, false, err) == 0) {
+    if (supervise_connect(s, node, err) == 0 && supervise_open_on_node(s, number, false, err) == 0) {
         job_arbiter_regain(s->arbiter, number);
         node->is_gone = false;
         node->is_spare = true;
@@ -529,7 +493,8 @@ void supervise_find_spares(struct supervisor *s)
     for (uint32_t i = 0; i < s->nodes.count; i++) {
         struct node *node = &s->nodes.of[i];
         bool is_absent = node->is_spare && node->sock < 0 && !node->is_gone;
-        if (!is_absent || (supervise_connect(s, node, &err) == 0 && open_on_node(s, i, true, &err) == 0))
+        if (!is_absent ||
+            (supervise_connect(s, node, &err) == 0 && supervise_open_on_node(s, i, true, &err) == 0))
             continue;
         if (leave_node(s, i, &err) == 0)
             log_warning("%s: node %" PRIu32 ", a spare, was lost", s->name, i);
@@ -544,7 +509,7 @@ static int reopen_nodes(struct supervisor *s, struct belay_error *err)
     for (uint32_t i = 0; i < s->nodes.count; i++)
         if (s->nodes.of[i].is_lost && reopen_node(s, i, err) < 0)
             return -1;
-    return begin_arbiter(s, true, err);
+    return supervise_begin_arbiter(s, true, err);
 }
 
 /* It goes on from the newest line that the new agent can adopt. */
@@ -650,7 +615,7 @@ static bool may_go_on(const struct supervisor *s)
         has_loss |= s->nodes.of[i].is_gone && job_arbiter_has_member(s->arbiter, i);
     if (s->nodes.count == 1 || !has_loss)
         return !s->is_hopeless;
-    return !s->is_hopeless && choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE;
+    return !s->is_hopeless && supervise_choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE;
 }
 
 void supervise_close(struct supervisor *s, const struct outcome *outcome)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "cmd/hosts_child.h"
+#include "cmd/launcher.h"
 #include "cmd/supervise.h"
 #include "common/conf/conf.h"
 #include "common/util/clock.h"
@@ -68,6 +69,7 @@ static void call(struct supervisor *s, uint32_t node)
     struct belay_error err;
     struct comeback *comeback = &s->comeback;
     const struct hosts_launch launch = {.argv = s->argv,
+                                        .launcher = launcher_of(s->argv[0]),
                                         .environment = s->environment,
                                         .relay = s->layout.relay,
                                         .rundir = s->rundir,
@@ -75,6 +77,7 @@ static void call(struct supervisor *s, uint32_t node)
     comeback_postpone(comeback, node, clock_now_ms());
     if (hosts_call_back(&s->hosts, node, &launch, &comeback->child, &err) < 0)
         return;
+    comeback->called = node;
     comeback->until_ms = clock_now_ms() + CALL_MS;
     comeback->is_asked = false;
 }
@@ -98,8 +101,12 @@ static void hear_joined(struct supervisor *s)
 {
     struct belay_error err;
     int node;
-    while ((node = hosts_hear_joined(&s->hosts, &err)) > 0)
+    while ((node = hosts_hear_joined(&s->hosts, &err)) > 0) {
+        if (has_call(&s->comeback) && s->comeback.called == (uint32_t)node &&
+            launcher_of(s->argv[0])->has_relays)
+            hosts_keep_launcher(&s->hosts, (uint32_t)node, &s->comeback.child);
         regain(s, (uint32_t)node);
+    }
     if (node < 0)
         s->watch.look_fd = -1;
 }

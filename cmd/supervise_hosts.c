@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/host_line.h"
+#include "cmd/launcher.h"
 #include "cmd/supervise.h"
 
 static int take_hosts(struct supervisor *s, struct belay_error *err)
@@ -38,7 +38,9 @@ int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const e
                          struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1];
+    const struct launcher *launcher = s->plan->hosts ? NULL : launcher_of(argv[0]);
     const struct hosts_launch launch = {.argv = argv,
+                                        .launcher = launcher,
                                         .environment = environment,
                                         .relay = s->layout.relay,
                                         .rundir = s->rundir,
@@ -50,7 +52,7 @@ int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const e
             return -1;
         return take_hosts(s, err);
     }
-    if (s->plan->nodes || !host_line_is_wide(argv, environment, name))
+    if (s->plan->nodes || !launcher || !launcher->is_wide(argv, environment, name))
         return 0;
     if (hosts_find(&s->hosts, &launch, (uint32_t)s->settings.spares, err) < 0)
         return -1;

@@ -10,6 +10,7 @@
 
 #include "cmd/exit_codes.h"
 #include "cmd/launch_line.h"
+#include "cmd/launcher.h"
 #include "cmd/supervise.h"
 #include "common/util/log.h"
 #include "common/wire/placement.h"
@@ -198,7 +199,7 @@ static int fork_launch(struct supervisor *s, struct launch_spec *spec, struct be
 const char *supervise_launched(const struct supervisor *s)
 {
     size_t at = 1;
-    const char *program = launch_line_is_mpirun(s->argv[0]) ? launch_line_program(s->argv, &at) : NULL;
+    const char *program = launch_line_is_known(s->argv[0]) ? launch_line_program(s->argv, &at) : NULL;
     return program ? program : s->argv[0];
 }
 
@@ -263,6 +264,8 @@ static void watch(struct supervisor *s)
     s->watch.epoch = s->epoch;
     s->watch.guard = &s->launch.guard;
     s->watch.launched = supervise_launched(s);
+    const struct launcher *launcher = launcher_of(s->argv[0]);
+    s->watch.waits_for_lost = launcher && launcher->waits_for_lost && s->nodes.count > 1;
     watch_launch(&s->watch);
     launch_reaped(&s->launch);
 }
@@ -279,7 +282,7 @@ int supervise_launch(struct supervisor *s, struct belay_error *err)
         .is_own_group = s->watch.is_own_group,
         .in_fd = -1,
         .hosts = s->hosts.count > 1 ? &s->hosts : NULL,
-        .is_placed = s->epoch > 0 || s->plan->is_restart,
+        .is_placed = !s->plan->hosts && (s->epoch > 0 || s->plan->is_restart),
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))
         return EXIT_CANNOT_RUN;

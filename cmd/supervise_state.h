@@ -21,6 +21,7 @@
 #include "cmd/leases.h"
 #include "cmd/nodes.h"
 #include "cmd/outcome.h"
+#include "cmd/undo_place.h"
 #include "cmd/watch.h"
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
@@ -51,6 +52,10 @@ struct supervisor {
     struct leases *leases;       /* of its members; NULL: they need none */
     struct detach detach;
     struct launch launch;
+    struct job_plan *resumed; /* the plan, once it is known that the job goes on; NULL: as given */
+    uint32_t renumbered[PLACEMENT_NODES_MAX]; /* by the numbers of a requeued job's nodes: those that they
+                                                 have now */
+    uint32_t renumbered_count;
     struct hosts hosts;     /* of its nodes, if they are on several */
     struct nodes nodes;     /* whose agents have the job */
     struct domains domains; /* of these; count 0: they are not known, or there are none */
@@ -63,6 +68,13 @@ struct supervisor {
 
 /* A new connection to the node's agent, which this starts if there is none. */
 int supervise_connect(struct supervisor *s, struct node *node, struct belay_error *err);
+/* Open the job on the agent of one node. */
+int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err);
+/* It is open on all of them. */
+int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err);
+int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err);
+/* Open the job of a requeued launch as a restart, if its hosts hold enough of it; else as a new one. */
+int supervise_resume(struct supervisor *s, struct belay_error *err);
 /* Read which of its nodes may be lost together, if the settings name a file. */
 int supervise_find_domains(struct supervisor *s, struct belay_error *err);
 /* Become the job's arbiter; is_restart: it goes on from a committed line. */
@@ -86,6 +98,26 @@ void supervise_find_spares(struct supervisor *s);
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
 /* What the agent's refusal of a request means for our exit code. */
 int supervise_exit_code(const struct belay_error *err);
+
+/* ---- its undo folder (supervise_undo.c) ---- */
+
+/*
+ * Before a job is opened for the first time: if it has several hosts, and the user names no folder, make one
+ * where all of them see it. Returns NULL, or why there is none, in words; "": they have no file system in
+ * common where the job begins.
+ */
+const char *supervise_choose_undo(struct supervisor *s);
+/* No agent has taken it. */
+void supervise_drop_undo(struct supervisor *s);
+/* What a node is to use; *shared may be filled for that. NULL: the node makes one. */
+Belay__Wire__UndoFolder *supervise_undo_for(struct supervisor *s, uint32_t number,
+                                            Belay__Wire__UndoFolder *shared);
+/* What a node uses. NULL: not told. */
+void supervise_take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *undo);
+/* If each host has its own folder: what this means, at the start (lack: as above) and for a node that is
+ * lost. */
+void supervise_tell_of_files(const struct supervisor *s, const char *lack);
+void supervise_tell_lost_undo(const struct supervisor *s, uint32_t number);
 
 /* ---- the hosts of its nodes: 0, or -1 with err ---- */
 

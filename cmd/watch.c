@@ -22,6 +22,7 @@
 #define PATIENCE_UNSUPERVISED_MS 5000 /* the same without an agent; mpirun itself takes two seconds */
 #define ENDS_ITSELF_MS 2000           /* for a launch that has lost a rank */
 #define GRACE_MS 200         /* for mpirun to miss a rank, after a node's agent has gone: both may be lost */
+#define FAREWELL_MS 500      /* for a launcher that waits for lost hosts to have ended the ranks of others */
 #define NUDGE_MS 20          /* how often mpirun is woken then */
 #define UNPROTECTED_MS 10000 /* without any rank, until that is said */
 #define SAME_REQUEST_MS 500  /* signals this close are one request: timeout(1) sends two */
@@ -106,7 +107,7 @@ static void ask_to_end(struct watch *watch, int number, long long patience_ms)
 /*
  * The agent of one of several nodes is lost. If the node is lost with it, mpirun misses a rank and ends by
  * itself; asked meanwhile, it would crash. In both cases it sleeps for a second after each signal to the
- * ranks, which need no time to end: they go on from a line.
+ * ranks, which need no time to end: they go on from a line. Slurm's srun is asked at once, and does not wait.
  */
 static void end_for_others(struct watch *watch)
 {
@@ -115,7 +116,9 @@ static void end_for_others(struct watch *watch)
     if (!is_first)
         return;
     watch->nudge_at_ms = clock_now_ms();
-    if (!watch->is_ending)
+    if (watch->waits_for_lost)
+        watch->kill_at_ms = clock_now_ms() + FAREWELL_MS;
+    else if (!watch->is_ending)
         watch->ask_at_ms = clock_now_ms() + GRACE_MS;
 }
 

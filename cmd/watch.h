@@ -35,6 +35,7 @@ struct watch {
     const struct guard *guard; /* over it */
     struct nodes *nodes;       /* whose agents are listened to */
     const char *launched;      /* what the launcher was told to run, for messages */
+    bool waits_for_lost;       /* the launcher does not end while a lost host does not answer */
     uint32_t epoch;            /* of the launch */
     bool is_exposed;           /* its line lacks copies; until the next one */
     /* All ranks of a node are up; may call the agent. */

@@ -4,4 +4,5 @@ AC_DEFUN([BELAY_SLURM],
      [have_SLURM=yes
       BELAY_FOUND([Slurm SPANK], [slurm/spank.h])],
      [have_SLURM=no
-      BELAY_MISSING([Slurm SPANK], [optional], [srun --checkpoint-interval], [libslurm-dev])])])
+      BELAY_MISSING([Slurm SPANK], [optional], [srun --checkpoint-interval], [libslurm-dev])])
+   AM_CONDITIONAL([HAVE_SLURM], [test "$have_SLURM" = yes])])

@@ -8,15 +8,15 @@
 #include "coord/spread.h"
 
 static int copy_domains(struct arbiter *arbiter);
+static int copy_placed(struct arbiter *arbiter);
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event);
-static int keep_answer(struct node *node, const struct epoch_state *state);
+static void set_answered(struct arbiter *arbiter, struct node *node, bool has_answered);
 static int take_renewal(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_tick(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_placement(struct arbiter *arbiter, const struct arbiter_event *event);
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event);
-static void forget_answer(struct node *node);
 static void begin(struct arbiter *arbiter, uint64_t now_us);
 static void inquire(struct arbiter *arbiter, uint64_t now_us);
 static void ask(struct arbiter *arbiter, uint64_t now_us);
@@ -27,6 +27,7 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us);
 static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t line);
 static int place_ranks(struct arbiter *arbiter, struct epoch_start *start);
 static int record(struct arbiter *arbiter, struct epoch_start *start);
+static void note_members(struct arbiter *arbiter);
 static void tell(struct arbiter *arbiter);
 static uint32_t choose(const struct arbiter *arbiter, uint32_t epoch, uint32_t what, uint32_t count);
 static uint32_t next_epoch(const struct arbiter *arbiter);
@@ -57,11 +58,12 @@ struct arbiter *arbiter_create(const struct arbiter_settings *settings, const st
     arbiter->listed = calloc(settings->node_count, sizeof(*arbiter->listed));
     arbiter->record = recorded ? epoch_start_copy(recorded) : NULL;
     if (!arbiter->nodes || !arbiter->listed || (recorded && !arbiter->record) ||
-        (settings->domains && copy_domains(arbiter) < 0)) {
+        (settings->domains && copy_domains(arbiter) < 0) || (settings->placed && copy_placed(arbiter) < 0)) {
         arbiter_destroy(arbiter);
         errno = ENOMEM;
         return NULL;
     }
+    note_members(arbiter);
     arbiter->has_grants = settings->granted_us;
     for (uint32_t i = 0; settings->granted_us && i < settings->node_count; i++)
         arbiter->nodes[i].granted_us = settings->granted_us[i];
@@ -80,16 +82,15 @@ static int copy_domains(struct arbiter *arbiter)
     return 0;
 }
 
-static void forget_answer(struct node *node)
+static int copy_placed(struct arbiter *arbiter)
 {
-    free(node->held);
-    free(node->sizes);
-    free(node->roots);
-    free(node->refuted);
-    node->held = NULL;
-    node->sizes = NULL;
-    node->roots = NULL;
-    node->refuted = NULL;
+    size_t count = arbiter->settings.placed_count;
+
+    arbiter->placed = calloc(count + 1, sizeof(*arbiter->placed));
+    if (!arbiter->placed)
+        return -1;
+    memcpy(arbiter->placed, arbiter->settings.placed, count * sizeof(*arbiter->placed));
+    return 0;
 }
 
 void arbiter_destroy(struct arbiter *arbiter)
@@ -99,12 +100,15 @@ void arbiter_destroy(struct arbiter *arbiter)
     if (!arbiter)
         return;
     for (uint32_t i = 0; arbiter->nodes && i < arbiter->settings.node_count; i++)
-        forget_answer(&arbiter->nodes[i]);
+        free(arbiter->nodes[i].state);
+    free(arbiter->told_first);
+    free(arbiter->told);
     free(arbiter->refusals);
     free(arbiter->nodes);
     free(arbiter->listed);
     free(arbiter->domains);
     free(arbiter->room);
+    free(arbiter->placed);
     free(arbiter->record);
     free(arbiter);
     errno = saved_errno;
@@ -136,6 +140,7 @@ int arbiter_step(struct arbiter *arbiter, const struct arbiter_event *event)
     case ARBITER_EVENT_SILENT:
         return take_end_of_node(arbiter, event);
     case ARBITER_EVENT_BACK:
+        arbiter->gone_count -= arbiter->nodes[event->node].is_gone;
         arbiter->nodes[event->node].is_gone = false; /* the ranks that it had may still run */
         return 0;
     default:
@@ -166,7 +171,7 @@ uint64_t arbiter_lapse_us(const struct arbiter *arbiter)
 {
     uint64_t last_us = 0;
 
-    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+    for (uint32_t i = 0; arbiter->silent_count > 0 && i < arbiter_member_count(arbiter); i++) {
         const struct node *node = arbiter_member(arbiter, i);
         uint64_t lapse_us = node->granted_us + arbiter->settings.lease_us;
 
@@ -213,64 +218,34 @@ bool arbiter_is_stuck(const struct arbiter *arbiter)
                       arbiter->want == ARBITER_WANT_NODES || arbiter->want == ARBITER_WANT_PROCESSORS ||
                       arbiter->want == ARBITER_WANT_ROOTS;
 
-    return is_wanting && arbiter_count_answers(arbiter) == count_expected(arbiter);
-}
-
-/* NULL with ENOMEM. */
-static void *copy_of(const void *from, size_t count, size_t size)
-{
-    void *copy = calloc(count ? count : 1, size);
-
-    if (copy && from && count > 0)
-        memcpy(copy, from, count * size);
-    return copy;
-}
-
-/* What it borrows is copied. */
-static int keep_answer(struct node *node, const struct epoch_state *state)
-{
-    struct node answer = {
-        .held = copy_of(state->held, state->held_count, sizeof(*answer.held)),
-        .sizes = state->memory.sizes ? copy_of(state->memory.sizes, state->held_count, sizeof(*answer.sizes))
-                                     : NULL,
-        .refuted = copy_of(state->refuted, state->refuted_count, sizeof(*answer.refuted)),
-        .roots = state->roots ? copy_of(state->roots, 2 * (size_t)state->held_count, sizeof(*answer.roots))
-                              : NULL};
-
-    if (!answer.held || !answer.refuted || (state->memory.sizes && !answer.sizes) ||
-        (state->roots && !answer.roots)) {
-        forget_answer(&answer);
-        errno = ENOMEM;
-        return -1;
-    }
-    forget_answer(node);
-    node->held = answer.held;
-    node->sizes = answer.sizes;
-    node->refuted = answer.refuted;
-    node->roots = answer.roots;
-    node->state = *state;
-    node->state.held = node->held;
-    node->state.memory.sizes = node->sizes;
-    node->state.refuted = node->refuted;
-    node->state.roots = node->roots;
-    return 0;
+    return is_wanting && arbiter->answer_count == count_expected(arbiter);
 }
 
 static int take_state(struct arbiter *arbiter, const struct arbiter_event *event)
 {
     struct node *node = &arbiter->nodes[event->node];
+    struct epoch_state *copy;
 
     if (!arbiter->is_inquiring || node->is_gone || event->epoch != next_epoch(arbiter))
         return 0;
-    if (keep_answer(node, &event->state) < 0)
+    copy = epoch_state_copy(&event->state);
+    if (!copy)
         return -1;
-    node->has_answered = true;
+    free(node->state);
+    node->state = copy;
+    set_answered(arbiter, node, true);
     return decide(arbiter, event->now_us);
+}
+
+static void set_answered(struct arbiter *arbiter, struct node *node, bool has_answered)
+{
+    arbiter->answer_count = arbiter->answer_count + has_answered - node->has_answered;
+    node->has_answered = has_answered;
 }
 
 static bool speaks_of_now(const struct arbiter *arbiter, const struct arbiter_event *event)
 {
-    uint32_t index = arbiter->record ? epoch_start_index(arbiter->record, event->node) : EPOCH_NOBODY;
+    uint32_t index = arbiter->nodes[event->node].index;
 
     return !arbiter->is_inquiring && index != EPOCH_NOBODY && event->epoch == arbiter->record->epoch &&
            event->incarnation == arbiter->record->incarnations[index];
@@ -300,9 +275,9 @@ static int take_trouble(struct arbiter *arbiter, const struct arbiter_event *eve
 /* What the node said may not be true any more. */
 static int take_lost_link(struct arbiter *arbiter, const struct arbiter_event *event)
 {
-    arbiter->nodes[event->node].has_answered = false;
+    set_answered(arbiter, &arbiter->nodes[event->node], false);
     if (!arbiter->is_inquiring && arbiter->record && event->epoch >= arbiter->record->epoch &&
-        epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY)
+        arbiter->nodes[event->node].index != EPOCH_NOBODY)
         inquire(arbiter, event->now_us);
     return 0;
 }
@@ -334,17 +309,9 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
 
     if (!arbiter->record || event->epoch != arbiter->record->epoch || arbiter->record->rank_count > 0)
         return 0;
-    start = epoch_start_create(arbiter->record->member_count, event->rank_count);
+    start = epoch_start_resize(arbiter->record, event->rank_count);
     if (!start)
         return -1;
-    start->epoch = arbiter->record->epoch;
-    start->line = arbiter->record->line;
-    start->last_line = arbiter->record->last_line;
-    start->coordinator = arbiter->record->coordinator;
-    memcpy(start->members, arbiter->record->members, start->member_count * sizeof(*start->members));
-    memcpy(start->incarnations, arbiter->record->incarnations,
-           start->member_count * sizeof(*start->incarnations));
-    memcpy(start->processors, arbiter->record->processors, start->member_count * sizeof(*start->processors));
     for (uint32_t rank = 0; rank < event->rank_count; rank++) {
         start->placement[rank] = start->holder[rank] = event->placement[rank];
         if (event->placement[rank] >= start->member_count) {
@@ -360,14 +327,16 @@ static int take_placement(struct arbiter *arbiter, const struct arbiter_event *e
 static int take_end_of_node(struct arbiter *arbiter, const struct arbiter_event *event)
 {
     struct node *node = &arbiter->nodes[event->node];
-    bool is_member = arbiter->record && epoch_start_index(arbiter->record, event->node) != EPOCH_NOBODY;
+    bool is_silent = event->type == ARBITER_EVENT_SILENT && arbiter->settings.lease_us > 0;
 
+    arbiter->gone_count += !node->is_gone;
+    arbiter->silent_count = arbiter->silent_count + is_silent - node->is_silent;
     node->is_gone = true;
-    node->is_silent = event->type == ARBITER_EVENT_SILENT && arbiter->settings.lease_us > 0;
-    node->has_answered = false;
+    node->is_silent = is_silent;
+    set_answered(arbiter, node, false);
     if (arbiter->is_inquiring)
         return decide(arbiter, event->now_us);
-    if (is_member)
+    if (node->index != EPOCH_NOBODY)
         inquire(arbiter, event->now_us);
     return 0;
 }
@@ -389,7 +358,7 @@ static void inquire(struct arbiter *arbiter, uint64_t now_us)
     arbiter->inquiry_us = now_us;
     arbiter->refusal_count = 0;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        arbiter->nodes[i].has_answered = false;
+        set_answered(arbiter, &arbiter->nodes[i], false);
     ask(arbiter, now_us);
 }
 
@@ -417,6 +386,8 @@ static int decide(struct arbiter *arbiter, uint64_t now_us)
         arbiter->want = ARBITER_WANT_ANSWERS;
         return 0;
     }
+    if (arbiter_list_tellers(arbiter) < 0)
+        return -1;
     arbiter->want = arbiter_choose_line(arbiter, &line);
     if (arbiter->want == ARBITER_WANT_NOTHING && line > 0 && check_images(arbiter, line) < 0)
         return -1;
@@ -444,12 +415,13 @@ static int check_images(struct arbiter *arbiter, uint64_t line)
 static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us)
 {
     const struct arbiter_settings *settings = &arbiter->settings;
-    uint32_t answers = arbiter_count_answers(arbiter);
 
-    if (answers == 0 || now_us < arbiter_lapse_us(arbiter))
+    if (arbiter->answer_count == 0 || now_us < arbiter_lapse_us(arbiter))
         return false;
-    if (answers == count_expected(arbiter))
+    if (arbiter->answer_count == count_expected(arbiter))
         return true;
+    if (now_us < arbiter->inquiry_us + settings->collect_us)
+        return false;
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
         const struct node *node = arbiter_member(arbiter, i);
 
@@ -457,7 +429,7 @@ static bool is_time_to_decide(const struct arbiter *arbiter, uint64_t now_us)
             (settings->lease_us == 0 || now_us < node->granted_us + settings->lease_us))
             return false;
     }
-    return now_us >= arbiter->inquiry_us + settings->collect_us;
+    return true;
 }
 
 /* The decision is durable before anybody hears of it. */
@@ -484,6 +456,7 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
     arbiter->is_inquiring = false;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
         arbiter->nodes[i].is_silent = false; /* all leases of the former epoch are over */
+    arbiter->silent_count = 0;
     for (uint32_t i = 0; i < start->member_count; i++)
         arbiter_member(arbiter, i)->granted_us = now_us;
     tell(arbiter);
@@ -504,12 +477,12 @@ static struct epoch_start *make_start(const struct arbiter *arbiter, uint64_t li
     if (arbiter->record && arbiter->record->last_line > start->last_line)
         start->last_line = arbiter->record->last_line;
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        if (arbiter->nodes[i].has_answered && arbiter->nodes[i].state.last_line > start->last_line)
-            start->last_line = arbiter->nodes[i].state.last_line;
+        if (arbiter->nodes[i].has_answered && arbiter->nodes[i].state->last_line > start->last_line)
+            start->last_line = arbiter->nodes[i].state->last_line;
     for (uint32_t i = 0; i < start->member_count; i++) {
         start->members[i] = arbiter->listed[i];
-        start->incarnations[i] = arbiter->nodes[arbiter->listed[i]].state.incarnation;
-        start->processors[i] = arbiter->nodes[arbiter->listed[i]].state.processor;
+        start->incarnations[i] = arbiter->nodes[arbiter->listed[i]].state->incarnation;
+        start->processors[i] = arbiter->nodes[arbiter->listed[i]].state->processor;
     }
     start->coordinator = choose(arbiter, start->epoch, 1, start->member_count);
     return start;
@@ -523,6 +496,8 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
                                        .members = members,
                                        .scheme = arbiter->settings.scheme,
                                        .first = choose(arbiter, start->epoch, 2, start->member_count),
+                                       .placed = start->line > 0 ? arbiter->placed : NULL,
+                                       .placed_count = arbiter->settings.placed_count,
                                        .lack = &arbiter->lack};
     int rc, code;
 
@@ -531,11 +506,12 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
     for (uint32_t i = 0; i < start->member_count; i++) {
         const struct node *node = &arbiter->nodes[start->members[i]];
 
-        members[i] = (struct spread_member){.room = node->state.room,
-                                            .processor = node->state.processor,
-                                            .memory = node->state.memory,
-                                            .held_count = node->state.held_count,
-                                            .held = node->held,
+        members[i] = (struct spread_member){.room = node->state->room,
+                                            .processor = node->state->processor,
+                                            .memory = node->state->memory,
+                                            .held_count = node->state->held_count,
+                                            .ranks = node->state->ranks,
+                                            .held = node->state->held,
                                             .former = node->former};
     }
     rc = spread_ranks(start, &facts);
@@ -560,7 +536,17 @@ static int record(struct arbiter *arbiter, struct epoch_start *start)
     }
     free(arbiter->record);
     arbiter->record = start;
+    note_members(arbiter);
     return 0;
+}
+
+/* Of the newest epoch. */
+static void note_members(struct arbiter *arbiter)
+{
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        arbiter->nodes[i].index = EPOCH_NOBODY;
+    for (uint32_t i = arbiter_member_count(arbiter); i-- > 0;)
+        arbiter_member(arbiter, i)->index = i;
 }
 
 static void tell(struct arbiter *arbiter)
@@ -592,9 +578,5 @@ static uint32_t next_epoch(const struct arbiter *arbiter)
 /* Nodes that may still answer. */
 static uint32_t count_expected(const struct arbiter *arbiter)
 {
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        count += !arbiter->nodes[i].is_gone;
-    return count;
+    return arbiter->settings.node_count - arbiter->gone_count;
 }

@@ -1,9 +1,13 @@
+#include <errno.h>
+#include <stdlib.h>
+
 #include "coord/arbiter_state.h"
 
 static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed);
 static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line);
 static bool is_disproved(const struct arbiter *arbiter, uint64_t line);
 static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
+static uint32_t walk_told(struct arbiter *arbiter, uint32_t index, uint32_t *told);
 
 /*
  * The line to go on from. A line that any survivor has committed is committed. One that all survivors have
@@ -19,8 +23,8 @@ enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *l
         if (!arbiter_is_survivor(arbiter, i))
             continue;
         survivors++;
-        if (arbiter_member(arbiter, i)->state.committed_line > committed)
-            committed = arbiter_member(arbiter, i)->state.committed_line;
+        if (arbiter_member(arbiter, i)->state->committed_line > committed)
+            committed = arbiter_member(arbiter, i)->state->committed_line;
     }
     if (arbiter->record && survivors == 0)
         return ARBITER_WANT_SURVIVOR;
@@ -37,9 +41,9 @@ static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed)
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
         const struct node *node = arbiter_member(arbiter, i);
 
-        if (arbiter_is_survivor(arbiter, i) && node->state.protected_line > candidate &&
-            has_protected(arbiter, node, node->state.protected_line))
-            candidate = node->state.protected_line;
+        if (arbiter_is_survivor(arbiter, i) && node->state->protected_line > candidate &&
+            has_protected(arbiter, node, node->state->protected_line))
+            candidate = node->state->protected_line;
     }
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++)
         if (arbiter_is_survivor(arbiter, i) && !has_protected(arbiter, arbiter_member(arbiter, i), candidate))
@@ -49,7 +53,7 @@ static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed)
 
 static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line)
 {
-    return node->state.protected_epoch == arbiter->record->epoch && node->state.protected_line == line;
+    return node->state->protected_epoch == arbiter->record->epoch && node->state->protected_line == line;
 }
 
 /* A rank's data are not where they would be, at a partner that survives, if its home had protected them. */
@@ -73,7 +77,7 @@ bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index)
 {
     const struct node *node = arbiter_member(arbiter, index);
 
-    return node->has_answered && node->state.incarnation == arbiter->record->incarnations[index];
+    return node->has_answered && node->state->incarnation == arbiter->record->incarnations[index];
 }
 
 /* The redundancy scheme's question: does somebody who answers hold each rank's data? */
@@ -87,13 +91,68 @@ bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line)
 
 static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
 {
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        if (arbiter_node_holds(&arbiter->nodes[i], line, rank))
+    const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
+
+    for (uint32_t i = 0; i < tellers.count; i++)
+        if (arbiter_node_holds(&arbiter->nodes[tellers.nodes[i]], line, rank))
             return true;
     return false;
 }
 
 bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank)
 {
-    return node->has_answered && rank < node->state.held_count && holding_has(&node->held[rank], line);
+    const struct holding *held = node->has_answered ? epoch_state_holding(node->state, rank) : NULL;
+
+    return held && holding_has(held, line);
+}
+
+struct arbiter_tellers arbiter_tellers(const struct arbiter *arbiter, uint32_t rank)
+{
+    const uint32_t *first = &arbiter->told_first[rank];
+
+    return (struct arbiter_tellers){.nodes = &arbiter->told[first[0]], .count = first[1] - first[0]};
+}
+
+/* Sorted by counting: told_first is one further while nodes are entered. Nodes of a rank are in their order.
+ */
+int arbiter_list_tellers(struct arbiter *arbiter)
+{
+    uint32_t ranks = arbiter_rank_count(arbiter);
+    size_t all = 0;
+
+    free(arbiter->told_first);
+    free(arbiter->told);
+    arbiter->told = NULL;
+    arbiter->told_first = calloc((size_t)ranks + 2, sizeof(*arbiter->told_first));
+    if (!arbiter->told_first)
+        return -1;
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
+        all += walk_told(arbiter, i, NULL);
+    for (uint32_t i = 1; i < ranks + 2; i++)
+        arbiter->told_first[i] += arbiter->told_first[i - 1];
+    arbiter->told = all <= UINT32_MAX ? calloc(all + 1, sizeof(*arbiter->told)) : NULL;
+    for (uint32_t i = 0; arbiter->told && i < arbiter->settings.node_count; i++)
+        walk_told(arbiter, i, arbiter->told);
+    errno = ENOMEM;
+    return arbiter->told ? 0 : -1;
+}
+
+/* Count what a node tells, or enter it into `told`. Returns how many ranks that are. */
+static uint32_t walk_told(struct arbiter *arbiter, uint32_t index, uint32_t *told)
+{
+    const struct node *node = &arbiter->nodes[index];
+    uint32_t ranks = arbiter_rank_count(arbiter), count = 0;
+
+    for (uint32_t part = 0; node->has_answered && part < node->state->held_count; part++) {
+        uint32_t rank = node->state->ranks[part];
+
+        if (rank >= ranks)
+            break;
+        if (told)
+            told[arbiter->told_first[rank + 1]++] = index;
+        else
+            arbiter->told_first[rank + 2]++;
+        count++;
+    }
+    return count;
 }

@@ -3,17 +3,29 @@
 #include "coord/arbiter_state.h"
 #include "coord/domains.h"
 
+/* What an epoch needs at least one member for. */
+struct quality {
+    bool (*is_had)(const struct node *node, const struct quality *quality);
+    uint64_t line, processor;
+    uint32_t rank;
+    const uint32_t *nodes; /* that may have it; NULL: all */
+    uint32_t node_count;
+};
+
 static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former);
-static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
-static uint32_t find_only_like(const struct arbiter *arbiter, uint32_t rank);
+static void list_only(struct arbiter *arbiter, uint64_t line);
+static uint32_t find_only(const struct arbiter *arbiter, const struct quality *quality);
+static bool has_image(const struct node *node, const struct quality *quality);
+static bool has_processors(const struct node *node, const struct quality *quality);
 static void arrange(struct arbiter *arbiter);
 static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost);
+static bool is_newcomer(const struct node *node);
 static uint32_t likeness_of(const struct arbiter *arbiter, uint32_t node, uint32_t lost);
 
 /* Of the epoch that is opened. */
 uint32_t arbiter_count_members(const struct arbiter *arbiter)
 {
-    uint32_t answers = arbiter_count_answers(arbiter), most = arbiter->settings.max_members;
+    uint32_t answers = arbiter->answer_count, most = arbiter->settings.max_members;
 
     return most > 0 && most < answers ? most : answers;
 }
@@ -35,14 +47,37 @@ void arbiter_list_members(struct arbiter *arbiter, uint64_t line)
 
         list_member(arbiter, arbiter->nodes[node].has_answered ? node : find_newcomer(arbiter, node), i);
     }
-    while (arbiter->listed_count < most)
-        list_member(arbiter, find_newcomer(arbiter, EPOCH_NOBODY), EPOCH_NOBODY);
-    for (uint32_t rank = 0; line > 0 && rank < arbiter_rank_count(arbiter); rank++)
-        list_member(arbiter, find_only_holder(arbiter, line, rank), EPOCH_NOBODY);
-    for (uint32_t rank = 0; line > 0 && rank < arbiter->record->rank_count; rank++)
-        list_member(arbiter, find_only_like(arbiter, rank), EPOCH_NOBODY);
+    for (uint32_t node = 0; arbiter->listed_count < most && node < arbiter->settings.node_count; node++)
+        if (is_newcomer(&arbiter->nodes[node]))
+            list_member(arbiter, node, EPOCH_NOBODY);
+    if (line > 0)
+        list_only(arbiter, line);
     if (arbiter->domains)
         arrange(arbiter);
+}
+
+/* Whoever has what no listed member has. */
+static void list_only(struct arbiter *arbiter, uint64_t line)
+{
+    const struct epoch_start *last = arbiter->record;
+    struct quality quality = {.is_had = has_image, .line = line};
+
+    for (quality.rank = 0; quality.rank < arbiter_rank_count(arbiter); quality.rank++) {
+        const struct arbiter_tellers tellers = arbiter_tellers(arbiter, quality.rank);
+
+        quality.nodes = tellers.nodes;
+        quality.node_count = tellers.count;
+        list_member(arbiter, find_only(arbiter, &quality), EPOCH_NOBODY);
+    }
+    quality = (struct quality){.is_had = has_processors, .node_count = arbiter->settings.node_count};
+    for (uint32_t rank = 0; rank < last->rank_count; rank++) {
+        uint64_t processor = last->processors[last->placement[rank]];
+
+        if (rank > 0 && processor == quality.processor)
+            continue;
+        quality.processor = processor;
+        list_member(arbiter, find_only(arbiter, &quality), EPOCH_NOBODY);
+    }
 }
 
 /* So that copies are in other domains than their images. */
@@ -66,13 +101,15 @@ static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former)
     arbiter->listed[arbiter->listed_count++] = node;
 }
 
-/* A node that has an image which no listed member has; EPOCH_NOBODY: a listed one has it. */
-static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+/* A node that has what no listed member has; EPOCH_NOBODY: a listed one has it, or no node. */
+static uint32_t find_only(const struct arbiter *arbiter, const struct quality *quality)
 {
     uint32_t found = EPOCH_NOBODY;
 
-    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
-        if (!arbiter_node_holds(&arbiter->nodes[node], line, rank))
+    for (uint32_t i = 0; i < quality->node_count; i++) {
+        uint32_t node = quality->nodes ? quality->nodes[i] : i;
+
+        if (!quality->is_had(&arbiter->nodes[node], quality))
             continue;
         if (arbiter->nodes[node].is_listed)
             return EPOCH_NOBODY;
@@ -81,48 +118,45 @@ static uint32_t find_only_holder(const struct arbiter *arbiter, uint64_t line, u
     return found;
 }
 
-/* A node with processors for a rank which no listed member has; EPOCH_NOBODY: a listed one has them, or none.
- */
-static uint32_t find_only_like(const struct arbiter *arbiter, uint32_t rank)
+static bool has_image(const struct node *node, const struct quality *quality)
 {
-    uint64_t processor = arbiter->record->processors[arbiter->record->placement[rank]];
-    uint32_t found = EPOCH_NOBODY;
+    return arbiter_node_holds(node, quality->line, quality->rank);
+}
 
-    for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
-        if (!arbiter->nodes[node].has_answered || arbiter->nodes[node].state.processor != processor)
-            continue;
-        if (arbiter->nodes[node].is_listed)
-            return EPOCH_NOBODY;
-        found = node;
-    }
-    return found;
+static bool has_processors(const struct node *node, const struct quality *quality)
+{
+    return node->has_answered && node->state->processor == quality->processor;
+}
+
+/* It answers, is not listed, and has no place from the last epoch. */
+static bool is_newcomer(const struct node *node)
+{
+    return node->has_answered && !node->is_listed && node->index == EPOCH_NOBODY;
 }
 
 /* Of a node that could take the place of a lost member; ranks can go on only where the processors are alike.
  */
 static uint32_t likeness_of(const struct arbiter *arbiter, uint32_t node, uint32_t lost)
 {
-    uint64_t processor = arbiter->record->processors[epoch_start_index(arbiter->record, lost)];
-    bool is_same_kind = arbiter->nodes[node].state.processor == processor;
+    uint64_t processor = arbiter->record->processors[arbiter->nodes[lost].index];
+    bool is_same_kind = arbiter->nodes[node].state->processor == processor;
     bool is_same_domain = !arbiter->domains || arbiter->domains[node] == arbiter->domains[lost];
 
     return 2 * is_same_kind + is_same_domain;
 }
 
 /*
- * The first node that answers, is not listed, and has no place from the last epoch; of those, one that has
- * processors like the node whose place it takes, and is in the same failure domain. EPOCH_NOBODY: none.
+ * The first newcomer; of all, one that has processors like the lost node whose place it takes, and is in the
+ * same failure domain. EPOCH_NOBODY: none.
  */
 static uint32_t find_newcomer(const struct arbiter *arbiter, uint32_t lost)
 {
     uint32_t found = EPOCH_NOBODY, best = 0;
 
     for (uint32_t node = 0; node < arbiter->settings.node_count; node++) {
-        bool was_member = arbiter->record && epoch_start_index(arbiter->record, node) != EPOCH_NOBODY;
-
-        if (!arbiter->nodes[node].has_answered || arbiter->nodes[node].is_listed || was_member)
+        if (!is_newcomer(&arbiter->nodes[node]))
             continue;
-        uint32_t likeness = lost == EPOCH_NOBODY ? 0 : likeness_of(arbiter, node, lost);
+        uint32_t likeness = likeness_of(arbiter, node, lost);
 
         if (found == EPOCH_NOBODY || likeness > best) {
             found = node;

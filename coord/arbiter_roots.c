@@ -3,7 +3,8 @@
  *
  * Each node tells the roots of the images that it holds, and the sum that COMMIT told of the roots of all
  * ranks. The sum decides between nodes of which one holds another image than the others do. Once an epoch has
- * been opened from a line, the record has the roots of its images, and they decide.
+ * been opened from a line, the record has the roots of its images, and they decide. Where neither is known,
+ * nodes that tell different roots of a rank contradict one another, and nothing is gone on from.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +15,16 @@ static int take_refuted(struct arbiter *arbiter, uint64_t line);
 static const struct digest *recorded_root(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 static int judge_by_record(struct arbiter *arbiter, uint64_t line);
 static int judge_by_sum(struct arbiter *arbiter, uint64_t line, const struct digest *sum);
+static bool is_contradicted(const struct arbiter *arbiter, uint64_t line, uint32_t index);
+static int judge_by_others(const struct arbiter *arbiter, uint64_t line);
 static int find_sum(const struct arbiter *arbiter, uint64_t line, struct digest *sum);
+static const struct digest *told_sum(const struct arbiter *arbiter, uint64_t line, uint32_t index);
 static bool has_all_roots(const struct arbiter *arbiter, uint64_t line);
 static struct digest add_claims(const struct arbiter *arbiter, uint64_t line, uint32_t accused);
 static const struct digest *claim(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
                                   uint32_t accused);
+static const struct digest *told_root(const struct arbiter *arbiter, uint32_t node, uint64_t line,
+                                      uint32_t rank);
 static int accept(struct arbiter *arbiter, uint64_t line, uint32_t rank, const struct digest *root);
 static int refuse(struct arbiter *arbiter, uint64_t line, uint32_t node, uint32_t rank);
 
@@ -32,14 +38,15 @@ int arbiter_check_roots(struct arbiter *arbiter, uint64_t line)
         return 0;
     if (find_sum(arbiter, line, &sum) < 0)
         return -1;
-    return digest_is_known(&sum) && has_all_roots(arbiter, line) ? judge_by_sum(arbiter, line, &sum) : 0;
+    return digest_is_known(&sum) && has_all_roots(arbiter, line) ? judge_by_sum(arbiter, line, &sum)
+                                                                 : judge_by_others(arbiter, line);
 }
 
 void arbiter_fill_roots(const struct arbiter *arbiter, struct epoch_start *start)
 {
     for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++) {
         const struct node *node = &arbiter->nodes[start->members[start->holder[rank]]];
-        const struct digest *root = epoch_state_root(&node->state, start->line, rank);
+        const struct digest *root = epoch_state_root(node->state, start->line, rank);
 
         start->roots[rank] = root ? *root : (struct digest){{0}};
     }
@@ -51,8 +58,8 @@ static int take_refuted(struct arbiter *arbiter, uint64_t line)
     for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
         const struct node *node = &arbiter->nodes[i];
 
-        for (uint32_t at = 0; node->has_answered && at < node->state.refuted_count; at++) {
-            const struct refuted *refuted = &node->refuted[at];
+        for (uint32_t at = 0; node->has_answered && at < node->state->refuted_count; at++) {
+            const struct refuted *refuted = &node->state->refuted[at];
 
             if (refuted->line == line && refuted->node != i && refuted->node < arbiter->settings.node_count &&
                 refuted->rank < arbiter_rank_count(arbiter) &&
@@ -94,6 +101,8 @@ static int judge_by_sum(struct arbiter *arbiter, uint64_t line, const struct dig
     struct digest all = add_claims(arbiter, line, accused);
 
     for (uint32_t node = 0; !digest_is_equal(&all, sum) && node < node_count; node++) {
+        if (!is_contradicted(arbiter, line, node))
+            continue;
         accused = node;
         all = add_claims(arbiter, line, accused);
     }
@@ -110,38 +119,77 @@ static int judge_by_sum(struct arbiter *arbiter, uint64_t line, const struct dig
     return 0;
 }
 
-/* As most survivors tell it; none: nobody knows. Returns -1 with ENODATA: they contradict one another. */
+/* Does another node tell another root of a rank, and is what this one tells believed at first? */
+static bool is_contradicted(const struct arbiter *arbiter, uint64_t line, uint32_t index)
+{
+    const struct node *node = &arbiter->nodes[index];
+
+    for (uint32_t part = 0; node->has_answered && part < node->state->held_count; part++) {
+        uint32_t rank = node->state->ranks[part];
+
+        if (rank < arbiter_rank_count(arbiter) && epoch_state_root(node->state, line, rank) &&
+            !digest_is_equal(claim(arbiter, line, rank, EPOCH_NOBODY), claim(arbiter, line, rank, index)))
+            return true;
+    }
+    return false;
+}
+
+/* Nobody knows what was committed: what nodes tell counts, if they tell the same of each rank. */
+static int judge_by_others(const struct arbiter *arbiter, uint64_t line)
+{
+    errno = ENODATA;
+    for (uint32_t rank = 0; rank < arbiter_rank_count(arbiter); rank++) {
+        const struct digest *first = claim(arbiter, line, rank, EPOCH_NOBODY);
+
+        const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
+
+        for (uint32_t i = 0; first && i < tellers.count; i++) {
+            const struct digest *told = told_root(arbiter, tellers.nodes[i], line, rank);
+
+            if (told && !digest_is_equal(told, first))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/*
+ * As most survivors tell it, that is more than half of those that tell one; none: nobody knows. Returns -1
+ * with ENODATA: they contradict one another. The candidate is found as by R. S. Boyer and J. S. Moore, MJRTY,
+ * 1981.
+ */
 static int find_sum(const struct arbiter *arbiter, uint64_t line, struct digest *sum)
 {
-    uint32_t most = 0, others = 0;
+    uint32_t lead = 0, votes = 0, others = 0;
 
     *sum = (struct digest){{0}};
     for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
-        const struct epoch_state *state = &arbiter_member(arbiter, i)->state;
-        uint32_t votes = 0, against = 0;
+        const struct digest *told = told_sum(arbiter, line, i);
 
-        if (!arbiter_is_survivor(arbiter, i) || state->committed_line != line ||
-            !digest_is_known(&state->committed_root))
-            continue;
-        for (uint32_t at = 0; at < arbiter_member_count(arbiter); at++) {
-            const struct epoch_state *other = &arbiter_member(arbiter, at)->state;
+        if (told && lead == 0)
+            *sum = *told;
+        if (told)
+            lead = lead == 0 || digest_is_equal(told, sum) ? lead + 1 : lead - 1;
+    }
+    for (uint32_t i = 0; i < arbiter_member_count(arbiter); i++) {
+        const struct digest *told = told_sum(arbiter, line, i);
 
-            if (!arbiter_is_survivor(arbiter, at) || other->committed_line != line ||
-                !digest_is_known(&other->committed_root))
-                continue;
-            if (digest_is_equal(&state->committed_root, &other->committed_root))
-                votes++;
-            else
-                against++;
-        }
-        if (votes > most) {
-            most = votes;
-            others = against;
-            *sum = state->committed_root;
-        }
+        votes += told && digest_is_equal(told, sum);
+        others += told && !digest_is_equal(told, sum);
     }
     errno = ENODATA;
-    return most > others || most == 0 ? 0 : -1;
+    return votes > others || votes + others == 0 ? 0 : -1;
+}
+
+/* By a member of the last epoch that has kept its memory; NULL: it tells none of this line. */
+static const struct digest *told_sum(const struct arbiter *arbiter, uint64_t line, uint32_t index)
+{
+    const struct epoch_state *state =
+        arbiter_is_survivor(arbiter, index) ? arbiter_member(arbiter, index)->state : NULL;
+
+    return state && state->committed_line == line && digest_is_known(&state->committed_root)
+               ? &state->committed_root
+               : NULL;
 }
 
 /* An agent that tells no roots may be all that has an image. */
@@ -166,27 +214,35 @@ static struct digest add_claims(const struct arbiter *arbiter, uint64_t line, ui
 static const struct digest *claim(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
                                   uint32_t accused)
 {
+    const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
     const struct digest *last = NULL;
 
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
-        const struct node *node = &arbiter->nodes[i];
-        const struct digest *root = node->has_answered ? epoch_state_root(&node->state, line, rank) : NULL;
+    for (uint32_t i = 0; i < tellers.count; i++) {
+        const struct digest *root = told_root(arbiter, tellers.nodes[i], line, rank);
 
-        if (root && i != accused)
+        if (root && tellers.nodes[i] != accused)
             return root;
         last = root ? root : last;
     }
     return last;
 }
 
+static const struct digest *told_root(const struct arbiter *arbiter, uint32_t node, uint64_t line,
+                                      uint32_t rank)
+{
+    return arbiter->nodes[node].has_answered ? epoch_state_root(arbiter->nodes[node].state, line, rank)
+                                             : NULL;
+}
+
 /* Who tells another root has another image. */
 static int accept(struct arbiter *arbiter, uint64_t line, uint32_t rank, const struct digest *root)
 {
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
-        const struct node *node = &arbiter->nodes[i];
-        const struct digest *told = node->has_answered ? epoch_state_root(&node->state, line, rank) : NULL;
+    const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
 
-        if (told && !digest_is_equal(told, root) && refuse(arbiter, line, i, rank) < 0)
+    for (uint32_t i = 0; i < tellers.count; i++) {
+        const struct digest *told = told_root(arbiter, tellers.nodes[i], line, rank);
+
+        if (told && !digest_is_equal(told, root) && refuse(arbiter, line, tellers.nodes[i], rank) < 0)
             return -1;
     }
     return 0;
@@ -209,6 +265,6 @@ static int refuse(struct arbiter *arbiter, uint64_t line, uint32_t node, uint32_
         arbiter->refusal_room = room;
     }
     arbiter->refusals[arbiter->refusal_count++] = (struct arbiter_refusal){.node = node, .rank = rank};
-    arbiter->nodes[node].held[rank] = (struct holding){0};
+    *(struct holding *)epoch_state_holding(arbiter->nodes[node].state, rank) = (struct holding){0};
     return 0;
 }

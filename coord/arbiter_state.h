@@ -10,16 +10,13 @@
 
 /* What the arbiter knows of one node. */
 struct node {
-    bool is_gone;      /* with its memory: nothing is expected of it */
-    bool is_silent;    /* the same, but nobody has seen the end of its ranks: its lease counts */
-    bool has_answered; /* the inquiry; state is valid */
-    bool is_listed;    /* among the members of the epoch that is opened */
-    struct epoch_state state;
-    struct holding *held;
-    struct rank_size *sizes; /* NULL: not known */
-    struct digest *roots;    /* NULL: none told */
-    struct refuted *refuted;
-    uint64_t granted_us; /* last lease that it may have been given */
+    bool is_gone;              /* with its memory: nothing is expected of it */
+    bool is_silent;            /* the same, but nobody has seen the end of its ranks: its lease counts */
+    bool has_answered;         /* the inquiry; state is valid */
+    bool is_listed;            /* among the members of the epoch that is opened */
+    struct epoch_state *state; /* its answer, a copy; NULL: none yet */
+    uint32_t index;            /* of the member that it is in the newest epoch; EPOCH_NOBODY: none */
+    uint64_t granted_us;       /* last lease that it may have been given */
     uint32_t former; /* of a node that becomes a member: the one of the last epoch that it was, or whose place
                         it takes; EPOCH_NOBODY: none */
 };
@@ -32,8 +29,12 @@ struct arbiter {
     struct node *nodes;
     uint32_t *listed; /* nodes that become members, in their order */
     uint32_t listed_count;
-    uint32_t *domains, *room; /* by node, and room to arrange them; NULL: each node is a domain */
-    bool has_grants;          /* when leases were given is known */
+    uint32_t answer_count, gone_count, silent_count; /* of the nodes */
+    uint32_t *told_first, *told; /* of the decision that is made: told[told_first[rank]] and so on, up to
+                                    told_first[rank + 1], are the nodes that tell something of a rank */
+    uint32_t *domains, *room;    /* by node, and room to arrange them; NULL: each node is a domain */
+    uint32_t *placed;            /* by rank: a node; NULL: ranks are placed by what nodes hold */
+    bool has_grants;             /* when leases were given is known */
     bool is_inquiring;
     uint64_t inquiry_us; /* began then */
     uint64_t asked_us;   /* last time */
@@ -45,6 +46,14 @@ struct arbiter {
 
 /* The line from which the next epoch goes on, 0: the beginning; if nothing is wanted for that. */
 enum arbiter_want arbiter_choose_line(const struct arbiter *arbiter, uint64_t *line);
+/* Nodes that have told something of a rank, ascending; while a decision is made. */
+struct arbiter_tellers {
+    const uint32_t *nodes;
+    uint32_t count;
+};
+struct arbiter_tellers arbiter_tellers(const struct arbiter *arbiter, uint32_t rank);
+/* Find them. Returns -1 with ENOMEM. */
+int arbiter_list_tellers(struct arbiter *arbiter);
 /* Whether a node has answered that it holds a rank's part of a line. */
 bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank);
 
@@ -82,15 +91,6 @@ static inline uint32_t arbiter_member_count(const struct arbiter *arbiter)
 static inline struct node *arbiter_member(const struct arbiter *arbiter, uint32_t index)
 {
     return &arbiter->nodes[arbiter->record->members[index]];
-}
-
-static inline uint32_t arbiter_count_answers(const struct arbiter *arbiter)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++)
-        count += arbiter->nodes[i].has_answered;
-    return count;
 }
 
 #endif

@@ -26,6 +26,10 @@ struct arbiter_settings {
     /* By node: when this process has given it its last lease; copied. NULL: a predecessor may have given
      * leases until the machine begins. */
     const uint64_t *granted_us;
+    /* By rank: the node on which the launcher has put it, which is no choice then; copied. NULL: chosen here.
+     */
+    const uint32_t *placed;
+    uint32_t placed_count;
     uint64_t past_line; /* largest number of a line in a life of the job that has been given up; 0: none */
 };
 

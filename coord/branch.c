@@ -33,8 +33,7 @@ static void enter(struct branch *branch, enum coord_phase phase);
 static int take_clocks(struct branch *branch, uint32_t voice, const struct coord_event *word);
 static int take_report(struct branch *branch, uint32_t voice, const struct coord_event *word);
 static bool is_last(struct branch *branch, uint32_t voice, enum coord_phase phase);
-static void pass_on(struct branch *branch, uint32_t voice, const struct coord_event *word,
-                    enum coord_phase phase);
+static void pass_on(struct branch *branch, uint32_t voice, const struct coord_event *word);
 static void say(struct branch *branch, struct coord_event word);
 static void say_aborted(struct branch *branch, const char *reason);
 static int out_of_memory(struct branch *branch);
@@ -121,27 +120,17 @@ int branch_word(struct branch *branch, uint32_t voice, const struct coord_event 
         return 0;
     switch (word->type) {
     case COORD_EVENT_PREPARED:
-        pass_on(branch, voice, word, COORD_PHASE_PREPARE);
+    case COORD_EVENT_STOPPED:
+    case COORD_EVENT_PARKED:
+    case COORD_EVENT_CAPTURED:
+    case COORD_EVENT_PROTECTED:
+    case COORD_EVENT_COMMITTED:
+        pass_on(branch, voice, word);
         return 0;
     case COORD_EVENT_CLOCKS:
         return take_clocks(branch, voice, word);
     case COORD_EVENT_REPORT:
         return take_report(branch, voice, word);
-    case COORD_EVENT_STOPPED:
-        pass_on(branch, voice, word, COORD_PHASE_STOP);
-        return 0;
-    case COORD_EVENT_PARKED:
-        pass_on(branch, voice, word, COORD_PHASE_DRAIN);
-        return 0;
-    case COORD_EVENT_CAPTURED:
-        pass_on(branch, voice, word, COORD_PHASE_CAPTURE);
-        return 0;
-    case COORD_EVENT_PROTECTED:
-        pass_on(branch, voice, word, COORD_PHASE_PROTECT);
-        return 0;
-    case COORD_EVENT_COMMITTED:
-        pass_on(branch, voice, word, COORD_PHASE_COMMIT);
-        return 0;
     case COORD_EVENT_ABORT:
         say_aborted(branch, word->reason);
         return 0;
@@ -244,10 +233,9 @@ static bool is_last(struct branch *branch, uint32_t voice, enum coord_phase phas
     return ++branch->said_count == branch->voice_count;
 }
 
-static void pass_on(struct branch *branch, uint32_t voice, const struct coord_event *word,
-                    enum coord_phase phase)
+static void pass_on(struct branch *branch, uint32_t voice, const struct coord_event *word)
 {
-    if (is_last(branch, voice, phase))
+    if (is_last(branch, voice, coord_phase_of_word(word->type)))
         say(branch, (struct coord_event){.type = word->type});
 }
 

@@ -91,21 +91,16 @@ int coord_step(struct coord *coord, const struct coord_event *event)
 
     switch (event->type) {
     case COORD_EVENT_PREPARED:
-        return take_word(coord, event, COORD_PHASE_PREPARE);
+    case COORD_EVENT_STOPPED:
+    case COORD_EVENT_PARKED:
+    case COORD_EVENT_CAPTURED:
+    case COORD_EVENT_PROTECTED:
+    case COORD_EVENT_COMMITTED:
+        return take_word(coord, event, coord_phase_of_word(event->type));
     case COORD_EVENT_CLOCKS:
         return take_clocks(coord, event);
     case COORD_EVENT_REPORT:
         return take_report(coord, event);
-    case COORD_EVENT_STOPPED:
-        return take_word(coord, event, COORD_PHASE_STOP);
-    case COORD_EVENT_PARKED:
-        return take_word(coord, event, COORD_PHASE_DRAIN);
-    case COORD_EVENT_CAPTURED:
-        return take_word(coord, event, COORD_PHASE_CAPTURE);
-    case COORD_EVENT_PROTECTED:
-        return take_word(coord, event, COORD_PHASE_PROTECT);
-    case COORD_EVENT_COMMITTED:
-        return take_word(coord, event, COORD_PHASE_COMMIT);
     case COORD_EVENT_ABORT:
         take_abort(coord, event);
         return 0;
@@ -147,6 +142,18 @@ const char *coord_phase_name(enum coord_phase phase)
     };
 
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "unknown";
+}
+
+enum coord_phase coord_phase_of_word(enum coord_event_type word)
+{
+    static const enum coord_phase phases[] = {
+        [COORD_EVENT_PREPARED] = COORD_PHASE_PREPARE, [COORD_EVENT_CLOCKS] = COORD_PHASE_CLOCKS,
+        [COORD_EVENT_STOPPED] = COORD_PHASE_STOP,     [COORD_EVENT_PARKED] = COORD_PHASE_DRAIN,
+        [COORD_EVENT_CAPTURED] = COORD_PHASE_CAPTURE, [COORD_EVENT_PROTECTED] = COORD_PHASE_PROTECT,
+        [COORD_EVENT_COMMITTED] = COORD_PHASE_COMMIT,
+    };
+
+    return (unsigned)word < sizeof(phases) / sizeof(phases[0]) ? phases[word] : COORD_PHASE_NONE;
 }
 
 /*

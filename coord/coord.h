@@ -135,5 +135,7 @@ uint64_t coord_line(const struct coord *coord);
 /* The newest committed line, 0: none. */
 uint64_t coord_committed_line(const struct coord *coord);
 const char *coord_phase_name(enum coord_phase phase);
+/* The phase that ends when all agents have said this word; COORD_PHASE_NONE: it is no such word. */
+enum coord_phase coord_phase_of_word(enum coord_event_type word);
 
 #endif

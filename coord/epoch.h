@@ -33,8 +33,8 @@ struct holding {
 struct rank_size {
     uint64_t image_bytes; /* of its image; its process takes as much once it has changed all of it */
     uint64_t line_bytes;  /* that a line stages of it, as far as that is known */
-    uint64_t is_bound;    /* 1: a restart needs more than the image, which only the node has on which the rank
-                             ran: it has to stay there; else 0 */
+    uint64_t is_bound;    /* 1: it shared something with the ranks of its node at the line: they have to be on
+                             one    node again; else 0 */
 };
 
 /* The memory that a node has for images and for ranks, in bytes. All zero: not known, so there is no limit.
@@ -44,7 +44,7 @@ struct epoch_memory {
     uint64_t limit_bytes;          /* that images may still take by the job's limit; UINT64_MAX: no limit */
     uint64_t machine_bytes;        /* that its machine has left, or its cgroup; UINT64_MAX: not known */
     uint64_t machine;              /* nodes with the same number share machine_bytes */
-    const struct rank_size *sizes; /* by rank, as many as it holds; borrowed; NULL: not known */
+    const struct rank_size *sizes; /* one for each part of held; borrowed; NULL: not known */
 };
 
 /* An image that a node has sent, and that was not the one of its line: nobody is to go on from it. */
@@ -63,9 +63,10 @@ struct epoch_state {
     uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
     uint64_t processor; /* kind of its processors, any number: ranks go on where it is the same */
     struct epoch_memory memory;
-    uint32_t held_count;          /* ranks of held */
-    const struct holding *held;   /* by rank; borrowed for the call */
-    const struct digest *roots;   /* two for each rank of held: of the image, of what the staging makes of it;
+    uint32_t held_count;          /* parts of held */
+    const uint32_t *ranks;        /* whose they are, ascending; borrowed; NULL: held[i] is of rank i */
+    const struct holding *held;   /* borrowed for the call */
+    const struct digest *roots;   /* two for each part of held: of the image, of what the staging makes of it;
                                      borrowed; NULL: none is known */
     struct digest committed_root; /* the sum of the roots of committed_line, as its coordinator told it */
     uint32_t refuted_count;
@@ -92,6 +93,8 @@ struct epoch_start {
 struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count);
 /* The same, with the content of another. */
 struct epoch_start *epoch_start_copy(const struct epoch_start *start);
+/* The same, with another number of ranks: of ranks beyond those of `start` all is zero. */
+struct epoch_start *epoch_start_resize(const struct epoch_start *start, uint32_t rank_count);
 /* Whether all its indices are of members: a message or a file may be damaged. */
 bool epoch_start_is_valid(const struct epoch_start *start);
 /* The index of a node among the members, EPOCH_NOBODY if it is no member. */
@@ -106,6 +109,13 @@ int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme);
 /* The index of the member that keeps copies for member `index` of `count`, EPOCH_NOBODY: none does. */
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count);
 
+/* A copy of a state with all that it borrows, without parts that say nothing. One free() releases all. NULL
+ * with ENOMEM. */
+struct epoch_state *epoch_state_copy(const struct epoch_state *state);
+/* The part of so many that is of a rank; ranks: as of epoch_state. EPOCH_NOBODY: there is none. */
+uint32_t epoch_state_part(const uint32_t *ranks, uint32_t count, uint32_t rank);
+/* What a node tells that it holds of a rank; NULL: nothing. */
+const struct holding *epoch_state_holding(const struct epoch_state *state, uint32_t rank);
 /* The root that a node tells of the image of `line` that it has of a rank; NULL: it has none, or tells none.
  */
 const struct digest *epoch_state_root(const struct epoch_state *state, uint64_t line, uint32_t rank);

@@ -90,6 +90,8 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.processor = state->processor;
     message.held = (uint64_t *)(void *)state->held; /* only read */
     message.n_held = (size_t)state->held_count * NUMBERS;
+    message.ranks = (uint32_t *)(void *)state->ranks; /* only read */
+    message.n_ranks = state->ranks ? state->held_count : 0;
     message.has_memory = state->memory.is_known;
     message.limit_bytes = state->memory.limit_bytes;
     message.machine_bytes = state->memory.machine_bytes;
@@ -117,12 +119,23 @@ static bool are_roots_sound(const Belay__Wire__NodeState *message)
            message->n_refuted % NUMBERS == 0 && message->n_refuted / NUMBERS <= STREAMS_MAX_RANKS;
 }
 
+/* Ascending, one for each part; none: the parts are those of the first ranks. */
+static bool are_ranks_sound(const Belay__Wire__NodeState *message)
+{
+    if (message->n_ranks > 0 && message->n_ranks != message->n_held / NUMBERS)
+        return false;
+    for (size_t i = 0; i < message->n_ranks; i++)
+        if (message->ranks[i] >= STREAMS_MAX_RANKS || (i > 0 && message->ranks[i] <= message->ranks[i - 1]))
+            return false;
+    return true;
+}
+
 int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_state *state)
 {
     if (message->incarnation == 0 || message->n_held % NUMBERS ||
         message->n_held / NUMBERS > STREAMS_MAX_RANKS ||
         (message->n_sizes > 0 && message->n_sizes / SIZES != message->n_held / NUMBERS) ||
-        message->n_sizes % SIZES || !are_roots_sound(message)) {
+        message->n_sizes % SIZES || !are_roots_sound(message) || !are_ranks_sound(message)) {
         errno = EBADMSG;
         return -1;
     }
@@ -141,6 +154,7 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
                    .sizes =
                        message->n_sizes > 0 ? (const struct rank_size *)(const void *)message->sizes : NULL},
         .held_count = (uint32_t)(message->n_held / NUMBERS),
+        .ranks = message->n_ranks > 0 ? message->ranks : NULL,
         .held = (const struct holding *)(const void *)message->held,
         .roots = message->roots.len ? (const struct digest *)(const void *)message->roots.data : NULL,
         .refuted_count = (uint32_t)(message->n_refuted / NUMBERS),

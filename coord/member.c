@@ -49,6 +49,7 @@ static bool is_ours(const struct member *member, const struct epoch_start *start
 static int enter(struct member *member, const struct epoch_start *start);
 static int keep_start(struct member *member, const struct epoch_start *start);
 static void note_missing(struct member *member, const struct member_event *event);
+static bool is_here(const struct member_event *event, const struct epoch_start *start, uint32_t rank);
 static void leave(struct member *member);
 static void release_epoch(struct member *member);
 static void repeat(struct member *member, uint64_t now_us);
@@ -475,19 +476,28 @@ static int keep_start(struct member *member, const struct epoch_start *start)
     return 0;
 }
 
-/* Our ranks whose image another member has. */
+/* Our ranks whose image another member has, or whose image here is another one than that of the decision. */
 static void note_missing(struct member *member, const struct member_event *event)
 {
     const struct epoch_start *start = member->start;
 
     for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++) {
-        bool is_here = rank < event->held_count && holding_has(&event->held[rank], start->line);
-
-        if (!is_local(member, rank) || is_here)
+        if (!is_local(member, rank) || is_here(event, start, rank))
             continue;
         member->is_missing[rank] = true;
         member->missing_count++;
     }
+}
+
+static bool is_here(const struct member_event *event, const struct epoch_start *start, uint32_t rank)
+{
+    const struct epoch_state held = {
+        .held_count = event->held_count, .held = event->held, .roots = event->roots};
+    const struct digest *root = epoch_state_root(&held, start->line, rank), *wanted = &start->roots[rank];
+
+    if (rank >= event->held_count || !holding_has(&event->held[rank], start->line))
+        return false;
+    return !root || !digest_is_known(wanted) || digest_is_equal(root, wanted);
 }
 
 /* The node runs no ranks and serves nobody from now on. What is protected stays protected. */

@@ -47,7 +47,7 @@ enum member_event_type {
     MEMBER_EVENT_TICK,    /* member_wake_us() has come */
     MEMBER_EVENT_INQUIRE, /* from the arbiter: epoch, which it is about to open; room, processor, memory, held
                            */
-    MEMBER_EVENT_START,   /* from the arbiter: start, held */
+    MEMBER_EVENT_START,   /* from the arbiter: start, held, roots */
     MEMBER_EVENT_PLACED,  /* from the arbiter: start, of the epoch that runs: its ranks have come up */
     MEMBER_EVENT_GRANT,   /* from the arbiter: epoch, asked_us */
     MEMBER_EVENT_LINK_LOST, /* epoch, peer: the link to this node in this epoch is gone */
@@ -77,6 +77,8 @@ struct member_event {
     struct epoch_memory memory; /* what it borrows is borrowed for the call */
     uint32_t held_count;
     const struct holding *held;      /* by rank, what this node holds; borrowed for the call */
+    const struct digest *roots;      /* START: two for each rank of held, as in epoch_state; borrowed for the
+                                        call; NULL: none is known */
     const struct epoch_start *start; /* borrowed for the call */
 };
 

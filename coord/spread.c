@@ -21,8 +21,10 @@ struct spread {
     struct budget *budget;
     struct rank_size *sizes; /* by rank; all zero if the program begins anew */
     struct turn *turns;      /* in which ranks are placed */
+    uint32_t *heirs;         /* by member of the last epoch: heir_of() its ranks */
     bool does_count_lines;   /* members need memory for lines and copies, too */
     uint32_t extra;          /* ranks that a member may get beyond the smallest bound */
+    bool has_homeless;       /* ranks that are bound to one another, and no member can take them all */
 };
 
 /* How well a member suits a rank; the first is best. */
@@ -31,13 +33,18 @@ enum fitness { FIT_HEIR = 0, FIT_HOLDER, FIT_PREDECESSOR, FIT_ANY, FIT_NOT };
 static int make_room(struct spread *spread);
 static int try_to_place(struct spread *spread);
 static int place_all(struct spread *spread);
+static int take_places(struct spread *spread);
+static bool is_apart(const struct spread *spread, uint32_t rank);
 static void begin_anew(struct spread *spread);
 static void find_sizes(struct spread *spread);
 static void order_by_size(struct spread *spread);
 static uint32_t count_kept(const struct spread *spread, uint64_t kind);
 static void keep_homes(struct spread *spread);
-static void keep_bound(struct spread *spread);
-static bool is_bound_to(const struct spread *spread, uint32_t index, uint32_t rank);
+static void place_bound(struct spread *spread);
+static void place_group(struct spread *spread, uint32_t first);
+static bool is_torn(const struct spread *spread, uint32_t first);
+static bool is_of_group(const struct spread *spread, uint32_t rank, uint32_t first);
+static enum fitness fitness_of_group(const struct spread *spread, uint32_t index, uint32_t first);
 static int bound_load(struct spread *spread);
 static int bound_kind(struct spread *spread, uint64_t kind);
 static void set_bound(struct spread *spread, uint64_t kind, uint32_t bound);
@@ -45,6 +52,7 @@ static uint64_t room_of(const struct spread *spread, uint64_t kind, uint32_t bou
 static bool place_others(struct spread *spread);
 static uint32_t choose_place(const struct spread *spread, uint32_t rank);
 static enum fitness fitness_of(const struct spread *spread, uint32_t index, uint32_t rank);
+static enum fitness suits(const struct spread *spread, uint32_t index, uint32_t rank);
 static void place(struct spread *spread, uint32_t rank, uint32_t index);
 static uint32_t find_holder(const struct spread *spread, uint32_t rank, uint32_t place);
 static uint32_t heir_of(const struct spread *spread, uint32_t rank);
@@ -67,11 +75,12 @@ int spread_ranks(struct epoch_start *start, const struct spread_facts *facts)
         facts->lack->rank = EPOCH_NOBODY;
     if (rc == 0) {
         find_sizes(&spread);
-        rc = place_all(&spread);
+        rc = facts->placed ? take_places(&spread) : place_all(&spread);
     }
     free(spread.load);
     free(spread.sizes);
     free(spread.turns);
+    free(spread.heirs);
     budget_destroy(spread.budget);
     errno = rc;
     return rc == 0 ? 0 : -1;
@@ -80,13 +89,20 @@ int spread_ranks(struct epoch_start *start, const struct spread_facts *facts)
 static int make_room(struct spread *spread)
 {
     const struct epoch_start *start = spread->start;
+    size_t formers = spread->facts->last ? spread->facts->last->member_count : 0;
 
     spread->load = calloc(2 * (size_t)start->member_count, sizeof(*spread->load));
     spread->sizes = calloc((size_t)start->rank_count + 1, sizeof(*spread->sizes));
     spread->turns = calloc((size_t)start->rank_count + 1, sizeof(*spread->turns));
+    spread->heirs = calloc(formers + 1, sizeof(*spread->heirs));
     spread->budget = budget_create(start->member_count);
-    if (!spread->load || !spread->sizes || !spread->turns || !spread->budget)
+    if (!spread->load || !spread->sizes || !spread->turns || !spread->heirs || !spread->budget)
         return -1;
+    for (size_t i = 0; i < formers; i++)
+        spread->heirs[i] = EPOCH_NOBODY;
+    for (uint32_t i = start->member_count; i-- > 0;)
+        if (spread->facts->members[i].former < formers)
+            spread->heirs[spread->facts->members[i].former] = i;
     spread->at_most = spread->load + start->member_count;
     for (uint32_t rank = 0; rank < start->rank_count; rank++)
         spread->turns[rank].rank = rank;
@@ -112,6 +128,37 @@ static int place_all(struct spread *spread)
     return rc;
 }
 
+/* Returns 0 or EXDEV. Whether there is memory is seen when it is used. */
+static int take_places(struct spread *spread)
+{
+    const struct epoch_start *start = spread->start;
+
+    begin_anew(spread);
+    for (uint32_t rank = 0; rank < start->rank_count; rank++) {
+        uint32_t node = rank < spread->facts->placed_count ? spread->facts->placed[rank] : EPOCH_NOBODY;
+        uint32_t index = epoch_start_index(start, node);
+
+        if (index == EPOCH_NOBODY || kind_of_member(spread, index) != kind_of_rank(spread, rank))
+            return EXDEV;
+        place(spread, rank, index);
+        if (is_apart(spread, rank))
+            return EXDEV;
+    }
+    return spread->facts->placed_count == start->rank_count ? 0 : EXDEV;
+}
+
+/* From the first bound rank that ran on the same member, with which it is bound. */
+static bool is_apart(const struct spread *spread, uint32_t rank)
+{
+    const struct epoch_start *last = spread->facts->last;
+
+    for (uint32_t other = 0; last && rank < last->rank_count && spread->sizes[rank].is_bound && other < rank;
+         other++)
+        if (spread->sizes[other].is_bound && last->placement[other] == last->placement[rank])
+            return spread->start->placement[other] != spread->start->placement[rank];
+    return false;
+}
+
 /* Returns 0, ENOSPC or EXDEV. */
 static int try_to_place(struct spread *spread)
 {
@@ -120,13 +167,14 @@ static int try_to_place(struct spread *spread)
     begin_anew(spread);
     keep_homes(spread);
     rc = bound_load(spread);
-    if (rc == 0 && !place_others(spread))
+    if (rc == 0 && (spread->has_homeless || !place_others(spread)))
         rc = ENOSPC;
     return rc;
 }
 
 static void begin_anew(struct spread *spread)
 {
+    spread->has_homeless = false;
     for (uint32_t i = 0; i < spread->start->member_count; i++) {
         spread->load[i] = spread->at_most[i] = 0;
         budget_set(spread->budget, i, &spread->facts->members[i].memory);
@@ -140,15 +188,19 @@ static void find_sizes(struct spread *spread)
 
     for (uint32_t i = 0; start->line > 0 && i < start->member_count; i++) {
         const struct spread_member *member = &spread->facts->members[i];
-        uint32_t count = member->memory.sizes ? smaller(member->held_count, start->rank_count) : 0;
+        uint32_t count = member->memory.sizes ? member->held_count : 0;
 
-        for (uint32_t rank = 0; rank < count; rank++) {
-            const struct rank_size *size = &member->memory.sizes[rank];
+        for (uint32_t part = 0; part < count; part++) {
+            const struct rank_size *size = &member->memory.sizes[part];
+            uint32_t rank = member->ranks ? member->ranks[part] : part;
 
+            if (rank >= start->rank_count)
+                break;
             if (size->image_bytes > spread->sizes[rank].image_bytes)
                 spread->sizes[rank].image_bytes = size->image_bytes;
             if (size->line_bytes > spread->sizes[rank].line_bytes)
                 spread->sizes[rank].line_bytes = size->line_bytes;
+            spread->sizes[rank].is_bound |= size->is_bound;
         }
     }
 }
@@ -192,25 +244,6 @@ static uint32_t count_kept(const struct spread *spread, uint64_t kind)
     return has_more ? (ranks + members - 1) / members : start->rank_count;
 }
 
-/* Before all others: they count for their members' part. */
-static void keep_bound(struct spread *spread)
-{
-    for (uint32_t rank = 0; rank < spread->start->rank_count; rank++) {
-        uint32_t home = heir_of(spread, rank);
-
-        if (home != EPOCH_NOBODY && is_bound_to(spread, home, rank) && has_image(spread, home, rank) &&
-            has_room(spread, home))
-            place(spread, rank, home);
-    }
-}
-
-static bool is_bound_to(const struct spread *spread, uint32_t index, uint32_t rank)
-{
-    const struct spread_member *member = &spread->facts->members[index];
-
-    return member->memory.sizes && rank < member->held_count && member->memory.sizes[rank].is_bound;
-}
-
 /* Not on a member that has taken the place of its node, and may hold a copy. */
 static bool ran_there(const struct spread *spread, uint32_t index, uint32_t rank)
 {
@@ -218,6 +251,97 @@ static bool ran_there(const struct spread *spread, uint32_t index, uint32_t rank
 
     return last && rank < last->rank_count &&
            last->members[last->placement[rank]] == spread->start->members[index];
+}
+
+/* Before all others: they count for their members' part. Those that stay come first. */
+static void place_bound(struct spread *spread)
+{
+    const struct epoch_start *last = spread->facts->last;
+    uint32_t count = last ? smaller(spread->start->rank_count, last->rank_count) : 0;
+
+    for (uint32_t rank = 0; rank < count; rank++) {
+        uint32_t home = heir_of(spread, rank);
+
+        if (spread->sizes[rank].is_bound && home != EPOCH_NOBODY && ran_there(spread, home, rank) &&
+            kind_of_member(spread, home) == kind_of_rank(spread, rank) && has_room(spread, home))
+            place(spread, rank, home);
+    }
+    for (uint32_t rank = 0; rank < count; rank++)
+        if (spread->start->placement[rank] == EPOCH_NOBODY && spread->sizes[rank].is_bound)
+            place_group(spread, rank);
+}
+
+/* All bound ranks that ran on the member of this one. */
+static void place_group(struct spread *spread, uint32_t first)
+{
+    const struct epoch_start *last = spread->facts->last;
+    uint32_t best = EPOCH_NOBODY, count = spread->start->member_count;
+    enum fitness fitness = FIT_NOT;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (spread->facts->first + first + i) % count;
+        enum fitness its = fitness_of_group(spread, index, first);
+
+        if (its > fitness || its == FIT_NOT || (its == fitness && spread->load[index] >= spread->load[best]))
+            continue;
+        best = index;
+        fitness = its;
+    }
+    if (best == EPOCH_NOBODY || is_torn(spread, first)) {
+        spread->has_homeless = true;
+        if (spread->facts->lack)
+            *spread->facts->lack =
+                (struct spread_lack){.rank = first, .image_bytes = spread->sizes[first].image_bytes};
+        return;
+    }
+    for (uint32_t rank = first; rank < spread->start->rank_count && rank < last->rank_count; rank++)
+        if (is_of_group(spread, rank, first))
+            place(spread, rank, best);
+}
+
+/* There was room for others of the group where they ran, and no more. */
+static bool is_torn(const struct spread *spread, uint32_t first)
+{
+    const struct epoch_start *last = spread->facts->last;
+
+    for (uint32_t rank = 0; rank < first; rank++)
+        if (spread->sizes[rank].is_bound && last->placement[rank] == last->placement[first])
+            return true;
+    return false;
+}
+
+static bool is_of_group(const struct spread *spread, uint32_t rank, uint32_t first)
+{
+    const struct epoch_start *last = spread->facts->last;
+
+    return spread->start->placement[rank] == EPOCH_NOBODY &&
+           last->placement[rank] == last->placement[first] && spread->sizes[rank].is_bound;
+}
+
+/* That of its first rank, if there is room for all; memory is there for those that stay. */
+static enum fitness fitness_of_group(const struct spread *spread, uint32_t index, uint32_t first)
+{
+    const struct epoch_start *last = spread->facts->last;
+    struct burden all = {.member = index}, of_partner = {.member = EPOCH_NOBODY};
+    uint32_t room = spread->facts->members[index].room, count = 0;
+
+    for (uint32_t rank = first; rank < spread->start->rank_count && rank < last->rank_count; rank++) {
+        struct burden burden, its;
+
+        if (!is_of_group(spread, rank, first))
+            continue;
+        count++;
+        find_burdens(spread, rank, index, &burden, &its);
+        all.image_bytes += burden.image_bytes;
+        all.memory_bytes += burden.memory_bytes;
+        its.image_bytes += of_partner.image_bytes;
+        of_partner = its;
+    }
+    if (room < spread->load[index] || room - spread->load[index] < count ||
+        kind_of_member(spread, index) != kind_of_rank(spread, first) ||
+        (!ran_there(spread, index, first) && !budget_fits(spread->budget, &all, &of_partner)))
+        return FIT_NOT;
+    return suits(spread, index, first);
 }
 
 static void keep_homes(struct spread *spread)
@@ -228,7 +352,7 @@ static void keep_homes(struct spread *spread)
 
     for (uint32_t rank = 0; rank < start->rank_count; rank++)
         start->placement[rank] = EPOCH_NOBODY;
-    keep_bound(spread);
+    place_bound(spread);
     for (uint32_t rank = 0; rank < start->rank_count; rank++) {
         uint32_t home = heir_of(spread, rank);
 
@@ -340,11 +464,16 @@ static uint32_t choose_place(const struct spread *spread, uint32_t rank)
 
 static enum fitness fitness_of(const struct spread *spread, uint32_t index, uint32_t rank)
 {
-    uint32_t partner = partner_of(spread, index);
-
     if (!has_room(spread, index) || spread->load[index] >= spread->at_most[index] ||
         kind_of_member(spread, index) != kind_of_rank(spread, rank) || !has_memory(spread, index, rank))
         return FIT_NOT;
+    return suits(spread, index, rank);
+}
+
+static enum fitness suits(const struct spread *spread, uint32_t index, uint32_t rank)
+{
+    uint32_t partner = partner_of(spread, index);
+
     if (spread->start->line > 0 && heir_of(spread, rank) == index)
         return FIT_HEIR;
     if (has_image(spread, index, rank))
@@ -384,10 +513,7 @@ static uint32_t heir_of(const struct spread *spread, uint32_t rank)
 {
     const struct epoch_start *last = spread->facts->last;
 
-    for (uint32_t i = 0; last && rank < last->rank_count && i < spread->start->member_count; i++)
-        if (spread->facts->members[i].former == last->placement[rank])
-            return i;
-    return EPOCH_NOBODY;
+    return last && rank < last->rank_count ? spread->heirs[last->placement[rank]] : EPOCH_NOBODY;
 }
 
 static uint32_t partner_of(const struct spread *spread, uint32_t index)
@@ -398,9 +524,10 @@ static uint32_t partner_of(const struct spread *spread, uint32_t index)
 static bool has_image(const struct spread *spread, uint32_t index, uint32_t rank)
 {
     const struct spread_member *member = &spread->facts->members[index];
+    uint32_t part =
+        spread->start->line > 0 ? epoch_state_part(member->ranks, member->held_count, rank) : EPOCH_NOBODY;
 
-    return spread->start->line > 0 && rank < member->held_count &&
-           holding_has(&member->held[rank], spread->start->line);
+    return part != EPOCH_NOBODY && holding_has(&member->held[part], spread->start->line);
 }
 
 /* Of processors; a program that begins anew begins anywhere. */

@@ -8,8 +8,13 @@
  * where the image is, else to the one with the fewest ranks. A rank that goes on from an image goes to a
  * member whose processors are of the kind that it ran on; each kind of members is spread over by itself.
  *
- * A rank that is bound stays where it ran, whatever the balance: what it shared with other ranks of its node
- * is there alone.
+ * Ranks that are bound and ran on one member are placed on one member again, whatever the balance: what they
+ * shared is for all of them. They stay where they ran; if that member is lost, the best one for all of them
+ * gets them.
+ *
+ * Where the launcher has put the ranks already, they stay, and only the holders are chosen: EXDEV if ranks
+ * that are bound to one another are apart, if a rank's processors are other ones, or if there is another
+ * number of ranks.
  *
  * A rank that moves goes where there is memory for it (budget.h): for its process, for its image if that is
  * not there, for what a line stages of it, and on the member's partner for the copy. If that cannot be, it is
@@ -28,8 +33,9 @@ struct spread_member {
     uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
     uint64_t processor; /* kind of its processors */
     struct epoch_memory memory;
-    uint32_t held_count;        /* ranks of held */
-    const struct holding *held; /* by rank; borrowed */
+    uint32_t held_count;        /* parts of held */
+    const uint32_t *ranks;      /* whose they are, as of epoch_state; borrowed; NULL: held[i] is of rank i */
+    const struct holding *held; /* borrowed */
     uint32_t former;            /* index in the last epoch of the member whose ranks are for it: it was that
                                    member, or takes its place; EPOCH_NOBODY: none */
 };
@@ -44,7 +50,9 @@ struct spread_facts {
     const struct epoch_start *last;      /* the epoch before; NULL: there was none */
     const struct spread_member *members; /* by index */
     enum scheme scheme;
-    uint32_t first;           /* any number: of members that are equal, which one is taken */
+    uint32_t first;         /* any number: of members that are equal, which one is taken */
+    const uint32_t *placed; /* by rank: the node where it is, whatever nodes hold; NULL: not known */
+    uint32_t placed_count;
     struct spread_lack *lack; /* filled in with ENOSPC; NULL: not asked for */
 };
 

@@ -341,11 +341,12 @@ static int serve_once(struct host *host, struct belay_error *err)
     return beat(host, err) < 0 ? -1 : session_move(host->session, err);
 }
 
-/* The launcher that has started this may end, and whoever started the launcher. */
-static int go_to_background(struct belay_error *err)
+/* Nobody is to wait for the end of its messages. If it does not stay, the launcher that has started this may
+ * end. */
+static int go_to_background(bool stays, struct belay_error *err)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    pid_t pid = null < 0 ? -1 : fork();
+    pid_t pid = null < 0 ? -1 : stays ? 0 : fork();
     if (pid < 0)
         return belay_error_errno(err, "this host's relay cannot go to the background");
     if (pid > 0)
@@ -361,7 +362,7 @@ int role_host(const struct role_host *of)
     struct host host = {.of = of};
     struct belay_error err = {0};
     char name[HOST_NAME_MAX + 1] = "";
-    if (join(&host, &err) < 0 || go_to_background(&err) < 0) {
+    if (join(&host, &err) < 0 || go_to_background(of->stays, &err) < 0) {
         gethostname(name, sizeof name);
         log_error("host %s: %s", name, err.text);
         session_destroy(host.session);

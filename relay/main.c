@@ -32,7 +32,7 @@ static bool find_belayd(char path[PATH_MAX])
 }
 
 /* host NODE RUNDIR PORT ADDRESS... */
-static int host(char **arguments)
+static int host(char **arguments, bool stays)
 {
     char belayd[PATH_MAX];
     unsigned long node, port;
@@ -42,6 +42,7 @@ static int host(char **arguments)
     const struct role_host of = {.rundir = arguments[1],
                                  .belayd = belayd,
                                  .node = (uint32_t)node,
+                                 .stays = stays,
                                  .port = (uint16_t)port,
                                  .addresses = arguments + 3};
     return role_host(&of);
@@ -50,12 +51,12 @@ static int host(char **arguments)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
-    if (argc == 2 && !strcmp(argv[1], "where"))
-        return role_where();
+    if (argc >= 2 && !strcmp(argv[1], "where"))
+        return role_where(argc == 3 && !strcmp(argv[2], "pmix"));
     if (argc == 3 && !strcmp(argv[1], "gather"))
         return role_gather(argv[2]);
-    if (argc > 5 && !strcmp(argv[1], "host"))
-        return host(argv + 2);
+    if (argc > 5 && (!strcmp(argv[1], "host") || !strcmp(argv[1], "stay")))
+        return host(argv + 2, !strcmp(argv[1], "stay"));
     log_error("belay-relay is started by belay run, or by ranks");
     return EXIT_FAILURE;
 }

@@ -4,6 +4,7 @@
 #ifndef BELAY_RELAY_ROLES_H
 #define BELAY_RELAY_ROLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define ROLE_BEAT_MS 500
@@ -25,17 +26,20 @@
  */
 int role_gather(const char *folder);
 
-/* On a host: joins the gatherer at one of the addresses, and serves in the background from then on. */
+/* On a host: joins the gatherer at one of the addresses, and serves from then on, as a rule in the
+ * background. */
 struct role_host {
     const char *rundir; /* of the user's agents; that of this host is below it */
     const char *belayd;
     uint32_t node;
     uint16_t port;
+    bool stays;             /* with the launcher that has started it, which waits for it */
     char *const *addresses; /* NULL-terminated */
 };
 int role_host(const struct role_host *host);
 
-/* A process of a launch that tells where it is: "belay-rank RANK NAME" on standard output. */
-int role_where(void);
+/* A process of a launch that tells where it is: "belay-rank RANK NAME" on standard output. needs_pmix: it
+ * fails if it has none. */
+int role_where(bool needs_pmix);
 
 #endif

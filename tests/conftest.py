@@ -14,7 +14,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 pytest.register_assert_rewrite("belaytest")  # its failures tell the values, as those of tests do
 
 import traces  # noqa: E402
+import cluster as clusters  # noqa: E402
 from belaytest import Sandbox  # noqa: E402
+from cluster_job import ClusterSandbox  # noqa: E402
 from hosts import Hosts, lacking  # noqa: E402
 from hosts_job import HostsSandbox  # noqa: E402
 from programs import TOP, Programs  # noqa: E402
@@ -31,6 +33,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "campaign: takes long; deselected without --campaign")
     config.addinivalue_line("markers", "limit(seconds): the longest that the test may take")
     config.addinivalue_line("markers", "hosts(name, ...): the test runs on these hosts of namespaces, and needs root")
+    config.addinivalue_line("markers", "cluster: the test runs on a Slurm cluster of namespaces, and needs root")
     traces.has_own_objects = traces.leave_common_objects()
 
 
@@ -82,6 +85,24 @@ def hosts(request):
     made.destroy()
 
 
+@pytest.fixture(scope="session")
+def session_cluster():
+    """One for each worker, as long as it lasts."""
+    if clusters.lacking():
+        pytest.skip(clusters.lacking())
+    made = clusters.Cluster()
+    yield made
+    made.destroy()
+
+
+@pytest.fixture
+def cluster(session_cluster):
+    """A Slurm cluster whose nodes are idle, without any trace of what ran on it before."""
+    session_cluster.reset()
+    yield session_cluster
+    session_cluster.reset()
+
+
 def make_sandbox(request, box):
     yield box
     try:
@@ -94,9 +115,11 @@ def make_sandbox(request, box):
 
 @pytest.fixture
 def sandbox(request, prefix, programs):
-    """A run directory for this test; with the mark `hosts`, commands run on the first host. Whatever the test leaves behind
-    fails it."""
-    if request.node.get_closest_marker("hosts"):
+    """A run directory for this test; with the mark `hosts`, commands run on the first host, with the mark `cluster` as an
+    ordinary user on the first node. Whatever the test leaves behind fails it."""
+    if request.node.get_closest_marker("cluster"):
+        box = ClusterSandbox(prefix, programs, request.getfixturevalue("cluster"))
+    elif request.node.get_closest_marker("hosts"):
         box = HostsSandbox(prefix, programs, request.getfixturevalue("hosts"))
     else:
         box = Sandbox(prefix, programs)

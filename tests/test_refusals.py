@@ -119,7 +119,7 @@ def test_several_hosts_of_another_launcher(sandbox, programs):
     step = {"LD_PRELOAD": preload, "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}
     done = subprocess.run(programs.test_program("ring").argv, env={**sandbox.environment, **step}, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    assert_refused(done, f"host {os.uname().nodename} is one of several", "belay run -- mpirun")
+    assert_refused(done, f"host {os.uname().nodename} is one of several", "srun --checkpoint-interval")
 
 
 def test_installation_that_cannot_be_preloaded(sandbox, tmp_path):

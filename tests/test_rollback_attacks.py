@@ -313,6 +313,24 @@ def test_copies_come_back_as_they_were(sandbox, programs):
         deeds.finish()
 
 
+@pytest.mark.parametrize("first, second", [("one", "two"), ("two", "one")])
+def test_a_copy_is_no_second_file(sandbox, programs, first, second):
+    """A file with two names, which is kept by a copy, is one file again, whichever names it has lost."""
+    with elsewhere() as folder:
+        deeds = Deeds(sandbox, programs, options=["--undo-dir", folder],
+                      then=[("append", "one", "+"), ("unlink", first), ("append", "three", "+"), ("unlink", "four"),
+                            ("append", "three", "-"), ("unlink", second), ("unlink", "three")])
+        for name, other in (("one", "two"), ("three", "four")):
+            deeds.write(name, "text")
+            os.link(deeds.path(name), deeds.path(other))
+        deeds.run()
+        deeds.recover()
+        for name, other in (("one", "two"), ("three", "four")):
+            assert deeds.text(name) == deeds.text(other) == "text"
+            assert os.path.samefile(deeds.path(name), deeds.path(other))
+        deeds.finish()
+
+
 def test_ranks_that_race_for_the_same_names(sandbox, programs):
     """Whoever comes first: what the others had announced has not happened."""
     race = [("-unlink", "gone"), ("-rename", "from", "to"), ("-create", "new", "x"), ("append", "both", "+"),

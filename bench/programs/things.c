@@ -13,6 +13,7 @@
  *   mappings   COUNT mappings of a page
  *   issends    COUNT synchronous sends of rank 0 to rank 1, which nobody receives
  *   communicators   COUNT communicators
+ *   rewritten  one file without a name, of COUNT MiB, of which a byte changes in each turn
  *   none       nothing
  *
  * Ranks meet every 10 ms. Rank 0 prints a line when all are ready. It ends when it is stopped.
@@ -36,7 +37,7 @@
 #define PAGE 4096ul
 #define MAPPINGS_BYTES (1ul << 30)
 
-static int rank;
+static int rank, rewritten = -1;
 
 static void fail(const char *what)
 {
@@ -82,6 +83,24 @@ static void make_deleted(int number)
 {
     (void)number;
     checked(open(".", O_RDWR | O_TMPFILE, 0600), "O_TMPFILE");
+}
+
+/* One file for all: a MiB longer each time. A byte of it changes in each turn of the program. */
+static void make_rewritten(int number)
+{
+    static char bytes[1 << 20];
+    if (number == 0)
+        rewritten = checked(open(".", O_RDWR | O_TMPFILE, 0600), "O_TMPFILE");
+    memset(bytes, number + 1, sizeof bytes);
+    checked((int)write(rewritten, bytes, sizeof bytes), "write");
+}
+
+static void rewrite(void)
+{
+    static char turn;
+    turn++;
+    if (rewritten >= 0)
+        checked((int)pwrite(rewritten, &turn, 1, 0), "pwrite");
 }
 
 static void make_pipe(int number)
@@ -216,7 +235,7 @@ static const struct kind {
     {"watched", make_watched}, {"timers", make_timer},
     {"threads", make_thread},  {"mappings", make_mapping},
     {"issends", make_issend},  {"communicators", make_communicator},
-    {"none", make_nothing},
+    {"none", make_nothing},    {"rewritten", make_rewritten},
 };
 
 static const struct kind *find_kind(const char *name)
@@ -249,6 +268,7 @@ int main(int argc, char **argv)
     }
     for (;;) {
         MPI_Barrier(MPI_COMM_WORLD);
+        rewrite();
         nanosleep(&pause, NULL);
     }
 }

@@ -130,7 +130,7 @@ static void test_faults_and_log_level_are_passed_on(void **state)
 static void test_other_launchers_keep_their_line(void **state)
 {
     (void)state;
-    expect_line("srun -n 4 ./app", "LD_PRELOAD=/e.so", "srun -n 4 ./app");
+    expect_line("./script -n 4 ./app", "LD_PRELOAD=/e.so", "./script -n 4 ./app");
 }
 
 static void expect_environment(const char *line, char *const environment[], const char *expected)
@@ -152,7 +152,7 @@ static void test_environment(void **state)
     static const char unchanged[] = "A=1 LD_PRELOAD=/e.so BELAY_EPOCH=3 BELAY_NAME=old B=2";
     static const char ours[] =
         "A=1 B=2 LD_PRELOAD=/l/libbelay.so:/e.so BELAY_NAME=j BELAY_RUNDIR=/r BELAY_EPOCH=7";
-    expect_environment("srun -n 2 ./a", environment, ours);
+    expect_environment("./script ./a", environment, ours);
     expect_environment("mpirun -n 2 ./a --app file", environment, unchanged);
     expect_environment("mpirun -wdir --app ./a", environment, unchanged);
     expect_environment("mpirun -mca a b --app file", environment, ours);

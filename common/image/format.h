@@ -1,5 +1,5 @@
 /*
- * format.h - the format of the memory of one rank at one line, version 6: whole images and deltas.
+ * format.h - the format of the memory of one rank at one line, version 8: whole images and deltas.
  *
  * Both are one memfd (or file): a header, page data, and one block of tables. All integers are little
  * endian and natively aligned; file offsets are bytes from the start, offsets of tables from the start of
@@ -29,9 +29,10 @@
 #include "common/image/runs.h"
 
 #define IMAGE_MAGIC 0x0131474d4959414cull /* "LAYIMG1\1" */
-#define IMAGE_VERSION 7u
+#define IMAGE_VERSION 8u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
+#define IMAGE_OF_SHARED UINT32_MAX   /* group: it is of what the ranks of a group share (shared.h) */
 #define IMAGE_DATA_BASE (4ull << 30) /* offset of the page data in a whole image; the tables end before */
 
 enum image_region_kind {
@@ -75,7 +76,7 @@ struct image_header {
     uint64_t strings_bytes, strings_offset;
     uint64_t data_bytes;     /* of all runs */
     uint32_t program;        /* offset into strings: path of the executable */
-    uint32_t reserved;       /* 0 */
+    uint32_t group;          /* the lowest rank of those that ran on the node of the rank; IMAGE_OF_SHARED */
     uint8_t identity[32];    /* of program and libc, given by the rank at its Hello; compared at restart */
     uint64_t layout_version; /* of the mpi-layer's own state inside the image; compared at restart */
     uint64_t sum;            /* over the header and the tables (sums.h) */

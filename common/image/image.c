@@ -267,6 +267,8 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
     bool is_sound =
         header->tables_offset >= sizeof *header && header->tables_offset <= file_bytes &&
         bytes <= file_bytes - header->tables_offset && bytes <= TABLES_MAX && header->rank < header->ranks &&
+        (header->group == IMAGE_OF_SHARED ? header->ranks % 2 == 0 && header->rank >= header->ranks / 2
+                                          : header->group <= header->rank) &&
         header->strings_bytes > 0 && header->strings_bytes <= UINT32_MAX &&
         header->program < header->strings_bytes && header->data_bytes <= file_bytes &&
         header->total_bytes == IMAGE_PAGE_BYTES + bytes + header->data_bytes &&

@@ -20,7 +20,7 @@ struct facts {
     uint32_t rank, ranks;
     uint64_t resume_context, layout_version;
     uint64_t region_count, run_count, strings_bytes;
-    uint32_t program, reserved;
+    uint32_t program, group;
     uint8_t identity[32];
 };
 
@@ -110,7 +110,8 @@ static void add_tables(crypto_generichash_state *state, const struct image_view 
                           .region_count = header->region_count,
                           .run_count = is_delta ? header->present_count : header->run_count,
                           .strings_bytes = header->strings_bytes,
-                          .program = header->program};
+                          .program = header->program,
+                          .group = header->group};
     memcpy(facts.identity, header->identity, sizeof facts.identity);
     add(state, &facts, sizeof facts);
     add(state, view->regions, header->region_count * sizeof *view->regions);

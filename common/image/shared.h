@@ -3,8 +3,11 @@
  *
  * The format is that of a rank's image (image.h) with an artificial address space. A struct shared_table is
  * at SHARED_TABLE_ADDRESS. From SHARED_CONTENTS_ADDRESS on follow the contents of the objects, each in a
- * region of its own, whose path is the object's name. Pages in no run of a region are zeros. The image's rank
- * is the number of ranks.
+ * region of its own, whose path is the object's name. Pages in no run of a region are zeros.
+ *
+ * The ranks of a node are a group, by the number of the lowest of them. The image's rank is the number of
+ * ranks of the job plus that of the group, of twice as many ranks as the job has; the header's group is
+ * IMAGE_OF_SHARED.
  *
  * contents of
  *   NAMELESS, NAMED, SEGMENT:  the bytes of the file or segment
@@ -62,7 +65,8 @@ struct shared_record {
 
 struct shared_table {
     uint64_t count;
-    uint64_t reserved; /* 0 */
+    uint64_t
+        host; /* on which they were captured (mounts_host()): the kernel's ids are of no use on another */
     struct shared_record records[];
 };
 

@@ -140,7 +140,8 @@ int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, con
 {
     if (!placement_is_host_name(name))
         return belay_error_set(err, EINVAL, "the name of this host cannot be used");
-    int used = snprintf(path, path_bytes, "%s/host-%s", rundir, name);
+    int used = getenv(PLACEMENT_LOCAL_VARIABLE) ? snprintf(path, path_bytes, "%s", rundir)
+                                                : snprintf(path, path_bytes, "%s/host-%s", rundir, name);
     return used > 0 && (size_t)used < path_bytes
                ? 0
                : belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);

@@ -35,7 +35,7 @@ char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *pla
 /*
  * Nodes that are hosts: BELAY_HOSTS has their names, by number and separated by commas. The agent of the
  * first one, where `belay run` is, has the run directory itself, that of another host has RUNDIR/host-NAME
- * there.
+ * there, unless BELAY_RUNDIR_LOCAL is set.
  */
 #define PLACEMENT_HOSTS_VARIABLE "BELAY_HOSTS"
 /* What a rank has to know of its launch, for an array of names: job, run directory, epoch, nodes, places. */
@@ -48,6 +48,8 @@ char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *pla
 bool placement_is_host_name(const char *name);
 /* The node that a host is. Returns 0, or -1 with err (EXDEV: it is none). */
 int placement_find_host(const char *hosts, const char *name, uint32_t *node, struct belay_error *err);
+/* Set: each host has a folder of its own at the path of the run directory, and its agent is there. */
+#define PLACEMENT_LOCAL_VARIABLE "BELAY_RUNDIR_LOCAL"
 /* The run directory of another host. Returns 0, or -1 with err (ENAMETOOLONG, EINVAL: the name). */
 int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
                           struct belay_error *err);

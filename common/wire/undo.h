@@ -36,6 +36,16 @@
 #define UNDO_HELD "held-"     /* so begins the name of an open file that had none */
 #define UNDO_IN_RUNDIR "undo" /* below it a folder of each job that has no other one */
 
+/* How much of a file system stays free of kept files: others need it as well. */
+#define UNDO_DISK_FLOOR_BYTES (8ull << 30) /* or a twentieth of the disk */
+static inline uint64_t undo_floor_bytes(uint32_t type, uint64_t all_bytes)
+{
+    const uint32_t tmpfs = 0x01021994, ramfs = 0x858458f6;
+    if (type == tmpfs || type == ramfs)
+        return all_bytes / 2;
+    return all_bytes / 20 < UNDO_DISK_FLOOR_BYTES ? all_bytes / 20 : UNDO_DISK_FLOOR_BYTES;
+}
+
 struct undo_head {
     uint64_t magic;
     uint32_t version;

@@ -175,6 +175,21 @@ static void what_is_not_known_is_believed(void **state)
     assert_null(only_refusal(recorder));
 }
 
+/* Without a sum, nobody can tell which of two images was committed. */
+static void two_images_without_a_sum(void **state)
+{
+    struct recorder *recorder = *state;
+    struct answers answers;
+
+    open_first(recorder, SCHEME_PARTNER);
+    fill(&answers);
+    memset(answers.sum, 0, sizeof(answers.sum));
+    answers.roots[2][2 * 1].words[0] ^= 1;
+    answer_all(recorder, &answers, NODES);
+    assert_null(only_refusal(recorder));
+    expect_stuck(recorder, ARBITER_WANT_ROOTS);
+}
+
 /* Once an epoch went on from the line, its record knows the roots, whatever all nodes tell. */
 static void the_record_decides(void **state)
 {
@@ -226,6 +241,7 @@ int main(void)
         TEST(the_only_copy_is_another_one),
         TEST(survivors_that_contradict_one_another),
         TEST(what_is_not_known_is_believed),
+        TEST(two_images_without_a_sum),
         TEST(the_record_decides),
         TEST(what_another_node_has_refuted_is_left_aside),
     };

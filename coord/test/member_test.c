@@ -182,6 +182,39 @@ static void missing_images_are_asked_for_until_they_come(void **state)
     assert_said(recorder, "");
 }
 
+/* Staged or an image: what is here of rank 1 is not what was committed, and node 0 has that. */
+static void another_image_than_the_committed_one_is_missing(void **state)
+{
+    struct recorder *recorder = *state;
+    const struct holding held[RANKS] = {{.image_line = 5},
+                                        {.image_line = 4, .staging_line = 5, .base_line = 4}};
+    const struct digest roots[2 * RANKS] = {{{7}}, {{0}}, {{8}}, {{9}}};
+    struct digest committed[RANKS] = {{{7}}, {{10}}};
+    uint32_t members[] = {0, 1, 2}, placement[] = {1, 1, 2}, holder[] = {1, 0, 2};
+    uint64_t incarnations[] = {7, INCARNATION, 9}, processors[] = {1, 1, 1};
+    const struct epoch_start opened = {.epoch = 1,
+                                       .line = 5,
+                                       .last_line = 7,
+                                       .member_count = 3,
+                                       .rank_count = RANKS,
+                                       .members = members,
+                                       .incarnations = incarnations,
+                                       .processors = processors,
+                                       .placement = placement,
+                                       .holder = holder,
+                                       .roots = committed};
+
+    begin(recorder);
+    inquire(recorder, 1);
+    step(
+        recorder,
+        (struct member_event){
+            .type = MEMBER_EVENT_START, .start = &opened, .held_count = RANKS, .held = held, .roots = roots});
+    grant(recorder, 1, 0);
+    assert_said(recorder,
+                "STOP STOP RECORD ANSWER 1 STOP RECORD ENTER SETTLE 5 RENEW FETCH 1 of node 0 FENCE 900");
+}
+
 static void who_should_have_an_image_and_has_not_reports_trouble(void **state)
 {
     struct recorder *recorder = *state;
@@ -280,6 +313,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ranks_are_stopped_before_the_lease_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(the_verdict_is_recorded_before_it_is_carried_out, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_images_are_asked_for_until_they_come, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_image_than_the_committed_one_is_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_should_have_an_image_and_has_not_reports_trouble, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(losses_are_told_to_arbiter_and_coordinator, setup, teardown),

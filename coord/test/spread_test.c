@@ -105,6 +105,24 @@ static void one_rank_goes_to_its_copy(void **state)
     assert_places(stage, (const uint32_t[]){0, 1, 1, 2}, (const uint32_t[]){0, 1, 1, 2});
 }
 
+/* The launcher has put them there: nothing is chosen but who has the images. */
+static void ranks_are_where_the_launcher_has_put_them(void **state)
+{
+    struct stage *stage = *state;
+    const uint32_t places[] = {0, 2, NODES_BEFORE + 3, NODES_BEFORE + 3};
+
+    had(stage, 4, 4, (const uint32_t[]){0, 1, 2, 3});
+    has(stage, 4, (const uint32_t[]){0, 1, 2, 3}, (const bool[]){false, false, false, true});
+    stage->held[0][3].image_line = LINE; /* the copy of the lost node's rank */
+    stage->facts.placed = places;
+    stage->facts.placed_count = 4;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 2, 3, 3}, (const uint32_t[]){0, 2, 2, 0});
+    stage->facts.placed_count = 3;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    assert_int_equal(errno, EXDEV);
+}
+
 /* The member whose partner has the image is the next best: its next line is a delta to that copy. */
 static void ranks_of_one_node_do_not_overload_another(void **state)
 {
@@ -313,6 +331,32 @@ static void bound_ranks_stay_together(void **state)
     assert_places(stage, (const uint32_t[]){0, 0, 0, 0, 1}, (const uint32_t[]){0, 0, 0, 0, 1});
 }
 
+/* Node 2 is lost: its bound ranks come to the member that has their images, if there is memory for both. */
+static void bound_ranks_move_together(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    const uint64_t little[] = {15, 1000}, none[] = {5, 5};
+
+    had(stage, 3, 5, (const uint32_t[]){0, 0, 1, 2, 2});
+    has(stage, 2, (const uint32_t[]){0, 1}, NULL);
+    tell_memory(stage, sizes, NULL, NULL, false);
+    for (uint32_t rank = 0; rank < 5; rank++)
+        sizes[rank].is_bound = rank >= 3;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 0, 0}, (const uint32_t[]){0, 0, 1, 0, 0});
+    tell_memory(stage, sizes, NULL, little, false); /* for one of them, not for both */
+    for (uint32_t rank = 0; rank < 5; rank++)
+        sizes[rank].is_bound = rank >= 3;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_places(stage, (const uint32_t[]){0, 0, 1, 1, 1}, (const uint32_t[]){0, 0, 1, 0, 0});
+    tell_memory(stage, sizes, NULL, none, false);
+    for (uint32_t rank = 0; rank < 5; rank++)
+        sizes[rank].is_bound = rank >= 3;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), -1);
+    assert_int_equal(errno, ENOSPC);
+}
+
 static void room_counts(void **state)
 {
     struct stage *stage = *state;
@@ -382,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_member_more_takes_its_part, setup, teardown),
         cmocka_unit_test_setup_teardown(room_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(bound_ranks_stay_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(bound_ranks_move_together, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_there_is_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_needs_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_needs_memory_of_the_machine, setup, teardown),
@@ -389,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_heir_has_to_have_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_leaves_for_want_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_the_processors_are_alike, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranks_are_where_the_launcher_has_put_them, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_program_is_spread_evenly, setup, teardown),
     };
 

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "common/wire/board_client.h"
 
 #define LOOK_MS 2000 /* for what has been said already */
 
@@ -23,16 +26,39 @@ struct question {
     char text[EXCHANGE_TEXT_BYTES]; /* the answer, if it is a text; "": it is none, or too long */
 };
 
+/* Whoever else takes part is of the same version of Belay. */
+static const char *const board_keys[BOARD_KEYS] = {
+    [BOARD_HOST] = "belay.host", [BOARD_LISTEN] = "belay.listen", [BOARD_EPOCH] = "belay.epoch"};
+_Static_assert(BOARD_TEXT_BYTES == EXCHANGE_TEXT_BYTES, "texts of both fit the other");
+
 static pmix_proc_t self;
 static bool is_open;
+static int board = -1; /* -1: PMIx is used */
 
 static int fail(const char *what, pmix_status_t status, struct belay_error *err)
 {
     return belay_error_set(err, EIO, "PMIx %s: %s", what, PMIx_Error_string(status));
 }
 
+static enum board_key key_on_board(const char *name)
+{
+    enum board_key key = BOARD_HOST;
+    while (key + 1 < BOARD_KEYS && strcmp(board_keys[key], name) != 0)
+        key++;
+    return key;
+}
+
+bool exchange_has_board(void)
+{
+    return getenv(BOARD_VARIABLE);
+}
+
 int exchange_open(uint32_t rank, struct belay_error *err)
 {
+    if (exchange_has_board()) {
+        board = board_open(getenv(BOARD_VARIABLE), rank, err);
+        return board < 0 ? -1 : 0;
+    }
     pmix_status_t status = PMIx_Init(&self, NULL, 0);
     if (status != PMIX_SUCCESS)
         return fail("does not begin", status, err);
@@ -46,6 +72,8 @@ int exchange_open(uint32_t rank, struct belay_error *err)
 int exchange_put(const char *key, const char *text, struct belay_error *err)
 {
     pmix_value_t value;
+    if (board >= 0)
+        return board_put(board, key_on_board(key), text, err);
     PMIX_VALUE_LOAD(&value, text, PMIX_STRING);
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
     PMIX_VALUE_DESTRUCT(&value);
@@ -104,6 +132,8 @@ static pmix_status_t await(struct question *question, int timeout_ms)
 
 int exchange_fence(int timeout_ms, struct belay_error *err)
 {
+    if (board >= 0)
+        return 0;
     struct question *question = ask();
     bool collects = true;
     pmix_proc_t all;
@@ -141,8 +171,11 @@ static struct question *get(uint32_t rank, const char *key, pmix_status_t *statu
     return NULL;
 }
 
-int exchange_get(uint32_t rank, const char *key, char text[EXCHANGE_TEXT_BYTES], struct belay_error *err)
+int exchange_get(uint32_t rank, const char *key, int timeout_ms, char text[EXCHANGE_TEXT_BYTES],
+                 struct belay_error *err)
 {
+    if (board >= 0)
+        return board_get(board, rank, key_on_board(key), timeout_ms, text, err);
     pmix_status_t status;
     struct question *answer = get(rank, key, &status);
     if (!answer)
@@ -156,14 +189,37 @@ int exchange_get(uint32_t rank, const char *key, char text[EXCHANGE_TEXT_BYTES],
 void exchange_host_of(uint32_t rank, char *name, size_t name_bytes)
 {
     pmix_status_t status;
-    struct question *answer = get(rank, PMIX_HOSTNAME, &status);
+    struct question *answer = board < 0 ? get(rank, PMIX_HOSTNAME, &status) : NULL;
     snprintf(name, name_bytes, "%s", answer && answer->text[0] ? answer->text : "?");
     free(answer);
+}
+
+/* "2(x3),1": tasks of the step on each of its nodes, of which this one is SLURM_NODEID. 0: not known. */
+static uint32_t count_of_slurm(void)
+{
+    const char *number = getenv("SLURM_NODEID"), *at = getenv("SLURM_STEP_TASKS_PER_NODE");
+    unsigned long node = number ? strtoul(number, NULL, 10) : 0;
+    while (number && at && *at) {
+        char *end;
+        unsigned long tasks = strtoul(at, &end, 10), times = 1;
+        if (end[0] == '(' && end[1] == 'x')
+            times = strtoul(end + 2, &end, 10);
+        if (node < times)
+            return (uint32_t)tasks;
+        node -= times;
+        end += *end == ')';
+        at = end + (*end == ',');
+        if (end[0] != ',')
+            break;
+    }
+    return 0;
 }
 
 uint32_t exchange_count_here(void)
 {
     pmix_status_t status;
+    if (board >= 0)
+        return count_of_slurm();
     struct question *answer = get(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &status);
     uint32_t count = answer ? answer->number : 0;
     free(answer);
@@ -172,6 +228,9 @@ uint32_t exchange_count_here(void)
 
 void exchange_close(void)
 {
+    if (board >= 0)
+        close(board);
+    board = -1;
     if (!is_open)
         return;
     is_open = false;

@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
-#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/fd_info.h"
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/held.h"
+#include "mpi-layer/lower/pipes.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/travel.h"
 #include "mpi-layer/lower/vk.h"
@@ -26,6 +27,7 @@
 
 #define STREAMS 3
 #define OUR_FDS "/proc/self/fd"
+#define LISTENING_MAX 16
 #define MQUEUE_MAGIC 0x19800202 /* the kernel's ipc/mqueue.c */
 
 #ifndef F_DUPFD_QUERY
@@ -36,6 +38,9 @@
 static struct {
     uint64_t device, inode;
 } streams[STREAMS];
+/* Sockets on which slurmstepd listens, and which it has left open in its tasks. */
+static uint64_t listening[LISTENING_MAX];
+static size_t listening_count;
 
 /* ---- which there are ---- */
 
@@ -88,12 +93,33 @@ void fd_for_each(void (*visit)(int fd))
         visit((int)fd);
 }
 
-/* ---- standard streams ---- */
+/* ---- what the launch has given ---- */
+
+static void note_listening(int fd)
+{
+    struct stat st;
+    int is_listening = 0;
+    socklen_t bytes = sizeof is_listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &bytes) == 0 && is_listening &&
+        listening_count < LISTENING_MAX && fstat(fd, &st) == 0)
+        listening[listening_count++] = st.st_ino;
+}
+
+static bool is_launchers(const struct statx *st)
+{
+    for (size_t i = 0; S_ISSOCK(st->stx_mode) && i < listening_count; i++)
+        if (listening[i] == st->stx_ino)
+            return true;
+    return false;
+}
 
 /* Pipes, sockets and terminals are of this launch; a file or a device is the same in the next one. */
-void fd_note_streams(void)
+void fd_note_launch(void)
 {
     struct file_id id;
+    listening_count = 0;
+    if (getenv("SLURM_STEP_ID"))
+        for_each_listed(note_listening);
     for (int i = 0; i < STREAMS; i++)
         if (file_id_at(i, "", &id) == 0 && (S_ISFIFO(id.mode) || S_ISSOCK(id.mode) || isatty(i))) {
             streams[i].device = id.device;
@@ -114,12 +140,6 @@ static int stream_of(const struct fd_record *record)
 
 /* ---- one descriptor ---- */
 
-static bool has_lost_its_other_end(const struct fd_record *record)
-{
-    struct pollfd ready = {.fd = record->fd};
-    return poll(&ready, 1, 0) == 1 && (ready.revents & (POLLHUP | POLLERR));
-}
-
 /* Its path is that of a file in "/". */
 static bool is_message_queue(const struct fd_record *record, const char *path)
 {
@@ -138,7 +158,7 @@ static enum fd_kind kind_of(const struct fd_record *record, const char *path)
     if (S_ISREG(mode) || S_ISDIR(mode) || S_ISCHR(mode) || S_ISBLK(mode) || S_ISLNK(mode))
         return FD_FILE;
     if (S_ISFIFO(mode))
-        return path[0] != '/' && has_lost_its_other_end(record) ? FD_ENDED_PIPE : FD_PIPE;
+        return pipes_kind(record, path);
     if (S_ISSOCK(mode))
         return FD_SOCKET;
     if (!strcmp(path, "anon_inode:[eventfd]"))
@@ -187,7 +207,7 @@ static void note_fd(int fd)
     struct statx st;
     struct fd_record *record;
     if (vk_fd_is_lower(fd) || statx(fd, "", AT_EMPTY_PATH, FILE_ID_MASK | STATX_MTIME, &st) ||
-        !(record = fd_notes_add()))
+        is_launchers(&st) || !(record = fd_notes_add()))
         return;
     if (!vk_fd_is_made(fd) && !vk_fd_is_marked(fd))
         vk_fd_find(fd);

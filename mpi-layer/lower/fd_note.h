@@ -13,7 +13,10 @@ void fd_note_all(void);
 /* Call for each open descriptor of either half, in ascending order. */
 void fd_for_each(void (*visit)(int fd));
 
-/* What this launch has given the rank as standard streams is no file, but a stream (FD_STREAM). */
-void fd_note_streams(void);
+/*
+ * What this launch has given the rank, before the program has anything open: standard streams are no files,
+ * but streams (FD_STREAM); a socket on which Slurm listens is none of the program's.
+ */
+void fd_note_launch(void);
 
 #endif

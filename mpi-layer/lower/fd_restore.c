@@ -302,7 +302,7 @@ int fd_restore_all(int parcel, struct belay_error *err)
     int launched[STREAMS], result = 0;
     is_restored = true;
     vk_fd_widen();
-    fd_note_streams();
+    fd_note_launch();
     if (held_open(parcel, err) || restore_cwd(err))
         return -1;
     keep_streams(launched);

@@ -163,7 +163,8 @@ enum fd_kind {
     FD_SIGNAL,
     FD_STREAM,   /* of those that the launch gave the rank */
     FD_TERMINAL, /* a pseudo terminal whose master is in the program */
-    FD_OTHER
+    FD_OTHER,
+    FD_UNBEGUN_PIPE /* reads from a FIFO that nobody has had open for writing since */
 };
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/image/file_token.h"
@@ -30,14 +28,9 @@ static int token_of(const char *path, char token[TOKEN_BYTES + 16], struct belay
 {
     uint8_t id[BUILD_ID_BYTES];
     char id_text[TOKEN_BYTES];
-    struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st)) {
-        belay_error_errno(err, "cannot read %s", path);
-        if (fd >= 0)
-            close(fd);
-        return -1;
-    }
+    if (fd < 0)
+        return belay_error_errno(err, "cannot read %s", path);
     size_t id_bytes = build_id_read(fd, id);
     if (id_bytes > 0) {
         close(fd);
@@ -45,13 +38,11 @@ static int token_of(const char *path, char token[TOKEN_BYTES + 16], struct belay
         snprintf(token, TOKEN_BYTES + 16, "build-id %.16s", id_text);
         return 0;
     }
-    uint8_t *file = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    uint64_t read_bytes = 0, content = file_token(fd, UINT64_MAX, &read_bytes);
     close(fd);
-    if (file == MAP_FAILED)
-        return belay_error_set(err, ENOEXEC, "cannot map %s", path);
-    snprintf(token, TOKEN_BYTES + 16, "content %016lx",
-             (unsigned long)fnv1a(FNV1A_START, file, (size_t)st.st_size));
-    munmap(file, (size_t)st.st_size);
+    if (content == FILE_TOKEN_NONE)
+        return belay_error_set(err, ENOEXEC, "cannot read %s", path);
+    snprintf(token, TOKEN_BYTES + 16, "content %016lx", (unsigned long)content);
     return 0;
 }
 

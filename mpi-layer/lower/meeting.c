@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/wire/board.h"
 #include "common/wire/placement.h"
 #include "common/secure/envelope.h"
 #include "mpi-layer/lower/errand.h"
@@ -78,7 +79,7 @@ static int find_all(struct map *map, const struct rank *rank, const struct meeti
     if (!map->nodes)
         return belay_error_set(err, ENOMEM, "no memory for %u ranks", rank->ranks);
     for (uint32_t i = 0; i < rank->ranks; i++) {
-        if (exchange_get(i, KEY_HOST, text, err) < 0)
+        if (exchange_get(i, KEY_HOST, JOIN_MS, text, err) < 0)
             return name_missing(i, place, err);
         char *address = text;
         const char *name = strsep(&address, " ");
@@ -145,13 +146,14 @@ static int seal_for_hosts(const struct map *map, struct belay_error *err)
 {
     char sealed[ENVELOPE_TEXT_BYTES], *rest = text;
     const char *plain = strsep(&rest, "\n");
-    FILE *stream = rest ? fmemopen(said, sizeof said, "w") : NULL;
+    FILE *stream = rest ? fmemopen(said, sizeof said - 1, "w") : NULL; /* its last byte stays 0 */
     int rc = stream ? 0 : belay_error_set(err, EPROTO, "the arbiter says something else than it should");
     if (stream)
         fprintf(stream, "%s\n", rest);
     for (uint32_t node = 1; rc == 0 && node < map->count; node++) {
         rc = envelope_seal(map->addresses[node], plain, sealed, err);
-        fprintf(stream, "%u %s\n", node, sealed);
+        if (rc == 0)
+            fprintf(stream, "%u %s\n", node, sealed);
     }
     if (stream && fclose(stream) != 0 && rc == 0)
         rc = belay_error_errno(err, "what the arbiter says is too long");
@@ -218,14 +220,17 @@ static int start_relay(uint32_t node, const struct meeting_place *place, const s
 static int take_variables(struct belay_error *err)
 {
     static const char *const names[] = PLACEMENT_LAUNCH_VARIABLES;
+    bool is_found[sizeof names / sizeof *names] = {false};
     size_t found = 0;
     char *rest = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
         char *value = strchr(line, '=');
         for (size_t i = 0; value && i < sizeof names / sizeof *names; i++)
             if (strlen(names[i]) == (size_t)(value - line) && !strncmp(line, names[i], strlen(names[i])))
-                found += setenv(names[i], value + 1, 1) == 0;
+                is_found[i] = setenv(names[i], value + 1, 1) == 0;
     }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found += is_found[i];
     return found == sizeof names / sizeof *names
                ? 0
                : belay_error_set(err, EPROTO, "the arbiter says something else than it should");
@@ -236,7 +241,8 @@ static int hear_first(const char *key, struct belay_error *err)
 {
     if (exchange_fence(OPEN_MS + JOIN_MS, err) < 0)
         return -1;
-    if (exchange_get(0, key, text, err) < 0) /* it has ended, and a fence does not wait for ranks that have */
+    if (exchange_get(0, key, OPEN_MS + JOIN_MS, text, err) <
+        0) /* it has ended, and a fence does not wait for ranks that have */
         return told_elsewhere(err);
     return text[0] ? 0 : told_elsewhere(err);
 }
@@ -253,7 +259,7 @@ static int explain_absence(const struct rank *rank, const struct meeting_place *
                            struct belay_error *err)
 {
     for (uint32_t i = 0; i < rank->ranks; i++)
-        if (i != rank->rank && exchange_get(i, KEY_HOST, text, err) < 0)
+        if (i != rank->rank && exchange_get(i, KEY_HOST, JOIN_MS, text, err) < 0)
             return name_missing(i, place, err);
     return belay_error_set(err, ETIMEDOUT, "the ranks of the launch do not meet within %d s", JOIN_MS / 1000);
 }
@@ -301,7 +307,7 @@ static int check_process(struct belay_error *err)
         "run only: 'belay run -- mpirun ...'");
 }
 
-/* belay restart would not know how to place the ranks. */
+/* Fences of Slurm's PMIx end before all are there, or fail, as mpi.conf says: ranks need a board to meet. */
 static int refuse_launcher(struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1] = "?";
@@ -310,8 +316,8 @@ static int refuse_launcher(struct belay_error *err)
     gethostname(name, sizeof name);
     return belay_error_set(
         err, ENOTSUP,
-        "host %s is one of several of this launch, which is not mpirun's: only programs that mpirun "
-        "launches are protected on several hosts ('belay run -- mpirun ...')",
+        "host %s is one of several of this launch, which is not mpirun's: under Slurm, programs on several "
+        "hosts are protected by 'srun --checkpoint-interval=T', where Belay's plugin is installed",
         name);
 }
 
@@ -322,11 +328,14 @@ int meeting_hold(const struct rank *rank, const struct meeting_place *place, str
     struct envelope_pair pair;
     if (getenv("BELAY_EPOCH") || !rank_has_other_hosts(rank))
         return check_process(err);
-    if (!getenv("OMPI_COMM_WORLD_SIZE"))
+    if (!getenv("OMPI_COMM_WORLD_SIZE") && !exchange_has_board())
         return refuse_launcher(err);
     int rc = hold(rank, place, &map, &arbiter, &pair, err);
-    if (rc == 0)
+    if (rc == 0 && !exchange_has_board())
         note_process();
+    if (exchange_has_board())
+        exchange_close();
+    unsetenv(BOARD_VARIABLE);
     errand_end(&arbiter);
     free(map.nodes);
     map.nodes = NULL;

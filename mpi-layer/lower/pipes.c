@@ -2,6 +2,7 @@
 #include "mpi-layer/lower/pipes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,6 +26,48 @@ static int32_t ends_of(const struct fd_record *record)
 static bool has_name(const struct fd_record *record)
 {
     return fd_record_path(record)[0] == '/';
+}
+
+bool pipes_has(enum fd_kind kind)
+{
+    return kind == FD_PIPE || kind == FD_ENDED_PIPE || kind == FD_UNBEGUN_PIPE;
+}
+
+/* ---- which kind ---- */
+
+static bool has_lost_its_other_end(const struct fd_record *record)
+{
+    struct pollfd ready = {.fd = record->fd};
+    return poll(&ready, 1, 0) == 1 && (ready.revents & (POLLHUP | POLLERR));
+}
+
+/*
+ * poll(2) tells of a FIFO without writers only if there was one since it was opened. tee(2) takes nothing
+ * out; of an empty pipe it says EAGAIN as long as there is a writer.
+ */
+static bool has_no_writer(const struct fd_record *record)
+{
+    int scratch[2];
+    if (ends_of(record) != SHARE_READER || pipe2(scratch, O_CLOEXEC))
+        return false;
+    ssize_t copied = tee(record->fd, scratch[1], 1, SPLICE_F_NONBLOCK);
+    close(scratch[0]);
+    close(scratch[1]);
+    return copied == 0;
+}
+
+static bool is_of_name(const struct fd_record *record, const char *path)
+{
+    struct file_id id;
+    return path[0] == '/' && file_id_at(AT_FDCWD, path, &id) == 0 && id.inode == record->id.inode &&
+           id.device == record->id.device;
+}
+
+enum fd_kind pipes_kind(const struct fd_record *record, const char *path)
+{
+    if (has_lost_its_other_end(record))
+        return FD_ENDED_PIPE;
+    return is_of_name(record, path) && has_no_writer(record) ? FD_UNBEGUN_PIPE : FD_PIPE;
 }
 
 /* ---- noting ---- */
@@ -71,7 +114,7 @@ static void sort_pipes(void)
     pipe_count = 0;
     pipes = calloc(VK->fd_count + 1, sizeof *pipes);
     for (uint64_t i = 0; pipes && i < VK->fd_count; i++)
-        if ((VK->fds[i].kind == FD_PIPE || VK->fds[i].kind == FD_ENDED_PIPE) && VK->fds[i].same_as < 0)
+        if (pipes_has(VK->fds[i].kind) && VK->fds[i].same_as < 0)
             pipes[pipe_count++] = &VK->fds[i];
     if (pipes)
         qsort(pipes, pipe_count, sizeof *pipes, compare_places);
@@ -104,11 +147,14 @@ static bool has_both_ends(const struct fd_record *record)
 
 /*
  * A pipe of this process alone is its own business, unless it has a name that others can open. One that has
- * ended may be open in several ranks, too: then nobody is missing.
+ * ended may be open in several ranks, too: then nobody is missing. One that has not begun holds nothing that
+ * ranks could share.
  */
 void pipes_note_share(const struct fd_record *record)
 {
     bool is_ended = record->kind == FD_ENDED_PIPE;
+    if (record->kind == FD_UNBEGUN_PIPE)
+        return;
     if (!is_ended && !has_name(record) && has_both_ends(record))
         return;
     shares_note(&(struct share_note){.kind = SHARE_PIPE,
@@ -227,9 +273,26 @@ static int find_shared(const struct fd_record *record)
     return is_own ? -1 : shares_file(SHARE_PIPE, fd_record_device(record), record->id.inode, &err);
 }
 
+/* Opened while nobody writes: so it does not look as if it had ended (poll(2)). */
+static bool restore_unbegun(const struct fd_record *record)
+{
+    struct file_id id;
+    int fd = open(fd_record_path(record), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (file_id_at(fd, "", &id) || !S_ISFIFO(id.mode)) {
+        close(fd);
+        return false;
+    }
+    fcntl(fd, F_SETFL, record->status_flags);
+    return fd_record_place(fd, record) >= 0;
+}
+
 bool pipes_restore(const struct fd_record *record)
 {
     size_t count;
+    if (record->kind == FD_UNBEGUN_PIPE)
+        return restore_unbegun(record);
     int shared = find_shared(record);
     if (shared >= 0)
         return fd_record_open_again(shared, record);

@@ -9,6 +9,11 @@
 
 #include "mpi-layer/lower/gate.h"
 
+/* Is it one of the kinds of this file? */
+bool pipes_has(enum fd_kind kind);
+/* Which of them: of a record whose flags and identity are noted, and its path as the kernel tells it. */
+enum fd_kind pipes_kind(const struct fd_record *record, const char *path);
+
 /* Note what the pipe of one end holds, as special_note() does. */
 void pipes_note(struct fd_record *record);
 

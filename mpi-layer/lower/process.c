@@ -26,7 +26,7 @@ static void adopt_fd(int fd)
 
 void process_adopt_fds(void)
 {
-    fd_note_streams();
+    fd_note_launch();
     fd_for_each(adopt_fd);
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #endif
 #define ARCH_GET_XCOMP_PERM 0x1022
 #define ARCH_REQ_XCOMP_PERM 0x1023
+#define BARRIERS_REGISTERED (1 << 9) /* MEMBARRIER_CMD_GET_REGISTRATIONS, Linux 6.3 */
 #define ASK 0xffffffffu
 
 /* One number that the kernel keeps; -1: it does not know such a thing. */
@@ -92,6 +94,31 @@ static void set_registers(int64_t value, int64_t before)
             raw2(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, bit);
 }
 
+/* membarrier(2): the commands that have registered the process for others, as bits. */
+static int64_t get_barriers(void)
+{
+    static const int commands[][2] = {
+        {MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED},
+        {MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE},
+        {MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ},
+    };
+    int64_t bits = raw3(SYS_membarrier, BARRIERS_REGISTERED, 0, 0);
+    if (bits >= 0)
+        return bits;
+    bits = 0;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (raw3(SYS_membarrier, commands[i][0], 0, 0) == 0)
+            bits |= commands[i][1];
+    return bits;
+}
+
+static void set_barriers(int64_t value, int64_t before)
+{
+    for (int bit = 0; bit < 31; bit++)
+        if ((value & ~before) >> bit & 1)
+            raw3(SYS_membarrier, 1 << bit, 0, 0);
+}
+
 /* Does it lead its process group (1), its session (2)? */
 static int64_t get_leadership(void)
 {
@@ -156,7 +183,7 @@ static const struct setting table[] = {
     {get_personality, set_personality}, {get_subreaper, set_subreaper}, {get_huge_pages, set_huge_pages},
     {get_merging, set_merging},         {get_registers, set_registers}, {get_leadership, set_leadership},
     {get_core_filter, set_core_filter}, {get_oom_score, set_oom_score}, {get_no_new_code, set_no_new_code},
-    {get_dumpable, set_dumpable},
+    {get_barriers, set_barriers},       {get_dumpable, set_dumpable},
 };
 #define COUNT (sizeof table / sizeof table[0])
 #define FIRST_AS_USER (COUNT - 1)

@@ -240,6 +240,7 @@ void special_note(struct fd_record *record, const char *path)
         break;
     case FD_PIPE:
     case FD_ENDED_PIPE:
+    case FD_UNBEGUN_PIPE:
         pipes_note(record);
         break;
     case FD_SOCKET:
@@ -260,7 +261,7 @@ static uint64_t event_id(const struct fd_record *record)
 
 static void note_channel(const struct fd_record *record)
 {
-    if (record->kind == FD_PIPE || record->kind == FD_ENDED_PIPE)
+    if (pipes_has(record->kind))
         pipes_note_share(record);
     else if (record->kind == FD_EVENT && event_id(record))
         note_share(record, SHARE_EVENT, 0, event_id(record), 0);
@@ -347,6 +348,7 @@ bool special_restore(const struct fd_record *record, int messages)
         return restore_epoll(record);
     case FD_PIPE:
     case FD_ENDED_PIPE:
+    case FD_UNBEGUN_PIPE:
         return pipes_restore(record);
     case FD_SOCKET:
         return sockets_restore(record);

@@ -14,7 +14,6 @@
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define STEP_BYTES (1ull << 20)           /* what is asked for at once: asking costs microseconds */
-#define DISK_FLOOR_BYTES (8ull << 30)     /* a twentieth of a disk stays free, or this much */
 #define MEMORY_FLOOR_BYTES (256ull << 20) /* a sixteenth of the memory stays free, and this much */
 #define TMPFS 0x01021994
 #define RAMFS 0x858458f6
@@ -115,7 +114,7 @@ static enum vk_undo_reason ask(uint64_t bytes)
     bool is_memory = fs.f_type == TMPFS || fs.f_type == RAMFS;
     uint64_t all = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
     uint64_t free = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-    uint64_t floor = is_memory ? all / 2 : all / 20 < DISK_FLOOR_BYTES ? all / 20 : DISK_FLOOR_BYTES;
+    uint64_t floor = undo_floor_bytes((uint32_t)fs.f_type, all);
     if (all > 0 && free < floor + bytes)
         return VK_UNDO_FULL;
     return is_memory && !has_memory(bytes) ? VK_UNDO_MEMORY : VK_UNDO_NO_REASON;

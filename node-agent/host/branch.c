@@ -310,13 +310,9 @@ static void give_order(void *context, uint32_t voice, const struct coord_action 
         message.has_root = branch->has_root;
         message.root = branch->root;
     }
-    for (uint32_t i = 0; i < branch->voice_count; i++) {
-        size_t count = 0;
-        if ((voice != BRANCH_ALL && voice != i) || !branch->voices[i].link)
-            continue;
-        uint8_t *bytes = peer_message_pack(&message, &count);
-        link_send(branch->voices[i].link, bytes, count);
-    }
+    for (uint32_t i = 0; i < branch->voice_count; i++)
+        if ((voice == BRANCH_ALL || voice == i) && branch->voices[i].link)
+            link_say(branch->voices[i].link, &message);
 }
 
 static void say_word(void *context, const struct coord_event *word)
@@ -333,12 +329,10 @@ static void say_word(void *context, const struct coord_event *word)
 /* As this node's. */
 static void say(struct line_branch *branch, struct peer_message message)
 {
-    size_t count = 0;
     if (!branch->up)
         return;
     message.role = PEER_MEMBER;
     message.node = branch->node;
     message.epoch = branch->epoch;
-    uint8_t *bytes = peer_message_pack(&message, &count);
-    link_send(branch->up, bytes, count);
+    link_say(branch->up, &message);
 }

@@ -34,11 +34,8 @@ void members_release(struct host_members *members)
 
 void members_send(const struct host_members *members, const struct peer_message *message)
 {
-    for (uint32_t i = 0; i < members->count; i++) {
-        size_t count = 0;
-        uint8_t *bytes = peer_message_pack(message, &count);
-        link_send(members->of[i].link, bytes, count);
-    }
+    for (uint32_t i = 0; i < members->count; i++)
+        link_say(members->of[i].link, message);
 }
 
 int members_take_ranks(struct host_members *members, struct host_member *member, const uint32_t *ranks,

@@ -1,36 +1,22 @@
 #include "node-agent/job/membership.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
 #include "common/util/processor.h"
-#include "common/util/fnv1a.h"
 #include "common/wire/descriptor.h"
 #include "common/wire/fence.h"
 #include "coord/member.h"
 #include "node-agent/job/epoch_copy.h"
+#include "node-agent/job/member_records.h"
 
-#define RECORDS_MAGIC 0x7365636f70656c62u
-#define RECORDS_VERSION 2u
-#define RECORDS_BYTES 4096u
 #define REFUTED_MAX 64u
 #define ASKED_A_LEASE 12u /* how often one is asked for in the time of a lease */
 #define GUARDS_A_LEASE 8u /* the part of it at whose beginning the ranks are stopped: clocks run unevenly */
-
-/* Of the two copies the whole one with the larger sequence counts. */
-struct records {
-    uint64_t magic, version;
-    uint64_t sequence; /* 0: never written */
-    struct member_record member;
-    uint64_t checksum; /* over all before it */
-};
 
 /* What a step of the member's machine asks for, done when the machine has returned. */
 struct errand {
@@ -53,8 +39,7 @@ struct membership {
     char name[KEEPER_NAME_BYTES];
     uint32_t node; /* this one's number */
     int fd;
-    struct records *page; /* two of them */
-    struct records now;
+    struct member_records records;
     struct member *member;
     const struct membership_ops *ops;
     void *context;
@@ -77,15 +62,8 @@ struct membership {
     struct membership_wish wish;
 };
 
-_Static_assert(2 * sizeof(struct records) <= RECORDS_BYTES, "both copies fit");
-
 static struct membership *make(struct keeper *keeper, const char *job, uint32_t node, int fd,
                                struct belay_error *err);
-static int draw_incarnation(struct membership *membership, struct belay_error *err);
-static void write_records(struct membership *membership);
-static void read_records(struct membership *membership);
-static bool is_whole(const struct records *records);
-static uint64_t checksum(const struct records *records);
 static bool is_staged(const struct membership *membership, const struct membership_facts *facts);
 static int make_member(struct membership *membership, const struct membership_facts *facts);
 static int hold(struct membership *membership, const struct membership_facts *facts);
@@ -102,7 +80,7 @@ static int step(struct membership *membership, const struct member_event *event,
 struct membership *membership_create(struct keeper *keeper, const char *job, uint32_t node,
                                      struct belay_error *err)
 {
-    int fd = descriptor_make_memory("belay-epochs", RECORDS_BYTES, err);
+    int fd = descriptor_make_memory("belay-epochs", MEMBER_RECORDS_BYTES, err);
     return fd < 0 ? NULL : make(keeper, job, node, fd, err);
 }
 
@@ -112,7 +90,7 @@ struct membership *membership_adopt(struct keeper *keeper, const char *job, uint
     struct membership *membership = NULL;
     if (fd < 0)
         membership = membership_create(keeper, job, node, err);
-    else if (descriptor_check_memory(fd, RECORDS_BYTES, "the record of its epochs", err) < 0)
+    else if (descriptor_check_memory(fd, MEMBER_RECORDS_BYTES, "the record of its epochs", err) < 0)
         close(fd);
     else
         membership = make(keeper, job, node, fd, err);
@@ -138,20 +116,34 @@ static struct membership *make(struct keeper *keeper, const char *job, uint32_t 
     membership->node = node;
     snprintf(membership->name, sizeof membership->name, "%s/epochs", job);
     epoch_copy_init(&membership->copy, keeper, job);
-    void *page = mmap(NULL, RECORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) {
-        belay_error_errno(err, "cannot map the record of epochs");
-        membership_destroy(membership);
-        return NULL;
-    }
-    membership->page = page;
-    read_records(membership);
-    if ((!membership->now.member.incarnation && draw_incarnation(membership, err) < 0) ||
+    if (member_records_map(&membership->records, fd, err) < 0 ||
         keeper_put(keeper, membership->name, fd, err) < 0) {
         membership_destroy(membership);
         return NULL;
     }
     return membership;
+}
+
+int membership_renumber(struct membership *membership, uint32_t node, const uint32_t *numbers, size_t count,
+                        struct belay_error *err)
+{
+    struct epoch_start *start = membership->copy.start ? epoch_start_copy(membership->copy.start) : NULL;
+    if (membership->copy.start && !start)
+        return belay_error_set(err, ENOMEM, "no memory for the record of epochs");
+    for (uint32_t i = 0; start && i < start->member_count; i++) {
+        if (start->members[i] >= count) {
+            free(start);
+            return belay_error_set(err, EINVAL, "a node of the last epoch has no number any more");
+        }
+        start->members[i] = numbers[start->members[i]];
+    }
+    int rc = start ? epoch_copy_keep(&membership->copy, start, err) : 0;
+    free(start);
+    if (rc < 0)
+        return -1;
+    membership->refuted_count = 0; /* what it says of nodes is by their former numbers */
+    membership->node = node;
+    return 0;
 }
 
 void membership_destroy(struct membership *membership)
@@ -167,10 +159,9 @@ void membership_destroy(struct membership *membership)
     free(membership->wants);
     free(membership->errands.of);
     epoch_copy_drop(&membership->copy);
-    if (membership->page) {
+    if (membership->records.page)
         keeper_drop(membership->keeper, membership->name, NULL);
-        munmap(membership->page, RECORDS_BYTES);
-    }
+    member_records_unmap(&membership->records);
     close(membership->fd);
     free(membership);
     errno = code;
@@ -178,7 +169,7 @@ void membership_destroy(struct membership *membership)
 
 uint64_t membership_protected_line(const struct membership *membership)
 {
-    return membership->now.member.protected_line;
+    return membership->records.now.protected_line;
 }
 
 /* The fault makes them others than they are. */
@@ -238,7 +229,8 @@ int membership_enter(struct membership *membership, const struct epoch_start *st
                                        .now_us = fence_now_ns() / 1000,
                                        .start = start,
                                        .held_count = membership->answer.held_count,
-                                       .held = membership->held};
+                                       .held = membership->held,
+                                       .roots = membership->roots};
     fault_hit("agent.epoch.told", -1, start->epoch);
     if (!membership->member)
         return belay_error_set(err, ESTALE, "epoch %u has not been promised", start->epoch);
@@ -303,11 +295,6 @@ bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t 
     return member_step(membership->member, &event) == 0 && membership->may_lend;
 }
 
-bool membership_is_bound(const struct membership *membership, uint32_t rank)
-{
-    return membership->sizes && rank < membership->answer.held_count && membership->sizes[rank].is_bound;
-}
-
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err)
 {
     const struct member_event placed = {.type = MEMBER_EVENT_PLACED, .start = start};
@@ -323,13 +310,13 @@ int membership_place(struct membership *membership, const struct epoch_start *st
 
 bool membership_has_promised(const struct membership *membership)
 {
-    return membership->now.member.promised > 0;
+    return membership->records.now.promised > 0;
 }
 
 /* Promised to be opened, it may not have been: then it is the next one. */
 uint32_t membership_newest_epoch(const struct membership *membership)
 {
-    const struct member_record *record = &membership->now.member;
+    const struct member_record *record = &membership->records.now;
     const struct epoch_start *copy = membership->copy.start;
     uint32_t newest = record->promised > 0 ? record->promised - 1 : 0;
     newest = record->entered > newest ? record->entered : newest;
@@ -422,48 +409,6 @@ uint64_t membership_line(const struct membership *membership)
     return member_line(membership->member);
 }
 
-static int draw_incarnation(struct membership *membership, struct belay_error *err)
-{
-    uint64_t *incarnation = &membership->now.member.incarnation;
-    if (getrandom(incarnation, sizeof *incarnation, 0) != sizeof *incarnation)
-        return belay_error_errno(err, "no random numbers");
-    *incarnation |= 1; /* 0: none */
-    write_records(membership);
-    return 0;
-}
-
-static void write_records(struct membership *membership)
-{
-    struct records *now = &membership->now;
-    now->magic = RECORDS_MAGIC;
-    now->version = RECORDS_VERSION;
-    now->sequence++;
-    now->checksum = checksum(now);
-    memcpy(&membership->page[now->sequence & 1], now, sizeof *now);
-}
-
-/* None if neither is whole: the records begin anew. */
-static void read_records(struct membership *membership)
-{
-    for (int i = 0; i < 2; i++) {
-        struct records records;
-        memcpy(&records, &membership->page[i], sizeof records);
-        if (is_whole(&records) && records.sequence > membership->now.sequence)
-            memcpy(&membership->now, &records, sizeof records);
-    }
-}
-
-static bool is_whole(const struct records *records)
-{
-    return records->magic == RECORDS_MAGIC && records->version == RECORDS_VERSION &&
-           records->checksum == checksum(records);
-}
-
-static uint64_t checksum(const struct records *records)
-{
-    return fnv1a(FNV1A_START, records, offsetof(struct records, checksum));
-}
-
 /*
  * Whether what is protected is staged: of each rank that this node had in the epoch in which it was
  * protected. A node without ranks has protected nothing but its word, and keeps that. Where the ranks were
@@ -471,7 +416,7 @@ static uint64_t checksum(const struct records *records)
  */
 static bool is_staged(const struct membership *membership, const struct membership_facts *facts)
 {
-    const struct member_record *record = &membership->now.member;
+    const struct member_record *record = &membership->records.now;
     const struct epoch_start *start = membership->copy.start;
     bool is_known = start && start->epoch == record->protected_epoch, is_any = false, is_all = true;
     uint32_t index = is_known ? epoch_start_index(start, membership->node) : EPOCH_NOBODY;
@@ -493,7 +438,7 @@ static int make_member(struct membership *membership, const struct membership_fa
         .lease_us = membership->lease_us,
         .guard_us = membership->lease_us / GUARDS_A_LEASE,
         .repeat_us = membership->lease_us > 0 ? membership->lease_us / ASKED_A_LEASE : UINT64_MAX / 2};
-    struct member_record *record = &membership->now.member;
+    struct member_record *record = &membership->records.now;
     record->committed_line = facts->committed_line; /* the store's record counts */
     if (!is_staged(membership, facts))
         record->protected_line = 0; /* nobody could go on from it */
@@ -596,7 +541,7 @@ static void wish(struct membership *membership, const struct member_action *acti
         wish->renews = true;
         wish->asked_us = action->asked_us;
         wish->epoch = action->epoch;
-        wish->incarnation = membership->now.member.incarnation;
+        wish->incarnation = membership->records.now.incarnation;
     }
 }
 
@@ -652,13 +597,12 @@ static void settle(struct membership *membership, uint64_t line)
 
 static int record_of_member(struct membership *membership, const struct member_record *record)
 {
-    bool is_commit = membership->ops && record->committed_line > membership->now.member.committed_line;
+    bool is_commit = membership->ops && record->committed_line > membership->records.now.committed_line;
     if (is_commit && membership->ops->commit(membership->context, record->committed_line) < 0) {
         errno = EIO;
         return -1;
     }
-    membership->now.member = *record;
-    write_records(membership);
+    member_records_write(&membership->records, record);
     return 0;
 }
 

@@ -68,6 +68,12 @@ struct membership *membership_create(struct keeper *keeper, const char *job, uin
  */
 struct membership *membership_adopt(struct keeper *keeper, const char *job, uint32_t node, int fd,
                                     int arbiter_fd, struct belay_error *err);
+/*
+ * Between two epochs: this node has another number from now on, and by its former number each node of the
+ * record has the one in this table. Returns 0, or -1 with err; then all is as it was.
+ */
+int membership_renumber(struct membership *membership, uint32_t node, const uint32_t *numbers, size_t count,
+                        struct belay_error *err);
 /* Also drops the records at the keeper. Accepts NULL. */
 void membership_destroy(struct membership *membership);
 
@@ -109,8 +115,6 @@ bool membership_may_launch(const struct membership *membership);
 /* A node wants this image; ours is of image_line. Returns whether it is to be sent. */
 bool membership_may_lend(struct membership *membership, uint32_t node, uint64_t line, uint32_t rank,
                          uint64_t image_line);
-/* Has this node told that the rank is bound to it (struct rank_size), when it promised the newest epoch? */
-bool membership_is_bound(const struct membership *membership, uint32_t rank);
 /* The arbiter knows where the ranks of the epoch have come up. Returns 0 or -1 with err. */
 int membership_place(struct membership *membership, const struct epoch_start *start, struct belay_error *err);
 

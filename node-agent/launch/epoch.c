@@ -204,19 +204,30 @@ void epoch_connection_closed(struct epoch *epoch, pid_t pid)
     }
 }
 
+/* Of the rank that asks. */
+static uint32_t group_of(const struct epoch *epoch, const struct connection *connection)
+{
+    for (uint32_t i = 0; i < epoch->ranks; i++)
+        if (epoch->table[i] && rank_pid(epoch->table[i]) == connection_pid(connection))
+            return store_group(epoch->job->store, i);
+    return UINT32_MAX;
+}
+
 void epoch_give_share(struct epoch *epoch, struct connection *connection, const Belay__Wire__ShareGet *get)
 {
     struct renewal *renewal = epoch->job->renewal;
+    uint32_t group = group_of(epoch, connection);
     if (renewal && get->kind == SHARE_NONE) {
         renewal_let_go(renewal);
         reply_share(connection, 0, -1);
     } else if (get->kind == SHARE_SEGMENT) {
-        reply_share(connection, renewal ? renewal_segment(renewal, get->inode) : -1, -1);
+        reply_share(connection, renewal ? renewal_segment(renewal, group, get->inode) : -1, -1);
     } else {
         uint32_t kind = get->kind == SHARE_PIPE    ? SHARED_PIPE
                         : get->kind == SHARE_EVENT ? SHARED_EVENT
                                                    : SHARED_NAMELESS;
-        reply_share(connection, -1, renewal ? renewal_file(renewal, kind, get->device, get->inode) : -1);
+        reply_share(connection, -1,
+                    renewal ? renewal_file(renewal, group, kind, get->device, get->inode) : -1);
     }
 }
 

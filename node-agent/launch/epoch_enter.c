@@ -13,7 +13,6 @@
 static int verify(struct job *job, struct belay_error *err);
 static void leave_out_others(struct job *job, const struct epoch_start *start);
 static void mark_bound(const struct job *job, struct rank_size *sizes);
-static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start);
 static bool lacks_own(const struct job *job, const struct epoch_start *start);
 static bool is_here(const struct store *store, uint64_t line);
 static int settle(void *context, uint64_t line, struct belay_error *err);
@@ -51,20 +50,11 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;
 }
 
-/*
- * What ranks of a node share is captured once, and kept on that node alone. Ranks that ran here are bound to
- * it; the image of a guest is of no use without it.
- */
+/* Ranks that shared something come to one node, so that they share it again. */
 static void mark_bound(const struct job *job, struct rank_size *sizes)
 {
-    const struct epoch_start *last = membership_record(job->membership);
-    uint32_t own = last ? epoch_start_index(last, job->config->node) : EPOCH_NOBODY;
-    uint32_t ranks = store_held_ranks(job->store);
-    uint64_t line = store_committed_line(job->store), staged = store_staged_line(job->store);
-    bool has_shared = store_has_shared(job->store);
-    bool guests_lack = store_guests_lack(job->store, line) || store_guests_lack(job->store, staged);
-    for (uint32_t rank = 0; last && rank < ranks && rank < last->rank_count; rank++)
-        sizes[rank].is_bound = last->placement[rank] == own ? has_shared : guests_lack;
+    for (uint32_t rank = 0; rank < store_held_ranks(job->store); rank++)
+        sizes[rank].is_bound = store_shares(job->store, rank);
 }
 
 /*
@@ -113,14 +103,9 @@ int epoch_enter(struct job *job, const struct epoch_start *start, struct belay_e
     if (lacks_own(job, start))
         return belay_error_set(err, ENODATA, "job \"%s\": line %llu is not here", job->name,
                                (unsigned long long)start->line);
-    if (has_incomplete_guest(job, start))
-        return belay_error_set(
-            err, ENODATA,
-            "job \"%s\" cannot go on: ranks of a lost node had shared memory, pipes or the like, which are "
-            "not copied to other nodes",
-            job->name);
     if (membership_enter(job->membership, start, &settler, err) < 0)
         return belay_error_prefix(err, "job \"%s\"", job->name);
+    leave_out_others(job, start); /* what was staged, and the verdict has made an image */
     return 0;
 }
 
@@ -131,19 +116,6 @@ static bool lacks_own(const struct job *job, const struct epoch_start *start)
     for (uint32_t rank = 0; rank < start->rank_count; rank++)
         if (start->placement[rank] == own && start->holder[rank] == own)
             return !is_here(job->store, start->line);
-    return false;
-}
-
-/* Does a rank that has moved go on from an image of this node, and more is needed of it? */
-static bool has_incomplete_guest(const struct job *job, const struct epoch_start *start)
-{
-    const struct epoch_start *last = membership_record(job->membership);
-    uint32_t node = job->config->node;
-    if (start->line == 0 || !last || !store_guests_lack(job->store, start->line))
-        return false;
-    for (uint32_t rank = 0; rank < start->rank_count && rank < last->rank_count; rank++)
-        if (start->members[start->holder[rank]] == node && last->members[last->placement[rank]] != node)
-            return true;
     return false;
 }
 

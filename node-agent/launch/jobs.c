@@ -172,6 +172,28 @@ struct job *job_open(struct agent *agent, const char *name, const Belay__Wire__J
     return job;
 }
 
+/* Its nodes are counted anew: those that are left, and others. */
+static int renumber(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
+{
+    if (config->n_renumbered == 0)
+        return 0;
+    bool is_whole = config->node_count <= PLACEMENT_NODES_MAX && config->node < config->node_count &&
+                    config->n_renumbered <= PLACEMENT_NODES_MAX;
+    for (size_t i = 0; is_whole && i < config->n_renumbered; i++) {
+        is_whole = config->renumbered[i] < config->node_count;
+        for (size_t other = 0; is_whole && other < i; other++)
+            is_whole = config->renumbered[other] != config->renumbered[i];
+    }
+    if (!is_whole)
+        return belay_error_set(err, EINVAL, "job \"%s\": the new numbers of its nodes make no sense",
+                               job->name);
+    if (membership_renumber(job->membership, config->node, config->renumbered, config->n_renumbered, err) < 0)
+        return belay_error_prefix(err, "job \"%s\"", job->name);
+    job->config->node = config->node;
+    job->config->node_count = config->node_count;
+    return 0;
+}
+
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
@@ -184,6 +206,8 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
     int rc = settings_merge(recorded->settings, config->settings);
     if (rc < 0)
         belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+    if (rc == 0)
+        rc = renumber(job, config, err);
     if (rc < 0 || begin(job, err) < 0) {
         belay__wire__job_open__free_unpacked(launch, NULL);
         return -1;
@@ -204,7 +228,7 @@ static int find_device(struct undo_folder *folder, struct belay_error *err)
     struct file_id here;
     if (file_id_at(AT_FDCWD, folder->path, &here) < 0)
         return belay_error_errno(
-            err, "--undo-dir has to be on a file system that all hosts share, and this one has no %s",
+            err, "the undo directory has to be on a file system that all hosts share, and this one has no %s",
             folder->path);
     folder->id.device = here.device;
     return 0;
@@ -274,13 +298,13 @@ static bool is_given_up(const struct job *job)
 }
 
 /*
- * A folder that the first node has made for all is not a spare's to remove, nor that of a node whose arbiter
+ * A folder for all nodes is the first one's to remove. It is not a spare's, nor that of a node whose arbiter
  * is gone: others may have gone on with the job, and keep files there.
  */
 static bool may_remove_undo(const struct job *job)
 {
-    bool is_shared = job->config && job->config->undo;
-    return !is_shared || (job->epoch_number > 0 && !job->is_abandoned);
+    bool is_anothers = job->config && job->config->undo && job->config->node > 0;
+    return !is_anothers || (job->epoch_number > 0 && !job->is_abandoned);
 }
 
 /* The list of what restarts have made. */

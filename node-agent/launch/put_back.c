@@ -13,6 +13,7 @@
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "node-agent/job/job.h"
+#include "node-agent/job/membership.h"
 #include "node-agent/launch/lease.h"
 #include "node-agent/shared/renew.h"
 
@@ -34,8 +35,9 @@ struct put_back {
     uint64_t left;
     int rc;
     struct belay_error err;
-    struct fence *fence;     /* until when files may be changed; mapped for this work */
-    struct store_pin pin;    /* of what the ranks shared; NONE: nothing */
+    struct fence *fence;    /* until when files may be changed; mapped for this work */
+    struct store_pin *pins; /* of what each group shared whose ranks run here */
+    uint32_t pin_count, rank_count;
     struct renewal *renewal; /* it is there again; NULL: it is not, and renewal_err tells why */
     struct renewal *former;
     struct made_list *made; /* what the renewal makes; mapped for this work */
@@ -56,7 +58,15 @@ static void renew_shared(struct put_back *run)
     struct undo_replaced_list replaced;
     if (undo_list_replaced(&run->folder, run->request.line, &replaced, &run->renewal_err) < 0)
         return;
-    run->renewal = renewal_create(run->pin.fd, run->former, run->made, &replaced, &run->renewal_err);
+    struct renewal_image *images = calloc(run->pin_count, sizeof *images);
+    for (uint32_t i = 0; images && i < run->pin_count; i++)
+        images[i] = (struct renewal_image){run->pins[i].part - run->rank_count, run->pins[i].fd};
+    if (images)
+        run->renewal =
+            renewal_create(images, run->pin_count, run->former, run->made, &replaced, &run->renewal_err);
+    else
+        belay_error_set(&run->renewal_err, ENOMEM, "no memory to make shared memory again");
+    free(images);
     undo_replaced_release(&replaced);
     fault_hit("agent.renewed", -1, run->request.line);
 }
@@ -65,7 +75,7 @@ static void work(uv_work_t *work)
 {
     struct put_back *run = work->data;
     run->rc = undo_apply(&run->folder, &run->request, &run->left, &run->err);
-    if (run->rc == 0 && run->pin.reason)
+    if (run->rc == 0 && run->pin_count > 0)
         renew_shared(run);
 }
 
@@ -83,8 +93,10 @@ static void release(struct put_back *run)
         free(run->texts[i]);
     timer_destroy(run->words);
     lost_files_release(&run->lost);
-    if (run->pin.reason) /* the store has gone with the job */
-        close(run->pin.fd);
+    for (uint32_t i = 0; i < run->pin_count; i++)
+        if (run->pins[i].reason) /* the store has gone with the job */
+            close(run->pins[i].fd);
+    free(run->pins);
     renewal_destroy(run->renewal);
     renewal_destroy(run->former);
     made_list_unmap(run->made);
@@ -103,7 +115,7 @@ static void give_to_job(struct renewal **renewal, struct job *job)
 static void take_renewal(struct put_back *run)
 {
     struct job *job = run->job;
-    bool has_failed = run->rc < 0 || (run->pin.reason && !run->renewal);
+    bool has_failed = run->rc < 0 || (run->pin_count > 0 && !run->renewal);
     give_to_job(has_failed ? &run->former : &run->renewal, job);
     if (has_failed && run->made)
         job->renewal = renewal_add_made(job->renewal, run->made);
@@ -117,7 +129,8 @@ static void take_result(struct put_back *run)
     job->put_back = NULL;
     job->owes_files = run->rc < 0;
     take_renewal(run);
-    store_image_unpin(job->store, &run->pin);
+    for (uint32_t i = 0; i < run->pin_count; i++)
+        store_image_unpin(job->store, &run->pins[i]);
     tell_texts(run);
     if (run->rc == 0) {
         lost_files_release(&job->lost_files);
@@ -167,10 +180,53 @@ static struct made_list *map_made(struct job *job, struct belay_error *err)
     return job->made_fd < 0 ? NULL : made_list_map(job->made_fd, err);
 }
 
+/* Of the group: do ranks run here that shared something, as the epoch that was entered places them? */
+static bool has_group(const struct job *job, uint32_t group)
+{
+    const struct epoch_start *start = membership_record(job->membership);
+    uint32_t ranks = store_ranks(job->store);
+    uint32_t own = start ? epoch_start_index(start, job->config->node) : EPOCH_NOBODY;
+    if (!start || store_image(job->store, ranks + group) < 0)
+        return false;
+    for (uint32_t rank = group; rank < ranks && rank < start->rank_count; rank++)
+        if (start->placement[rank] == own && store_group(job->store, rank) == group)
+            return true;
+    return false;
+}
+
+bool put_back_has_shared(const struct job *job, uint64_t line)
+{
+    bool has_shared = false;
+    for (uint32_t group = 0; line > 0 && line == store_committed_line(job->store) && !has_shared &&
+                             group < store_ranks(job->store);
+         group++)
+        has_shared = has_group(job, group);
+    return has_shared;
+}
+
+static int pin_shared(struct put_back *run, uint64_t line, struct belay_error *err)
+{
+    const struct job *job = run->job;
+    if (!put_back_has_shared(job, line))
+        return 0;
+    run->rank_count = store_ranks(job->store);
+    run->pins = calloc((size_t)run->rank_count + 1, sizeof *run->pins);
+    if (!run->pins)
+        return belay_error_set(err, ENOMEM, "no memory to make shared memory again");
+    for (uint32_t group = 0; group < run->rank_count; group++) {
+        if (!has_group(job, group))
+            continue;
+        if (store_image_pin(job->store, run->rank_count + group, PIN_COPIED, &run->pins[run->pin_count],
+                            err) < 0)
+            return -1;
+        run->pin_count++;
+    }
+    return 0;
+}
+
 int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
                    struct belay_error *err)
 {
-    bool has_shared = store_shared_image(job->store) >= 0;
     struct put_back *run = calloc(1, sizeof *run);
     if (!run || !(run->words = timer_new(job->agent->loop, say_how_far, run))) {
         free(run);
@@ -197,9 +253,7 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
                                          .common_devices = run->lost.devices,
                                          .common_count = run->lost.device_count,
                                          .fence = run->fence};
-    if (has_shared &&
-        (!(run->made = map_made(job, err)) ||
-         store_image_pin(job->store, store_ranks(job->store), PIN_COPIED, &run->pin, err) < 0)) {
+    if (pin_shared(run, line, err) < 0 || (run->pin_count > 0 && !(run->made = map_made(job, err)))) {
         release(run);
         return belay_error_prefix(err, "cannot put files back");
     }

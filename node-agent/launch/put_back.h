@@ -5,6 +5,7 @@
 #ifndef BELAY_NODE_AGENT_LAUNCH_PUT_BACK_H
 #define BELAY_NODE_AGENT_LAUNCH_PUT_BACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util/error.h"
@@ -22,6 +23,9 @@ typedef void put_back_done_f(struct job *job, void *context, const struct belay_
  */
 int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *context,
                    struct belay_error *err);
+
+/* Whether ranks that run here, as the epoch that was entered places them, shared something at this line. */
+bool put_back_has_shared(const struct job *job, uint64_t line);
 
 /* The job is about to be freed: nobody hears of the end, which comes soon. Accepts NULL. */
 void put_back_leave(struct put_back *run);

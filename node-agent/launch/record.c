@@ -59,6 +59,9 @@ void record_take_launch(struct job *job)
     Belay__Wire__JobSettings *settings = launch->settings;
     launch->settings = recorded->settings;
     recorded->settings = settings;
+    Belay__Wire__UndoFolder *undo = launch->undo; /* where files are kept does not change */
+    launch->undo = recorded->undo;
+    recorded->undo = undo;
     job->config = launch;
     job->launch = NULL;
     belay__wire__job_open__free_unpacked(recorded, NULL);

@@ -38,6 +38,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->job_state = (Belay__Wire__JobState)job->state;
     status->files_left = job->files_left;
     status->node_count = job->config->node_count;
+    status->node_number = job->config->node;
     status->is_encrypted = job->config->settings->encrypt;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0) {

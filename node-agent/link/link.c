@@ -12,6 +12,13 @@ void link_send(struct link *link, uint8_t *bytes, size_t count)
     link->class->send(link, bytes, count);
 }
 
+void link_say(struct link *link, const struct peer_message *message)
+{
+    size_t count = 0;
+    uint8_t *bytes = peer_message_pack(message, &count);
+    link_send(link, bytes, count);
+}
+
 void link_destroy(struct link *link)
 {
     if (link)

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire/peer_message.h"
+
 struct link_ops {
     /* One message. The bytes are the link's, and valid during the call only. */
     void (*received)(void *context, const uint8_t *bytes, size_t count);
@@ -48,6 +50,9 @@ void link_open(struct link *link, const struct link_ops *ops, void *context);
  * would miss the message.
  */
 void link_send(struct link *link, uint8_t *bytes, size_t count);
+
+/* The same for a message of a line, which is encoded first. */
+void link_say(struct link *link, const struct peer_message *message);
 
 /* The other end hears lost(). Accepts NULL. */
 void link_destroy(struct link *link);

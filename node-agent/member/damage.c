@@ -7,9 +7,21 @@
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
 
+static void tell_of_shared(struct line_member *member, uint32_t group, const struct belay_error *damage)
+{
+    char text[BELAY_ERROR_TEXT_BYTES + 160];
+    snprintf(text, sizeof text,
+             "the image of what rank %" PRIu32 " shares with others, on node %" PRIu32
+             ", is damaged in memory, and made anew at the next line (%s)",
+             group, member->node, damage->text);
+    log_error("job \"%s\": %s", member->job->name, text);
+    job_tell_text(member->job, text);
+}
+
 /*
  * A rank's next line copies everything, which goes to all that hold its images. A guest's node is told so by
- * NEED_BASE when it sends the next delta. What ranks share is compared with what is held at each line anyway.
+ * NEED_BASE when it sends the next delta. Of what ranks share, which is compared with what is held, the next
+ * line is a whole image.
  */
 static void on_damaged(void *context, uint32_t part, const struct belay_error *damage)
 {
@@ -24,6 +36,10 @@ static void on_damaged(void *context, uint32_t part, const struct belay_error *d
         is_here = true;
         if (member->memories)
             memory_forget_base(member->memories[i]);
+    }
+    if (part >= member->world) {
+        tell_of_shared(member, part - member->world, damage);
+        return;
     }
     snprintf(text, sizeof text,
              "%s of rank %" PRIu32 " on node %" PRIu32

@@ -32,7 +32,9 @@ struct arrival {
     uint64_t got; /* atomic: bytes that have come */
     uint64_t bytes;
     bool is_checking;       /* all of it has come */
-    struct digest wanted;   /* its root; none: not known */
+    struct digest wanted;   /* the root of all that is held of its rank; none: not known */
+    struct digest other;    /* of it: the root of what has come before */
+    bool is_last;           /* of what is held of its rank */
     struct digest root;     /* as it has come */
     bool is_refuted;        /* it is whole, and another one */
     struct belay_error err; /* code 0: it is what it should be */
@@ -40,11 +42,12 @@ struct arrival {
 
 /* An image that is wanted. */
 struct want {
-    uint32_t rank, node;
+    uint32_t part, node;
     struct arrival *arrival; /* NULL: it has not begun to come, or is here */
     int fd;                  /* whole and checked; -1: not yet */
     uint64_t bytes;
     struct digest root;
+    uint32_t follows; /* of what a group shares: the number of its rank's want */
 };
 
 struct fetch {
@@ -54,7 +57,7 @@ struct fetch {
     struct lender *lender;
     fetch_done_f *done; /* NULL: nothing is fetched (any more) */
     void *context;
-    struct want *wants;
+    struct want *wants; /* room for twice as many as there are ranks among them */
     uint32_t want_count, here;
     uint64_t begun_ns, moved_ns, moved_bytes; /* the last bytes that have come */
     struct timer *look;
@@ -74,6 +77,7 @@ static void on_taken(void *context, int error);
 static void check_arrival(void *context, uint32_t part);
 static int check_root(struct arrival *arrival);
 static void after_check(void *context, bool is_cancelled);
+static void want_shared(struct fetch *fetch, uint32_t follows);
 static void keep_all(struct fetch *fetch);
 static void fail(struct fetch *fetch, const struct want *want, const char *why);
 static void stop(struct fetch *fetch);
@@ -124,11 +128,11 @@ int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct b
 {
     const struct membership_want *wants;
     uint32_t count = membership_wants(fetch->job->membership, &wants);
-    fetch->wants = calloc((size_t)count + 1, sizeof *fetch->wants);
+    fetch->wants = calloc(2 * (size_t)count + 1, sizeof *fetch->wants);
     if (!fetch->wants)
         return belay_error_set(err, ENOMEM, "no memory to fetch images");
     for (uint32_t i = 0; i < count; i++)
-        fetch->wants[i] = (struct want){.rank = wants[i].rank, .node = wants[i].node, .fd = -1};
+        fetch->wants[i] = (struct want){.part = wants[i].rank, .node = wants[i].node, .fd = -1};
     fetch->want_count = count;
     fetch->done = done;
     fetch->context = context;
@@ -148,7 +152,7 @@ static int ask(struct fetch *fetch, const struct want *want)
     const struct fetch_note word = {.magic = FETCH_NOTE_MAGIC,
                                     .kind = FETCH_NOTE_WANT,
                                     .epoch = fetch->start->epoch,
-                                    .rank = want->rank,
+                                    .part = want->part,
                                     .ranks = fetch->start->rank_count,
                                     .line = fetch->start->line};
     return remotes_say(fetch->remotes, REMOTES_IMAGES, want->node, &word, sizeof word);
@@ -160,14 +164,12 @@ static bool read_note(const struct fetch *fetch, const void *bytes, size_t count
         return false;
     memcpy(note, bytes, sizeof *note);
     return note->magic == FETCH_NOTE_MAGIC && note->epoch == fetch->start->epoch &&
-           note->ranks == fetch->start->rank_count && note->rank < note->ranks && note->line > 0 &&
+           note->ranks == fetch->start->rank_count && note->part / 2 < note->ranks && note->line > 0 &&
            note->line == fetch->start->line;
 }
 
 static const char *words_of(int error)
 {
-    if (error == ENOTSUP)
-        return "a restart of the rank needs more than its image, which cannot be fetched";
     return error == ENODATA ? "it is not held there" : strerror(error);
 }
 
@@ -184,12 +186,18 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
         fail(fetch, want, words_of(note.error));
 }
 
+/* Of a part: what a group shares goes with the rank of its number. */
+static uint32_t rank_of(const struct fetch *fetch, uint32_t part)
+{
+    return part < fetch->start->rank_count ? part : part - fetch->start->rank_count;
+}
+
 /* That is still to come. NULL: none. */
 static struct want *find_want(struct fetch *fetch, uint32_t node, const struct fetch_note *note)
 {
     for (uint32_t i = 0; i < fetch->want_count; i++) {
         struct want *want = &fetch->wants[i];
-        if (want->rank == note->rank && want->node == node && want->fd < 0)
+        if (want->part == note->part && want->node == node && want->fd < 0)
             return want;
     }
     return NULL;
@@ -238,7 +246,9 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     arrival->want = (uint32_t)(want - fetch->wants);
     arrival->note = note;
     arrival->bytes = bytes;
-    arrival->wanted = fetch->start->roots[note.rank];
+    arrival->wanted = fetch->start->roots[rank_of(fetch, note.part)];
+    arrival->other = note.part < note.ranks ? (struct digest){{0}} : fetch->wants[want->follows].root;
+    arrival->is_last = note.part >= note.ranks || !note.has_shared;
     want->arrival = arrival;
     *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = arrival};
     return 0;
@@ -280,25 +290,26 @@ static void check_arrival(void *context, uint32_t part)
     (void)part;
     if (image_load(arrival->incoming.fd, &view, &arrival->err) < 0)
         return;
-    if (fault_hit("agent.fetch.taken", (int)note->rank, note->line))
+    if (fault_hit("agent.fetch.taken", (int)note->part, note->line))
         fault_flip(arrival->incoming.fd, image_first_data(&view));
     const struct image_header *header = view.header;
     arrival->bytes = header->total_bytes;
-    if (header->line != note->line || header->base_line != 0 || header->rank != note->rank ||
-        header->ranks != note->ranks)
+    if (header->line != note->line || header->base_line != 0 || header->rank != note->part ||
+        header->ranks != (note->part < note->ranks ? note->ranks : 2 * note->ranks))
         belay_error_set(&arrival->err, EBADMSG, "what has come is another image");
     else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0 && check_root(arrival) == 0)
         arrival->err.code = 0;
     image_unload(&view);
 }
 
-/* The sums fit the pages; do both fit what was committed? */
+/* The sums fit the pages; do both fit what was committed? All of a rank has one root. */
 static int check_root(struct arrival *arrival)
 {
     if (root_of_image(arrival->incoming.fd, -1, &arrival->root, &arrival->err) < 0)
         return -1;
+    const struct digest all = digest_sum(&arrival->other, &arrival->root);
     arrival->is_refuted =
-        digest_is_known(&arrival->wanted) && !digest_is_equal(&arrival->root, &arrival->wanted);
+        arrival->is_last && digest_is_known(&arrival->wanted) && !digest_is_equal(&all, &arrival->wanted);
     return arrival->is_refuted
                ? belay_error_set(&arrival->err, EBADMSG,
                                  "what has come is another image than the one that was committed")
@@ -312,7 +323,7 @@ static void after_check(void *context, bool is_cancelled)
     struct want *want = fetch ? &fetch->wants[arrival->want] : NULL;
     (void)is_cancelled; /* never */
     if (want && arrival->is_refuted)
-        membership_refute(fetch->job->membership, want->node, want->rank, arrival->note.line);
+        membership_refute(fetch->job->membership, want->node, rank_of(fetch, want->part), arrival->note.line);
     if (want && arrival->err.code) {
         fail(fetch, want, arrival->err.text);
     } else if (want) {
@@ -321,10 +332,23 @@ static void after_check(void *context, bool is_cancelled)
         want->root = arrival->root;
         arrival->incoming.fd = -1;
         fetch->here++;
+        if (!arrival->is_last)
+            want_shared(fetch, arrival->want);
     }
     forget(arrival);
     if (want && fetch->done && fetch->err.code == 0 && fetch->here == fetch->want_count)
         keep_all(fetch);
+}
+
+/* The image of the rank is here: what its group shares is to come from the same node. */
+static void want_shared(struct fetch *fetch, uint32_t follows)
+{
+    const struct want *first = &fetch->wants[follows];
+    struct want *want = &fetch->wants[fetch->want_count++];
+    *want = (struct want){
+        .part = fetch->start->rank_count + first->part, .node = first->node, .fd = -1, .follows = follows};
+    if (ask(fetch, want) < 0)
+        fail(fetch, want, strerror(errno));
 }
 
 static void forget(struct arrival *arrival)
@@ -344,7 +368,7 @@ static void keep_all(struct fetch *fetch)
     struct store_fetched *fetched = calloc(fetch->want_count, sizeof *fetched);
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
     for (uint32_t i = 0; fetched && i < fetch->want_count; i++)
-        fetched[i] = (struct store_fetched){fetch->wants[i].rank, fetch->wants[i].fd, fetch->wants[i].bytes,
+        fetched[i] = (struct store_fetched){fetch->wants[i].part, fetch->wants[i].fd, fetch->wants[i].bytes,
                                             fetch->wants[i].root};
     int rc = fetched ? store_take_images(job->store, start->line, start->rank_count, fetched,
                                          fetch->want_count, &err)
@@ -357,7 +381,8 @@ static void keep_all(struct fetch *fetch)
     fault_hit("agent.fetch.kept", -1, start->line);
     for (uint32_t i = 0; i < fetch->want_count; i++) {
         fetch->wants[i].fd = -1; /* the store's */
-        membership_image(job->membership, start->line, fetch->wants[i].rank);
+        if (fetch->wants[i].part < start->rank_count)
+            membership_image(job->membership, start->line, fetch->wants[i].part);
     }
     job->fetch_ms = (double)(uv_hrtime() - fetch->begun_ns) / 1e6;
     log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " have come in %.1f ms", job->name,
@@ -371,8 +396,9 @@ static void fail(struct fetch *fetch, const struct want *want, const char *why)
     if (!fetch->done || fetch->err.code)
         return;
     belay_error_set(&fetch->err, EREMOTEIO,
-                    "job \"%s\": the image of rank %" PRIu32 " cannot be fetched from node %" PRIu32 ": %s",
-                    fetch->job->name, want->rank, want->node, why);
+                    "job \"%s\": the image of rank %" PRIu32 "%s cannot be fetched from node %" PRIu32 ": %s",
+                    fetch->job->name, rank_of(fetch, want->part),
+                    want->part < fetch->start->rank_count ? "" : ", of what it shares,", want->node, why);
     log_warning("%s", fetch->err.text);
     timer_start(fetch->end, 0, 0);
 }

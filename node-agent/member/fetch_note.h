@@ -20,8 +20,10 @@ struct fetch_note {
     uint32_t magic;
     uint32_t kind; /* enum fetch_note_kind */
     uint32_t epoch;
-    uint32_t rank, ranks; /* of the world */
-    int32_t error;        /* REFUSED: errno; ENOTSUP: a restart of the rank needs more than its image */
+    uint32_t part, ranks; /* part of the store; ranks of the world */
+    int32_t error;        /* REFUSED: errno */
+    uint32_t has_shared;  /* IMAGE, of a rank: what its group shares has its number, and is wanted, too */
+    uint32_t reserved;    /* 0 */
     uint64_t line;
 };
 

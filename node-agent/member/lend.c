@@ -17,7 +17,7 @@
 struct loan {
     struct loan *next;
     struct lender *lender;
-    uint32_t rank, node;
+    uint32_t part, node;
     struct store_pin pin;
     struct outgoing *outgoing; /* NULL: it waits */
     bool is_spoiled;           /* by a fault, until it has been sent */
@@ -32,13 +32,13 @@ struct lender {
 };
 
 static int check_want(const struct lender *lender, uint32_t node, const struct fetch_note *note);
-static int add_loan(struct lender *lender, uint32_t node, uint32_t rank);
+static int add_loan(struct lender *lender, uint32_t node, uint32_t part);
 static void send_next(struct lender *lender);
 static int begin_sending(struct loan *loan, struct belay_error *err);
 static void on_sent(void *context, int error, uint64_t sent_bytes);
 static void drop(struct loan *loan);
-static void refuse(const struct lender *lender, uint32_t node, uint32_t rank, int error);
-static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t rank);
+static void refuse(const struct lender *lender, uint32_t node, uint32_t part, int error);
+static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t part);
 
 struct lender *lender_create(struct job *job, struct remotes *remotes, const struct epoch_start *start)
 {
@@ -63,13 +63,13 @@ void lender_destroy(struct lender *lender)
 void lender_take(struct lender *lender, uint32_t node, const struct fetch_note *note)
 {
     for (const struct loan *loan = lender->loans; loan; loan = loan->next)
-        if (loan->rank == note->rank)
+        if (loan->part == note->part)
             return;
     int code = check_want(lender, node, note);
     if (code == 0)
-        code = add_loan(lender, node, note->rank);
+        code = add_loan(lender, node, note->part);
     if (code)
-        refuse(lender, node, note->rank, code);
+        refuse(lender, node, note->part, code);
     else
         send_next(lender);
 }
@@ -80,25 +80,26 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
     const struct epoch_start *start = lender->start;
     const struct job *job = lender->job;
     uint32_t own = epoch_start_index(start, job->config->node);
-    if (start->members[start->placement[note->rank]] != node || start->holder[note->rank] != own)
+    uint32_t rank = note->part < start->rank_count ? note->part : note->part - start->rank_count;
+    if (start->members[start->placement[rank]] != node || start->holder[rank] != own)
         return EPERM;
-    if (!membership_may_lend(job->membership, node, note->line, note->rank,
-                             store_image_line(job->store, note->rank)))
-        return ENODATA;
-    return membership_is_bound(job->membership, note->rank) ? ENOTSUP : 0;
+    return membership_may_lend(job->membership, node, note->line, rank,
+                               store_image_line(job->store, note->part))
+               ? 0
+               : ENODATA;
 }
 
-static int add_loan(struct lender *lender, uint32_t node, uint32_t rank)
+static int add_loan(struct lender *lender, uint32_t node, uint32_t part)
 {
     struct loan *loan = calloc(1, sizeof *loan), **last = &lender->loans;
     struct belay_error err;
-    if (!loan || store_image_pin(lender->job->store, rank, PIN_FETCHED, &loan->pin, &err) < 0) {
+    if (!loan || store_image_pin(lender->job->store, part, PIN_FETCHED, &loan->pin, &err) < 0) {
         int code = loan ? err.code : ENOMEM;
         free(loan);
         return code;
     }
     loan->lender = lender;
-    loan->rank = rank;
+    loan->part = part;
     loan->node = node;
     while (*last)
         last = &(*last)->next;
@@ -117,16 +118,16 @@ static void send_next(struct lender *lender)
         return;
     if (begin_sending(loan, &err) == 0)
         return;
-    log_warning("job \"%s\": the image of rank %" PRIu32 " cannot be sent to node %" PRIu32 ": %s",
-                lender->job->name, loan->rank, loan->node, err.text);
-    refuse(lender, loan->node, loan->rank, err.code);
+    log_warning("job \"%s\": image %" PRIu32 " cannot be sent to node %" PRIu32 ": %s", lender->job->name,
+                loan->part, loan->node, err.text);
+    refuse(lender, loan->node, loan->part, err.code);
     drop(loan);
 }
 
 static int begin_sending(struct loan *loan, struct belay_error *err)
 {
     struct lender *lender = loan->lender;
-    const struct fetch_note tag = note_of(lender, FETCH_NOTE_IMAGE, loan->rank);
+    struct fetch_note tag = note_of(lender, FETCH_NOTE_IMAGE, loan->part);
     const struct outgoing_request request = {.loop = lender->job->agent->loop,
                                              .remotes = lender->remotes,
                                              .subject = REMOTES_IMAGES,
@@ -136,10 +137,11 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
                                              .part = loan->pin.fd,
                                              .base = -1,
                                              .line = tag.line,
-                                             .rank = loan->rank,
+                                             .rank = loan->part,
                                              .done = on_sent,
                                              .context = loan};
-    if (fault_hit("agent.fetch.send", (int)loan->rank, tag.line)) {
+    tag.has_shared = loan->part < tag.ranks && store_image(lender->job->store, tag.ranks + loan->part) >= 0;
+    if (fault_hit("agent.fetch.send", (int)loan->part, tag.line)) {
         image_spoil(loan->pin.fd);
         loan->is_spoiled = true;
     }
@@ -154,11 +156,11 @@ static void on_sent(void *context, int error, uint64_t sent_bytes)
     struct loan *loan = context;
     struct lender *lender = loan->lender;
     if (error)
-        log_warning("job \"%s\": the image of rank %" PRIu32 " has not reached node %" PRIu32 ": %s",
-                    lender->job->name, loan->rank, loan->node, strerror(error));
+        log_warning("job \"%s\": image %" PRIu32 " has not reached node %" PRIu32 ": %s", lender->job->name,
+                    loan->part, loan->node, strerror(error));
     else
-        log_debug("job \"%s\": the image of rank %" PRIu32 " has gone to node %" PRIu32 ", %" PRIu64 " bytes",
-                  lender->job->name, loan->rank, loan->node, sent_bytes);
+        log_debug("job \"%s\": image %" PRIu32 " has gone to node %" PRIu32 ", %" PRIu64 " bytes",
+                  lender->job->name, loan->part, loan->node, sent_bytes);
     drop(loan);
     send_next(lender);
 }
@@ -177,20 +179,20 @@ static void drop(struct loan *loan)
     free(loan);
 }
 
-static void refuse(const struct lender *lender, uint32_t node, uint32_t rank, int error)
+static void refuse(const struct lender *lender, uint32_t node, uint32_t part, int error)
 {
-    struct fetch_note word = note_of(lender, FETCH_NOTE_REFUSED, rank);
+    struct fetch_note word = note_of(lender, FETCH_NOTE_REFUSED, part);
     word.error = error;
     if (remotes_say(lender->remotes, REMOTES_IMAGES, node, &word, sizeof word) < 0) /* it hears of that */
-        log_info("node %" PRIu32 " cannot be told that it does not get rank %" PRIu32, node, rank);
+        log_info("node %" PRIu32 " cannot be told that it does not get image %" PRIu32, node, part);
 }
 
-static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t rank)
+static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t part)
 {
     return (struct fetch_note){.magic = FETCH_NOTE_MAGIC,
                                .kind = kind,
                                .epoch = lender->start->epoch,
-                               .rank = rank,
+                               .part = part,
                                .ranks = lender->start->rank_count,
                                .line = lender->start->line};
 }

@@ -165,6 +165,18 @@ void line_capture_cancel(struct line_capture *whole)
         destroy(whole);
 }
 
+/* All ranks of this node. */
+static uint32_t group_of(const struct line_capture *whole)
+{
+    return rank_number(whole->request.ranks[0]);
+}
+
+/* Of the store: what they share. */
+static uint32_t shared_part_of(const struct line_capture *whole)
+{
+    return whole->request.world + group_of(whole);
+}
+
 static int make_part(struct line_capture *whole, uint32_t index, struct belay_error *err)
 {
     struct rank *rank = whole->request.ranks[index];
@@ -175,6 +187,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
                    .ranks = whole->request.world,
+                   .group = group_of(whole),
                    .resume_context = RANK_FIELD(rank, resume_context),
                    .layout_version = rank_layout_version(rank)},
     };
@@ -221,12 +234,13 @@ static int make_shared(struct line_capture *whole, struct belay_error *err)
     const uint32_t count = whole->request.count;
     struct shared_request request = {
         .shared = whole->request.shared,
-        .image = store_shared_image(whole->request.store),
+        .image = store_image(whole->request.store, shared_part_of(whole)),
         .ranks = part->ranks,
         .count = count,
         .header = {.line = whole->request.line,
-                   .rank = whole->request.world,
-                   .ranks = whole->request.world + 1},
+                   .rank = shared_part_of(whole),
+                   .ranks = 2 * whole->request.world,
+                   .group = IMAGE_OF_SHARED},
     };
     part->capture = shared_capture_create(&request);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
@@ -352,7 +366,7 @@ static void add_need(const struct line_capture *whole, struct store_need *need)
         need->staged_bytes += shared_bytes(shared);
         need->reserved_bytes += shared_reserved_bytes(shared);
         if (shared_is_delta(shared))
-            store_add_growth(whole->request.store, whole->request.world, shared_image_bytes(shared), need);
+            store_add_growth(whole->request.store, shared_part_of(whole), shared_image_bytes(shared), need);
     }
 }
 
@@ -455,7 +469,7 @@ static void stage(struct part *part)
 static void stage_shared(struct line_capture *whole)
 {
     struct shared_part *part = &whole->shared;
-    struct store_item item = {.rank = whole->request.world,
+    struct store_item item = {.rank = shared_part_of(whole),
                               .ranks = whole->request.world,
                               .here = whole->request.count,
                               .bytes = shared_bytes(part->capture),

@@ -18,7 +18,7 @@ static int keep_ranks(struct line_member *member, const struct line_member_epoch
 static void forget_ranks(struct line_member *member);
 static void begin_lines(struct line_member *member);
 static int make_memories(struct line_member *member, struct belay_error *err);
-static struct shared *make_shared(const struct job *job, struct belay_error *err);
+static struct shared *make_shared(const struct line_member *member, struct belay_error *err);
 static void inherit(struct line_member *member);
 static void say_ready(struct line_member *member);
 static void on_received(void *context, const uint8_t *bytes, size_t count);
@@ -164,16 +164,18 @@ static void begin_lines(struct line_member *member)
 static int make_memories(struct line_member *member, struct belay_error *err)
 {
     member->memories = memories_create(member, err);
-    member->shared = member->memories ? make_shared(member->job, err) : NULL;
+    member->shared = member->memories ? make_shared(member, err) : NULL;
     return member->shared ? 0 : -1;
 }
 
-/* As a restart has made it again, or nothing. */
-static struct shared *make_shared(const struct job *job, struct belay_error *err)
+/* As a restart has made it again, if it is of these ranks alone; or nothing. */
+static struct shared *make_shared(const struct line_member *member, struct belay_error *err)
 {
-    int image = job->renewal ? store_shared_image(job->store) : -1;
-    return shared_create(job->renewal ? renewal_objects(job->renewal) : NULL, image,
-                         store_committed_line(job->store), err);
+    const struct job *job = member->job;
+    uint32_t group = member->count > 0 ? rank_number(member->ranks[0]) : 0;
+    const struct objects *renewed = renewal_objects(job->renewal, group);
+    int image = renewed ? store_image(job->store, member->world + group) : -1;
+    return shared_create(renewed, image, store_committed_line(job->store), err);
 }
 
 static void inherit(struct line_member *member)

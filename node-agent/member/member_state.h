@@ -38,7 +38,6 @@ struct line_member {
     struct memory **memories;      /* of the ranks */
     struct redundancy *redundancy; /* of the images */
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
-    bool has_told_lacks;           /* that copies do not suffice for a restart */
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */

@@ -24,31 +24,29 @@ struct note {
     uint32_t magic;
     uint32_t kind; /* enum note_kind */
     uint32_t epoch;
-    uint32_t rank, ranks;
-    int32_t error; /* REFUSED: errno */
+    uint32_t part, ranks; /* part of the store; ranks of the world */
+    int32_t error;        /* REFUSED: errno */
     uint64_t line;
     uint64_t base_line; /* PART: of a delta; 0: an image */
-    uint32_t lacks;     /* PART */
-    uint32_t reserved;
     struct digest root; /* HELD: of the image that the copy is, or makes */
 };
 
-/* A rank's part that waits to be sent, or is being sent. */
+/* A part that waits to be sent, or is being sent. */
 struct sending {
     struct sending *next;
     struct mirror *mirror;
     uint64_t line;
-    uint32_t rank, member;
-    bool is_whole, lacks;
+    uint32_t part, member;
+    bool is_whole;
     struct outgoing *outgoing; /* NULL: it waits */
 };
 
-/* The root of a rank's part here, and of its copy: only if they are the same is the copy one. */
+/* The root of a part here, and of its copy: only if they are the same is the copy one. */
 struct proof {
     struct proof *next;
     struct mirror *mirror;
     uint64_t line;
-    uint32_t rank;
+    uint32_t part;
     struct rooting *rooting; /* NULL: own is known */
     bool is_held;            /* by the partner: its root has come */
     struct digest own, its;
@@ -77,6 +75,7 @@ struct mirror {
     uint64_t sent_line, sent_bytes;
     struct proof *proofs;
     struct taking *takings;
+    const struct note *asked; /* the part that the machine is asked about; NULL: none */
 };
 
 static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count);
@@ -87,7 +86,7 @@ static void send_next(struct mirror *mirror);
 static int begin_sending(struct sending *sending, struct belay_error *err);
 static void on_sent(void *context, int error, uint64_t sent_bytes);
 static void take_out(struct mirror *mirror, struct sending *sending);
-static int begin_proof(struct mirror *mirror, const struct sending *sending, struct belay_error *err);
+static int begin_proof(struct mirror *mirror, uint64_t line, uint32_t part, struct belay_error *err);
 static void on_own_root(void *context, const struct digest *root, const struct belay_error *err);
 static void conclude(struct proof *proof);
 static void drop_proof(struct proof *proof);
@@ -148,10 +147,18 @@ static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
     return scheme_partner(SCHEME_PARTNER, index, mirror->epoch.member_count);
 }
 
-static void fail(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t node, const char *why)
+/* The rank that the machine knows a part by: what a group shares goes with the rank of its number. */
+static uint32_t rank_of(const struct mirror *mirror, uint32_t part)
 {
-    char text[BELAY_ERROR_TEXT_BYTES + 64];
-    snprintf(text, sizeof text, "rank %" PRIu32 " cannot be copied to node %" PRIu32 ": %s", rank, node, why);
+    return part < mirror->epoch.world ? part : part - mirror->epoch.world;
+}
+
+static void fail(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t node, const char *why)
+{
+    char text[BELAY_ERROR_TEXT_BYTES + 96];
+    snprintf(text, sizeof text, "%srank %" PRIu32 "%s cannot be copied to node %" PRIu32 ": %s",
+             part < mirror->epoch.world ? "" : "what ", rank_of(mirror, part),
+             part < mirror->epoch.world ? "" : " shares with others", node, why);
     mirror->failed(mirror->context, line, text);
 }
 
@@ -165,19 +172,29 @@ static const char *tell_error(int error)
 
 /* ---- this node's ranks ---- */
 
-void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
-                 bool lacks)
+static void add_sending(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t member, bool is_whole)
 {
     struct sending *sending = calloc(1, sizeof *sending), **last = &mirror->sendings;
     if (!sending) {
-        fail(mirror, line, rank, mirror->members[member], strerror(ENOMEM));
+        fail(mirror, line, part, mirror->members[member], strerror(ENOMEM));
         return;
     }
     *sending = (struct sending){
-        .mirror = mirror, .line = line, .rank = rank, .member = member, .is_whole = is_whole, .lacks = lacks};
+        .mirror = mirror, .line = line, .part = part, .member = member, .is_whole = is_whole};
     while (*last)
         last = &(*last)->next;
     *last = sending;
+}
+
+/* Both parts are listed before anything can be held. */
+void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole)
+{
+    uint32_t shared = mirror->epoch.world + rank;
+    uint64_t base_line;
+    add_sending(mirror, line, rank, member, is_whole);
+    if (!is_whole && store_staged(mirror->epoch.job->store, line, shared, &base_line) >= 0)
+        add_sending(mirror, line, shared, member, false);
+    send_next(mirror);
     send_next(mirror);
 }
 
@@ -205,9 +222,9 @@ static void send_next(struct mirror *mirror)
     if (begin_sending(sending, &err) == 0)
         return;
     uint64_t line = sending->line;
-    uint32_t rank = sending->rank, node = mirror->members[sending->member];
+    uint32_t number = sending->part, node = mirror->members[sending->member];
     take_out(mirror, sending);
-    fail(mirror, line, rank, node, err.text);
+    fail(mirror, line, number, node, err.text);
 }
 
 static int begin_sending(struct sending *sending, struct belay_error *err)
@@ -217,11 +234,10 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
     struct note tag = {.magic = NOTE_MAGIC,
                        .kind = NOTE_PART,
                        .epoch = mirror->epoch.number,
-                       .rank = sending->rank,
+                       .part = sending->part,
                        .ranks = mirror->epoch.world,
-                       .line = sending->line,
-                       .lacks = sending->lacks};
-    int part = store_staged(store, sending->line, sending->rank, &tag.base_line);
+                       .line = sending->line};
+    int part = store_staged(store, sending->line, sending->part, &tag.base_line);
     if (part < 0)
         return belay_error_set(err, ENODATA, "nothing is staged of it");
     uint64_t base_line = tag.base_line;
@@ -235,15 +251,15 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                                              .tag = &tag,
                                              .tag_bytes = sizeof tag,
                                              .part = part,
-                                             .base = is_made ? store_image(store, sending->rank) : -1,
+                                             .base = is_made ? store_image(store, sending->part) : -1,
                                              .base_line = base_line,
                                              .line = sending->line,
-                                             .rank = sending->rank,
+                                             .rank = sending->part,
                                              .done = on_sent,
                                              .context = sending};
-    if (begin_proof(mirror, sending, err) < 0)
+    if (begin_proof(mirror, sending->line, sending->part, err) < 0)
         return -1;
-    fault_hit("agent.mirror.send", (int)sending->rank, sending->line);
+    fault_hit("agent.mirror.send", (int)sending->part, sending->line);
     sending->outgoing = outgoing_start(&request, err);
     mirror->sending_count += sending->outgoing != NULL;
     return sending->outgoing ? 0 : -1;
@@ -255,12 +271,12 @@ static void on_sent(void *context, int error, uint64_t sent_bytes)
     struct sending *sending = context;
     struct mirror *mirror = sending->mirror;
     uint64_t line = sending->line;
-    uint32_t rank = sending->rank, node = mirror->members[sending->member];
+    uint32_t part = sending->part, node = mirror->members[sending->member];
     mirror->sent_bytes = line == mirror->sent_line ? mirror->sent_bytes + sent_bytes : sent_bytes;
     mirror->sent_line = line;
     take_out(mirror, sending);
     if (error && error != ESTALE && error != ECANCELED)
-        fail(mirror, line, rank, node, tell_error(error));
+        fail(mirror, line, part, node, tell_error(error));
     else
         send_next(mirror);
 }
@@ -275,29 +291,28 @@ static void take_out(struct mirror *mirror, struct sending *sending)
     free(sending);
 }
 
-static struct proof *find_proof(const struct mirror *mirror, uint64_t line, uint32_t rank)
+static struct proof *find_proof(const struct mirror *mirror, uint64_t line, uint32_t part)
 {
     struct proof *proof = mirror->proofs;
-    while (proof && (proof->line != line || proof->rank != rank))
+    while (proof && (proof->line != line || proof->part != part))
         proof = proof->next;
     return proof;
 }
 
 /* While the part is on its way. A part that is sent again as a whole makes the same image. */
-static int begin_proof(struct mirror *mirror, const struct sending *sending, struct belay_error *err)
+static int begin_proof(struct mirror *mirror, uint64_t line, uint32_t number, struct belay_error *err)
 {
     const struct store *store = mirror->epoch.job->store;
     uint64_t base_line;
-    if (find_proof(mirror, sending->line, sending->rank))
+    if (find_proof(mirror, line, number))
         return 0;
+    int part = store_staged(store, line, number, &base_line);
     struct proof *proof = calloc(1, sizeof *proof);
     if (!proof)
         return belay_error_set(err, ENOMEM, "no memory for the root of an image");
-    *proof = (struct proof){.mirror = mirror, .line = sending->line, .rank = sending->rank};
-    int part = store_staged(store, sending->line, sending->rank, &base_line);
-    proof->rooting =
-        rooting_start(mirror->epoch.job->agent->loop, part,
-                      base_line ? store_image(store, sending->rank) : -1, on_own_root, proof, err);
+    *proof = (struct proof){.mirror = mirror, .line = line, .part = number};
+    proof->rooting = rooting_start(mirror->epoch.job->agent->loop, part,
+                                   base_line ? store_image(store, number) : -1, on_own_root, proof, err);
     if (!proof->rooting) {
         free(proof);
         return -1;
@@ -314,30 +329,39 @@ static void on_own_root(void *context, const struct digest *root, const struct b
     if (err->code) {
         struct mirror *mirror = proof->mirror;
         uint64_t line = proof->line;
-        uint32_t rank = proof->rank;
+        uint32_t part = proof->part;
         drop_proof(proof);
-        fail(mirror, line, rank, mirror->members[partner_of(mirror, mirror->own)], err->text);
+        fail(mirror, line, part, mirror->members[partner_of(mirror, mirror->own)], err->text);
         return;
     }
     proof->own = *root;
-    store_note_root(proof->mirror->epoch.job->store, proof->line, proof->rank, root);
+    store_note_root(proof->mirror->epoch.job->store, proof->line, proof->part, root);
     conclude(proof);
 }
 
-/* When both roots are known. */
+/* Whether a part is to be sent yet, or to be proved. */
+static bool is_due(const struct mirror *mirror, uint64_t line, uint32_t part)
+{
+    for (const struct sending *at = mirror->sendings; at; at = at->next)
+        if (!at->outgoing && at->line == line && at->part == part)
+            return true;
+    return find_proof(mirror, line, part) != NULL;
+}
+
+/* When both roots are known. The rank is held when nothing of it is left to be proved. */
 static void conclude(struct proof *proof)
 {
     struct mirror *mirror = proof->mirror;
     uint64_t line = proof->line;
-    uint32_t rank = proof->rank;
+    uint32_t part = proof->part, rank = rank_of(mirror, part);
     if (proof->rooting || !proof->is_held)
         return;
     bool is_same = digest_is_equal(&proof->own, &proof->its);
     drop_proof(proof);
-    if (is_same)
+    if (is_same && !is_due(mirror, line, rank) && !is_due(mirror, line, mirror->epoch.world + rank))
         membership_held(mirror->epoch.job->membership, line, rank);
-    else
-        fail(mirror, line, rank, mirror->members[partner_of(mirror, mirror->own)],
+    else if (!is_same)
+        fail(mirror, line, part, mirror->members[partner_of(mirror, mirror->own)],
              "what it holds is another image");
 }
 
@@ -362,7 +386,13 @@ static bool read_note(const struct mirror *mirror, const void *bytes, size_t cou
         return false;
     memcpy(note, bytes, sizeof *note);
     return note->magic == NOTE_MAGIC && note->epoch == mirror->epoch.number &&
-           note->ranks == mirror->epoch.world && note->rank < note->ranks;
+           note->ranks == mirror->epoch.world && note->part / 2 < note->ranks;
+}
+
+static void send_whole(struct mirror *mirror, uint64_t line, uint32_t part)
+{
+    add_sending(mirror, line, part, partner_of(mirror, mirror->own), true);
+    send_next(mirror);
 }
 
 /* The partner's word about a copy of ours. */
@@ -371,19 +401,22 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     struct mirror *mirror = context;
     struct membership *membership = mirror->epoch.job->membership;
     struct note note;
-    if (!read_note(mirror, bytes, count, &note) || mirror->placement[note.rank] != mirror->own ||
+    if (!read_note(mirror, bytes, count, &note) ||
+        mirror->placement[rank_of(mirror, note.part)] != mirror->own ||
         mirror->members[partner_of(mirror, mirror->own)] != node || note.line != membership_line(membership))
         return;
-    struct proof *proof = find_proof(mirror, note.line, note.rank);
+    struct proof *proof = find_proof(mirror, note.line, note.part);
     if (note.kind == NOTE_HELD && proof) {
         proof->is_held = true;
         proof->its = note.root;
         conclude(proof);
     }
-    if (note.kind == NOTE_NEED_BASE)
-        membership_need_base(membership, note.line, note.rank);
+    if (note.kind == NOTE_NEED_BASE && note.part < note.ranks)
+        membership_need_base(membership, note.line, note.part);
+    else if (note.kind == NOTE_NEED_BASE && proof && !proof->is_held) /* the machine knows ranks only */
+        send_whole(mirror, note.line, note.part);
     else if (note.kind == NOTE_REFUSED)
-        fail(mirror, note.line, note.rank, node, tell_error(note.error));
+        fail(mirror, note.line, note.part, node, tell_error(note.error));
 }
 
 /* What was sent may not have arrived, and no word of it will come. */
@@ -400,28 +433,42 @@ static void on_lost(void *context, uint32_t node)
 
 /* ---- guests ---- */
 
-static struct taking *find_taking(const struct mirror *mirror, uint64_t line, uint32_t rank)
+static struct taking *find_taking(const struct mirror *mirror, uint64_t line, uint32_t part)
 {
     struct taking *taking = mirror->takings;
-    while (taking && (taking->note.line != line || taking->note.rank != rank))
+    while (taking && (taking->note.line != line || taking->note.part != part))
         taking = taking->next;
     return taking;
+}
+
+/*
+ * Whether a part is kept, and what is answered, which follows from within (mirror_admit(), mirror_answer()).
+ * The machine knows it by its rank. Returns 0, or -1 with errno: it is not kept.
+ */
+static int ask_machine(struct mirror *mirror, uint32_t node, const struct note *note)
+{
+    const struct job *job = mirror->epoch.job;
+    mirror->asked = note;
+    int rc = membership_data(job->membership, node, note->line, rank_of(mirror, note->part), note->base_line,
+                             store_image_line(job->store, note->part));
+    mirror->asked = NULL;
+    return rc;
 }
 
 /* Is it for us, and of now? Returns 0 or an errno. */
 static int check_part(struct mirror *mirror, uint32_t node, const struct note *note, uint64_t bytes)
 {
     const struct job *job = mirror->epoch.job;
-    uint32_t home = mirror->placement[note->rank];
-    uint64_t image_line = store_image_line(job->store, note->rank);
+    uint32_t home = mirror->placement[rank_of(mirror, note->part)];
+    uint64_t image_line = store_image_line(job->store, note->part);
     if (note->kind != NOTE_PART || partner_of(mirror, home) != mirror->own || mirror->members[home] != node)
         return EPERM;
     if (note->line == 0 || note->line != membership_line(job->membership))
         return ECANCELED;
-    if (find_taking(mirror, note->line, note->rank))
+    if (find_taking(mirror, note->line, note->part))
         return EALREADY;
     if (note->base_line > 0 && note->base_line != image_line) {
-        membership_data(job->membership, node, note->line, note->rank, note->base_line, image_line);
+        ask_machine(mirror, node, note);
         return ESTALE;
     }
     return bytes > store_room(job->store, job->config->settings->memory_bytes) ? ENOMEM : 0;
@@ -471,7 +518,8 @@ static void answer(struct mirror *mirror, uint32_t node, const struct note *note
     word.error = error;
     if (remotes_say(mirror->epoch.remotes, REMOTES_COPIES, node, &word, sizeof word) <
         0) /* then it hears of the lost link */
-        log_info("node %" PRIu32 " cannot be told of its copy of rank %" PRIu32, node, note->rank);
+        log_info("node %" PRIu32 " cannot be told of its copy of rank %" PRIu32, node,
+                 rank_of(mirror, note->part));
 }
 
 /* The machine says whether it is kept, and has it answered. */
@@ -481,7 +529,7 @@ static void on_taken(void *context, int error)
     struct mirror *mirror = taking->mirror;
     const struct note *note = &taking->note;
     taking->is_whole = error == 0 && incoming_is_whole(&taking->incoming);
-    if (mirror && error == 0 && fault_hit("agent.mirror.taken", (int)note->rank, note->line))
+    if (mirror && error == 0 && fault_hit("agent.mirror.taken", (int)note->part, note->line))
         image_spoil(taking->incoming.fd);
     if (mirror && taking->is_whole && begin_rooting(taking) == 0)
         return;
@@ -496,7 +544,7 @@ static int begin_rooting(struct taking *taking)
     struct mirror *mirror = taking->mirror;
     const struct job *job = mirror->epoch.job;
     struct belay_error err;
-    int base = taking->note.base_line ? store_image(job->store, taking->note.rank) : -1;
+    int base = taking->note.base_line ? store_image(job->store, taking->note.part) : -1;
     taking->rooting = rooting_start(job->agent->loop, taking->incoming.fd, base, on_root, taking, &err);
     return taking->rooting ? 0 : -1;
 }
@@ -515,11 +563,8 @@ static void on_root(void *context, const struct digest *root, const struct belay
 static void keep(struct taking *taking)
 {
     struct mirror *mirror = taking->mirror;
-    const struct job *job = mirror->epoch.job;
-    const struct note *note = &taking->note;
-    if (membership_data(job->membership, taking->node, note->line, note->rank, note->base_line,
-                        store_image_line(job->store, note->rank)) < 0)
-        answer(mirror, taking->node, note, NOTE_REFUSED, errno);
+    if (ask_machine(mirror, taking->node, &taking->note) < 0)
+        answer(mirror, taking->node, &taking->note, NOTE_REFUSED, errno);
 }
 
 static void forget(struct taking *taking)
@@ -535,18 +580,18 @@ static void forget(struct taking *taking)
 
 int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank)
 {
-    struct taking *taking = find_taking(mirror, line, rank);
+    uint32_t part = mirror->asked ? mirror->asked->part : rank;
+    struct taking *taking = find_taking(mirror, line, part);
     struct belay_error err;
     if (!taking || !taking->is_whole) {
         errno = EBADMSG;
         return -1;
     }
-    const struct store_guest guest = {.rank = rank,
+    const struct store_guest guest = {.rank = part,
                                       .ranks = mirror->epoch.world,
                                       .here = mirror->epoch.count ? mirror->epoch.count : STORE_NOBODY_HERE,
                                       .fd = taking->incoming.fd,
                                       .is_delta = taking->note.base_line > 0,
-                                      .lacks = taking->note.lacks,
                                       .root = taking->root};
     taking->incoming.fd = -1;
     if (store_stage_guest(mirror->epoch.job->store, line, &guest, &err) == 0)
@@ -559,7 +604,8 @@ int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank)
 
 void mirror_answer(struct mirror *mirror, uint32_t node, uint64_t line, uint32_t rank, bool is_held)
 {
+    uint32_t part = mirror->asked ? mirror->asked->part : rank;
     const struct note note = {
-        .line = line, .rank = rank, .root = store_staged_root(mirror->epoch.job->store, line, rank)};
+        .line = line, .part = part, .root = store_staged_root(mirror->epoch.job->store, line, part)};
     answer(mirror, node, &note, is_held ? NOTE_HELD : NOTE_NEED_BASE, 0);
 }

@@ -38,11 +38,10 @@ struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *
 void mirror_destroy(struct mirror *mirror);
 
 /*
- * Send what is staged of a rank of this node to a member. lacks: a restart of the rank needs more than that,
- * and only this node has it. membership_held() follows, or failed().
+ * Send what is staged of a rank of this node to a member; with it goes what the rank's group shares, if the
+ * group has the rank's number (store.h). membership_held() follows when all of it is held, or failed().
  */
-void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole,
-                 bool lacks);
+void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole);
 /* The line is over: what is on its way is of no use, and its memory may be used again. */
 void mirror_cancel(struct mirror *mirror);
 

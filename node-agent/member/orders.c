@@ -26,7 +26,6 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line);
 static void protect(void *context, uint64_t line, uint32_t rank, bool is_whole);
 static int admit(void *context, uint64_t line, uint32_t rank);
 static void answer(void *context, uint32_t node, uint64_t line, uint32_t rank, bool is_held);
-static bool needs_more(struct line_member *member, uint64_t line);
 static void do_prepare(struct line_member *member);
 static void on_ahead(uint64_t copied_bytes, void *context);
 static void do_strobe(struct line_member *member);
@@ -101,22 +100,7 @@ static void protect(void *context, uint64_t line, uint32_t rank, bool is_whole)
 void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole)
 {
     struct line_member *member = context;
-    mirror_send(member->mirror, line, rank, to, is_whole, needs_more(member, line));
-}
-
-/* What ranks share is nowhere else. Of files that they have open, ranks tell themselves. */
-static bool needs_more(struct line_member *member, uint64_t line)
-{
-    uint64_t base_line;
-    char text[192];
-    if (store_staged(member->job->store, line, member->world, &base_line) < 0)
-        return false;
-    snprintf(text, sizeof text,
-             "shared memory, pipes and the like of its ranks are not copied to other nodes: the loss of node "
-             "%u would be the end of the job",
-             member->node);
-    complain(member, text, &member->has_told_lacks);
-    return true;
+    mirror_send(member->mirror, line, rank, to, is_whole);
 }
 
 void member_on_unprotected(void *context, uint64_t line, const char *reason)

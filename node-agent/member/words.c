@@ -35,12 +35,10 @@ void say_notice(struct line_member *member, const char *text)
 
 void say_message(struct line_member *member, struct peer_message message)
 {
-    size_t count = 0;
     if (!member->link)
         return;
     message.role = PEER_MEMBER;
     message.node = member->node;
     message.epoch = member->epoch;
-    uint8_t *bytes = peer_message_pack(&message, &count);
-    link_send(member->link, bytes, count);
+    link_say(member->link, &message);
 }

@@ -78,6 +78,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     undo.device = job->undo.id.device;
     undo.inode = job->undo.id.inode;
     undo.birth_ns = job->undo.id.birth_ns;
+    undo.is_shared = job->config->undo && job->config->undo->is_shared;
     opened.undo = &undo;
     const struct epoch_start *start = membership_record(job->membership);
     Belay__Wire__EpochRecord record;
@@ -93,6 +94,25 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     inherited_warning(warning, sizeof warning);
     if (warning[0])
         job_tell_text(job, warning);
+}
+
+void take_folder_query(struct connection *connection, const Belay__Wire__FolderQuery *query)
+{
+    struct belay_error err;
+    if (!query->folder) {
+        connection_reply_error(connection, EINVAL, "the arbiter names no folder");
+        return;
+    }
+    const struct undo_common common = {.kernel = query->kernel, .is_on_network = query->is_on_network};
+    const struct file_id id = {.device = query->folder->device,
+                               .inode = query->folder->inode,
+                               .birth_ns = query->folder->birth_ns,
+                               .uid = geteuid(),
+                               .mode = S_IFDIR};
+    if (undo_sees_common(query->folder->path, &id, &common, &err) < 0)
+        connection_reply_error(connection, err.code, err.text);
+    else
+        answer_done(connection, 0, "");
 }
 
 /* Its files are as they were; the arbiter waits for the answer. */
@@ -201,7 +221,12 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     snprintf(job->nodes_dir, sizeof job->nodes_dir, "%s", inquire->nodes_dir);
     if (job->epoch_number > 0)
         job_become(job, JOB_STATE_RESTARTING);
-    Belay__Wire__NodeState message = epoch_message_of_state(&state);
+    struct epoch_state *told = epoch_state_copy(&state); /* what there is nothing of is not told */
+    if (!told) {
+        connection_reply_error(connection, ENOMEM, "no memory for an answer");
+        return;
+    }
+    Belay__Wire__NodeState message = epoch_message_of_state(told);
     struct fabric_address address;
     line_address(job->line, &address);
     message.address = (ProtobufCBinaryData){.data = address.bytes, .len = address.count};
@@ -213,6 +238,7 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     reply.body_case = BELAY__WIRE__REPLY__BODY_NODE_STATE;
     reply.node_state = &message;
     connection_reply(connection, &reply, NULL, 0);
+    free(told);
 }
 
 /* Each of several members says where it listens. */
@@ -256,12 +282,12 @@ static void on_fetched(struct job *job, void *context, const struct belay_error 
 
 /*
  * The files follow the decision: they are put back to the line that the arbiter has chosen. A node that had
- * no part in the job before has changed none.
+ * no part in the job before has changed none; it makes again what ranks that come to it have shared.
  */
 static int put_files_back(struct job *job, pid_t launcher_pid, struct belay_error *err)
 {
     uint64_t line = membership_record(job->membership)->line;
-    if (job->epoch_number > 0)
+    if (job->epoch_number > 0 || put_back_has_shared(job, line))
         return put_back_start(job, line, on_put_back, (void *)(intptr_t)launcher_pid, err);
     begin_launch(job, launcher_pid);
     return 0;

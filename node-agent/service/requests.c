@@ -10,6 +10,13 @@
 #include "node-agent/launch/own_arbiter.h"
 
 static void on_request(struct connection *connection, const Belay__Wire__Request *request, void *context);
+/* Whose request is it? Each answers its own, and returns whether it was one. */
+static bool serve_rank(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__Request *request);
+static bool serve_arbiter(struct agent *agent, struct connection *connection,
+                          const Belay__Wire__Request *request);
+static bool serve_tool(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__Request *request);
 static void on_closed(struct connection *connection, void *context);
 
 const struct connection_ops agent_connection_ops = {.request = on_request, .closed = on_closed};
@@ -17,65 +24,93 @@ const struct connection_ops agent_connection_ops = {.request = on_request, .clos
 static void on_request(struct connection *connection, const Belay__Wire__Request *request, void *context)
 {
     struct agent *agent = context;
+    if (!serve_rank(agent, connection, request) && !serve_arbiter(agent, connection, request) &&
+        !serve_tool(agent, connection, request))
+        connection_reply_error(connection, ENOSYS,
+                               "this agent does not know the request: is it older than you?");
+}
+
+static bool serve_rank(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__Request *request)
+{
     switch (request->body_case) {
     case BELAY__WIRE__REQUEST__BODY_RANK_HELLO:
         take_rank_hello(agent, connection, request->rank_hello);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
-        take_job_open(agent, connection, request->job_open);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_INQUIRE:
-        take_inquire(agent, connection, request->inquire);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_EPOCH_START:
-        take_epoch_start(agent, connection, request->epoch_start);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED:
-        take_epoch_placed(agent, connection, request->epoch_placed);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
-        take_launch_ended(agent, connection, request->launch_ended);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_LOSS_QUERY:
-        take_loss_query(agent, connection, request->loss_query);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_END_ANSWER:
-        take_end_answer(agent, connection, request->end_answer);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
-        take_job_close(agent, connection, request->job_close);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_LEASE_OPEN:
-        take_lease_open(agent, connection, request->lease_open);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_LEASE_GRANT:
-        take_lease_grant(agent, connection, request->lease_grant);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_CHECKPOINT:
-        take_checkpoint(agent, connection, request->checkpoint);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_STATUS:
-        take_status(agent, connection, request->status);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_LIST:
-        take_list(agent, connection);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_STOP:
-        take_stop(agent, connection, request->stop);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_CLEAN:
-        take_clean(agent, connection, request->clean);
-        break;
-    case BELAY__WIRE__REQUEST__BODY_PING:
-        take_ping(agent, connection);
-        break;
+        return true;
     case BELAY__WIRE__REQUEST__BODY_SHARE_GET:
         take_share_get(agent, connection, request->share_get);
-        break;
+        return true;
     default:
-        connection_reply_error(connection, ENOSYS,
-                               "this agent does not know the request: is it older than you?");
-        break;
+        return false;
+    }
+}
+
+static bool serve_arbiter(struct agent *agent, struct connection *connection,
+                          const Belay__Wire__Request *request)
+{
+    switch (request->body_case) {
+    case BELAY__WIRE__REQUEST__BODY_JOB_OPEN:
+        take_job_open(agent, connection, request->job_open);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_FOLDER_QUERY:
+        take_folder_query(connection, request->folder_query);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_INQUIRE:
+        take_inquire(agent, connection, request->inquire);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_START:
+        take_epoch_start(agent, connection, request->epoch_start);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED:
+        take_epoch_placed(agent, connection, request->epoch_placed);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_LAUNCH_ENDED:
+        take_launch_ended(agent, connection, request->launch_ended);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_LOSS_QUERY:
+        take_loss_query(agent, connection, request->loss_query);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_END_ANSWER:
+        take_end_answer(agent, connection, request->end_answer);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
+        take_job_close(agent, connection, request->job_close);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_LEASE_OPEN:
+        take_lease_open(agent, connection, request->lease_open);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_LEASE_GRANT:
+        take_lease_grant(agent, connection, request->lease_grant);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool serve_tool(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__Request *request)
+{
+    switch (request->body_case) {
+    case BELAY__WIRE__REQUEST__BODY_CHECKPOINT:
+        take_checkpoint(agent, connection, request->checkpoint);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_STATUS:
+        take_status(agent, connection, request->status);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_LIST:
+        take_list(agent, connection);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_STOP:
+        take_stop(agent, connection, request->stop);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_CLEAN:
+        take_clean(agent, connection, request->clean);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_PING:
+        take_ping(agent, connection);
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -13,6 +13,7 @@ void take_share_get(struct agent *agent, struct connection *connection, const Be
 
 /* Of the arbiter (arbiter.c). */
 void take_job_open(struct agent *agent, struct connection *connection, const Belay__Wire__JobOpen *open);
+void take_folder_query(struct connection *connection, const Belay__Wire__FolderQuery *query);
 void take_inquire(struct agent *agent, struct connection *connection, const Belay__Wire__Inquire *inquire);
 void take_epoch_start(struct agent *agent, struct connection *connection,
                       const Belay__Wire__EpochStart *request);

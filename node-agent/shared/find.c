@@ -321,7 +321,8 @@ static int open_by_name(const struct object *object)
 {
     char name[PATH_BYTES];
     struct stat st;
-    snprintf(name, sizeof name, "/proc/%d/root%s", (int)object->content.pieces[0].pid, object->path);
+    pid_t pid = object->content.piece_count > 0 ? object->content.pieces[0].pid : object->pid; /* open only */
+    snprintf(name, sizeof name, "/proc/%d/root%s", (int)pid, object->path);
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool is_same =
         fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == object->key.inode && st.st_dev == object->key.device;

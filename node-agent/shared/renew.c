@@ -14,6 +14,7 @@
 
 #include "common/fault/fault.h"
 #include "common/image/image.h"
+#include "common/util/mounts.h"
 #include "common/wire/shares.h"
 #include "node-agent/shared/channel.h"
 #include "node-agent/shared/sysv.h"
@@ -27,12 +28,16 @@ struct renewed {
     struct shared_record record; /* of the line, but for kernel_id */
     int fd;                      /* file, PIPE, EVENT; -1: none */
     int other;                   /* the other end of a pipe; -1: none */
-    char *memory;                /* a segment that would go with its last mapping; NULL: none */
+    uint32_t group;
+    char *path;   /* of a file with a name; NULL: none */
+    char *memory; /* a segment that would go with its last mapping; NULL: none */
 };
 
 struct renewal {
     struct renewed *first;
     struct objects objects;
+    uint32_t group; /* that is being made again */
+    uint32_t group_count;
     const struct undo_replaced_list *replaced; /* valid while things are made again */
     struct made_list *made;                    /* the same */
 };
@@ -40,6 +45,10 @@ struct renewal {
 static int read_table(const struct image_view *view, int image, struct shared_table **table,
                       struct belay_error *err);
 static bool is_sound(const struct shared_record *record, const struct image_view *view);
+static int renew_group(struct renewal *renewal, int image, const struct renewal *former,
+                       struct belay_error *err);
+static int check_groups(const struct renewal *renewal, const struct shared_record *record, const char *path,
+                        struct belay_error *err);
 static int renew(struct renewal *renewal, const struct shared_record *record, const struct image_view *view,
                  int image, const struct renewal *former, struct belay_error *err);
 static int renew_file(const struct renewal *renewal, struct renewed *renewed, const struct image_view *view,
@@ -63,35 +72,73 @@ static void use_former_ids(struct shared_record *record, const struct renewal *f
 static bool is_sysv(const struct shared_record *record);
 static int note_id(struct renewal *renewal, const struct renewed_id *id);
 
-struct renewal *renewal_create(int image, const struct renewal *former, struct made_list *made,
+struct renewal *renewal_create(const struct renewal_image *images, uint32_t count,
+                               const struct renewal *former, struct made_list *made,
                                const struct undo_replaced_list *replaced, struct belay_error *err)
 {
-    struct image_view view;
-    struct shared_table *table = NULL;
     struct renewal *renewal = calloc(1, sizeof *renewal);
     if (!renewal) {
         belay_error_errno(err, "cannot make shared memory again");
         return NULL;
     }
-    if (image_load(image, &view, err) < 0) {
-        free(renewal);
-        return NULL;
-    }
     renewal->replaced = replaced;
     renewal->made = made;
-    int rc = read_table(&view, image, &table, err);
-    for (uint64_t i = 0; rc == 0 && i < table->count; i++) {
-        rc = renew(renewal, &table->records[i], &view, image, former, err);
-        fault_hit("agent.renew", -1, view.header->line);
+    renewal->group_count = count;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < count; i++) {
+        renewal->group = images[i].group;
+        rc = renew_group(renewal, images[i].fd, former, err);
     }
-    free(table);
-    image_unload(&view);
     renewal->replaced = NULL;
     renewal->made = NULL;
     if (rc == 0)
         return renewal;
     renewal_destroy(renewal);
     return NULL;
+}
+
+/* Nothing is made again before it is known that no other group has it. */
+static int renew_group(struct renewal *renewal, int image, const struct renewal *former,
+                       struct belay_error *err)
+{
+    struct image_view view;
+    struct shared_table *table = NULL;
+    if (image_load(image, &view, err) < 0)
+        return -1;
+    int rc = read_table(&view, image, &table, err);
+    for (uint64_t i = 0; rc == 0 && table->host != mounts_host() && i < table->count; i++)
+        table->records[i].kernel_id = -1; /* another object may have it here */
+    for (uint64_t i = 0; rc == 0 && i < table->count; i++)
+        rc = check_groups(renewal, &table->records[i], path_of(&view, table->records[i].address), err);
+    for (uint64_t i = 0; rc == 0 && i < table->count; i++) {
+        rc = renew(renewal, &table->records[i], &view, image, former, err);
+        fault_hit("agent.renew", -1, view.header->line);
+    }
+    free(table);
+    image_unload(&view);
+    return rc;
+}
+
+/* Groups that ran on several nodes had each its own one. */
+static int check_groups(const struct renewal *renewal, const struct shared_record *record, const char *path,
+                        struct belay_error *err)
+{
+    for (const struct renewed *at = renewal->first; at; at = at->next) {
+        const struct shared_record *other = &at->record;
+        if (at->group == renewal->group || other->kind != record->kind)
+            continue;
+        if (record->kind == SHARED_NAMED && !strcmp(at->path, path))
+            return belay_error_set(err, EEXIST,
+                                   "ranks %u and %u, which ran on different nodes, have each a shared file "
+                                   "%.200s of their own, which is not possible on one node",
+                                   at->group, renewal->group, path);
+        if (is_sysv(record) && (record->id == other->id || (record->key && record->key == other->key)))
+            return belay_error_set(err, EEXIST,
+                                   "ranks %u and %u, which ran on different nodes, have each a System V "
+                                   "object of id %d (key 0x%x), which is not possible on one node",
+                                   at->group, renewal->group, record->id, (unsigned)record->key);
+    }
+    return 0;
 }
 
 void renewal_let_go(struct renewal *renewal)
@@ -119,6 +166,7 @@ void renewal_destroy(struct renewal *renewal)
     renewal_let_go(renewal);
     for (struct renewed *at = renewal->first, *next; at; at = next) {
         next = at->next;
+        free(at->path);
         free(at);
     }
     objects_release(&renewal->objects);
@@ -132,20 +180,21 @@ static uint32_t kind_to_ask_for(const struct shared_record *record)
     return record->kind == SHARED_NAMED ? SHARED_NAMELESS : record->kind;
 }
 
-int renewal_file(const struct renewal *renewal, uint32_t kind, uint64_t device, uint64_t inode)
+int renewal_file(const struct renewal *renewal, uint32_t group, uint32_t kind, uint64_t device,
+                 uint64_t inode)
 {
     for (const struct renewed *at = renewal->first; at; at = at->next)
-        if (at->fd >= 0 && kind_to_ask_for(&at->record) == kind && at->record.inode == inode &&
-            (at->record.device == device || at->record.file_device == device))
+        if (at->fd >= 0 && at->group == group && kind_to_ask_for(&at->record) == kind &&
+            at->record.inode == inode && (at->record.device == device || at->record.file_device == device))
             return at->fd;
     errno = ENOENT;
     return -1;
 }
 
-int renewal_segment(const struct renewal *renewal, uint64_t inode)
+int renewal_segment(const struct renewal *renewal, uint32_t group, uint64_t inode)
 {
     for (const struct renewed *at = renewal->first; at; at = at->next)
-        if (at->record.kind == SHARED_SEGMENT && at->record.inode == inode)
+        if (at->group == group && at->record.kind == SHARED_SEGMENT && at->record.inode == inode)
             return at->record.kernel_id;
     errno = ENOENT;
     return -1;
@@ -218,9 +267,9 @@ void renewal_remove_objects(const struct renewal *renewal)
             sysv_remove(renewal_wire_kind(at->record.kind), at->record.kernel_id);
 }
 
-const struct objects *renewal_objects(const struct renewal *renewal)
+const struct objects *renewal_objects(const struct renewal *renewal, uint32_t group)
 {
-    return &renewal->objects;
+    return renewal && renewal->group_count == 1 && renewal->group == group ? &renewal->objects : NULL;
 }
 
 /* The bytes of a region, holes as zeros. */
@@ -288,8 +337,11 @@ static int renew(struct renewal *renewal, const struct shared_record *record, co
     struct renewed *renewed = calloc(1, sizeof *renewed);
     if (!renewed)
         return belay_error_errno(err, "cannot make shared memory again");
-    *renewed = (struct renewed){.next = renewal->first, .record = *record, .fd = -1, .other = -1};
+    *renewed = (struct renewed){
+        .next = renewal->first, .record = *record, .group = renewal->group, .fd = -1, .other = -1};
     renewal->first = renewed;
+    if (record->kind == SHARED_NAMED && !(renewed->path = strdup(path_of(view, record->address))))
+        return belay_error_errno(err, "cannot make shared memory again");
     use_former_ids(&renewed->record, former);
     int rc = record->kind >= SHARED_PIPE      ? renew_channel(renewed, view, image, err)
              : record->kind >= SHARED_SEGMENT ? renew_sysv(renewal, renewed, view, image, err)

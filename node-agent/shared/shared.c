@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/image/layout.h"
+#include "common/util/mounts.h"
 #include "node-agent/capture/buffer.h"
 #include "node-agent/shared/compare.h"
 #include "node-agent/shared/place.h"
@@ -242,6 +243,7 @@ static int fill_table(struct shared_capture *capture)
 {
     struct object *first = capture->objects.all;
     struct shared_table *table = (struct shared_table *)(uintptr_t)(const void *)first->content.memory;
+    table->host = mounts_host();
     for (const struct object *object = first->hh.next; object; object = object->hh.next)
         table->records[table->count++] = object->record;
     return 0;

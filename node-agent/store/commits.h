@@ -32,10 +32,8 @@ struct commit_entry {
     char reason[COMMITS_REASON_BYTES];
     struct digest root; /* of a committed line: the sum of the roots of all ranks; none: not known */
     uint64_t dirty_bytes;
-    uint8_t has_shared;  /* there is an image of what the ranks share */
-    uint8_t guests_lack; /* see store_guests_lack() */
-    uint8_t reserved[2];
-    uint32_t here; /* of the ranks, those with a part on this node; 0: all */
+    uint32_t shared; /* parts on this node of what groups share */
+    uint32_t here;   /* of the ranks, those with a part on this node; 0: all */
 };
 
 struct commits;

@@ -66,6 +66,12 @@ static uint64_t bytes_once_applied(const struct image_view *view)
     return bytes;
 }
 
+/* Of the ranks of its job. */
+static uint32_t world_of(const struct image_header *header)
+{
+    return header->group == IMAGE_OF_SHARED ? header->ranks / 2 : header->ranks;
+}
+
 int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err)
 {
     struct image_view view;
@@ -81,16 +87,23 @@ int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_er
         held->base_line = view.header->base_line;
         held->bytes = view.header->total_bytes;
         held->image_bytes = bytes_once_applied(&view);
-        *ranks = view.header->ranks;
+        *ranks = world_of(view.header);
     }
     image_unload(&view);
     return 0;
 }
 
+uint32_t held_group(const struct held *held)
+{
+    struct image_header header;
+    bool is_read = held->fd >= 0 && pread(held->fd, &header, sizeof header, 0) == (ssize_t)sizeof header;
+    return is_read && header.group <= header.rank ? header.group : UINT32_MAX;
+}
+
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
 {
-    uint32_t parts = ranks + 1;
-    struct held *items = calloc(parts, sizeof *items);
+    uint32_t parts = 2 * ranks;
+    struct held *items = calloc((size_t)parts + 1, sizeof *items);
     if (!items)
         return belay_error_set(err, ENOMEM, "cannot make room for %u images", parts);
     for (uint32_t i = 0; i < parts; i++)
@@ -133,6 +146,14 @@ uint32_t set_count(const struct held_set *set)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->ranks; i++)
+        count += set->items[i].fd >= 0;
+    return count;
+}
+
+uint32_t set_count_shared(const struct held_set *set)
+{
+    uint32_t count = 0;
+    for (uint32_t i = set->ranks; i < set->parts; i++)
         count += set->items[i].fd >= 0;
     return count;
 }

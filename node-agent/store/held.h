@@ -40,8 +40,7 @@ struct held_set {
     uint32_t ranks; /* of the world */
     uint32_t here;  /* of them, those that have a part on this node when the set is whole, guests not counted;
                        0: all; STORE_NOBODY_HERE: none */
-    uint32_t parts; /* one for each rank, and a last one for what the ranks share, which may be missing */
-    bool guests_lack; /* a guest needs more than its image, which only its own node has */
+    uint32_t parts; /* one for each rank, and one for what its group shares, which may be missing */
     struct held *items;
 };
 
@@ -71,10 +70,13 @@ void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_ke
 
 /*
  * What a staged part says of itself: fills in bytes, base_line and image_bytes, and the number of ranks of
- * its world. What is not what kept_line and rank say, or a delta where base_line is 0, is left with 0 bytes.
- * Returns 0, or -1 with err: it cannot be read now.
+ * its world. What is not what kept_line and rank (the part) say, or a delta where base_line is 0, is left
+ * with 0 bytes. Returns 0, or -1 with err: it cannot be read now.
  */
 int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err);
+
+/* The group that a part names, an image or a delta of a rank; UINT32_MAX: it cannot be read. */
+uint32_t held_group(const struct held *held);
 
 /* An empty set of a line. Returns 0 or -1 with err (ENOMEM). */
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);
@@ -84,8 +86,9 @@ int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err);
 void set_drop(struct store *store, struct held_set *set, bool in_keeper);
 /* Whether it has a part of each rank that is to be here. */
 bool set_is_whole(const struct held_set *set);
-/* How many ranks have a part in it. */
+/* How many ranks have a part in it; and how many groups. */
 uint32_t set_count(const struct held_set *set);
+uint32_t set_count_shared(const struct held_set *set);
 /* Memory that its parts take, in bytes. */
 uint64_t set_bytes(const struct held_set *set);
 

@@ -14,7 +14,7 @@ static const char *const words[PIN_REASONS] = {
     [PIN_ARCHIVED] = "being archived",
 };
 
-/* The committed image of a rank or of what they share, NULL: none. */
+/* The committed image of a part, NULL: none. */
 static struct held *find(const struct store *store, uint32_t part)
 {
     struct held *held = part < store->images.parts ? &store->images.items[part] : NULL;

@@ -53,7 +53,7 @@ void store_add_growth(const struct store *store, uint32_t rank, uint64_t image_b
 
 uint64_t store_image_room(const struct store *store, uint32_t rank)
 {
-    const struct held *held = rank < store->images.ranks ? &store->images.items[rank] : NULL;
+    const struct held *held = rank < store->images.parts ? &store->images.items[rank] : NULL;
     return held && (held_pins(held) == 0 || held->copy >= 0) ? held->bytes : 0;
 }
 
@@ -139,16 +139,14 @@ int store_stage_guest(struct store *store, uint64_t line, const struct store_gue
         rc = begin_staging(store, line, guest->ranks, guest->here, err);
     if (rc == 0)
         rc = put_staged(store, &held, guest->rank, err);
-    if (rc == 0)
-        store->staging.guests_lack |= guest->lacks;
-    else
+    if (rc < 0)
         close(guest->fd);
     return rc;
 }
 
 uint64_t store_image_line(const struct store *store, uint32_t rank)
 {
-    return rank < store->images.ranks && held_is_usable(&store->images.items[rank]) ? store->images.line : 0;
+    return rank < store->images.parts && held_is_usable(&store->images.items[rank]) ? store->images.line : 0;
 }
 
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line)
@@ -182,7 +180,7 @@ struct digest store_staged_root(const struct store *store, uint64_t line, uint32
 struct digest store_sum_roots(const struct store *store, uint64_t line)
 {
     struct digest sum = {{0}};
-    for (uint32_t i = 0; store->staging.line == line && i < store->staging.ranks; i++) {
+    for (uint32_t i = 0; store->staging.line == line && i < store->staging.parts; i++) {
         const struct held *held = &store->staging.items[i];
         if (held->fd < 0 || held->is_guest)
             continue;
@@ -191,12 +189,6 @@ struct digest store_sum_roots(const struct store *store, uint64_t line)
         sum = digest_sum(&sum, &held->root);
     }
     return sum;
-}
-
-bool store_guests_lack(const struct store *store, uint64_t line)
-{
-    return (line == store->images.line && store->images.guests_lack) ||
-           (line == store->staging.line && store->staging.guests_lack);
 }
 
 int store_commit(struct store *store, struct commit_entry *entry, struct belay_error *err)
@@ -208,8 +200,7 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
     entry->is_committed = 1;
     entry->ranks = store->staging.ranks;
     entry->here = set_count(&store->staging);
-    entry->has_shared = store->staging.items[store->staging.ranks].fd >= 0;
-    entry->guests_lack = store->staging.guests_lack;
+    entry->shared = set_count_shared(&store->staging);
     entry->image_bytes = 0;
     for (uint32_t i = 0; i < store->staging.parts; i++)
         if (!store->staging.items[i].is_guest)
@@ -251,7 +242,7 @@ void store_copy_end(struct store *store, struct store_pin *pin, int copy)
 
 bool store_has_deltas(const struct store *store)
 {
-    for (uint32_t i = 0; i < store->deltas.ranks; i++)
+    for (uint32_t i = 0; i < store->deltas.parts; i++)
         if (store->deltas.items[i].fd >= 0)
             return true;
     return false;
@@ -351,15 +342,34 @@ uint32_t store_held_ranks(const struct store *store)
     return store->images.line ? store->images.ranks : store->staging.ranks;
 }
 
+/* The part of what the group shares that is named after a rank; NULL: there is none. */
+static const struct held *find_shared(const struct held_set *set, uint32_t rank)
+{
+    const struct held *held = rank < set->ranks ? &set->items[set->ranks + rank] : NULL;
+    return held && held->fd >= 0 ? held : NULL;
+}
+
+/* Staged parts of which each is whole, or changes an image that can be used. */
+static bool has_bases(const struct store *store, uint32_t rank)
+{
+    const struct held *staged = &store->staging.items[rank], *shared = find_shared(&store->staging, rank);
+    return (!staged->base_line || store_image_line(store, rank)) &&
+           (!shared || !shared->base_line || store_image_line(store, store->staging.ranks + rank));
+}
+
+/* All of the rank's parts count as one. */
 void store_list_held(const struct store *store, struct holding *held)
 {
     for (uint32_t i = 0; i < store_held_ranks(store); i++) {
         const struct held *staged = i < store->staging.ranks ? &store->staging.items[i] : NULL;
-        held[i] = (struct holding){.image_line = store_image_line(store, i)};
+        const struct held *image = find_shared(&store->images, i), *shared = find_shared(&store->staging, i);
+        bool is_usable = !image || held_is_usable(image);
+        held[i] = (struct holding){.image_line = is_usable ? store_image_line(store, i) : 0};
         if (!staged || staged->fd < 0)
             continue;
         held[i].staging_line = store->staging.line;
-        held[i].base_line = staged->base_line;
+        if (staged->base_line || (shared && shared->base_line))
+            held[i].base_line = held[i].image_line || !has_bases(store, i) ? store->images.line : 0;
     }
 }
 
@@ -381,23 +391,39 @@ static struct rank_size size_of(const struct held *image, const struct held *sta
 void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
                        struct rank_size *sizes)
 {
-    for (uint32_t i = 0; i < store_held_ranks(store); i++)
+    for (uint32_t i = 0; i < store_held_ranks(store); i++) {
+        const struct rank_size shared =
+            size_of(find_shared(&store->images, i), find_shared(&store->staging, i));
         sizes[i] = size_of(i < store->images.ranks ? &store->images.items[i] : NULL,
                            i < store->staging.ranks ? &store->staging.items[i] : NULL);
+        sizes[i].image_bytes += shared.image_bytes;
+        sizes[i].line_bytes += shared.line_bytes;
+    }
     room_tell(store_held_bytes(store), limit_bytes, memory);
     memory->sizes = sizes;
 }
 
+/* The sum of a rank's roots, if all are known. */
+static struct digest root_of(const struct held *held, const struct held *shared)
+{
+    bool is_known = digest_is_known(&held->root) && (!shared || digest_is_known(&shared->root));
+    return !is_known ? (struct digest){{0}} : shared ? digest_sum(&held->root, &shared->root) : held->root;
+}
+
 struct digest store_image_root(const struct store *store, uint32_t rank)
 {
-    return store_image_line(store, rank) ? store->images.items[rank].root : (struct digest){{0}};
+    const struct held *shared = find_shared(&store->images, rank);
+    bool is_held =
+        rank < store->images.ranks && store_image_line(store, rank) && (!shared || held_is_usable(shared));
+    return is_held ? root_of(&store->images.items[rank], shared) : (struct digest){{0}};
 }
 
 void store_list_roots(const struct store *store, struct digest *roots)
 {
     for (uint32_t i = 0; i < store_held_ranks(store); i++) {
+        const struct held *staged = find_staged(store, store->staging.line, i);
         roots[2 * i] = store_image_root(store, i);
-        roots[2 * i + 1] = store_staged_root(store, store->staging.line, i);
+        roots[2 * i + 1] = staged ? root_of(staged, find_shared(&store->staging, i)) : (struct digest){{0}};
     }
 }
 
@@ -447,25 +473,26 @@ const struct commits *store_commits(const struct store *store)
 
 int store_image(const struct store *store, uint32_t rank)
 {
-    if (rank < store->images.ranks && held_is_usable(&store->images.items[rank]))
+    if (rank < store->images.parts && held_is_usable(&store->images.items[rank]))
         return store->images.items[rank].fd;
     errno = ENOENT;
     return -1;
 }
 
-static bool has_part(const struct held_set *set, uint32_t part)
+uint32_t store_group(const struct store *store, uint32_t rank)
 {
-    return part < set->parts && set->items[part].fd >= 0;
+    return rank < store->images.ranks ? held_group(&store->images.items[rank]) : UINT32_MAX;
 }
 
-bool store_has_shared(const struct store *store)
+static bool does_share(const struct held_set *set, uint32_t rank)
 {
-    return has_part(&store->images, store->images.ranks) || has_part(&store->staging, store->staging.ranks);
+    uint32_t group = rank < set->ranks ? held_group(&set->items[rank]) : UINT32_MAX;
+    return group < set->ranks && set->items[set->ranks + group].fd >= 0;
 }
 
-int store_shared_image(const struct store *store)
+bool store_shares(const struct store *store, uint32_t rank)
 {
-    return store->images.parts ? store->images.items[store->images.ranks].fd : -1;
+    return does_share(&store->images, rank) || does_share(&store->staging, rank);
 }
 
 /*
@@ -485,7 +512,6 @@ static void take_staging(struct store *store, struct held_set images, struct hel
     }
     store->images.line = from->line;
     store->images.here = from->here;
-    store->images.guests_lack = from->guests_lack;
     for (uint32_t i = 0; i < from->parts; i++) {
         struct held *to = from->items[i].base_line ? &store->deltas.items[i] : &store->images.items[i];
         held_drop(store, to, i, true); /* also where this line has nothing: nothing is shared any more */

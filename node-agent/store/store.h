@@ -2,8 +2,11 @@
  * store.h - the images of one job on this node: those of the committed line, and the staging of the line in
  * progress (whole images, or deltas to the committed images).
  *
- * Memory that ranks share has an image of its own (common/image/shared.h). It counts as one more rank, whose
- * number is the number of ranks.
+ * Memory that ranks share has an image of its own (common/image/shared.h), one for each group: the ranks that
+ * ran on one node. It is a part, as a rank's image is. The parts of a line of N ranks are 0 .. N-1, the
+ * ranks, and N .. 2N-1, what the group of rank 0 .. N-1 shares; the lowest rank of a group gives it its
+ * number. A rank after which a group is named is held only if both of its parts are, and its root is the sum
+ * of theirs.
  *
  * Everything is a memfd, held by the keeper as well: an image under JOB/image/LINE/RANK, a delta under
  * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed at once, by one entry in the
@@ -76,7 +79,7 @@ uint64_t store_room(const struct store *store, uint64_t limit_bytes);
 
 /* The staging of one rank. */
 struct store_item {
-    uint32_t rank, ranks; /* of the world */
+    uint32_t rank, ranks; /* the part; ranks of the world */
     uint32_t here;        /* of them, those that this node runs; 0: all; STORE_NOBODY_HERE: none */
     int fd;               /* taken over, also when staging fails */
     uint64_t bytes;       /* memory that it takes */
@@ -89,12 +92,11 @@ int store_stage(struct store *store, uint64_t line, const struct store_item *ite
 
 /* A guest's part, as it has come from its node. */
 struct store_guest {
-    uint32_t rank, ranks; /* of the world */
+    uint32_t rank, ranks; /* the part; ranks of the world */
     uint32_t here;        /* as of a store_item */
     int fd;               /* of image_make_memfd(); taken over, also when staging fails */
     bool is_delta;        /* to the committed line */
     struct digest root;   /* of the image that it is or makes */
-    bool lacks;           /* its rank needs more than the image for a restart, which its own node alone has */
 };
 
 /*
@@ -103,23 +105,21 @@ struct store_guest {
  */
 int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
                       struct belay_error *err);
-/* The line of the rank's committed image, to which a delta can be applied; 0: there is none here. */
+/* The line of the part's committed image, to which a delta can be applied; 0: there is none here. */
 uint64_t store_image_line(const struct store *store, uint32_t rank);
 /* The root of what is staged of a rank of the line is known now; what it is, none: it is not known. */
 void store_note_root(struct store *store, uint64_t line, uint32_t rank, const struct digest *root);
 struct digest store_staged_root(const struct store *store, uint64_t line, uint32_t rank);
-/* The sum of the roots of what is staged of this node's own ranks of the line; none: not all are known. */
+/* The sum of the roots of what is staged of this node's own parts of the line; none: not all are known. */
 struct digest store_sum_roots(const struct store *store, uint64_t line);
 /* The staged part of a rank of the line (borrowed), for a copy; -1: there is none. *base_line: 0: an image.
  */
 int store_staged(const struct store *store, uint64_t line, uint32_t rank, uint64_t *base_line);
-/* Whether a guest of the line, which is committed or staged, lacks something (struct store_guest). */
-bool store_guests_lack(const struct store *store, uint64_t line);
 
 /* A rank's whole image of a line that is committed elsewhere, fetched from there and checked. */
 struct store_fetched {
-    uint32_t rank;
-    int fd; /* of image_make_memfd() */
+    uint32_t rank; /* the part */
+    int fd;        /* of image_make_memfd() */
     uint64_t bytes;
     struct digest root;
 };
@@ -219,16 +219,16 @@ void store_drop_images(struct store *store);
 
 uint64_t store_committed_line(const struct store *store); /* 0: none */
 uint32_t store_ranks(const struct store *store);          /* of the committed line */
-uint32_t store_parts(const struct store *store);          /* store_ranks() + 1; 0 without a line */
+uint32_t store_parts(const struct store *store);          /* twice as many; 0 without a line */
 uint64_t store_held_bytes(const struct store *store);     /* committed and staged */
 const struct commits *store_commits(const struct store *store);
 
-/* The committed image of a rank (borrowed; deltas have been applied), or -1 with ENOENT. */
+/* The committed image of a part (borrowed; deltas have been applied), or -1 with ENOENT. */
 int store_image(const struct store *store, uint32_t rank);
 
-/* Whether the committed line, or the staged one, has anything that ranks of this node share. */
-bool store_has_shared(const struct store *store);
-/* The committed image of the memory that ranks share (borrowed); -1: the line has none. */
-int store_shared_image(const struct store *store);
+/* The group that the rank's committed image names; UINT32_MAX: there is none here. */
+uint32_t store_group(const struct store *store, uint32_t rank);
+/* Whether the committed line, or the staged one, has anything that the group of the rank shared. */
+bool store_shares(const struct store *store, uint32_t rank);
 
 #endif

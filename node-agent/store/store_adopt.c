@@ -38,10 +38,8 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
         store_destroy(store, false);
         return NULL;
     }
-    if (newest) {
+    if (newest)
         store->images.here = newest->here;
-        store->images.guests_lack = newest->guests_lack;
-    }
     if (protected_line > store->images.line) {
         store->staging.line = protected_line; /* how many ranks the world has, its parts tell */
         store->staging.here = protected_here;
@@ -57,7 +55,7 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
                          .base_line = is_delta ? 1 : 0,
                          .number = ++store->parts_made,
                          .copy = -1};
-    bool is_staged = line > 0 && line == store->staging.line && rank <= STREAMS_MAX_RANKS;
+    bool is_staged = line > 0 && line == store->staging.line && rank < 2 * STREAMS_MAX_RANKS;
     struct held_set *set = is_staged ? &store->staging : is_delta ? &store->deltas : &store->images;
     if (is_staged && (set_extend(set, rank + 1, err) < 0 || look_at(&found, rank, err) < 0)) {
         close(fd);
@@ -79,23 +77,21 @@ int store_adopt_done(struct store *store, struct belay_error *err)
 {
     const struct commit_entry *newest = commits_newest(store->commits);
     for (uint32_t i = 0; i < store->images.parts; i++) {
-        bool is_shared = i == store->images.ranks;
-        if (is_shared && !newest->has_shared)
-            held_drop(store, &store->images.items[i], i, true);
-        if (store->images.items[i].kept_line == store->images.line || (is_shared && !newest->has_shared))
+        if (store->images.items[i].kept_line == store->images.line)
             held_drop(store, &store->deltas.items[i], i, true); /* it was applied, but still kept */
-        if (!is_shared && store->images.items[i].fd >= 0)
+        if (i < store->images.ranks && store->images.items[i].fd >= 0)
             store->images.items[i].pins[PIN_MAPPED]++; /* who knows who has it mapped */
     }
     int rc = store_apply_rest(store, err);
-    for (uint32_t i = 0; rc == 0 && i < store->images.ranks; i++)
-        if (store->images.items[i].kept_line != store->images.line) /* of a rank that is not here any more */
-            held_drop(store, &store->images.items[i], i, true);
-    if (rc == 0 && store->images.line && !set_is_whole(&store->images))
+    for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
+        if (store->images.items[i].kept_line != store->images.line) /* of a rank that is not here any more, */
+            held_drop(store, &store->images.items[i], i, true);     /* or of what is not shared any more */
+    if (rc == 0 && store->images.line &&
+        (!set_is_whole(&store->images) || set_count_shared(&store->images) != newest->shared))
         rc = belay_error_set(err, ENODATA, "the images of line %llu of job \"%s\" are not complete",
                              (unsigned long long)store->images.line, store->job);
     for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
-        if (store->images.items[i].fd >= 0 || (i == store->images.ranks && newest->has_shared))
+        if (store->images.items[i].fd >= 0)
             rc = check_adopted(store, i, err);
     return rc == 0 ? complete_staging(store, err) : -1;
 }
@@ -126,13 +122,14 @@ static int keep_adopted(struct store *store, struct held *held, const struct hel
 static uint32_t count_staged_ranks(const struct held_set *set)
 {
     struct image_header header = {.ranks = 0};
-    uint32_t first = 0;
+    uint32_t first = 0, ranks;
     while (first < set->parts && set->items[first].fd < 0)
         first++;
     if (first == set->parts ||
         pread(set->items[first].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
         return 0;
-    return header.ranks <= STREAMS_MAX_RANKS ? header.ranks : 0;
+    ranks = header.group == IMAGE_OF_SHARED ? header.ranks / 2 : header.ranks;
+    return ranks <= STREAMS_MAX_RANKS ? ranks : 0;
 }
 
 /* Can it be committed? Its deltas have to be to the images that are here. */
@@ -154,9 +151,9 @@ static int complete_staging(struct store *store, struct belay_error *err)
     if (set->line == 0)
         return 0;
     set->ranks = count_staged_ranks(set);
-    if (set_extend(set, set->ranks + 1, err) < 0)
+    if (set_extend(set, 2 * set->ranks, err) < 0)
         return -1;
-    if (set->ranks == 0 || set->parts != set->ranks + 1 || !is_of_use(store, set)) {
+    if (set->ranks == 0 || set->parts != 2 * set->ranks || !is_of_use(store, set)) {
         log_warning("job \"%s\": line %llu was protected, but is not all here", store->job,
                     (unsigned long long)set->line);
         set_drop(store, set, true);

@@ -42,6 +42,12 @@ int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const 
     return 0;
 }
 
+/* The parts of one rank, of which one was damaged, come together. */
+static bool is_of_damaged(const struct held_set *set, uint32_t part)
+{
+    return part >= set->ranks || set->items[set->ranks + part].is_damaged;
+}
+
 static int put_all(struct store *store, struct held_set *set, uint64_t line,
                    const struct store_fetched *fetched, uint32_t count, struct belay_error *err)
 {
@@ -54,12 +60,12 @@ static int put_all(struct store *store, struct held_set *set, uint64_t line,
                                   .number = ++store->parts_made,
                                   .root = fetched[i].root,
                                   .copy = -1};
-        if (rank >= set->ranks || held_is_usable(&set->items[rank]))
+        if (rank >= set->parts || (held_is_usable(&set->items[rank]) && !is_of_damaged(set, rank)))
             return belay_error_set(err, EINVAL, "an image of rank %u is here already", rank);
         held_name(store, &held, rank, name);
         if (keeper_put(store->keeper, name, held.fd, err) < 0)
             return -1;
-        held_drop(store, &set->items[rank], rank, false); /* a damaged one, of the same name */
+        held_drop(store, &set->items[rank], rank, false); /* of the same name */
         set->items[rank] = held;
     }
     return 0;
@@ -71,7 +77,7 @@ static void take_back(struct store *store, struct held_set *set, const struct st
 {
     char name[KEEPER_NAME_BYTES];
     for (uint32_t i = 0; i < count; i++) {
-        struct held *held = fetched[i].rank < set->ranks ? &set->items[fetched[i].rank] : NULL;
+        struct held *held = fetched[i].rank < set->parts ? &set->items[fetched[i].rank] : NULL;
         if (!held || held->fd != fetched[i].fd)
             continue;
         held_name(store, held, fetched[i].rank, name);
@@ -88,5 +94,6 @@ static int record(struct store *store, const struct held_set *set, uint64_t line
     if (newest && newest->line == line)
         entry = *newest;
     entry.here = set_count(set);
+    entry.shared = set_count_shared(set);
     return commits_append(store->commits, &entry, err);
 }

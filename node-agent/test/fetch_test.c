@@ -47,7 +47,6 @@ struct membership {
     struct membership_want want;
     uint32_t images; /* that have come, as it was told */
     uint32_t refuted;
-    bool is_bound; /* all ranks are, to this node */
 };
 /* Node 0 has the images of both ranks; rank 1 is to run on node 1. */
 static struct side {
@@ -192,12 +191,6 @@ bool membership_may_lend(struct membership *machine, uint32_t node, uint64_t lin
 {
     (void)machine, (void)node, (void)rank;
     return line == image_line;
-}
-
-bool membership_is_bound(const struct membership *machine, uint32_t rank)
-{
-    (void)rank;
-    return machine->is_bound;
 }
 
 void job_tell_text(struct job *job, const char *text)
@@ -357,13 +350,46 @@ static void what_is_not_held_is_told(void **state)
     assert_failed("it is not held there");
 }
 
-static void what_is_bound_to_its_node_is_not_lent(void **state)
+/* Node 0 has what the group of rank 1 shares, too; the root of the decision is the sum of both. */
+static void share(void)
+{
+    const struct store_fetched fetched = {.rank = 3, .fd = parts_image(LINE, 3), .bytes = BYTES};
+    struct digest shared;
+    assert_int_equal(store_take_images(sides[0].job.store, LINE, 2, &fetched, 1, NULL), 0);
+    assert_int_equal(root_of_image(store_image(sides[0].job.store, 1), -1, &start->roots[1], NULL), 0);
+    assert_int_equal(root_of_image(store_image(sides[0].job.store, 3), -1, &shared, NULL), 0);
+    start->roots[1] = digest_sum(&start->roots[1], &shared);
+    for (unsigned i = 0; i < 2; i++) {
+        fetch_destroy(sides[i].fetch);
+        sides[i].fetch = fetch_create(&sides[i].job, &sides[i].remotes, start, NULL);
+        assert_non_null(sides[i].fetch);
+    }
+}
+
+static void what_is_shared_is_fetched_with_its_rank(void **state)
 {
     (void)state;
-    sides[0].machine.is_bound = true;
+    share();
     begin();
     deliver(NULL);
-    assert_failed("a restart of the rank needs more than its image");
+    assert_int_equal(sides[1].err.code, 0);
+    assert_int_equal(sides[1].machine.images, 1);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 1)), LINE);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 3)), LINE);
+    const struct digest root = store_image_root(sides[1].job.store, 1);
+    assert_true(digest_is_equal(&root, &start->roots[1]));
+}
+
+static void another_image_of_what_is_shared_is_refused(void **state)
+{
+    (void)state;
+    share();
+    setenv("BELAY_FAULT", "agent.fetch.send@3=error", 1);
+    begin();
+    deliver(NULL);
+    assert_failed("what it shares, cannot be fetched from node 0: what has come is another image");
+    assert_int_equal(sides[1].machine.refuted, 1);
+    unsetenv("BELAY_FAULT");
 }
 
 static void a_lost_link_is_told(void **state)
@@ -406,7 +432,7 @@ static void nobody_waits_any_more(void **state)
 static struct fetch_note note_of(enum fetch_note_kind kind, uint32_t rank)
 {
     return (struct fetch_note){
-        .magic = FETCH_NOTE_MAGIC, .kind = kind, .epoch = EPOCH, .rank = rank, .ranks = 2, .line = LINE};
+        .magic = FETCH_NOTE_MAGIC, .kind = kind, .epoch = EPOCH, .part = rank, .ranks = 2, .line = LINE};
 }
 
 static void say_to(unsigned side, uint32_t node, const struct fetch_note *note, size_t bytes)
@@ -422,7 +448,7 @@ static void it_is_lent_to_nobody_else(void **state)
     (void)state;
     wrong[0].epoch++;
     wrong[1].line--;
-    wrong[2].rank = 2;
+    wrong[2].part = 4;
     wrong[3].magic++;
     for (unsigned i = 0; i < 4; i++)
         say_to(0, 1, &wrong[i], sizeof wrong[i]);
@@ -455,9 +481,9 @@ static void only_what_is_wanted_is_taken(void **state)
     assert_int_equal(to->ops->offered(to->ops_context, 0, &tag, sizeof tag, BYTES, &intake), EPERM);
     begin();
     assert_int_equal(to->ops->offered(to->ops_context, 5, &tag, sizeof tag, BYTES, &intake), EPERM);
-    tag.rank = 0;
+    tag.part = 0;
     assert_int_equal(to->ops->offered(to->ops_context, 0, &tag, sizeof tag, BYTES, &intake), EPERM);
-    tag.rank = 1;
+    tag.part = 1;
     tag.kind = FETCH_NOTE_WANT;
     assert_int_equal(to->ops->offered(to->ops_context, 0, &tag, sizeof tag, BYTES, &intake), EPROTO);
     tag.kind = FETCH_NOTE_IMAGE;
@@ -496,12 +522,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(an_image_is_fetched),       TEST(it_is_pinned_on_its_way),
-        TEST(what_is_not_held_is_told),  TEST(a_lost_link_is_told),
-        TEST(memory_is_short),           TEST(nobody_waits_any_more),
-        TEST(it_is_lent_to_nobody_else), TEST(only_what_is_wanted_is_taken),
-        TEST(another_image_is_refused),  TEST(the_image_with_the_root_is_fetched),
-        TEST(damaged_data_are_not_kept), TEST(what_is_bound_to_its_node_is_not_lent),
+        TEST(an_image_is_fetched),
+        TEST(it_is_pinned_on_its_way),
+        TEST(what_is_not_held_is_told),
+        TEST(a_lost_link_is_told),
+        TEST(memory_is_short),
+        TEST(nobody_waits_any_more),
+        TEST(it_is_lent_to_nobody_else),
+        TEST(only_what_is_wanted_is_taken),
+        TEST(another_image_is_refused),
+        TEST(the_image_with_the_root_is_fetched),
+        TEST(damaged_data_are_not_kept),
+        TEST(what_is_shared_is_fetched_with_its_rank),
+        TEST(another_image_of_what_is_shared_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

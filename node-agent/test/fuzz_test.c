@@ -80,6 +80,8 @@ struct messages {
     Belay__Wire__JobOpen open;
     Belay__Wire__JobSettings settings;
     Belay__Wire__Inquire inquiry;
+    Belay__Wire__FolderQuery query;
+    Belay__Wire__UndoFolder folder;
     Belay__Wire__EpochStart start;
     Belay__Wire__EpochPlaced placed;
     Belay__Wire__EpochRecord record;
@@ -97,6 +99,8 @@ static void name_job(struct fuzz *fuzz, struct messages *m)
         .open = BELAY__WIRE__JOB_OPEN__INIT,
         .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
         .inquiry = BELAY__WIRE__INQUIRE__INIT,
+        .query = BELAY__WIRE__FOLDER_QUERY__INIT,
+        .folder = BELAY__WIRE__UNDO_FOLDER__INIT,
         .start = BELAY__WIRE__EPOCH_START__INIT,
         .placed = BELAY__WIRE__EPOCH_PLACED__INIT,
         .record = BELAY__WIRE__EPOCH_RECORD__INIT,
@@ -130,6 +134,9 @@ static void fill_hello_and_open(struct fuzz *fuzz, struct messages *m)
     m->open.n_argv = m->open.n_environment = 4;
     m->open.cwd = "no folder of this name";
     m->open.restart = !fuzz_below(fuzz, 4);
+    m->folder.path = fuzz_below(fuzz, 2) ? "/tmp" : "";
+    m->folder.inode = fuzz_edge(fuzz);
+    m->query.folder = fuzz_below(fuzz, 4) ? &m->folder : NULL;
 }
 
 static void fill_epoch(struct fuzz *fuzz, struct messages *m)
@@ -153,6 +160,8 @@ static void choose(Belay__Wire__Request *request, Belay__Wire__Request__BodyCase
         request->rank_hello = &m->hello;
     else if (kind == REQUEST(JOB_OPEN))
         request->job_open = &m->open;
+    else if (kind == REQUEST(FOLDER_QUERY))
+        request->folder_query = &m->query;
     else if (kind == REQUEST(INQUIRE))
         request->inquire = &m->inquiry;
     else if (kind == REQUEST(EPOCH_START))
@@ -194,9 +203,10 @@ static int connect_raw(const char *socket_name, int type)
 static void be_client(struct fuzz *fuzz)
 {
     static const Belay__Wire__Request__BodyCase sequence[] = {
-        REQUEST(JOB_OPEN),     REQUEST(INQUIRE),    REQUEST(EPOCH_START), REQUEST(RANK_HELLO),
-        REQUEST(EPOCH_PLACED), REQUEST(CHECKPOINT), REQUEST(STATUS),      REQUEST(LAUNCH_ENDED),
-        REQUEST(JOB_CLOSE),    REQUEST(LIST),       REQUEST(STOP),        REQUEST(CLEAN)};
+        REQUEST(FOLDER_QUERY), REQUEST(JOB_OPEN),     REQUEST(INQUIRE),    REQUEST(EPOCH_START),
+        REQUEST(RANK_HELLO),   REQUEST(EPOCH_PLACED), REQUEST(CHECKPOINT), REQUEST(STATUS),
+        REQUEST(LAUNCH_ENDED), REQUEST(JOB_CLOSE),    REQUEST(LIST),       REQUEST(STOP),
+        REQUEST(CLEAN)};
     const size_t count_of_sequence = sizeof sequence / sizeof *sequence;
     uint8_t frame[ROOM], reply[ROOM];
     int sock = connect_raw("agent.sock", SOCK_STREAM), fds[MESSAGE_MAX_FDS] = {0}; /* their standard input */

@@ -26,10 +26,9 @@
 
 /* As mirror.c writes it. */
 struct note {
-    uint32_t magic, kind, epoch, rank, ranks;
+    uint32_t magic, kind, epoch, part, ranks;
     int32_t error;
     uint64_t line, base_line;
-    uint32_t lacks, reserved;
     struct digest root;
 };
 enum { PART = 1, HELD, NEED_BASE, REFUSED };
@@ -205,7 +204,7 @@ void membership_held(struct membership *machine, uint64_t line, uint32_t rank)
 void membership_need_base(struct membership *machine, uint64_t line, uint32_t rank)
 {
     machine->lacking++;
-    mirror_send(machine->mirror, line, rank, 1 - placement[rank], true, false);
+    mirror_send(machine->mirror, line, rank, 1 - placement[rank], true);
 }
 
 /* As coord/member.c does it. */
@@ -283,13 +282,13 @@ static int teardown(void **state)
     return uv_loop_close(&loop) < 0 ? -1 : parts_teardown(state);
 }
 
-/* Rank 0 of side 0; its part of the line is staged there. base_line 0: an image. */
-static void stage(uint64_t line, uint64_t base_line)
+/* Rank 0 of side 0; a part of the line is staged there: its own, or what it shares. base_line 0: an image. */
+static void stage_part(uint64_t line, uint64_t base_line, uint32_t part)
 {
-    struct store_item item = {.rank = 0,
+    struct store_item item = {.rank = part,
                               .ranks = 2,
                               .here = 1,
-                              .fd = base_line ? parts_delta(line, base_line, 0) : parts_image(line, 0),
+                              .fd = base_line ? parts_delta(line, base_line, part) : parts_image(line, part),
                               .bytes = base_line ? PAGE : BYTES,
                               .base_line = base_line,
                               .image_bytes = BYTES};
@@ -297,9 +296,14 @@ static void stage(uint64_t line, uint64_t base_line)
     sides[0].machine.line = sides[1].machine.line = line;
 }
 
+static void stage(uint64_t line, uint64_t base_line)
+{
+    stage_part(line, base_line, 0);
+}
+
 static void send_part(uint64_t line, bool is_whole)
 {
-    mirror_send(sides[0].machine.mirror, line, 0, 1, is_whole, false);
+    mirror_send(sides[0].machine.mirror, line, 0, 1, is_whole);
 }
 
 static void commit(unsigned side, uint64_t line)
@@ -321,12 +325,17 @@ static void commit_both(uint64_t line)
     commit(1, line);
 }
 
-static void copy_line(uint64_t line, uint64_t base_line)
+static void copy_and_commit(uint64_t line)
 {
-    stage(line, base_line);
     send_part(line, false);
     deliver();
     commit_both(line);
+}
+
+static void copy_line(uint64_t line, uint64_t base_line)
+{
+    stage(line, base_line);
+    copy_and_commit(line);
 }
 
 static void expect_no_failure(void)
@@ -369,6 +378,24 @@ static void base_that_lacks_is_made_good(void **state)
     assert_int_equal(sides[1].machine.admitted, 1);
     commit_both(2);
     parts_expect_applied(store_image(sides[1].job.store, 0), 1, 2);
+    expect_no_failure();
+}
+
+/* The rank is held when both are. The machine knows ranks only: of what is shared the mirror makes an image.
+ */
+static void what_is_shared_goes_with_its_rank(void **state)
+{
+    (void)state;
+    stage(1, 0);
+    stage_part(1, 0, 2);
+    copy_and_commit(1);
+    stage(2, 0);
+    stage_part(2, 1, 2);
+    store_note_damage(sides[1].job.store, 2); /* so it lacks the base */
+    copy_and_commit(2);
+    assert_int_equal(sides[0].machine.held, 2);
+    assert_int_equal(sides[0].machine.lacking, 0);
+    parts_expect_applied(store_image(sides[1].job.store, 2), 1, 2);
     expect_no_failure();
 }
 
@@ -456,9 +483,13 @@ static void offers_are_checked(void **state)
     assert_int_equal(offer(0, &right, sizeof right, BYTES), 0);
     assert_int_equal(offer(0, &right, sizeof right - 1, BYTES), EPROTO);
     assert_int_equal(offer(1, &right, sizeof right, BYTES), EPERM); /* the rank is not that node's */
-    note.rank = 1;
+    note.part = 1;
     assert_int_equal(offer(0, &note, sizeof note, BYTES), EPERM);
-    note.rank = 2;
+    note.part = 2; /* what its group shares is */
+    assert_int_equal(offer(0, &note, sizeof note, BYTES), 0);
+    note.part = 3;
+    assert_int_equal(offer(0, &note, sizeof note, BYTES), EPERM);
+    note.part = 4;
     assert_int_equal(offer(0, &note, sizeof note, BYTES), EPROTO);
     note = right;
     note.epoch--;
@@ -498,7 +529,7 @@ static void words_are_checked(void **state)
     wrong.line = 2;
     say_to_first(1, &wrong, sizeof wrong);
     wrong = held;
-    wrong.rank = 1; /* runs elsewhere */
+    wrong.part = 1; /* runs elsewhere */
     say_to_first(1, &wrong, sizeof wrong);
     wrong = held;
     wrong.magic++;
@@ -649,6 +680,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(images_and_deltas_are_copied),
         TEST(base_that_lacks_is_made_good),
+        TEST(what_is_shared_goes_with_its_rank),
         TEST(few_are_sent_at_a_time),
         TEST(cancelled_parts_are_forgotten),
         TEST(nothing_staged_is_told),

@@ -207,11 +207,12 @@ static int capture_line(struct shared *shared, uint64_t line, int image, uint64_
         assert_int_equal(maps_read(children[i], &source, &maps[i], &err), 0);
         ranks[i] = (struct shared_rank){children[i], &maps[i], (uint64_t)notes, NOTES};
     }
-    struct shared_request request = {.shared = shared,
-                                     .image = image,
-                                     .ranks = ranks,
-                                     .count = CHILDREN,
-                                     .header = {.line = line, .rank = CHILDREN, .ranks = CHILDREN + 1}};
+    struct shared_request request = {
+        .shared = shared,
+        .image = image,
+        .ranks = ranks,
+        .count = CHILDREN,
+        .header = {.line = line, .rank = CHILDREN, .ranks = 2 * CHILDREN, .group = IMAGE_OF_SHARED}};
     struct shared_capture *capture = shared_capture_create(&request);
     if (shared_plan(capture, &err) < 0 || shared_copy(capture, &err) < 0)
         fail_msg("line %llu: %s", (unsigned long long)line, err.text);
@@ -257,9 +258,15 @@ static char byte_at(int image, const char *words, uint64_t offset)
     return byte;
 }
 
+static struct renewal *renew_one(int image, struct belay_error *err)
+{
+    const struct renewal_image one = {.group = 0, .fd = image};
+    return renewal_create(&one, 1, NULL, NULL, &none_replaced, err);
+}
+
 static int renewed_file(const struct renewal *renewal, const struct stat *id)
 {
-    int fd = renewal_file(renewal, SHARED_NAMELESS, id->st_dev, id->st_ino);
+    int fd = renewal_file(renewal, 0, SHARED_NAMELESS, id->st_dev, id->st_ino);
     assert_true(fd >= 0);
     return fd;
 }
@@ -288,7 +295,7 @@ static void check_renewed(const struct renewal *renewal)
     assert_int_equal(fstat(renewed_file(renewal, &linked_id), &st), 0);
     assert_int_equal(st.st_ino, linked_id.st_ino); /* the file that has the name */
     assert_int_equal(byte_of(renewed_file(renewal, &linked_id), 0), 'l');
-    int id = renewal_segment(renewal, (uint64_t)segment);
+    int id = renewal_segment(renewal, 0, (uint64_t)segment);
     char *memory = shmat(id, NULL, SHM_RDONLY);
     assert_ptr_not_equal(memory, (char *)-1);
     assert_int_equal(memory[PAGE], 's');
@@ -307,13 +314,13 @@ static void check_channels(const struct renewal *renewal)
 {
     char text[64] = "";
     uint64_t count;
-    int fd = renewal_file(renewal, SHARED_PIPE, pipe_id.st_dev, pipe_id.st_ino);
+    int fd = renewal_file(renewal, 0, SHARED_PIPE, pipe_id.st_dev, pipe_id.st_ino);
     assert_int_equal(read(fd, text, sizeof text), 12);
     assert_string_equal(text, "in the pipe");
-    fd = renewal_file(renewal, SHARED_EVENT, 0, event_id);
+    fd = renewal_file(renewal, 0, SHARED_EVENT, 0, event_id);
     assert_int_equal(read(fd, &count, sizeof count), sizeof count);
     assert_int_equal(count, 1); /* it counts down */
-    assert_int_equal(renewal_file(renewal, SHARED_EVENT, 0, event_id + 1), -1);
+    assert_int_equal(renewal_file(renewal, 0, SHARED_EVENT, 0, event_id + 1), -1);
 }
 
 /* What both have, one has a half of, and nobody can bring back. */
@@ -396,12 +403,12 @@ static void check_lost_name(int image)
     unlink(named);
     int fd = open(named, O_RDWR | O_CREAT | O_EXCL, 0600);
     assert_int_equal(write(fd, "other", 5), 5);
-    assert_null(renewal_create(image, NULL, NULL, &none_replaced, &err));
+    assert_null(renew_one(image, &err));
     assert_non_null(strstr(err.text, "another one now"));
     assert_int_equal(byte_of(fd, 0), 'o');
     close(fd);
     unlink(named);
-    struct renewal *renewal = renewal_create(image, NULL, NULL, &none_replaced, &err);
+    struct renewal *renewal = renew_one(image, &err);
     if (!renewal)
         fail_msg("%s", err.text);
     assert_int_equal(byte_of(renewed_file(renewal, &named_id), 3 * PAGE + 1), 3);
@@ -443,7 +450,7 @@ static void test_lines_and_renewal(void **state)
     at(RENAMED)[0] = 'x';
     assert_int_equal(semctl(sems, 1, SETVAL, 9), 0);
     end_children();
-    struct renewal *renewal = renewal_create(image, NULL, NULL, &none_replaced, &err);
+    struct renewal *renewal = renew_one(image, &err);
     if (!renewal)
         fail_msg("%s", err.text);
     check_renewed(renewal);
@@ -539,7 +546,7 @@ static void test_damaged_table(void **state)
         off_t place = (off_t)(offset + damages[i].at);
         assert_int_equal(pread(image, &before, sizeof before, place), sizeof before);
         assert_int_equal(pwrite(image, &damages[i].value, sizeof before, place), sizeof before);
-        assert_null(renewal_create(image, NULL, NULL, &none_replaced, &err));
+        assert_null(renew_one(image, &err));
         assert_non_null(strstr(err.text, damages[i].words));
         assert_int_equal(pwrite(image, &before, sizeof before, place), sizeof before);
     }

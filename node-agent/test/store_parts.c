@@ -56,6 +56,10 @@ static int make_part(uint64_t line, uint64_t base_line, uint32_t rank, const str
                      char fill)
 {
     struct image_header header = {.line = line, .base_line = base_line, .rank = rank, .ranks = 2};
+    if (rank >= 2) { /* what a group shares */
+        header.ranks = 4;
+        header.group = IMAGE_OF_SHARED;
+    }
     struct image_region region = {
         .start = UPPER_BASE, .end = UPPER_BASE + 8 * PAGE, .kind = IMAGE_REGION_ANON};
     struct image_writer *writer = image_writer_create();

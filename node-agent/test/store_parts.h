@@ -22,7 +22,7 @@ int parts_setup(void **state);
 int parts_teardown(void **state);
 #define EACH(test) cmocka_unit_test_setup_teardown(test, parts_setup, parts_teardown)
 
-/* Descriptors of the caller's. */
+/* Descriptors of the caller's. Of the ranks 0 and 1, which are of group 0; 2: what this group shares. */
 int parts_image(uint64_t line, uint32_t rank);
 int parts_delta(uint64_t line, uint64_t base_line, uint32_t rank);
 

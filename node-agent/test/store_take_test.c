@@ -114,7 +114,7 @@ static void test_all_or_none(void **state)
     assert_int_equal(parts_held(), held);
     assert_int_equal(store_take_images(store, 3, RANKS + 1, fetched, 1, &err), -1);
     assert_int_equal(
-        store_take_images(store, 4, RANKS, (const struct store_fetched[]){{.rank = RANKS}}, 1, &err), -1);
+        store_take_images(store, 4, RANKS, (const struct store_fetched[]){{.rank = 2 * RANKS}}, 1, &err), -1);
     assert_int_equal(store_committed_line(store), 3);
     close(fetched[0].fd);
     close(fetched[1].fd);

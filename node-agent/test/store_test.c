@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/image/root.h"
 #include "common/image/layout.h"
 #include "node-agent/test/store_parts.h"
 
@@ -201,9 +202,8 @@ static void test_guests(void **state)
     assert_int_equal(entry.here, 2);
     assert_int_equal(entry.image_bytes, BYTES); /* of the ranks that run here */
     assert_int_equal(store_image_line(store, 1), 1);
-    assert_false(store_guests_lack(store, 1));
-    guest = (struct store_guest){
-        .rank = 1, .ranks = 2, .here = 1, .fd = parts_delta(2, 1, 1), .is_delta = true, .lacks = true};
+    guest =
+        (struct store_guest){.rank = 1, .ranks = 2, .here = 1, .fd = parts_delta(2, 1, 1), .is_delta = true};
     assert_int_equal(store_stage_guest(store, 2, &guest, NULL), 0);
     own.fd = parts_image(2, 0);
     assert_int_equal(store_stage(store, 2, &own, NULL), 0);
@@ -211,22 +211,91 @@ static void test_guests(void **state)
     assert_int_equal(store_commit(store, &entry, NULL), 0);
     assert_int_equal(store_apply_rest(store, NULL), 0);
     parts_expect_applied(store_image(store, 1), 1, 2);
-    assert_true(store_guests_lack(store, 2));
     own.fd = parts_image(3, 0); /* a line without the guest: its node is gone */
     assert_int_equal(store_stage(store, 3, &own, NULL), 0);
     entry.line = 3;
     assert_int_equal(store_commit(store, &entry, NULL), 0);
     assert_int_equal(store_image_line(store, 1), 0);
-    assert_false(store_guests_lack(store, 3));
+    store_destroy(store, true);
+}
+
+/* A rank is held if what its group shares is, too, and its root is the sum of both. */
+static void test_what_ranks_share(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    struct commit_entry entry = {.line = 1};
+    struct store_damage damage;
+    parts_stage(store, 1, 0);
+    parts_stage(store, 1, 1);
+    assert_false(store_shares(store, 0));
+    parts_stage(store, 1, 2);
+    assert_true(store_shares(store, 0) && store_shares(store, 1));
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(entry.shared, 1);
+    assert_int_equal(store_group(store, 1), 0);
+    assert_int_equal(store_verify(store, &damage, NULL), 0); /* now the roots are known */
+    struct digest shared, own, root = store_image_root(store, 0);
+    assert_int_equal(root_of_image(store_image(store, 0), -1, &own, NULL), 0);
+    assert_int_equal(root_of_image(store_image(store, 2), -1, &shared, NULL), 0);
+    own = digest_sum(&own, &shared);
+    assert_true(digest_is_equal(&root, &own));
+    parts_stage_delta(store, 2, 1, 0);
+    parts_stage(store, 2, 1);
+    parts_stage(store, 2, 2);
+    store_note_damage(store, 2);
+    assert_int_equal(parts_holding(store, 0).image_line, 0);
+    assert_int_equal(parts_holding(store, 1).image_line, 1);
+    assert_true(store_shares(store, 1));
+    const struct holding staged = parts_holding(store, 0);
+    assert_true(holding_has(&staged, 2) && !holding_has(&staged, 1)); /* no delta is to what is damaged */
+    store_note_damage(store, 0);
+    const struct holding none = parts_holding(store, 0);
+    assert_false(holding_has(&none, 2));
+    store_destroy(store, true);
+}
+
+/* A line without anything shared drops what was; and the next agent takes up as much as was recorded. */
+static void test_what_ranks_share_is_taken_up(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    struct commit_entry entry = {.line = 1};
+    parts_stage(store, 1, 0);
+    parts_stage(store, 1, 1);
+    parts_stage(store, 1, 2);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    parts_stage_delta(store, 2, 1, 0);
+    parts_stage(store, 2, 1);
+    parts_stage_delta(store, 2, 1, 2);
+    entry.line = 2;
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    store_destroy(store, false);
+    store = parts_adopt(1u << 1 | 1u << 2);
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    parts_expect_applied(store_image(store, 2), 1, 2);
+    parts_stage(store, 3, 0);
+    parts_stage(store, 3, 1);
+    entry.line = 3;
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(entry.shared, 0);
+    assert_int_equal(store_image(store, 2), -1);
+    assert_false(store_shares(store, 0));
     store_destroy(store, true);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_commit_and_abort), EACH(test_room),        EACH(test_a_node_has_some_of_the_ranks),
-        EACH(test_guests),           EACH(test_torn_record), EACH(test_long_record_is_shortened),
+        EACH(test_commit_and_abort),
+        EACH(test_room),
+        EACH(test_a_node_has_some_of_the_ranks),
+        EACH(test_guests),
+        EACH(test_torn_record),
+        EACH(test_long_record_is_shortened),
         EACH(test_deltas),
+        EACH(test_what_ranks_share),
+        EACH(test_what_ranks_share_is_taken_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "common/util/mounts.h"
 #include "node-agent/test/undo_log.h"
 
 /* ---- logs that are not to be believed ---- */
@@ -162,6 +163,39 @@ static void test_bases(void **state)
     assert_int_equal(undo_create(&job, &err), -1);
     assert_non_null(strstr(err.text, "is there already"));
     assert_int_equal(undo_folder_of(path_of("run"), "relative", "job", &job, &err), -1);
+}
+
+/* Another host asks for a folder that it has made. */
+static void test_a_folder_of_all_hosts(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    struct mounts mounts;
+    struct file_id id;
+    char link[UNDO_FOLDER_BYTES + 16];
+    mounts_read(&mounts);
+    const struct undo_common here = {.kernel = mounts.kernel}, another = {.kernel = mounts.kernel + 1},
+                             network = {.is_on_network = true};
+    assert_int_equal(file_id_at(AT_FDCWD, folder.path, &id), 0);
+    assert_int_equal(undo_sees_common(folder.path, &id, &here, &err), 0);
+    assert_int_equal(undo_sees_common(folder.path, &id, &another, &err), -1); /* on a disk of its own */
+    assert_int_equal(err.code, EXDEV);
+    assert_int_equal(undo_sees_common(folder.path, &id, &network, &err), -1); /* here it is none */
+    assert_int_equal(undo_sees_common("", &id, &here, &err), -1);
+    assert_int_equal(undo_sees_common(path_of("none"), &id, &here, &err), -1);
+    struct file_id other = id;
+    other.device++;
+    assert_int_equal(undo_sees_common(folder.path, &other, &here, &err), -1);
+    other = id;
+    other.inode++;
+    assert_int_equal(undo_sees_common(folder.path, &other, &here, &err), -1);
+    snprintf(link, sizeof link, "%s.link", folder.path);
+    assert_int_equal(symlink(folder.path, link), 0);
+    assert_int_equal(undo_sees_common(link, &id, &here, &err), -1);
+    unlink(link);
+    assert_int_equal(chmod(folder.path, 0750), 0);
+    assert_int_equal(undo_sees_common(folder.path, &id, &here, &err), -1);
+    assert_int_equal(chmod(folder.path, 0700), 0);
 }
 
 /* ---- failures ---- */
@@ -398,6 +432,7 @@ int main(void)
         TEST(test_heads_of_others),
         TEST(test_kept_files_that_are_others),
         TEST(test_another_undo_folder),
+        TEST(test_a_folder_of_all_hosts),
         TEST(test_bases),
         TEST(test_a_failure_is_taken_up_again),
         TEST(test_the_user_may_go_on_without),

@@ -91,11 +91,12 @@ bool place_is_free(const struct place *place)
 /* The number to look for among the folder's names: that of the newest file made in its place. */
 static uint64_t inode_now(const struct apply *apply, const struct file_id *id)
 {
-    uint64_t inode = id->inode;
+    struct file_id now = *id;
     for (size_t i = 0; i < apply->replaced.count; i++)
-        if (apply->replaced.items[i].former.inode == inode)
-            inode = apply->replaced.items[i].now.inode;
-    return inode;
+        if (file_id_is_same(&apply->replaced.items[i].former,
+                            &now)) /* the number may be another file's by now */
+            now = apply->replaced.items[i].now;
+    return now.inode;
 }
 
 int place_find(const struct apply *apply, const struct place *place, const struct file_id *id)

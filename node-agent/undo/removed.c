@@ -144,6 +144,25 @@ static enum outcome copy_back(struct apply *apply, const struct plan_step *step,
     return rc < 0 ? apply_failed(apply, apply->path, NULL) : OUTCOME_DONE;
 }
 
+/*
+ * A file with several names may have another one in the same folder yet. It is the file, with all that is to
+ * be put back in it; the copy would be one more.
+ */
+static bool link_to_other_name(const struct apply *apply, const struct plan_step *step)
+{
+    char link[32];
+    struct stat st;
+    int fd = place_find(apply, &apply->place, &step->entry.id);
+    if (fd < 0)
+        return false;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    bool is_own = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+    bool is_linked =
+        is_own && linkat(AT_FDCWD, link, apply->place.folder, apply->place.name, AT_SYMLINK_FOLLOW) == 0;
+    close(fd);
+    return is_linked;
+}
+
 /* ---- the file itself ---- */
 
 /* Somebody may have made it one that gives rights since: not with our help. */
@@ -187,7 +206,7 @@ static enum outcome bring_back(struct apply *apply, const struct plan_step *step
     else if (!step->entry.extent && file_id_is_of(&step->entry.id, kept))
         outcome = link_back(apply, step, folder, name, kept);
     else if (step->entry.extent && folder_is_own(kept, S_IFREG))
-        outcome = copy_back(apply, step, kept);
+        outcome = link_to_other_name(apply, step) ? OUTCOME_DONE : copy_back(apply, step, kept);
     else
         outcome = apply_failed(apply, apply->path, "what was kept of it is not ours");
     if (kept >= 0)

@@ -12,6 +12,7 @@
 
 #include "common/util/escape.h"
 #include "common/util/log.h"
+#include "common/util/mounts.h"
 #include "common/util/tree.h"
 #include "common/wire/undo.h"
 #include "node-agent/undo/folder.h"
@@ -98,6 +99,28 @@ int undo_share(const struct undo_folder *folder, struct belay_error *err)
     if (fd >= 0)
         close(fd);
     return fd < 0 ? -1 : 0;
+}
+
+int undo_sees_common(const char *path, const struct file_id *id, const struct undo_common *common,
+                     struct belay_error *err)
+{
+    struct undo_folder folder = {.id = *id};
+    struct file_id here;
+    struct mounts mounts;
+    if (path[0] != '/' || strlen(path) >= sizeof folder.path)
+        return belay_error_set(err, EINVAL, "the path of the undo directory cannot be used");
+    snprintf(folder.path, sizeof folder.path, "%s", path);
+    if (file_id_at(AT_FDCWD, path, &here) < 0)
+        return belay_error_errno(err, "the undo directory is not on this host");
+    mounts_read(&mounts);
+    bool is_one_kernel = mounts.kernel && mounts.kernel == common->kernel;
+    folder.id.device = is_one_kernel ? id->device : here.device;
+    int fd = folder_open(&folder, err);
+    if (fd < 0)
+        return -1;
+    bool is_common = is_one_kernel || (common->is_on_network && file_id_is_on_network(fd));
+    close(fd);
+    return is_common ? 0 : belay_error_set(err, EXDEV, "the undo directory is on another file system here");
 }
 
 int undo_list_replaced(const struct undo_folder *folder, uint64_t line, struct undo_replaced_list *list,

@@ -35,6 +35,17 @@ int undo_create(struct undo_folder *folder, struct belay_error *err);
  */
 int undo_share(const struct undo_folder *folder, struct belay_error *err);
 
+/*
+ * Does this host have the folder that another one has made, on a file system that both have in common: the
+ * same mount of one kernel, or one of the network? Returns 0, or -1 with err.
+ */
+struct undo_common {
+    uint64_t kernel;    /* of the other host (common/util/mounts.h); 0: not known */
+    bool is_on_network; /* the folder, as the other host sees it */
+};
+int undo_sees_common(const char *path, const struct file_id *id, const struct undo_common *common,
+                     struct belay_error *err);
+
 struct undo_request {
     uint64_t line;      /* put files back to what they were at this line; 0: at the start */
     bool leaves_failed; /* go on where a file cannot be put back; the user wants it so */

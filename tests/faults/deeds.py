@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import threading
 
@@ -40,7 +41,7 @@ class Deeds:
 
     def _find(self, fault, status):
         finders = {seeds.RANK: self._rank, seeds.AGENT: self._agent, seeds.KEEPER: self._keeper, seeds.NODE: self._node,
-                   seeds.RUN: self._run, seeds.PAUSE: self._pause, seeds.DISK: self._disk}
+                   seeds.RUN: self._run, seeds.PAUSE: self._pause, seeds.DISK: self._disk, seeds.MEMORY: self._memory}
         return finders[fault.kind](fault, status)
 
     def _killing(self, pids):
@@ -90,6 +91,18 @@ class Deeds:
             self._end_in(fault.length_ms, lambda: os.unlink(path))
         return fill_for_a_while
 
+    def _memory(self, fault, status):
+        pids = self._service(choose_node(status, fault.number), "belayd")
+
+        def refuse_for_a_while():
+            for pid in pids:
+                self._limit(pid, fault.room)
+            self._end_in(fault.length_ms, lambda: [self._limit(pid, None) for pid in pids])
+        return refuse_for_a_while if pids else None
+
+    def _limit(self, pid, room):
+        limit_memory(pid, room)
+
     def _service(self, node, name):
         """The process ids of the node's agent or keeper."""
         rundir = self.sandbox.rundir
@@ -107,6 +120,17 @@ def choose_node(status, number):
     """One of the nodes that are left; None if no status tells of any."""
     left = [node for node in (status["nodes"] if status else []) if node["state"] != "lost"]
     return left[number % len(left)] if left else None
+
+
+def limit_memory(pid, room):
+    """The process may map so many MiB more than it has; None: as much as it likes. The kernel refuses what is beyond."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        most = resource.prlimit(pid, resource.RLIMIT_AS)[1]
+        resource.prlimit(pid, resource.RLIMIT_AS, (most if room is None else mapped + (room << 20), most))
+    except (FileNotFoundError, ProcessLookupError):
+        pass
 
 
 def signal_all(pids, number):

@@ -18,17 +18,31 @@ NAMES = "abc"
 PLACES = "a:2,b:1,c:1"
 RANKS = 4
 SMALL = "8m"  # /run of hosts whose disk is filled
-RELAY, CABLE = "relay", "cable"
+RELAY, CABLE, LINK = "relay", "cable", "link"
 BOOT_MS = (300, 3000)
-LOSSES = (seeds.NODE, RELAY, CABLE)
+LOSSES = (seeds.NODE, RELAY, CABLE, LINK)  # the job may go on without one of the hosts of a link
+LINKS = 0.3  # so many plans cut the link between two hosts
+LINK_MS = (500, 8000)
 
 
 def make(seed):
     """The Plan of a seed: that of local nodes, with what hosts have instead of some of its faults."""
     dice = seeds.dice_of(f"hosts {seed}")
     plan = seeds.make(seed, nodes=len(NAMES), ranks=RANKS)
-    return seeds.replace(plan, spares=0, fault_points=(), nuisances=(), comeback_ms=dice.choice((300, 1000)),
+    plan = seeds.replace(plan, spares=0, fault_points=(), nuisances=(), comeback_ms=dice.choice((300, 1000)),
                          rounds=tuple(change_round(each, dice) for each in plan.rounds))
+    return add_link(plan)
+
+
+def add_link(plan):
+    """By dice of their own: the other faults of a seed do not depend on them. Both hosts reach that of belay run."""
+    dice = seeds.dice_of(f"links {plan.seed}")
+    if not plan.rounds or dice.random() >= LINKS:
+        return plan
+    fault = seeds.Fault(LINK, length_ms=dice.randrange(*LINK_MS))
+    chosen = dice.randrange(len(plan.rounds))
+    return seeds.replace(plan, rounds=tuple(seeds.replace(each, faults=(fault, *each.faults)) if number == chosen else each
+                                            for number, each in enumerate(plan.rounds)))
 
 
 def change_round(each, dice):
@@ -47,7 +61,7 @@ class HostsDeeds(deeds.Deeds):
     """A process is named by its host and its number there."""
 
     def _find(self, fault, status):
-        finders = {RELAY: self._relay, CABLE: self._cable}
+        finders = {RELAY: self._relay, CABLE: self._cable, LINK: self._link}
         return finders[fault.kind](fault, status) if fault.kind in finders else super()._find(fault, status)
 
     def _signal(self, pids, number):
@@ -99,6 +113,23 @@ class HostsDeeds(deeds.Deeds):
             self._end_in(fault.length_ms, lambda: hosts.plug(name))
         return cut if name in hosts.first else None
 
+    def _link(self, fault, status):
+        names, hosts = NAMES[1:], self.sandbox.hosts
+
+        def cut():
+            hosts.cut(*names)
+            self._end_in(fault.length_ms, lambda: hosts.mend(*names))
+        return cut if all(name in hosts.first for name in names) else None
+
+    def _limit(self, pid, room):
+        name, number = pid
+        if name not in self.sandbox.hosts.first:
+            return
+        bytes_now = "$(($(cut -d' ' -f1 /proc/$1/statm) * $(getconf PAGESIZE) + $2))"
+        most = "unlimited" if room is None else bytes_now
+        subprocess.run(self.sandbox.hosts.on(name, "sh", "-c", f'prlimit --pid "$1" --as="{most}":', "sh", str(number), str((room or 0) << 20)),
+                       stderr=subprocess.DEVNULL, check=False)
+
     def _disk(self, fault, status):
         name, hosts = self._other(fault), self.sandbox.hosts
 
@@ -118,9 +149,7 @@ class HostsTrial(trial.Trial):
         seconds = cases.seconds_of(self.program)
         pace = ["--seconds", str(seconds)] if seconds else []
         line = ["mpirun", "--host", PLACES, "-x", PACE, *self.program.argv, *pace]
-        undo = os.path.join(self.sandbox.hosts.shared, "undo")  # what ranks of a lost host have changed is put back by others
-        os.mkdir(undo)
-        options = ["--undo-dir", undo, "--max-restarts", "20", "--comeback", f"{self.plan.comeback_ms}ms"]
+        options = ["--max-restarts", "20", "--comeback", f"{self.plan.comeback_ms}ms"]
         self.job = self.sandbox.run(self.program, line=line, interval=f"{self.plan.interval_ms}ms", options=options,
                                     seed=self.plan.seed, trace=False)
         return HostsDeeds(self.sandbox, self.job)

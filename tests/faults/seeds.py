@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import cases
 import points
 
-RANK, AGENT, KEEPER, NODE, RUN, PAUSE, POINT, DISK = "rank", "agent", "keeper", "node", "run", "pause", "point", "disk"
+RANK, AGENT, KEEPER, NODE, RUN, PAUSE, POINT, DISK, MEMORY = "rank", "agent", "keeper", "node", "run", "pause", "point", "disk", "memory"
 KINDS = {RANK: 5, AGENT: 3, KEEPER: 1, NODE: 6, RUN: 2, PAUSE: 2, POINT: 6, DISK: 1}  # and how often
 TARGETS = (RANK, AGENT, NODE)  # of a pause
 NODES = (1, 2, 2, 2, 3, 3, 4)
@@ -20,6 +20,8 @@ FAN_OUT = 2  # with it, four nodes are no star
 NUISANCES = ("fabric.loss%1", "fabric.late%3", "fabric.twice%20", "fabric.chunk.loss%2")
 SLOW = "record.write"
 SLOW_MS = (20, 400)
+PRESSURE = 0.3  # so many plans have a lack of memory
+ROOMS_MIB = (0, 0, 1, 4, 16, 64)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Fault:
     kind: str
     number: int = 0  # of the rank, or among the nodes that are left: any number
     target: str = ""  # of a pause
-    length_ms: int = 0  # of a pause, or of a full disk
+    length_ms: int = 0  # of a pause, of a full disk, or of a lack of memory
+    room: int = 0  # what an agent may still take meanwhile, in MiB
     point: points.Point = None
     action: str = ""
     count: int = 0
@@ -35,6 +38,8 @@ class Fault:
     def __str__(self):
         if self.kind == POINT:
             return self.specification() + (f" on node {self.number}" if self.point in points.OF_AGENTS else "")
+        if self.kind == MEMORY:
+            return f"{self.room} MiB of memory for agent {self.number} for {self.length_ms} ms"
         words = {RUN: "run", DISK: f"disk full for {self.length_ms} ms"}
         if self.kind == PAUSE:
             return f"pause of {self.target} {self.number} for {self.length_ms} ms"
@@ -116,7 +121,18 @@ def add_surroundings(plan):
         items += [f"{name}:{dice.randrange(1000)}=error" for name in NUISANCES]
     fan_out = FAN_OUT if dice.random() < 0.5 and plan.nodes > FAN_OUT + 1 else 0
     nuisances = ((dice.randrange(plan.nodes), dice.choice(items)),) if dice.random() < 0.4 else ()
-    return replace(plan, fan_out=fan_out, nuisances=nuisances)
+    return add_pressure(replace(plan, fan_out=fan_out, nuisances=nuisances))
+
+
+def add_pressure(plan):
+    """A node's agent is refused memory before the other faults of a round, and while they are done."""
+    dice = dice_of(f"pressure {plan.seed}")
+    if not plan.rounds or dice.random() >= PRESSURE:
+        return plan
+    fault = Fault(MEMORY, number=dice.randrange(plan.nodes + plan.spares), length_ms=dice.randrange(100, 2000), room=dice.choice(ROOMS_MIB))
+    chosen = dice.randrange(len(plan.rounds))
+    return replace(plan, rounds=tuple(replace(each, faults=(fault, *each.faults)) if number == chosen else each
+                                      for number, each in enumerate(plan.rounds)))
 
 
 def add_round(plan, dice):

@@ -24,7 +24,9 @@ static void take_state(const Belay__Wire__NodeState *message)
     for (uint32_t rank = 0; rank < state.held_count; rank++)
         sum += holding_has(&state.held[rank], state.committed_line);
     must(sum <= state.held_count);
-    for (uint32_t rank = 0; rank < state.held_count; rank++) {
+    for (uint32_t i = 0; i < state.held_count; i++) {
+        uint32_t rank = state.ranks ? state.ranks[i] : i;
+        must(epoch_state_holding(&state, rank) == &state.held[i]);
         const struct digest *root = epoch_state_root(&state, state.committed_line, rank);
         must(!root || digest_is_known(root));
     }

@@ -16,6 +16,7 @@
 #include "common/wire/control.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/peer_message.h"
+#include "common/wire/shares.h"
 #include "common/wire/undo.h"
 #include "coord/epoch_message.h"
 #include "node-agent/fabric/frame.h"
@@ -187,6 +188,10 @@ static void put_epochs(void)
     state.refuted = refuted;
     state.n_refuted = 3;
     put_message("epoch", "state_with_roots", 0, &state.base);
+    uint32_t ranks[] = {3, 7, 90000};
+    state.ranks = ranks;
+    state.n_ranks = 3;
+    put_message("epoch", "state_of_some_ranks", 0, &state.base);
     free(start);
 }
 
@@ -235,7 +240,7 @@ static void put_records(void)
 {
     struct commit_entry entries[2] = {
         {.line = 6, .reason = "no memory", .ranks = 4},
-        {.line = 7, .is_committed = 1, .ranks = 4, .has_shared = 1, .here = 2, .root = {{1, 2, 3, 4}}}};
+        {.line = 7, .is_committed = 1, .ranks = 4, .shared = 1, .here = 2, .root = {{1, 2, 3, 4}}}};
     put("records", "commits", 1, entries, sizeof entries);
     membership_destroy(membership_create(NULL, "job", 1, NULL));
 }
@@ -413,6 +418,76 @@ static void put_texts(void)
     }
 }
 
+/* What the first rank, the first one of another host, and one more hear. */
+static void put_meetings(void)
+{
+    static const char variables[] =
+        "BELAY_NAME=job\nBELAY_RUNDIR=/run/belay\nBELAY_EPOCH=1\nBELAY_HOSTS=a,b,c\nBELAY_PLACEMENT=0,1,1,2";
+    static const char first[] = "a X\0b\0c X\0/run/belay\n1234 10.0.0.1 10.0.0.2\n1 @\n2 @\n\0";
+    struct envelope_pair pair;
+    char address[ENVELOPE_ADDRESS_BYTES], key[2 * ENVELOPE_SECRET_BYTES + 1] = "", bytes[2048];
+    memset(key, 'b', sizeof key - 1);
+    must(envelope_make_pair(&pair, address, NULL) == 0);
+    int count = snprintf(bytes, sizeof bytes, "b %s%cb%cc %s%c%s\n/run/belay\n1234 10.0.0.1\n%c%s", address,
+                         0, 0, address, 0, key, 0, variables);
+    put("meeting", "first", 0, bytes, (size_t)count);
+    memcpy(bytes, first, sizeof first - 1);
+    memcpy(bytes + sizeof first - 1, variables, sizeof variables);
+    put("meeting", "other_host", 1, bytes, sizeof first - 1 + sizeof variables);
+    count = snprintf(bytes, sizeof bytes, "/run/belay%c%s", 0, variables);
+    put("meeting", "more", 3, bytes, (size_t)count);
+    count = snprintf(bytes, sizeof bytes,
+                     "listens%cBELAY_NAME=1\nBELAY_NAME=2\nBELAY_NAME=3\nBELAY_NAME=4\nBELAY_NAME=5", 0);
+    put("meeting", "one_variable_five_times", 3, bytes, (size_t)count);
+    count = snprintf(bytes, sizeof bytes, "b none%cb%cc none%c%s\n/run/belay\n1234%c", 0, 0, 0, key, 0);
+    put("meeting", "no_address", 0, bytes, (size_t)count);
+}
+
+static void put_status(void)
+{
+    static const char *const reasons[] = {"no memory", "\xff\xfe \xe2\x80\xae \x1b[31m"};
+    for (int i = 0; i < 2; i++) {
+        Belay__Wire__JobStatus status = BELAY__WIRE__JOB_STATUS__INIT;
+        Belay__Wire__LineStatus line = BELAY__WIRE__LINE_STATUS__INIT, *lines[] = {&line, &line};
+        Belay__Wire__NodeStatus node = BELAY__WIRE__NODE_STATUS__INIT, *nodes[] = {&node};
+        Belay__Wire__RankStatus rank = BELAY__WIRE__RANK_STATUS__INIT, *ranks[] = {&rank, &rank};
+        Belay__Wire__EpochStatus epoch = BELAY__WIRE__EPOCH_STATUS__INIT, *history[] = {&epoch};
+        char *words[] = {"mpirun", "-n", "2", "./heat"};
+        status.job = "job";
+        status.state = "lost";
+        status.argv = words;
+        status.n_argv = 4;
+        status.message = line.reason = (char *)(uintptr_t)reasons[i];
+        status.lines = lines;
+        status.n_lines = 2;
+        status.nodes = nodes;
+        status.history = history;
+        status.n_nodes = status.n_history = 1;
+        node.ranks = ranks;
+        node.n_ranks = 2;
+        line.line = 1;
+        put_message("status", i ? "damaged_text" : "lost", i, &status.base);
+    }
+}
+
+static void put_notes(void)
+{
+    const struct share_note notes[] = {{SHARE_PIPE, 0, 0, 0, SHARE_READER, 0},
+                                       {SHARE_PIPE, 1, 0, 0, SHARE_WRITER, 0},
+                                       {SHARE_EVENT, 2, 0, 2, 0, 0},
+                                       {SHARE_FILE, 3, 0, 0, 0, 0},
+                                       {SHARE_LOST, 5, 0, 0, 0, 0},
+                                       {SHARE_PIPE, 0, 0, 0, SHARE_READER, 0},
+                                       {SHARE_PIPE, 1, 0, 0, SHARE_WRITER, 0},
+                                       {SHARE_EVENT, 2, 0, 2, 0, 0},
+                                       {SHARE_FILE, 4, 0, 0, 0, 0},
+                                       {SHARE_SEMS, 9, 0, 0, 1, 2}};
+    put("notes", "two_ranks", -1, notes, sizeof notes);
+    const struct share_note socket = {SHARE_FILE, 8, 0, 0, 0, 0};
+    put("notes", "files", -1, notes + 3, sizeof *notes);
+    put("notes", "socket_with_a_name", -1, &socket, sizeof socket);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2 || sodium_init() < 0) {
@@ -435,5 +510,8 @@ int main(int argc, char **argv)
     put_streams();
     put_page();
     put_texts();
+    put_meetings();
+    put_status();
+    put_notes();
     return 0;
 }

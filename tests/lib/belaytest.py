@@ -206,13 +206,17 @@ class Job:
         with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
             ends = [self._pipe_to(out), self._pipe_to(err)] if self.piped else [out, err]
             source = self._pipe_from(self.stdin) if self.stdin else subprocess.DEVNULL
-            self.process = subprocess.Popen([*self.sandbox.user, self.sandbox.command, *arguments],
+            self.process = subprocess.Popen([*self.before(), self.sandbox.command, *arguments],
                                             stdin=source, stdout=ends[0], stderr=ends[1], cwd=self.folder,
                                             env={**self.sandbox.environment, PACE: self.pace_path, **self.variables},
                                             process_group=0)
             for end in [*ends, source] if self.piped else [source]:
                 if end is not subprocess.DEVNULL:
                     end.close()
+
+    def before(self):
+        """The words before those of `belay run`."""
+        return self.sandbox.user
 
     def _pipe_to(self, file):
         self.pipes.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=file))

@@ -52,12 +52,15 @@ class Hosts:
     another time of change.
     """
 
+    own_processes = (f"/usr/bin/python3 {RSH} serve", "ps -eo")  # how the command lines of a host's first ones begin
+
     def __init__(self, *names, clocks=None, run_sizes=None, touched=None):
         self.clocks, self.run_sizes, self.touched = clocks or {}, run_sizes or {}, touched or {}
         # Not below /tmp, which each host has for itself.
         self.shared = tempfile.mkdtemp(prefix="belay-hosts-", dir="/var/tmp")
         self.rsh = f"{RSH} {self.shared}"  # for Open MPI
-        self.first = {}  # the first process of each host that runs, by name
+        self.starting = {}  # of each host that begins: the process that waits for its end
+        self.first = {}  # of each host that runs: that, and its first process
         self.numbers = {name: number for number, name in enumerate(names, 1)}
         self.names = os.path.join(self.shared, "names")
         with open(self.names, "w", encoding="ascii") as file:
@@ -68,7 +71,9 @@ class Hosts:
         self._ip(self.bridge.pid, "link", "add", "br0", "type", "bridge")
         self._ip(self.bridge.pid, "link", "set", "br0", "up")
         for name in names:
-            self.boot(name)
+            self._start(name)
+        for name in names:
+            self._connect(name)
 
     def address(self, name):
         return f"{NETWORK}.{self.numbers[name]}"
@@ -79,22 +84,32 @@ class Hosts:
 
     def boot(self, name):
         """The host begins, with empty memory."""
+        self._start(name)
+        self._connect(name)
+
+    def _start(self, name):
         path = os.path.join(self.shared, f"{name}.rsh")
         ahead = str(self.clocks.get(name, 0))
         clock = ["--time", "--monotonic", ahead, "--boottime", ahead]
         unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", *clock, "--fork", "sh", "-c", FIRST,
-                                    "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._touch(name)],
+                                    "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._prepare(name)],
                                    env={**os.environ, "TMPDIR": "/tmp"}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        wait_for(lambda: os.path.exists(path), 10, f"host {name}")
+        self.starting[name] = unshare
+
+    def _connect(self, name):
+        """Once the host has begun, it gets its cable."""
+        unshare = self.starting.pop(name)
+        wait_for(lambda: os.path.exists(os.path.join(self.shared, f"{name}.rsh")), 10, f"host {name}")
         pid = next(iter(traces.children_of(unshare.pid)))
         self.first[name] = (unshare, pid)
-        self._ip(self.bridge.pid, "link", "add", f"to-{name}", "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        self._ip(self.bridge.pid, "link", "add", f"to-{name}", "type", "veth", "peer", "name", "eth0", "address",
+                 f"02:00:00:00:01:{self.numbers[name]:02x}", "netns", str(pid))  # the same one after the next boot
         self._ip(self.bridge.pid, "link", "set", f"to-{name}", "master", "br0", "up")
         self._ip(pid, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
         self._ip(pid, "link", "set", "eth0", "up")
 
-    def _touch(self, name):
-        """The commands that put copies in the places of files, for this host."""
+    def _prepare(self, name):
+        """Commands that the host begins with: they put copies in the places of files."""
         commands = []
         for number, path in enumerate(self.touched.get(name, ())):
             copy = os.path.join(self.shared, f"{name}.{number}")
@@ -112,6 +127,13 @@ class Hosts:
         for name, other in zip(names, reversed(names)):
             self._ip(self.first[name][1], "neigh", "replace", self.address(other), "lladdr", "02:00:00:00:00:99", "dev", "eth0",
                      "nud", "permanent")
+
+    def mend(self, *names):
+        """They reach each other again. No-op for a host that has ended meanwhile, or has begun anew."""
+        for name, other in zip(names, reversed(names)):
+            if name in self.first:
+                subprocess.run(["nsenter", "-t", str(self.first[name][1]), "-n", "ip", "neigh", "delete", self.address(other), "dev", "eth0"],
+                               check=False, stderr=subprocess.DEVNULL)
 
     def plug(self, name):
         """The cable is whole again. No-op if the host has ended meanwhile."""
@@ -145,8 +167,7 @@ class Hosts:
         """The command lines of a host's processes but for its first ones, by their process ids there."""
         done = subprocess.run(self.on(name, "ps", "-eo", "pid=,args="), capture_output=True, text=True, check=True)
         rows = [line.split(None, 1) for line in done.stdout.splitlines()]
-        own = (f"/usr/bin/python3 {RSH} serve", "ps -eo")
-        return {int(pid): command for pid, command in rows if not command.startswith(own)}
+        return {int(pid): command for pid, command in rows if not command.startswith(self.own_processes)}
 
     def files(self, name, folder):
         """The paths of all files below a folder of the host."""

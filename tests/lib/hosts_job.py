@@ -45,6 +45,12 @@ class HostsSandbox(Sandbox):
                 assert self.hosts.files(name, folder) == [], (name, folder)
             left = [path for path in self.hosts.files(name, "/run/belay") if not path.endswith("agent.log")]
             assert left == [], name
+        assert self.undo_folders() == []
+
+    def undo_folders(self):
+        """Those that jobs have made where all hosts see them."""
+        return [os.path.join(folder, name) for folder in (self.hosts.shared, self.folder) for name in os.listdir(folder)
+                if name.startswith(".belay-undo")]
 
     def files_of_ranks(self):
         """They are on the hosts."""

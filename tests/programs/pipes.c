@@ -2,11 +2,13 @@
  * pipes - pipes in all states, inside a process and between two: every step reads what the step before has
  * written, looks at what they are, and writes anew. Packets, with both ends, with the reading one alone, and
  * between ranks; what nobody reads any more; ends that were opened again; a pipe with a name; what several
- * ranks may still read of a pipe that has ended. The flags of descriptors of other kinds, too.
+ * ranks may still read of a pipe that has ended; a pipe with a name whose writers come late, and go. The
+ * flags of descriptors of other kinds, too.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@
 
 #define OWN "fifo-%d"
 #define COMMON "fifo"
+#define LATE "late-%d" /* has no writer up to the middle of a round, and none after it */
 #define PACKETS 4
 #define OTHERS 5
 #define ROUND 8 /* steps after which pipes that have ended are made anew */
@@ -32,7 +35,7 @@ struct pipes {
     struct program program;
     pid_t first;
     long step;
-    int packets[2], ended, both, unread, again[4], named[2], common, others[OTHERS];
+    int packets[2], ended, both, unread, again[4], named[2], common, late, others[OTHERS];
 };
 
 static const char *const packets[PACKETS] = {"one", "three", "a", "b"};
@@ -95,6 +98,8 @@ static void begin(struct pipes *p)
     p->named[0] = open(name, O_RDONLY | O_NONBLOCK);
     p->named[1] = open(name, O_WRONLY);
     check(p, p->named[0] >= 0 && p->named[1] >= 0, "opening a pipe with a name");
+    snprintf(name, sizeof name, LATE, p->program.rank);
+    check(p, mkfifo(name, 0600) == 0, "mkfifo");
     if (p->program.rank == 0)
         check(p, mkfifo(COMMON, 0600) == 0, "mkfifo");
     MPI_Barrier(MPI_COMM_WORLD);
@@ -231,6 +236,31 @@ static void step_named(struct pipes *p)
     close(writer);
 }
 
+/* poll(2) tells a pipe that has ended from one that nobody has written to yet. */
+static void step_late(struct pipes *p)
+{
+    char name[32], byte;
+    long at = p->step % ROUND;
+    snprintf(name, sizeof name, LATE, p->program.rank);
+    if (at == 1) {
+        p->late = open(name, O_RDONLY | O_NONBLOCK | O_CREAT, 0600);
+        check(p, p->late >= 0, "opening a pipe without writers");
+    } else if (at == ROUND / 2) {
+        int writer = open(name, O_WRONLY | O_NONBLOCK);
+        check(p, writer >= 0 && write(writer, "late", 4) == 4 && close(writer) == 0, "writing late");
+    }
+    struct pollfd ready = {.fd = p->late, .events = POLLIN};
+    bool has_begun = at == 0 || at >= ROUND / 2;
+    check(p, poll(&ready, 1, 0) == has_begun && ready.revents == (has_begun ? POLLIN | POLLHUP : 0),
+          "poll of a pipe with a name");
+    check(p, has_begun || read(p->late, &byte, 1) == 0, "reading where nobody writes");
+    if (at == 0) {
+        read_text(p, p->late, "late", "what was written late");
+        check(p, poll(&ready, 1, 0) == 1 && ready.revents == POLLHUP && close(p->late) == 0,
+              "the end of a pipe with a name");
+    }
+}
+
 static void step_packets(struct pipes *p)
 {
     if (p->step > 1)
@@ -254,6 +284,7 @@ int main(int argc, char **argv)
         step_packets(&p);
         step_again(&p);
         step_named(&p);
+        step_late(&p);
         step_ended(&p);
         step_others(&p);
         program_step(&p.program, p.step);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/membarrier.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -131,6 +132,8 @@ static void set_process(void)
     write_number("/proc/self/coredump_filter", "0x21");
     write_number("/proc/self/oom_score_adj", "321");
     CHECK(setpgid(0, 0) == 0);
+    CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0);
+    CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0);
     CHECK(syscall(SYS_set_mempolicy, POLICY_LOCAL, NULL, 0) == 0 || errno == ENOSYS);
     has_tiles = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILES) == 0;
     is_root = geteuid() == 0;
@@ -159,6 +162,8 @@ static void check_process(void)
     CHECK(read_number("/proc/self/coredump_filter", 16) == 0x21);
     CHECK(read_number("/proc/self/oom_score_adj", 10) == 321);
     CHECK(getpgrp() == getpid());
+    CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+    CHECK(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) == 0);
     CHECK(syscall(SYS_get_mempolicy, &value, NULL, 0, NULL, 0) < 0 || value == POLICY_LOCAL);
     CHECK(syscall(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &bits) < 0 || !has_tiles || (bits >> TILES & 1));
     CHECK(prctl(PR_GET_DUMPABLE) == (is_root ? 0 : 1));

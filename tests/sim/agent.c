@@ -5,6 +5,7 @@
 #include "tests/sim/branch_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
+#include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
 #include "tests/sim/watch_host.h"
 
@@ -63,6 +64,7 @@ bool agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
     for (uint32_t page = 0; page < PAGES; page++)
         if (staging->mask >> page & 1)
             staging->pages[page] = rank->pages[page];
+    proof_stage(&world->nodes[node].keeper, index, staging);
     rank->dirty = 0;
     agent->folded[index] = 0;
     agent->captured |= (uint8_t)(1u << index);
@@ -124,8 +126,10 @@ void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank,
             image->pages[page] = staging->pages[page];
     image->upper = staging->upper;
     image->line = line;
+    image->root = staging->root;
     staging->line = 0;
-    check_image(world, rank, image);
+    if (keeper != &world->nodes[world->false_node].keeper || line > world->false_line)
+        check_image(world, rank, image);
 }
 
 void agent_say(struct world *world, uint32_t node, enum coord_event_type type, uint64_t line)

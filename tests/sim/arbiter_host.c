@@ -18,8 +18,9 @@ static void step(struct world *world, struct arbiter_event event);
 static void give_up(struct world *world, uint32_t node);
 static void schedule_tick(struct world *world);
 static int act(void *context, const struct arbiter_action *action);
+static bool is_full(struct world *world);
 static void record(struct world *world, const struct epoch_start *start);
-static void keep(struct epoch_start **kept, const struct epoch_start *start);
+static void keep(struct epoch_start **kept, const struct epoch_start *start, bool is_bare);
 static void send_start(struct world *world, uint32_t node, const struct epoch_start *start);
 static void open_run(struct world *world, const struct epoch_start *start);
 
@@ -40,6 +41,7 @@ void arbiter_host_begin(struct world *world)
 
     arbiter->is_up = true;
     arbiter->incarnation++;
+    memset(arbiter->heard, 0, sizeof(arbiter->heard));
     arbiter->tick_us = 0;
     arbiter->machine = arbiter_create(&settings, arbiter->durable, act, world);
     if (!arbiter->machine) {
@@ -76,11 +78,14 @@ void arbiter_host_take(struct world *world, const struct message *message)
                                   .asked_us = message->asked_us};
 
     if (message->type == MESSAGE_STATE) {
+        world->arbiter.heard[message->from] = message->epoch;
         event.type = ARBITER_EVENT_STATE;
         event.state = message->answer.state;
         event.state.held = message->answer.held;
-        event.state.memory.sizes = message->answer.sizes;
+        event.state.ranks = message->answer.state.ranks ? message->answer.ranks : NULL;
+        event.state.memory.sizes = message->answer.state.memory.sizes ? message->answer.sizes : NULL;
         event.state.roots = message->answer.state.roots ? message->answer.roots : NULL;
+        event.state.refuted = message->answer.refuted;
         if (world->mutation == MUTATION_ABORT_PROTECTED)
             event.state.protected_line = 0;
     } else if (message->type == MESSAGE_RENEW) {
@@ -103,6 +108,7 @@ void arbiter_host_tick(struct world *world, uint64_t tick_us)
 
 void arbiter_host_notice_broken_link(struct world *world, uint32_t node)
 {
+    world->arbiter.heard[node] = 0;
     step(world, (struct arbiter_event){.type = ARBITER_EVENT_LINK_LOST,
                                        .node = node,
                                        .epoch = world->broken_epoch[ARBITER][node]});
@@ -135,7 +141,8 @@ static void step(struct world *world, struct arbiter_event event)
     if (world->mutation == MUTATION_NO_LEASE && arbiter_is_inquiring(arbiter->machine))
         event.now_us += LEASE_US + COLLECT_US;
     arbiter->is_stepping = true;
-    if (arbiter_step(arbiter->machine, &event) < 0 && !arbiter->is_dying)
+    arbiter->is_short = false;
+    if (arbiter_step(arbiter->machine, &event) < 0 && !arbiter->is_dying && !arbiter->is_short)
         violate(world, "the arbiter refused an event of type %d", event.type);
     arbiter->is_stepping = false;
     if (arbiter->is_dying) {
@@ -143,7 +150,7 @@ static void step(struct world *world, struct arbiter_event event)
         return;
     }
     if (arbiter->late)
-        keep(&arbiter->durable, arbiter->late);
+        keep(&arbiter->durable, arbiter->late, false);
     free(arbiter->late);
     arbiter->late = NULL;
     schedule_tick(world);
@@ -185,6 +192,8 @@ static int act(void *context, const struct arbiter_action *action)
         link_send(world, &message);
         return 0;
     case ARBITER_ACTION_RECORD:
+        if (is_full(world))
+            return -1;
         record(world, action->start);
         break;
     case ARBITER_ACTION_START:
@@ -198,16 +207,29 @@ static int act(void *context, const struct arbiter_action *action)
     return 0;
 }
 
+/* The disk has no room now. */
+static bool is_full(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+
+    arbiter->is_short =
+        world->now_us < world->faults_end_us && rng_chance(&world->memory_rng, world->full_per_mille);
+    world->counts.unkept += arbiter->is_short;
+    errno = ENOSPC;
+    return arbiter->is_short;
+}
+
 static void record(struct world *world, const struct epoch_start *start)
 {
     trace(world, "arbiter: epoch %u with %u nodes from line %lu, coordinator on node %u", start->epoch,
           start->member_count, (unsigned long)start->line, start->members[start->coordinator]);
     check_opened(world, start);
     open_run(world, start);
-    keep(world->mutation == MUTATION_LATE_RECORD ? &world->arbiter.late : &world->arbiter.durable, start);
+    keep(world->mutation == MUTATION_LATE_RECORD ? &world->arbiter.late : &world->arbiter.durable, start,
+         world->mutation == MUTATION_FORGET_ROOTS);
 }
 
-static void keep(struct epoch_start **kept, const struct epoch_start *start)
+static void keep(struct epoch_start **kept, const struct epoch_start *start, bool is_bare)
 {
     struct epoch_start *copy = epoch_start_copy(start);
 
@@ -215,6 +237,8 @@ static void keep(struct epoch_start **kept, const struct epoch_start *start)
         perror("sim: record");
         exit(2);
     }
+    if (is_bare)
+        memset(copy->roots, 0, copy->rank_count * sizeof(*copy->roots));
     free(*kept);
     *kept = copy;
 }
@@ -225,6 +249,8 @@ static void send_start(struct world *world, uint32_t node, const struct epoch_st
 
     if (!wire_send_start(start, &message.opened))
         violate(world, "epoch %u is told, and its members do not accept it", start->epoch);
+    if (world->mutation == MUTATION_FORGET_ROOTS)
+        memset(message.opened.roots, 0, sizeof(message.opened.roots));
     link_send(world, &message);
 }
 

@@ -6,6 +6,7 @@
 #include "coord/epoch.h"
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
+#include "tests/sim/proof.h"
 
 static bool has_branch(const struct agent *agent);
 static uint32_t voice_of(const struct agent *agent, uint32_t node);
@@ -37,6 +38,7 @@ void branch_host_begin(struct world *world, uint32_t node)
 
 void branch_host_end(struct world *world, uint32_t node)
 {
+    measure_release(&world->nodes[node].agent.branch_proofs);
     branch_destroy(world->nodes[node].agent.branch);
     world->nodes[node].agent.branch = NULL;
 }
@@ -62,6 +64,10 @@ void branch_host_order(struct world *world, uint32_t node, const struct message 
         return;
     if (world->mutation == MUTATION_LOSE_DEMAND && action.type == COORD_ACTION_DEMAND)
         return;
+    if (action.type == COORD_ACTION_PREPARE)
+        measure_begin(&agent->branch_proofs, action.line, branch_voice_count(agent->branch));
+    agent->has_commit_root = message->has_root;
+    agent->commit_root = message->root;
     action.clocks = message->clocks;
     action.ranks = message->ranks;
     if (action.type == COORD_ACTION_TARGETS)
@@ -71,15 +77,17 @@ void branch_host_order(struct world *world, uint32_t node, const struct message 
 }
 
 /* Words may come twice here, too. */
-void branch_host_word(struct world *world, uint32_t node, uint32_t from, const struct coord_event *word)
+void branch_host_word(struct world *world, const struct message *message, const struct coord_event *word)
 {
+    uint32_t node = message->to;
     struct agent *agent = &world->nodes[node].agent;
     struct coord_event changed = *word;
     uint32_t voice, times = rng_chance(&world->rng, 20) ? 2 : 1;
 
     if (!agent->branch || agent->epoch != word->epoch)
         return;
-    voice = voice_of(agent, from);
+    voice = voice_of(agent, message->from);
+    proof_take_sum(&agent->branch_proofs, voice, message);
     if (world->mutation == MUTATION_STALE_CHILD && word->type == COORD_EVENT_REPORT)
         changed.report.targets_version = agent->own_version;
     if (world->mutation == MUTATION_HASTY_WORD && word->type >= COORD_EVENT_STOPPED &&
@@ -146,6 +154,10 @@ static void say_up(struct world *world, uint32_t node, const struct coord_event 
     const struct agent *agent = &world->nodes[node].agent;
     struct message message = {.type = MESSAGE_EVENT, .line = word->line, .said.event = *word};
 
+    if (word->type == COORD_EVENT_PROTECTED && from == LAYER_BRANCH)
+        proof_fill_sum(&agent->branch_proofs, &message);
+    else if (word->type == COORD_EVENT_PROTECTED)
+        proof_fill_own(world, node, &message);
     message.said.event.epoch = agent->epoch;
     message.said.event.agent = agent->index;
     message.said.event.reason = NULL;
@@ -175,6 +187,10 @@ static void order(void *context, uint32_t voice, const struct coord_action *acti
     }
     if (action->type == COORD_ACTION_DEMAND)
         host->world->counts.demands++;
+    if (action->type == COORD_ACTION_COMMIT) {
+        message.has_root = agent->has_commit_root;
+        message.root = agent->commit_root;
+    }
     for (uint32_t i = 0; i < action->clock_count; i++)
         message.clocks[i] = action->clocks[i];
     for (uint32_t i = 0; i < action->rank_count; i++)

@@ -18,7 +18,7 @@ void branch_host_say_ready(struct world *world, uint32_t node);
 /* The parent's order. Mutations that break the rules of branches are applied in these. */
 void branch_host_order(struct world *world, uint32_t node, const struct message *message);
 /* A word of the member on `from`, or of its branch. */
-void branch_host_word(struct world *world, uint32_t node, uint32_t from, const struct coord_event *word);
+void branch_host_word(struct world *world, const struct message *message, const struct coord_event *word);
 void branch_host_ready(struct world *world, uint32_t node, uint32_t from);
 
 #endif

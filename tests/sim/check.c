@@ -6,6 +6,7 @@
 
 #include "coord/domains.h"
 #include "tests/sim/process.h"
+#include "tests/sim/proof.h"
 
 static const struct agent *current(const struct world *world);
 static bool has_converged(const struct world *world, uint32_t epoch, uint64_t line);
@@ -17,7 +18,12 @@ static bool are_same_counts(const struct upper *a, const struct upper *b);
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank);
 static bool has_like_processors(const struct world *world, uint32_t like);
 static bool is_alive_since(const struct world *world, uint32_t node, uint64_t incarnation);
-static bool is_held(const struct world *world, uint64_t line, uint32_t rank);
+static bool is_counted(const struct world *world, uint32_t node, uint64_t line);
+static bool has_right_image(struct world *world, uint32_t node, uint64_t line, uint32_t rank);
+static bool is_told(struct world *world, const struct epoch_start *start, uint32_t rank);
+static bool is_sum_known(const struct world *world, const struct epoch_start *start);
+static bool are_images_right(struct world *world, const struct epoch_start *start);
+static bool is_held(struct world *world, uint64_t line, uint32_t rank);
 
 void check_step(struct world *world, const struct run *run, uint32_t rank)
 {
@@ -100,6 +106,7 @@ void check_quiescent(struct world *world, const struct run *run, uint64_t line, 
     if (snapshot->line == line)
         violate(world, "two versions of line %lu", (unsigned long)line);
     snapshot->line = line;
+    world->newest_line = line;
     snapshot->epoch = run->epoch;
     for (uint32_t node = 0; node < world->node_count; node++)
         snapshot->incarnations[node] = world->nodes[node].keeper.record.incarnation;
@@ -216,6 +223,8 @@ void check_opened(struct world *world, const struct epoch_start *start)
     if (line < world->committed_line)
         violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
                 (unsigned long)world->committed_line);
+    if (!are_images_right(world, start))
+        return;
     if (line > 0)
         check_committed(world, line);
     check_processors(world, start);
@@ -278,6 +287,8 @@ void check_stuck(struct world *world)
 {
     const struct epoch_start *last = world->arbiter.durable;
 
+    if (arbiter_wants(world->arbiter.machine) == ARBITER_WANT_ROOTS && world->counts.changed > 0)
+        return; /* nodes contradict one another */
     for (uint32_t i = 0; i < SNAPSHOTS; i++) {
         const struct snapshot *snapshot = &world->rooms->snapshots[i];
 
@@ -380,9 +391,16 @@ static bool is_survivable(const struct world *world, const struct snapshot *snap
 {
     uint32_t home = snapshot->home[rank], partner = snapshot->partner[rank];
 
-    if (is_alive_since(world, home, snapshot->incarnations[home]))
+    if (is_alive_since(world, home, snapshot->incarnations[home]) && is_counted(world, home, snapshot->line))
         return true;
-    return partner != NOBODY && is_alive_since(world, partner, snapshot->incarnations[partner]);
+    return partner != NOBODY && is_alive_since(world, partner, snapshot->incarnations[partner]) &&
+           is_counted(world, partner, snapshot->line);
+}
+
+/* The images of a node that errs are as good as lost. */
+static bool is_counted(const struct world *world, uint32_t node, uint64_t line)
+{
+    return node != world->false_node || line > world->false_line;
 }
 
 /* Is there a node with processors like this one's? */
@@ -400,14 +418,74 @@ static bool is_alive_since(const struct world *world, uint32_t node, uint64_t in
     return world->nodes[node].keeper.record.incarnation == incarnation;
 }
 
-/* Does some node's memory hold the rank at this line? */
-static bool is_held(const struct world *world, uint64_t line, uint32_t rank)
+/* Does some node's memory hold the rank at this line, as it was captured? */
+static bool is_held(struct world *world, uint64_t line, uint32_t rank)
 {
-    for (uint32_t node = 0; node < world->node_count; node++) {
-        const struct holding holding = check_holding(&world->nodes[node].keeper, rank);
+    for (uint32_t node = 0; node < world->node_count; node++)
+        if (has_right_image(world, node, line, rank))
+            return true;
+    return false;
+}
 
-        if (holding_has(&holding, line))
+static bool has_right_image(struct world *world, uint32_t node, uint64_t line, uint32_t rank)
+{
+    const struct snapshot *snapshot = snapshot_of(world, line);
+    struct image image;
+
+    return snapshot && proof_make_image(&world->nodes[node].keeper, rank, line, &image) &&
+           is_same(&image.upper, image.pages, &snapshot->upper[rank], snapshot->pages[rank]);
+}
+
+/* Has a node that has the right image answered before this epoch was opened? */
+static bool is_told(struct world *world, const struct epoch_start *start, uint32_t rank)
+{
+    for (uint32_t node = 0; node < world->node_count; node++)
+        if (world->arbiter.heard[node] == start->epoch && has_right_image(world, node, start->line, rank))
+            return true;
+    return false;
+}
+
+/* Is it told what was committed: by the arbiter's record, or by a node that has heard COMMIT? */
+static bool is_sum_known(const struct world *world, const struct epoch_start *start)
+{
+    const struct arbiter_host *arbiter = &world->arbiter;
+
+    if (arbiter->durable && arbiter->durable->line == start->line)
+        return true;
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        const struct keeper *keeper = &world->nodes[node].keeper;
+
+        if (arbiter->heard[node] == start->epoch && keeper->record.committed_line == start->line &&
+            digest_is_known(&keeper->committed_root))
             return true;
     }
     return false;
+}
+
+/*
+ * Is each rank to go on from what was captured? Of a line whose sum nobody tells, a node that alone has an
+ * image is believed (docs/security.md): the seed ends there.
+ */
+static bool are_images_right(struct world *world, const struct epoch_start *start)
+{
+    bool is_known = is_sum_known(world, start);
+
+    for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++) {
+        uint32_t holder = start->members[start->holder[rank]];
+        struct image image;
+
+        if (has_right_image(world, holder, start->line, rank) ||
+            !proof_make_image(&world->nodes[holder].keeper, rank, start->line, &image)) /* lost meanwhile */
+            continue;
+        if (is_known || is_told(world, start, rank)) {
+            violate(world, "rank %u is to go on from what node %u has of line %lu, and that is another image",
+                    rank, holder, (unsigned long)start->line);
+            return false;
+        }
+        trace(world, "node %u alone has an image of rank %u, and is believed", holder, rank);
+        world->counts.believed++;
+        world->is_over = true;
+        return false;
+    }
+    return true;
 }

@@ -6,6 +6,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
+#include "tests/sim/proof.h"
 
 static void act(void *context, const struct coord_action *action);
 static uint32_t voices(const struct agent *agent);
@@ -40,11 +41,13 @@ void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line)
 
 void coord_host_end(struct world *world, uint32_t node)
 {
+    measure_release(&world->nodes[node].agent.proofs);
     coord_destroy(world->nodes[node].agent.coord);
     world->nodes[node].agent.coord = NULL;
 }
 
-void coord_host_take(struct world *world, uint32_t node, const struct coord_event *event)
+void coord_host_take(struct world *world, uint32_t node, const struct message *message,
+                     const struct coord_event *event)
 {
     struct agent *agent = &world->nodes[node].agent;
     struct coord_event changed = *event;
@@ -55,6 +58,7 @@ void coord_host_take(struct world *world, uint32_t node, const struct coord_even
         changed.agent = 0;
     else if (world->mutation == MUTATION_STALE_REPORT && event->type == COORD_EVENT_REPORT)
         changed.report.targets_version = agent->targets_version;
+    proof_take_sum(&agent->proofs, changed.agent, message);
     if (world->mutation == MUTATION_COMMIT_EARLY && event->type == COORD_EVENT_PROTECTED) {
         for (changed.agent = 0; agent->coord && changed.agent < voices(agent); changed.agent++)
             step(world, node, &changed);
@@ -106,7 +110,7 @@ static void act(void *context, const struct coord_action *action)
 {
     const struct host *host = context;
     struct world *world = host->world;
-    const struct agent *agent = &world->nodes[host->node].agent;
+    struct agent *agent = &world->nodes[host->node].agent;
     struct message message = {
         .type = MESSAGE_ACTION,
         .from = host->node,
@@ -118,6 +122,10 @@ static void act(void *context, const struct coord_action *action)
     tell_truth(world, agent, action);
     if (action->type == COORD_ACTION_LINE_DONE)
         return;
+    if (action->type == COORD_ACTION_PREPARE)
+        measure_begin(&agent->proofs, action->line, voices(agent));
+    if (action->type == COORD_ACTION_COMMIT)
+        proof_fill_sum(&agent->proofs, &message);
     message.action = *action;
     message.action.reason = NULL;
     for (uint32_t i = 0; i < action->clock_count; i++)

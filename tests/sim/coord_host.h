@@ -10,7 +10,8 @@
 void coord_host_begin(struct world *world, uint32_t node, uint64_t last_line);
 void coord_host_end(struct world *world, uint32_t node);
 /* An event from a member's agent. Mutations that break the coordinator's rules are applied here. */
-void coord_host_take(struct world *world, uint32_t node, const struct coord_event *event);
+void coord_host_take(struct world *world, uint32_t node, const struct message *message,
+                     const struct coord_event *event);
 /* A member has launched its ranks. */
 void coord_host_ready(struct world *world, uint32_t node, uint32_t member);
 /* The timer: ask for a line if the job runs. */

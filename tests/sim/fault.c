@@ -15,6 +15,7 @@ static void crash_node(struct world *world, uint32_t node);
 static void crash_arbiter(struct world *world);
 static void kill_a_rank(struct world *world);
 static void partition(struct world *world);
+static void cut_one(struct world *world);
 static bool is_there(const struct world *world, uint32_t endpoint);
 static void apply_half(struct world *world, uint32_t node);
 static void push_comeback(struct world *world, uint32_t endpoint);
@@ -40,6 +41,10 @@ void fault_strike(struct world *world)
 {
     uint32_t node = rng_range(&world->rng, 0, world->node_count - 1);
 
+    if (rng_chance(&world->cut_rng, 250)) {
+        cut_one(world);
+        return;
+    }
     switch (rng_range(&world->rng, 0, 5)) {
     case 0:
         crash_some(world, node);
@@ -159,6 +164,22 @@ static void partition(struct world *world)
             link_break(world, a, b);
         }
     }
+}
+
+/* One link between two nodes, while both of them hear the arbiter and all others. */
+static void cut_one(struct world *world)
+{
+    uint64_t until = world->now_us + rng_range(&world->cut_rng, 2000, 4 * LEASE_US);
+    uint32_t a = rng_range(&world->cut_rng, 0, world->node_count - 1);
+    uint32_t b = rng_range(&world->cut_rng, 0, world->node_count - 1);
+
+    if (a == b)
+        return;
+    trace(world, "the link between node %u and node %u is cut for %lu us", a, b,
+          (unsigned long)(until - world->now_us));
+    world->counts.cuts++;
+    world->cut_until_us[a][b] = world->cut_until_us[b][a] = until;
+    link_break(world, a, b);
 }
 
 static bool is_there(const struct world *world, uint32_t endpoint)

@@ -12,6 +12,7 @@
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/process.h"
+#include "tests/sim/proof.h"
 #include "tests/sim/watch_host.h"
 #include "tests/sim/wire.h"
 
@@ -24,6 +25,10 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
 static void take_start(struct world *world, uint32_t node, const struct message *message);
 static void take_data(struct world *world, uint32_t node, const struct message *message);
 static void take_image(struct world *world, uint32_t node, const struct message *message);
+static void refuse_copy(struct world *world, uint32_t node, const struct message *message);
+static int admit(struct world *world, uint32_t node, const struct member_action *action);
+static bool is_full(struct world *world, uint32_t node);
+static void say_held(struct world *world, uint32_t node, const struct member_action *action);
 static void list_held(const struct world *world, uint32_t node, struct holding held[MAX_RANKS]);
 static void stop(struct world *world, uint32_t node);
 static void record(struct world *world, uint32_t node, const struct member_record *record);
@@ -68,8 +73,15 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
         event.order = message->action.type;
         break;
     case MESSAGE_DATA_HELD:
+        if (!proof_is_copied(world, node, message)) {
+            refuse_copy(world, node, message);
+            return;
+        }
         event.type = MEMBER_EVENT_HELD;
         break;
+    case MESSAGE_REFUSED:
+        agent_say(world, node, COORD_EVENT_ABORT, message->line);
+        return;
     case MESSAGE_NEED_BASE:
         event.type = MEMBER_EVENT_NEED_BASE;
         break;
@@ -77,6 +89,14 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
         return;
     }
     step(world, node, event);
+}
+
+/* The home of a rank gives the line up. */
+static void refuse_copy(struct world *world, uint32_t node, const struct message *message)
+{
+    world->counts.refused++;
+    trace(world, "node %u refuses the copy of rank %u that node %u has", node, message->rank, message->from);
+    agent_say(world, node, COORD_EVENT_ABORT, message->line);
 }
 
 void member_host_captured(struct world *world, uint32_t node, uint64_t line, uint32_t rank)
@@ -126,6 +146,7 @@ void member_host_end(struct world *world, uint32_t node)
     branch_host_end(world, node);
     watch_host_end(world, node);
     member_destroy(agent->machine);
+    world->nodes[node].refuted_count = 0;
     *agent = (struct agent){.incarnation = agent->incarnation + 1};
 }
 
@@ -193,7 +214,8 @@ static void step(struct world *world, uint32_t node, struct member_event event)
 
     event.now_us = world_clock(world, node);
     agent->is_stepping = true;
-    if (member_step(agent->machine, &event) < 0 && !agent->is_dying)
+    agent->is_short = false;
+    if (member_step(agent->machine, &event) < 0 && !agent->is_dying && !agent->is_short)
         violate(world, "the member refused an event of type %d", event.type);
     agent->is_stepping = false;
     agent->message = NULL;
@@ -239,6 +261,8 @@ static int carry_out(struct world *world, uint32_t node, const struct member_act
 {
     switch (action->type) {
     case MEMBER_ACTION_RECORD:
+        if (is_full(world, node))
+            return -1;
         record(world, node, action->record);
         break;
     case MEMBER_ACTION_STOP:
@@ -280,6 +304,8 @@ static int carry_out(struct world *world, uint32_t node, const struct member_act
     case MEMBER_ACTION_READY:
         branch_host_say_ready(world, node);
         break;
+    case MEMBER_ACTION_ADMIT:
+        return admit(world, node, action);
     default:
         carry_out_of_line(world, node, action);
         break;
@@ -301,11 +327,8 @@ static void carry_out_of_line(struct world *world, uint32_t node, const struct m
     case MEMBER_ACTION_PROTECT:
         agent_send_data(world, node, action);
         break;
-    case MEMBER_ACTION_ADMIT:
-        world->nodes[node].keeper.staging[action->rank] = agent->message->data;
-        break;
     case MEMBER_ACTION_HELD:
-        send_plain(world, node, action->peer, MESSAGE_DATA_HELD, action);
+        say_held(world, node, action);
         break;
     case MEMBER_ACTION_NEED_BASE:
         world->counts.lacking++;
@@ -315,6 +338,47 @@ static void carry_out_of_line(struct world *world, uint32_t node, const struct m
         violate(world, "an action of type %d that nobody knows", action->type);
         break;
     }
+}
+
+/* The copy's root is that of the image that it makes here. */
+static int admit(struct world *world, uint32_t node, const struct member_action *action)
+{
+    struct keeper *keeper = &world->nodes[node].keeper;
+    struct staging copy = world->nodes[node].agent.message->data;
+
+    if (is_full(world, node)) {
+        send_plain(world, node, action->peer, MESSAGE_REFUSED, action);
+        errno = ENOMEM;
+        return -1;
+    }
+    proof_change_copy(world, node, &copy);
+    proof_stage(keeper, action->rank, &copy);
+    keeper->staging[action->rank] = copy;
+    return 0;
+}
+
+/* There is no memory for a copy, or no room for a record. */
+static bool is_full(struct world *world, uint32_t node)
+{
+    if (world->now_us >= world->faults_end_us || !rng_chance(&world->memory_rng, world->full_per_mille))
+        return false;
+    world->nodes[node].agent.is_short = true;
+    world->counts.unkept++;
+    errno = ENOSPC;
+    return true;
+}
+
+static void say_held(struct world *world, uint32_t node, const struct member_action *action)
+{
+    const struct message message = {.type = MESSAGE_DATA_HELD,
+                                    .from = node,
+                                    .to = action->peer,
+                                    .epoch = action->epoch,
+                                    .line = action->line,
+                                    .rank = action->rank,
+                                    .root = world->nodes[node].keeper.staging[action->rank].root};
+
+    link_send(world, &message);
 }
 
 /* Each image takes 1, and each process as much. The check keeps the most that was told for the epoch. */
@@ -352,6 +416,8 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
                                  .held_count = world->program.ranks,
                                  .held = held};
 
+    if (message->epoch > known->promised && known->entered < message->epoch)
+        proof_change_memory(world, node);
     list_held(world, node, held);
     tell_memory(world, node, message->epoch, held, sizes, &event.memory);
     if (rng_chance(&world->rng, world->tight_per_mille))
@@ -381,6 +447,7 @@ static void take_start(struct world *world, uint32_t node, const struct message 
     struct agent *agent = &world->nodes[node].agent;
     struct sent_start opened = message->opened;
     struct holding held[MAX_RANKS];
+    struct digest roots[2 * MAX_RANKS];
     struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
                                  .epoch = message->epoch,
                                  .held_count = world->program.ranks,
@@ -393,6 +460,8 @@ static void take_start(struct world *world, uint32_t node, const struct message 
     opened.start.placement = opened.placement;
     opened.start.holder = opened.holder;
     opened.start.roots = opened.roots;
+    proof_list_roots(world, node, roots);
+    event.roots = world->mutation == MUTATION_KEEP_FALSE ? NULL : roots;
     list_held(world, node, held);
     if (world->mutation == MUTATION_NO_PROMISE && agent->owed_epoch == message->epoch) {
         step(world, node, event); /* the promise, too late; its answer is late as well */
@@ -425,7 +494,13 @@ static void take_image(struct world *world, uint32_t node, const struct message 
 
     if (agent->epoch != message->epoch || !agent->is_serving)
         return;
+    if (!proof_accepts(world, node, message)) {
+        send_plain(world, node, ARBITER, MESSAGE_TROUBLE,
+                   &(struct member_action){.epoch = message->epoch, .line = message->line});
+        return;
+    }
     world->nodes[node].keeper.images[message->rank] = message->image;
+    world->nodes[node].keeper.images[message->rank].root = proof_root(message->rank, &message->image);
     world->counts.fetched++;
     step(world, node,
          (struct member_event){.type = MEMBER_EVENT_IMAGE,
@@ -456,11 +531,15 @@ static void stop(struct world *world, uint32_t node)
 static void record(struct world *world, uint32_t node, const struct member_record *record)
 {
     struct member_record *known = &world->nodes[node].keeper.record;
+    const struct message *message = world->nodes[node].agent.message;
     uint64_t committed = known->committed_line, last = known->last_line;
+    bool has_root = message && message->type == MESSAGE_ACTION && message->has_root;
 
     *known = *record;
     if (world->mutation == MUTATION_FORGET_NUMBER)
         known->last_line = committed > last ? committed : last;
+    if (record->committed_line > committed)
+        world->nodes[node].keeper.committed_root = has_root ? message->root : (struct digest){{0}};
     if (record->committed_line > committed)
         check_committed(world, record->committed_line);
 }
@@ -468,8 +547,11 @@ static void record(struct world *world, uint32_t node, const struct member_recor
 static void answer(struct world *world, uint32_t node, uint32_t epoch, const struct epoch_state *state)
 {
     struct message message = {.type = MESSAGE_STATE, .from = node, .to = ARBITER, .epoch = epoch};
+    struct epoch_state told = *state;
+    struct sent_state rooms;
 
-    if (!wire_send_state(state, &message.answer))
+    proof_tell(world, node, &told, &rooms);
+    if (!wire_send_state(&told, &message.answer))
         violate(world, "node %u answers, and the arbiter does not accept it", node);
     link_send(world, &message);
 }
@@ -498,6 +580,7 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
     if (partner != EPOCH_NOBODY)
         entered.partner = entered.members[partner];
     for (uint32_t rank = 0; rank < world->program.ranks; rank++) {
+        entered.roots[rank] = start->roots[rank];
         entered.placement[rank] = entered.members[start->placement[rank]];
         entered.places[rank] = start->placement[rank];
         if (entered.placement[rank] == node)
@@ -520,6 +603,7 @@ static void settle(struct world *world, uint32_t node, uint64_t line)
         agent_apply_rank(world, keeper, rank, line);
         keeper->staging[rank].line = 0;
     }
+    proof_leave_out(world, node);
 }
 
 static void send_image(struct world *world, uint32_t node, const struct member_action *action)
@@ -532,6 +616,7 @@ static void send_image(struct world *world, uint32_t node, const struct member_a
                               .rank = action->rank};
 
     message.image = world->nodes[node].keeper.images[action->rank];
+    proof_change_sent(world, node, action->rank, &message.image);
     link_send(world, &message);
 }
 

@@ -13,6 +13,7 @@
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
+#include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
 
 #define WIRE_RETRY_US 1000u
@@ -71,6 +72,7 @@ static void set_up_members(struct world *world)
     world->memory_rng.state = ~rng.state;
     world->scarce_per_mille =
         rng_chance(&world->memory_rng, 500) ? rng_range(&world->memory_rng, 100, 800) : 0;
+    world->full_per_mille = rng_chance(&world->memory_rng, 150) ? rng_range(&world->memory_rng, 1, 30) : 0;
     world->arity = rng_chance(&rng, 300) ? TREE_ARITY : rng_range(&rng, 2, 3);
 }
 
@@ -97,7 +99,9 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     trace(world, "seed %lu: %u ranks, %u communicators, %u nodes with %u children each, %s",
           (unsigned long)seed, world->program.ranks, world->program.comms, world->node_count, world->arity,
           world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
+    world->cut_rng.state = rng_mix(~seed + 1);
     fault_plan(world);
+    proof_plan(world, (struct rng){.state = rng_mix(~seed)});
     for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
         world->clock_offset_us[endpoint] = rng_next(&world->rng) >> 24;
         world->clock_ppm[endpoint] = rng_range(&world->rng, 0, MAX_PPM);
@@ -263,9 +267,9 @@ static void deliver_event(struct world *world, const struct message *message)
     event.clocks = message->clocks;
     event.report.peers = message->said.peers;
     if (message->layer == LAYER_BRANCH)
-        branch_host_word(world, message->to, message->from, &event);
+        branch_host_word(world, message, &event);
     else
-        coord_host_take(world, message->to, &event);
+        coord_host_take(world, message->to, message, &event);
 }
 
 /* The MPI library's own wire: it holds messages back while there is no way to the peer's node. */
@@ -320,5 +324,10 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->failed += counts->failed;
     sum->branches += counts->branches;
     sum->demands += counts->demands;
+    sum->changed += counts->changed;
+    sum->refused += counts->refused;
+    sum->believed += counts->believed;
+    sum->unkept += counts->unkept;
+    sum->cuts += counts->cuts;
     sum->events += counts->events;
 }

@@ -31,26 +31,31 @@ bool wire_send_start(const struct epoch_start *start, struct sent_start *receive
 
 bool wire_send_state(const struct epoch_state *state, struct sent_state *received)
 {
-    const Belay__Wire__NodeState sent = epoch_message_of_state(state);
+    struct epoch_state *told = epoch_state_copy(state);
+    const Belay__Wire__NodeState sent = told ? epoch_message_of_state(told) : (Belay__Wire__NodeState){0};
     Belay__Wire__NodeState *message = NULL;
     uint8_t bytes[STATE_BYTES];
     bool is_accepted;
 
-    if (belay__wire__node_state__get_packed_size(&sent) <= sizeof(bytes))
+    if (told && belay__wire__node_state__get_packed_size(&sent) <= sizeof(bytes))
         message = belay__wire__node_state__unpack(NULL, belay__wire__node_state__pack(&sent, bytes), bytes);
     is_accepted = message && epoch_message_to_state(message, &received->state) == 0 &&
-                  received->state.held_count <= MAX_RANKS;
+                  received->state.held_count <= MAX_RANKS && received->state.refuted_count <= MAX_REFUTED;
     if (is_accepted && received->state.roots)
         memcpy(received->roots, received->state.roots,
                2 * received->state.held_count * sizeof(*received->roots));
+    if (is_accepted && received->state.ranks)
+        memcpy(received->ranks, received->state.ranks, received->state.held_count * sizeof(*received->ranks));
     if (is_accepted)
         memcpy(received->held, received->state.held, received->state.held_count * sizeof(*received->held));
     if (is_accepted && received->state.memory.sizes)
         memcpy(received->sizes, received->state.memory.sizes,
                received->state.held_count * sizeof(*received->sizes));
+    if (is_accepted)
+        memcpy(received->refuted, received->state.refuted,
+               received->state.refuted_count * sizeof(*received->refuted));
     belay__wire__node_state__free_unpacked(message, NULL);
-    received->state.refuted_count = 0; /* no node of the simulation tells of others' images */
-    received->state.refuted = NULL;
+    free(told);
     return is_accepted;
 }
 

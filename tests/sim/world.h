@@ -20,6 +20,7 @@
 #include "coord/watch.h"
 #include "mpi-layer/upper/drain_rule.h"
 #include "mpi-layer/upper/peer.h"
+#include "node-agent/host/measure.h"
 #include "tests/sim/mutation.h"
 #include "tests/sim/program.h"
 #include "tests/sim/queue.h"
@@ -33,6 +34,7 @@
 #define RUNS 8u
 #define MSG_WORDS (MAX_MSGS / 64)
 #define MAX_TOKENS 64u
+#define MAX_REFUTED 8u
 #define MAX_PEERS MAX_RANKS /* that a rank, or a subtree, waits for by name */
 
 #define LEASE_US 20000u      /* the tolerated stall */
@@ -114,7 +116,8 @@ struct run {
 };
 
 struct image {
-    uint64_t line; /* 0: none */
+    uint64_t line;      /* 0: none */
+    struct digest root; /* as its node has computed it; not sent */
     struct upper upper;
     uint64_t pages[PAGES];
 };
@@ -123,6 +126,7 @@ struct image {
 struct staging {
     uint64_t line;      /* 0: none */
     uint64_t base_line; /* of the image that the pages change; 0: all pages are in it */
+    struct digest root; /* of the image that it is or makes, as its node has computed it; not sent */
     uint8_t mask;       /* pages that are in it */
     struct upper upper;
     uint64_t pages[PAGES];
@@ -131,7 +135,8 @@ struct staging {
 /* What a node's keeper holds: outlives the agent, not the node. */
 struct keeper {
     struct member_record record;
-    uint64_t fence_us; /* by the node's clock: when it kills the ranks if the agent is gone */
+    struct digest committed_root; /* of record.committed_line, as COMMIT told it; none: not known */
+    uint64_t fence_us;            /* by the node's clock: when it kills the ranks if the agent is gone */
     struct image images[MAX_RANKS];
     struct staging staging[MAX_RANKS];
 };
@@ -141,6 +146,7 @@ struct agent {
     uint32_t incarnation;          /* of the process: what was meant for an earlier one is void */
     struct member *machine;        /* decides; the rest is what the host of it needs at hand */
     bool is_stepping, is_dying;    /* inside the machine; crashes as soon as it is out of there */
+    bool is_short;                 /* there was no room for something in this step */
     uint64_t tick_us;              /* when the machine's next tick is scheduled, 0: none is */
     const struct message *message; /* that the machine is stepped with */
     uint32_t owed_epoch;           /* mutation only: promised, but served on */
@@ -152,6 +158,7 @@ struct agent {
     uint8_t local;                         /* its ranks, bit per rank */
     uint8_t placement[MAX_RANKS];          /* node */
     uint64_t restore_line;
+    struct digest roots[MAX_RANKS]; /* of the images of that line, as the epoch was opened with them */
     /* the line in progress */
     uint64_t line;
     uint32_t targets_version;
@@ -160,7 +167,8 @@ struct agent {
     uint8_t folded[MAX_RANKS]; /* dirty sets of aborted lines */
     /* the coordinator's role */
     struct coord *coord;
-    uint8_t ready; /* members whose ranks are launched, by index */
+    uint8_t ready;              /* members whose ranks are launched, by index */
+    struct host_measure proofs; /* what its voices say of roots */
     /* its place in the tree, which may be a star */
     struct tree tree;
     uint32_t places[MAX_RANKS]; /* by rank: index of a member */
@@ -168,10 +176,15 @@ struct agent {
     uint32_t branch_version;    /* of the parent's targets */
     uint32_t own_version;       /* of its own */
     uint8_t ready_voices;       /* of the branch: bit per voice */
+    struct host_measure branch_proofs;
+    bool has_commit_root;      /* of the branch: in COMMIT ... */
+    struct digest commit_root; /* ... was this */
 };
 
 struct node {
     struct agent agent;
+    struct refuted refuted[MAX_REFUTED]; /* images that were sent to its agent; forgotten with the agent */
+    uint32_t refuted_count;
     struct keeper keeper;
     bool is_up;
 };
@@ -185,6 +198,7 @@ enum message_type {
     MESSAGE_DATA, /* agent to partner */
     MESSAGE_DATA_HELD,
     MESSAGE_NEED_BASE,
+    MESSAGE_REFUSED, /* there is no memory for the copy */
     MESSAGE_FETCH,
     MESSAGE_IMAGE,
     /* with the arbiter: datagrams, may be lost or doubled */
@@ -209,9 +223,11 @@ struct sent_start {
 
 struct sent_state {
     struct epoch_state state;
+    uint32_t ranks[MAX_RANKS];
     struct holding held[MAX_RANKS];
     struct rank_size sizes[MAX_RANKS];
     struct digest roots[2 * MAX_RANKS];
+    struct refuted refuted[MAX_REFUTED];
 };
 
 struct message {
@@ -223,6 +239,8 @@ struct message {
     uint64_t asked_us;    /* RENEW, GRANT: by the asking node's clock */
     uint32_t rank;
     enum layer layer;
+    bool has_root;             /* PROTECTED, COMMIT: the sum of roots is known, */
+    struct digest root;        /* and this; DATA_HELD: the root of what is held */
     uint32_t ranks[MAX_RANKS]; /* of an order */
     struct coord_clock clocks[MAX_COMMS];
     union {
@@ -246,6 +264,9 @@ struct arbiter_host {
     struct epoch_start *late;    /* mutation only: a record that is not on the disk yet */
     struct arbiter *machine;
     bool is_stepping, is_dying;
+    bool is_short;             /* as of an agent */
+    uint32_t heard[MAX_NODES]; /* by node: the epoch about which it has answered; 0: it is not heard any
+                                  more */
     uint64_t tick_us;
 };
 
@@ -261,6 +282,10 @@ struct counts {
                                                   nodes whose keeper has killed the ranks */
     uint64_t failed;                           /* ranks in a drain */
     uint64_t branches, demands;                /* of trees that are no stars; orders to demand */
+    uint64_t changed, refused, believed;       /* images that became others; that were not taken for what they
+                                                  are not; that were, where nobody can know */
+    uint64_t cuts;                             /* of the link between two nodes alone */
+    uint64_t unkept;                           /* copies and records for which there was no room */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -295,6 +320,14 @@ struct rooms {
     struct snapshot snapshots[SNAPSHOTS];
 };
 
+/* What the one node does that errs or lies. */
+enum falsity {
+    FALSE_NOT = 0,
+    FALSE_MEMORY,  /* an image of its own becomes another one */
+    FALSE_COPY,    /* it keeps another copy than it was given */
+    FALSE_SENDING, /* it sends other images than it has */
+};
+
 struct world {
     struct rooms *rooms;
     struct rng rng;
@@ -318,6 +351,13 @@ struct world {
     uint32_t abort_per_mille;
     uint32_t fail_per_mille;  /* of a rank in a drain, and of each message that it takes */
     uint32_t tight_per_mille; /* how often a node has not room for all ranks */
+    uint32_t full_per_mille;  /* how often there is no memory or disk for what is to be kept */
+    struct rng cut_rng;       /* chances of their own: cuts of one link */
+    struct rng proof_rng;     /* chances of its own: one node that errs or lies about images */
+    uint32_t false_node;
+    enum falsity falsity;
+    uint64_t false_line;  /* its images up to this line do not count; 0: none is false */
+    uint64_t newest_line; /* that was captured */
 
     struct run runs[RUNS];
     struct node nodes[MAX_NODES];

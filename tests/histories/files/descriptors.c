@@ -13,6 +13,7 @@
 #include "tests/histories/core/kind.h"
 #include "tests/histories/channels/pass.h"
 #include "tests/histories/core/world.h"
+#include "tests/histories/files/tree.h"
 
 static struct descriptor table[DESCRIPTORS];
 
@@ -348,7 +349,7 @@ static void observe_one(int place)
     }
     bool is_file = d->kind & (DESCRIPTOR_FILE | DESCRIPTOR_PATH) && !S_ISDIR(stat.st_mode);
     note("#%d of kind %x: flags %x %x, mode %o, size %ld, offset %ld", place, d->kind,
-         (unsigned)fcntl(d->number, F_GETFD), flags_of(d), stat.st_mode,
+         (unsigned)fcntl(d->number, F_GETFD), flags_of(d), mode_told(&stat),
          is_file && S_ISREG(stat.st_mode) ? (long)stat.st_size : -1,
          d->kind == DESCRIPTOR_FILE ? (long)lseek(d->number, 0, SEEK_CUR) : -1);
     if (d->kind == DESCRIPTOR_FILE)

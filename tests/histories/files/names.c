@@ -133,7 +133,7 @@ static void act_stat(void)
     struct path path = path_of_file();
     struct stat stat;
     if (answer(fstatat(path.folder, path.name, &stat, chance(50) ? AT_SYMLINK_NOFOLLOW : 0)) == 0)
-        say(" %o", stat.st_mode);
+        say(" %o", mode_told(&stat));
     answer(faccessat(path.folder, path.name, R_OK | W_OK, 0));
 }
 

@@ -38,7 +38,7 @@ static void observe_name(int folder, const char *name, const char *path)
     }
     if (S_ISLNK(stat.st_mode) && readlinkat(folder, name, target, sizeof target - 1) < 0)
         note("%s: %s", path, error_name(errno));
-    note("%s: mode %o %s", path, stat.st_mode, target);
+    note("%s: mode %o %s", path, mode_told(&stat), target);
     if (S_ISREG(stat.st_mode))
         observe_file(folder, name, path);
 }
@@ -75,6 +75,11 @@ void tree_observe(const char *folder)
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     observe_below(fd, "");
     close(fd);
+}
+
+mode_t mode_told(const struct stat *stat)
+{
+    return stat->st_mode & ~(mode_t)(S_ISREG(stat->st_mode) ? S_ISUID | S_ISGID : 0);
 }
 
 void tree_observe_cwd(void)

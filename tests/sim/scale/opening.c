@@ -15,8 +15,11 @@
 struct opening {
     uint32_t nodes, per_node;
     struct arbiter *arbiter;
-    struct holding *held; /* of the node that answers */
+    uint32_t *ranks; /* of the node that answers: whose parts these are */
+    struct holding *held;
+    struct digest *roots, sum;
     uint32_t asked, started;
+    size_t start_bytes;
     double spent_s;
     struct opening_cost *cost;
 };
@@ -26,7 +29,8 @@ static double step(struct opening *opening, struct arbiter_event event);
 static void answer(struct opening *opening, uint32_t node);
 static void count(struct opening *opening, size_t bytes);
 static struct epoch_start *make_record(uint32_t nodes, uint32_t per_node);
-static void hold(struct opening *opening, uint32_t node, uint64_t line);
+static void hold(struct opening *opening, uint32_t part, uint32_t node);
+static struct digest root_of(uint32_t rank);
 static size_t used(void);
 
 static void *need(void *memory)
@@ -51,7 +55,14 @@ void opening_run(uint32_t nodes, uint32_t per_node, struct opening_cost *cost)
 
     *cost = (struct opening_cost){0};
     opening.arbiter = need(arbiter_create(&settings, record, act, &opening));
-    opening.held = need(calloc((size_t)nodes * per_node, sizeof(*opening.held)));
+    opening.ranks = need(calloc(2 * (size_t)per_node, sizeof(*opening.ranks)));
+    opening.held = need(calloc(2 * (size_t)per_node, sizeof(*opening.held)));
+    opening.roots = need(calloc(4 * (size_t)per_node, sizeof(*opening.roots)));
+    for (uint32_t rank = 0; rank < nodes * per_node; rank++) {
+        const struct digest root = root_of(rank);
+
+        opening.sum = digest_sum(&opening.sum, &root);
+    }
     step(&opening, (struct arbiter_event){.type = ARBITER_EVENT_BEGIN});
     step(&opening, (struct arbiter_event){.type = ARBITER_EVENT_GONE, .node = LOST});
     for (uint32_t node = 0; node < nodes; node++) {
@@ -66,7 +77,9 @@ void opening_run(uint32_t nodes, uint32_t per_node, struct opening_cost *cost)
     }
     cost->arbiter_ms = opening.spent_s * 1e3;
     arbiter_destroy(opening.arbiter);
+    free(opening.ranks);
     free(opening.held);
+    free(opening.roots);
     free(record);
 }
 
@@ -83,10 +96,12 @@ static int act(void *context, const struct arbiter_action *action)
         opening->asked++;
         count(opening, belay__wire__inquire__get_packed_size(&inquire));
     } else if (action->type == ARBITER_ACTION_START) {
-        const Belay__Wire__EpochRecord record = epoch_message_of_start(action->start, job);
+        if (opening->started++ == 0) { /* the same for all */
+            const Belay__Wire__EpochRecord record = epoch_message_of_start(action->start, job);
 
-        opening->started++;
-        count(opening, belay__wire__epoch_record__get_packed_size(&record));
+            opening->start_bytes = belay__wire__epoch_record__get_packed_size(&record);
+        }
+        count(opening, opening->start_bytes);
     }
     return 0;
 }
@@ -107,28 +122,29 @@ static double step(struct opening *opening, struct arbiter_event event)
     return took_s;
 }
 
-/* It holds its own images, and those of the node before it. */
+/* It holds its own images, and those of the node before it, and knows their roots and the sum. */
 static void answer(struct opening *opening, uint32_t node)
 {
+    uint32_t guest = (node + opening->nodes - 1) % opening->nodes;
     struct epoch_state state = {.incarnation = node + 1,
                                 .last_line = LINE,
                                 .committed_line = LINE,
                                 .room = EPOCH_NO_LIMIT,
-                                .held_count = opening->nodes * opening->per_node,
-                                .held = opening->held};
-    uint32_t guest = (node + opening->nodes - 1) % opening->nodes;
+                                .held_count = 2 * opening->per_node,
+                                .ranks = opening->ranks,
+                                .held = opening->held,
+                                .roots = opening->roots,
+                                .committed_root = opening->sum};
     Belay__Wire__NodeState message;
 
-    hold(opening, node, LINE);
-    hold(opening, guest, LINE);
+    hold(opening, 0, node < guest ? node : guest);
+    hold(opening, opening->per_node, node < guest ? guest : node);
     message = epoch_message_of_state(&state);
     count(opening, belay__wire__node_state__get_packed_size(&message));
     opening->cost->decide_ms =
         step(opening,
              (struct arbiter_event){.type = ARBITER_EVENT_STATE, .node = node, .epoch = 2, .state = state}) *
         1e3;
-    hold(opening, node, 0);
-    hold(opening, guest, 0);
 }
 
 static void count(struct opening *opening, size_t bytes)
@@ -151,10 +167,19 @@ static struct epoch_start *make_record(uint32_t nodes, uint32_t per_node)
     return record;
 }
 
-static void hold(struct opening *opening, uint32_t node, uint64_t line)
+/* From this part on, the ranks of a node. */
+static void hold(struct opening *opening, uint32_t part, uint32_t node)
 {
-    for (uint32_t i = 0; i < opening->per_node; i++)
-        opening->held[node * opening->per_node + i].image_line = line;
+    for (uint32_t i = 0; i < opening->per_node; i++) {
+        opening->ranks[part + i] = node * opening->per_node + i;
+        opening->held[part + i].image_line = LINE;
+        opening->roots[2 * (part + i)] = root_of(opening->ranks[part + i]);
+    }
+}
+
+static struct digest root_of(uint32_t rank)
+{
+    return (struct digest){{rank + 1, 2, 3, UINT64_MAX - rank}};
 }
 
 static size_t used(void)

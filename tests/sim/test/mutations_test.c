@@ -83,6 +83,10 @@ static void the_seeds_cover_what_matters(void **state)
     assert_true(counts.spares > 200);
     assert_true(counts.fenced > 50);
     assert_true(counts.failed > 50);
+    assert_true(counts.changed > 5);
+    assert_true(counts.refused > 5);
+    assert_true(counts.unkept > 50);
+    assert_true(counts.cuts > 100);
 }
 
 int main(void)

@@ -1,0 +1,188 @@
+/*
+ * supervise_resume.c - a launch that Slurm has begun again: what its hosts hold of the job, and the job
+ * opened as a restart from that (docs/slurm.md, "A requeued job").
+ *
+ * The hosts may be others than before, in another order. A host that holds a part of the job was a node of
+ * it; all its nodes are counted anew, in the order of the hosts, and those that are not there behind them, as
+ * lost.
+ */
+#include "cmd/supervise_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/supervise.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/wire/epoch_record.h"
+#include "common/wire/placement.h"
+#include "common/wire/states.h"
+
+#define END_MS 30000 /* for the end of the former launch on a host */
+#define LOOK_MS 50
+
+/* What a host holds of the job. */
+struct holder {
+    bool is_one;
+    uint32_t number, count; /* its own, and of how many nodes, before */
+    uint32_t epoch;
+    uint64_t line;
+};
+
+/* ---- what the hosts hold ---- */
+
+/* The status of the job on a host once its former launch has ended there; NULL: it knows nothing, or err. */
+static Belay__Wire__Reply *ask_when_ended(struct supervisor *s, uint32_t i, struct belay_error *err)
+{
+    const struct caller agent = watch_caller(&s->nodes.of[i]);
+    for (long long until_ms = clock_now_ms() + END_MS;; poll(NULL, 0, LOOK_MS)) {
+        Belay__Wire__Reply *reply = call_status(&agent, s->plan->name, err);
+        if (!reply)
+            return NULL;
+        const Belay__Wire__JobStatus *status = reply->status;
+        if (job_state_has_ended(job_state_from(status->job_state, status->state)) ||
+            clock_now_ms() > until_ms)
+            return reply;
+        calls_free(reply);
+    }
+}
+
+/* Returns 0, or -1 with err: the agent is lost. */
+static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, struct belay_error *err)
+{
+    *holder = (struct holder){0};
+    Belay__Wire__Reply *reply = ask_when_ended(s, i, err);
+    if (!reply)
+        return err->code == ENOENT ? 0 : -1;
+    const Belay__Wire__JobStatus *status = reply->status;
+    if (status->held_bytes > 0 && status->ranks == s->hosts.ranks &&
+        status->node_number < PLACEMENT_NODES_MAX && status->node_count <= PLACEMENT_NODES_MAX)
+        *holder = (struct holder){.is_one = true,
+                                  .number = status->node_number,
+                                  .count = status->node_count,
+                                  .epoch = status->epoch,
+                                  .line = status->newest_line};
+    calls_free(reply);
+    return 0;
+}
+
+/* One that was cut off from an earlier launch holds what has been gone on from since. */
+static void leave_out_old(struct holder *holders, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t other = 0; other < count; other++)
+            if (holders[i].is_one && holders[other].is_one && i != other &&
+                holders[i].number == holders[other].number &&
+                (holders[i].epoch < holders[other].epoch ||
+                 (holders[i].epoch == holders[other].epoch && i > other)))
+                holders[i].is_one = false;
+}
+
+static int find_holders(struct supervisor *s, struct holder *holders, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < s->hosts.count; i++) {
+        struct node *node = &s->nodes.of[i];
+        if ((node->sock < 0 && supervise_connect(s, node, err) < 0) || look_at(s, i, &holders[i], err) < 0)
+            return belay_error_prefix(err, "host %s", s->hosts.of[i].name);
+    }
+    leave_out_old(holders, s->hosts.count);
+    return 0;
+}
+
+static uint64_t newest_of(const struct holder *holders, uint32_t count)
+{
+    uint64_t line = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (holders[i].is_one && holders[i].line > line)
+            line = holders[i].line;
+    return line;
+}
+
+/* ---- as a restart ---- */
+
+/* Returns how many nodes there are then, lost ones included. */
+static uint32_t count_anew(struct supervisor *s, const struct holder *holders)
+{
+    uint32_t next = s->hosts.count, former = 0;
+    for (uint32_t i = 0; i < s->hosts.count; i++)
+        if (holders[i].is_one && holders[i].count > former)
+            former = holders[i].count;
+    for (uint32_t number = 0; number < former; number++)
+        s->renumbered[number] = PLACEMENT_NODES_MAX;
+    for (uint32_t i = 0; i < s->hosts.count; i++)
+        if (holders[i].is_one && holders[i].number < former)
+            s->renumbered[holders[i].number] = i;
+    for (uint32_t number = 0; number < former; number++)
+        if (s->renumbered[number] == PLACEMENT_NODES_MAX)
+            s->renumbered[number] = next++;
+    s->renumbered_count = former;
+    return next;
+}
+
+static int open_on_hosts(struct supervisor *s, const struct holder *holders, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < s->hosts.count; i++)
+        if (supervise_open_on_node(s, i, holders[i].is_one, err) < 0)
+            return belay_error_prefix(err, "host %s", s->hosts.of[i].name);
+    return 0;
+}
+
+/* Nodes that no host is any more. */
+static int leave_lost(struct supervisor *s, struct belay_error *err)
+{
+    enum scheme scheme;
+    if (supervise_choose_scheme(s, &scheme, err) < 0)
+        return -1;
+    for (uint32_t i = s->hosts.count; i < s->nodes.count; i++) {
+        s->nodes.of[i].is_gone = true;
+        if (job_arbiter_lose(s->arbiter, i, scheme, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_again(struct supervisor *s, const struct holder *holders, struct belay_error *err)
+{
+    uint32_t count = count_anew(s, holders);
+    if (nodes_set_count(&s->nodes, s->hosts.folder, count, err) < 0)
+        return -1;
+    s->resumed = malloc(sizeof *s->resumed);
+    if (!s->resumed)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    *s->resumed = *s->plan;
+    s->resumed->is_restart = true;
+    s->plan = s->resumed;
+    if (open_on_hosts(s, holders, err) < 0 || leave_lost(s, err) < 0)
+        return -1;
+    epoch_record_remove(s->rundir,
+                        s->plan->name); /* it has the former numbers; the agents have it with these */
+    return supervise_begin_arbiter(s, true, err);
+}
+
+/* The line that the user wants, or any. Returns 0, or -1 with err. */
+static int check_line(const struct supervisor *s, uint64_t newest, struct belay_error *err)
+{
+    const char *wanted = s->plan->resumes;
+    if (!*wanted || strtoull(wanted, NULL, 10) == newest)
+        return 0;
+    return belay_error_set(err, ERANGE,
+                           "job \"%s\" is to go on from line %s, and its nodes hold line %" PRIu64,
+                           s->plan->name, wanted, newest);
+}
+
+int supervise_resume(struct supervisor *s, struct belay_error *err)
+{
+    struct holder holders[PLACEMENT_NODES_MAX] = {{0}};
+    if (find_holders(s, holders, err) < 0)
+        return -1;
+    uint64_t newest = newest_of(holders, s->hosts.count);
+    if (check_line(s, newest, err) < 0)
+        return -1;
+    if (newest > 0)
+        return open_again(s, holders, err);
+    log_warning("%s: no node holds a line of it: it begins from the start", s->plan->name);
+    return supervise_open(s, false, err);
+}

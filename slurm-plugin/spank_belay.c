@@ -1,0 +1,401 @@
+/*
+ * spank_belay.c - Slurm's side of Belay (docs/slurm.md).
+ *
+ * srun, sbatch and salloc read and check what the user asks for. srun starts the board of the launch and
+ * hands on what is asked for in variables that only slurmstepd sees. There the tasks get Belay's library. A
+ * step of which nothing is asked is not touched.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/duration.h"
+#include "common/wire/board.h"
+#include "common/wire/placement.h"
+#include "slurm-plugin/wish.h"
+#include "slurm-plugin/words.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+#define BOARD_MS 10000 /* for the board to come up */
+#define REQUEUE_S 600  /* for Slurm to see that a node is down (SlurmdTimeout) */
+
+/* From srun to slurmstepd; names that begin so pass srun --export. */
+#define HANDED_BOARD "SLURM_BELAY_BOARD"
+static const char *const handed[WISH_KEYS] = {[WISH_INTERVAL] = "SLURM_BELAY_INTERVAL",
+                                              [WISH_DIR] = "SLURM_BELAY_DIR",
+                                              [WISH_REDUNDANCY] = "SLURM_BELAY_REDUNDANCY",
+                                              [WISH_RESTART] = "SLURM_BELAY_RESTART"};
+/* What tasks get of it. */
+static const char *const variables[WISH_KEYS] = {[WISH_INTERVAL] = "BELAY_INTERVAL",
+                                                 [WISH_DIR] = "BELAY_UNDO_DIR",
+                                                 [WISH_REDUNDANCY] = "BELAY_REDUNDANCY"};
+
+EXPORTED const char plugin_name[] = "belay";
+EXPORTED const char plugin_type[] = "spank";
+EXPORTED const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+EXPORTED const unsigned int spank_plugin_version = 1;
+
+EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_local_user_init,
+    slurm_spank_user_init, slurm_spank_exit;
+
+static int board_out = -1;    /* of srun's board: there is something to read if a node was lost */
+static pid_t script;          /* which runs srun */
+static struct wish given;     /* by options; from init_post_opt on, by whatever gives it */
+static struct wish site;      /* plugstack.conf */
+static char folder[PATH_MAX]; /* of Belay's programs */
+static char rundir[PATH_MAX] = "/tmp";
+static char retention[DURATION_TEXT_BYTES] = "10m";
+
+/* ---- what is asked for ---- */
+
+static int refuse(const struct belay_error *err)
+{
+    slurm_error("belay: %s", err->text);
+    return -1;
+}
+
+/* The commands of users end over a plugin's failure only where plugstack.conf says that it is required. */
+static int refuse_submission(const struct belay_error *err)
+{
+    fprintf(stderr, "belay: %s\n", err->text);
+    exit(EXIT_FAILURE);
+}
+
+static bool is_command(void)
+{
+    return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR;
+}
+
+static int on_option(int key, const char *text, int is_remote)
+{
+    char given_by[64];
+    struct belay_error err;
+    snprintf(given_by, sizeof given_by, "--%s", wish_row((enum wish_key)key)->option);
+    if (is_remote) /* srun tells what holds */
+        return 0;
+    if (wish_take(&given, (enum wish_key)key, given_by, text ? text : "", &err) == 0)
+        return 0;
+    return is_command() ? refuse_submission(&err) : refuse(&err);
+}
+
+static int register_options(spank_t spank)
+{
+    static struct spank_option options[WISH_KEYS]; /* Slurm borrows them */
+    static char help[WISH_KEYS][512];
+    for (int key = 0; key < WISH_KEYS; key++) {
+        const struct wish_row *row = wish_row((enum wish_key)key);
+        snprintf(help[key], sizeof help[key], "Belay: %s", row->help);
+        options[key] = (struct spank_option){
+            (char *)(uintptr_t)row->option, (char *)(uintptr_t)row->argument, help[key], 1, key, on_option};
+        if (spank_option_register(spank, &options[key]) != ESPANK_SUCCESS)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- plugstack.conf ---- */
+
+static int find_folder(struct belay_error *err)
+{
+    Dl_info info;
+    char *slash = NULL;
+    if (dladdr((void *)(uintptr_t)&find_folder, &info) && realpath(info.dli_fname, folder))
+        slash = strrchr(folder, '/');
+    if (!slash)
+        return belay_error_set(err, ENOENT, "the folder of spank_belay.so is not known");
+    *slash = '\0';
+    return 0;
+}
+
+static int take_text(char *to, size_t bytes, const char *word, const char *text, struct belay_error *err)
+{
+    if (!text[0] || strlen(text) >= bytes)
+        return belay_error_set(err, EINVAL, "plugstack.conf: %s= has a value that cannot be used", word);
+    snprintf(to, bytes, "%s", text);
+    return 0;
+}
+
+static int take_word(const char *word, struct belay_error *err)
+{
+    uint64_t ms;
+    const char *value = strchr(word, '=');
+    size_t length = value ? (size_t)(value - word) : strlen(word);
+    for (int key = 0; value && key < WISH_KEYS; key++) {
+        const char *name = wish_row((enum wish_key)key)->word;
+        if (strlen(name) == length && !strncmp(word, name, length))
+            return wish_take(&site, (enum wish_key)key, "plugstack.conf", value + 1, err);
+    }
+    if (value && !strncmp(word, "libdir=", length + 1))
+        return take_text(folder, sizeof folder, "libdir", value + 1, err);
+    if (value && !strncmp(word, "rundir=", length + 1))
+        return take_text(rundir, sizeof rundir, "rundir", value + 1, err);
+    if (value && !strncmp(word, "retention=", length + 1))
+        return duration_parse(value + 1, &ms, err) < 0
+                   ? belay_error_prefix(err, "plugstack.conf: retention")
+                   : take_text(retention, sizeof retention, "retention", value + 1, err);
+    return belay_error_set(err, EINVAL, "plugstack.conf: '%s' is no word of this plugin", word);
+}
+
+int slurm_spank_init(spank_t spank, int count, char *words[])
+{
+    struct belay_error err;
+    int rc = find_folder(&err);
+    for (int i = 0; rc == 0 && i < count; i++)
+        rc = take_word(words[i], &err);
+    if (rc < 0)
+        return refuse(&err);
+    bool has_options = is_command() || spank_context() == S_CTX_REMOTE;
+    return has_options ? register_options(spank) : 0;
+}
+
+/* Options come first, then variables, then what the site says. */
+int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
+{
+    struct belay_error err;
+    (void)spank, (void)count, (void)words;
+    if (!is_command())
+        return 0;
+    for (int key = 0; key < WISH_KEYS; key++) {
+        char given_by[64];
+        const char *name = wish_row((enum wish_key)key)->variable, *text = getenv(name);
+        snprintf(given_by, sizeof given_by, "the variable %s", name);
+        if (!given.texts[key][0] && text && text[0] &&
+            wish_take(&given, (enum wish_key)key, given_by, text, &err) < 0)
+            return refuse_submission(&err);
+    }
+    wish_fill(&given, &site);
+    return 0;
+}
+
+/* ---- srun ---- */
+
+static int spawn_board(const char *ranks, int in, int out, struct belay_error *err)
+{
+    char path[PATH_MAX + 16];
+    char *const argv[] = {path, (char *)(uintptr_t)ranks, NULL}, *const environment[] = {NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t pid;
+    snprintf(path, sizeof path, "%s/belay-board", folder);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+    int code = posix_spawn(&pid, path, &actions, &attributes, argv, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return code == 0 ? 0 : belay_error_set(err, code, "cannot start %s: %s", path, strerror(code));
+}
+
+static int read_line(int fd, char *line, size_t bytes, struct belay_error *err)
+{
+    size_t used = 0;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (used + 1 < bytes && poll(&ready, 1, BOARD_MS) > 0) {
+        ssize_t got = read(fd, line + used, bytes - 1 - used);
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+        line[used] = '\0';
+        char *end = strchr(line, '\n');
+        if (end) {
+            *end = '\0';
+            return 0;
+        }
+    }
+    return belay_error_set(err, EPROTO, "the board of the launch does not come up");
+}
+
+/* It ends when this process does: nobody else has the other end of its standard input. */
+static int start_board(const char *ranks, char line[BOARD_LINE_BYTES], struct belay_error *err)
+{
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return belay_error_errno(err, "cannot make a pipe");
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        belay_error_errno(err, "cannot make a pipe");
+        close(in[0]);
+        close(in[1]);
+        return -1;
+    }
+    int rc = spawn_board(ranks, in[0], out[1], err);
+    close(in[0]);
+    close(out[1]);
+    if (rc == 0)
+        rc = read_line(out[0], line, BOARD_LINE_BYTES, err);
+    if (rc < 0) {
+        close(out[0]);
+        close(in[1]);
+        return -1;
+    }
+    board_out = out[0];
+    return 0;
+}
+
+static int hand_on(const char *board, struct belay_error *err)
+{
+    int rc = setenv(HANDED_BOARD, board, 1);
+    for (int key = 0; key < WISH_KEYS; key++)
+        if (given.texts[key][0])
+            rc |= setenv(handed[key], given.texts[key], 1);
+    return rc == 0 ? 0 : belay_error_errno(err, "cannot hand on what is asked for");
+}
+
+static int protect(spank_t spank, struct belay_error *err)
+{
+    char number[16], line[BOARD_LINE_BYTES];
+    const char *parts = getenv("SLURM_HET_SIZE");
+    uint32_t ranks = 0;
+    if (parts && strtoul(parts, NULL, 10) > 1)
+        return belay_error_set(err, ENOTSUP,
+                               "the steps of a heterogeneous job cannot be protected: leave "
+                               "--checkpoint-interval out, or give 0");
+    if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &ranks) != ESPANK_SUCCESS || ranks == 0)
+        return belay_error_set(err, EINVAL, "the number of tasks is not known");
+    snprintf(number, sizeof number, "%u", ranks);
+    return start_board(number, line, err) < 0 ? -1 : hand_on(line, err);
+}
+
+int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
+{
+    struct belay_error err;
+    (void)count, (void)words;
+    script = getppid();
+    if (!wish_is_on(&given) || protect(spank, &err) == 0)
+        return 0;
+    return refuse_submission(&err);
+}
+
+/*
+ * Belay ends the tasks that are left long before Slurm takes a lost node for down. If the script went on
+ * then, or failed, there would be no job to requeue: so srun returns when Slurm ends the script, or has done
+ * so.
+ */
+static void await_requeue(void)
+{
+    fprintf(stderr, "belay: a node of the step was lost: waiting for Slurm to end the job\n");
+    for (int waited_s = 0; waited_s < REQUEUE_S && getppid() == script; waited_s++)
+        sleep(1);
+}
+
+int slurm_spank_exit(spank_t spank, int count, char *words[])
+{
+    struct pollfd told = {.fd = board_out, .events = POLLIN};
+    const char *environment = getenv("ENVIRONMENT"); /* BATCH in scripts of sbatch */
+    (void)spank, (void)count, (void)words;
+    if (spank_context() != S_CTX_LOCAL || board_out < 0 || !environment || strcmp(environment, "BATCH") != 0)
+        return 0;
+    if (poll(&told, 1, 0) > 0 && (told.revents & POLLIN))
+        await_requeue();
+    return 0;
+}
+
+/* ---- slurmstepd ---- */
+
+static int set(spank_t spank, const char *name, const char *value, struct belay_error *err)
+{
+    return spank_setenv(spank, name, value, 1) == ESPANK_SUCCESS
+               ? 0
+               : belay_error_set(err, ENOMEM, "%s cannot be set for the tasks", name);
+}
+
+/* What srun has handed on; it is not for the tasks. Returns whether there is any. */
+static bool take(spank_t spank, const char *name, char *text, int bytes)
+{
+    if (spank_getenv(spank, name, text, bytes) != ESPANK_SUCCESS)
+        return false;
+    spank_unsetenv(spank, name);
+    return text[0];
+}
+
+static int set_preload(spank_t spank, struct belay_error *err)
+{
+    static char users[1 << 16], list[1 << 16];
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/libbelay.so", folder);
+    if (access(path, R_OK) < 0)
+        return belay_error_errno(err, "%s cannot be read", path);
+    bool has_users = spank_getenv(spank, "LD_PRELOAD", users, sizeof users) == ESPANK_SUCCESS;
+    return words_preload(path, has_users ? users : NULL, list, sizeof list, err) < 0
+               ? -1
+               : set(spank, "LD_PRELOAD", list, err);
+}
+
+static int set_name(spank_t spank, uint32_t step, struct belay_error *err)
+{
+    char name[WORDS_NAME_BYTES];
+    char **argv = NULL;
+    uint32_t job = 0;
+    int argc = 0;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
+        return belay_error_set(err, EINVAL, "the program of the step is not known");
+    words_job_name(job, step, argv[0], name);
+    return set(spank, "BELAY_NAME", name, err);
+}
+
+static int set_rundir(spank_t spank, struct belay_error *err)
+{
+    char path[PATH_MAX + 32];
+    uid_t user;
+    if (spank_get_item(spank, S_JOB_UID, &user) != ESPANK_SUCCESS)
+        return belay_error_set(err, EINVAL, "the job's user is not known");
+    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)user);
+    return set(spank, "BELAY_RUNDIR", path, err) < 0 ? -1 : set(spank, PLACEMENT_LOCAL_VARIABLE, "1", err);
+}
+
+/* Only a requeued job can have lines. */
+static int set_restart(spank_t spank, struct belay_error *err)
+{
+    char number[16], line[32] = "";
+    bool is_requeued = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS &&
+                       strtoul(number, NULL, 10) > 0;
+    bool is_given = take(spank, handed[WISH_RESTART], line, sizeof line);
+    if (!is_requeued || (is_given && !strcmp(line, "none")))
+        return 0;
+    return set(spank, "BELAY_RESTART", line, err);
+}
+
+static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
+{
+    static char text[WISH_TEXT_BYTES];
+    for (int key = 0; key < WISH_KEYS; key++)
+        if (variables[key] && take(spank, handed[key], text, sizeof text) &&
+            set(spank, variables[key], text, err) < 0)
+            return -1;
+    if (set_restart(spank, err) < 0)
+        return -1;
+    if (set_preload(spank, err) < 0 || set_name(spank, step, err) < 0 || set_rundir(spank, err) < 0)
+        return -1;
+    return set(spank, "BELAY_RETENTION", retention, err);
+}
+
+/* Batch scripts and the like are steps with special numbers. */
+int slurm_spank_user_init(spank_t spank, int count, char *words[])
+{
+    char board[BOARD_LINE_BYTES];
+    struct belay_error err;
+    uint32_t step = SLURM_BATCH_SCRIPT;
+    (void)count, (void)words;
+    if (spank_context() != S_CTX_REMOTE || spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
+        step > SLURM_MAX_NORMAL_STEP_ID || !take(spank, HANDED_BOARD, board, sizeof board))
+        return 0;
+    if (set(spank, BOARD_VARIABLE, board, &err) == 0 && prepare_tasks(spank, step, &err) == 0)
+        return 0;
+    return refuse(&err);
+}

@@ -1,0 +1,108 @@
+/* Options, variables and defaults of the plugin: which values are taken, and which win. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "slurm-plugin/wish.h"
+#include "slurm-plugin/words.h"
+
+static struct belay_error err;
+
+static int take(struct wish *wish, enum wish_key key, const char *text)
+{
+    return wish_take(wish, key, "--option", text, &err);
+}
+
+static void intervals(void **state)
+{
+    static const char *const good[] = {"5",   "1:30", "1:30:00", "1-0",   "1-0:30", "1-0:30:15",
+                                       "30s", "5m",   "2h",      "500ms", "auto"};
+    static const char *const off[] = {"0", "none", "0:00"};
+    static const char *const bad[] = {"", "x", "-1", "5x", "1ms", "9999-0", "1:2:3:4", "5 ", "AUTO", "1s\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct wish wish = {0};
+        assert_int_equal(take(&wish, WISH_INTERVAL, good[i]), 0);
+        assert_true(wish_is_on(&wish));
+        assert_string_equal(wish.texts[WISH_INTERVAL], good[i]);
+    }
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        struct wish wish = {0};
+        assert_int_equal(take(&wish, WISH_INTERVAL, off[i]), 0);
+        assert_false(wish_is_on(&wish));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct wish wish = {0};
+        assert_int_equal(take(&wish, WISH_INTERVAL, bad[i]), -1);
+        assert_non_null(strstr(err.text, "--option"));
+        assert_null(strchr(err.text, '\n'));
+        assert_false(wish_is_on(&wish));
+    }
+}
+
+static void others(void **state)
+{
+    struct wish wish = {0};
+    (void)state;
+    assert_int_equal(take(&wish, WISH_REDUNDANCY, "partner"), 0);
+    assert_string_equal(wish.texts[WISH_REDUNDANCY], "PARTNER");
+    assert_int_equal(take(&wish, WISH_REDUNDANCY, "XOR"), -1);
+    assert_int_equal(take(&wish, WISH_DIR, "/scratch/me"), 0);
+    assert_int_equal(take(&wish, WISH_DIR, "scratch"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "none"), 0);
+    assert_int_equal(take(&wish, WISH_RESTART, "12"), 0);
+    assert_int_equal(take(&wish, WISH_RESTART, "0"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "-1"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "12x"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "/images"), -1);
+    assert_non_null(strstr(err.text, "held in memory"));
+    assert_string_equal(wish.texts[WISH_RESTART], "12");
+}
+
+static void the_first_that_is_given_wins(void **state)
+{
+    struct wish option = {0}, site = {0};
+    (void)state;
+    assert_int_equal(take(&option, WISH_INTERVAL, "0"), 0);
+    assert_int_equal(take(&site, WISH_INTERVAL, "10m"), 0);
+    assert_int_equal(take(&site, WISH_REDUNDANCY, "SINGLE"), 0);
+    wish_fill(&option, &site);
+    assert_false(wish_is_on(&option));
+    assert_string_equal(option.texts[WISH_REDUNDANCY], "SINGLE");
+}
+
+static void names_of_jobs(void **state)
+{
+    char name[WORDS_NAME_BYTES];
+    (void)state;
+    words_job_name(12, 0, "/home/me/my app", name);
+    assert_string_equal(name, "12.0-my_app");
+    words_job_name(UINT32_MAX, UINT32_MAX, "a-name-that-is-longer-than-thirty-letters", name);
+    assert_string_equal(name, "4294967295.4294967295-a-name-that-is-longer-than-thi");
+}
+
+static void lists_of_libraries(void **state)
+{
+    char list[32];
+    (void)state;
+    assert_int_equal(words_preload("/b/libbelay.so", NULL, list, sizeof list, &err), 0);
+    assert_string_equal(list, "/b/libbelay.so");
+    assert_int_equal(words_preload("/b/libbelay.so", "a.so b.so", list, sizeof list, &err), 0);
+    assert_string_equal(list, "/b/libbelay.so:a.so b.so");
+    assert_int_equal(words_preload("/b/libbelay.so", "a.so:b.so:c.so:d.so", list, sizeof list, &err), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(intervals),          cmocka_unit_test(others),
+        cmocka_unit_test(names_of_jobs),      cmocka_unit_test(the_first_that_is_given_wins),
+        cmocka_unit_test(lists_of_libraries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

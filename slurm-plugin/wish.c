@@ -1,0 +1,134 @@
+#include "slurm-plugin/wish.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/util/duration.h"
+
+#define INTERVAL_MIN_MS 10u
+#define INTERVAL_MAX_MS (366ull * 24 * 3600 * 1000)
+
+static const struct wish_row rows[WISH_KEYS] = {
+    [WISH_INTERVAL] = {.option = "checkpoint-interval",
+                       .variable = "BELAY_CHECKPOINT_INTERVAL",
+                       .word = "interval",
+                       .argument = "time",
+                       .help = "protect MPI programs: take a recovery line of their memory every <time> "
+                               "(minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s, or 30s, 5m, 2h, auto; 0: none)"},
+    [WISH_DIR] = {.option = "checkpoint-dir",
+                  .variable = "BELAY_CHECKPOINT_DIR",
+                  .word = "dir",
+                  .argument = "dir",
+                  .help = "folder that all nodes share, where overwritten and removed files are kept until "
+                          "the next line (default: each node keeps those of its tasks)"},
+    [WISH_REDUNDANCY] = {.option = "checkpoint-redundancy",
+                         .variable = "BELAY_CHECKPOINT_REDUNDANCY",
+                         .word = "redundancy",
+                         .argument = "scheme",
+                         .help =
+                             "SINGLE: no copies; PARTNER: another node holds a copy of each image, so that "
+                             "the loss of a node is survived (default)"},
+    [WISH_RESTART] = {.option = "restart-from",
+                      .variable = "BELAY_RESTART_FROM",
+                      .word = "restart-from",
+                      .argument = "line|none",
+                      .help = "of a requeued job: go on from this line only, or, with none, from the start "
+                              "(default: the newest line that nodes of the job still hold)"},
+};
+
+const struct wish_row *wish_row(enum wish_key key)
+{
+    return &rows[key];
+}
+
+static bool is_none(const char *text)
+{
+    return !strcmp(text, "none") || !strcmp(text, "0");
+}
+
+static int check_interval(const char *given_by, const char *text, struct belay_error *err)
+{
+    uint64_t ms;
+    if (is_none(text) || !strcmp(text, "auto"))
+        return 0;
+    if (duration_parse(text, &ms, err) < 0)
+        return belay_error_prefix(err, "%s", given_by);
+    if (ms == 0 || (ms >= INTERVAL_MIN_MS && ms <= INTERVAL_MAX_MS))
+        return 0;
+    return belay_error_set(err, ERANGE, "%s: '%s' is not between 10ms and a year", given_by, text);
+}
+
+/* Whether it is there is seen where it is used: the host that submits may see other file systems. */
+static int check_dir(const char *given_by, const char *text, struct belay_error *err)
+{
+    return text[0] == '/' ? 0
+                          : belay_error_set(err, EINVAL, "%s: '%s' is not the absolute path of a folder",
+                                            given_by, text);
+}
+
+static int check_redundancy(const char *given_by, const char *text, struct belay_error *err)
+{
+    if (!strcasecmp(text, "SINGLE") || !strcasecmp(text, "PARTNER"))
+        return 0;
+    return belay_error_set(err, EINVAL, "%s: there is no scheme '%s': write SINGLE or PARTNER", given_by,
+                           text);
+}
+
+static int check_restart(const char *given_by, const char *text, struct belay_error *err)
+{
+    char *end;
+    if (!strcmp(text, "none"))
+        return 0;
+    if (strchr(text, '/'))
+        return belay_error_set(err, ENOTSUP,
+                               "%s: '%s': lines are held in memory, there is no folder to go on from; write "
+                               "the number of a line, or none",
+                               given_by, text);
+    errno = 0;
+    unsigned long long line = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || line == 0)
+        return belay_error_set(err, EINVAL, "%s: '%s' is neither the number of a line nor none", given_by,
+                               text);
+    return 0;
+}
+
+int wish_take(struct wish *wish, enum wish_key key, const char *given_by, const char *text,
+              struct belay_error *err)
+{
+    static int (*const checks[WISH_KEYS])(const char *, const char *,
+                                          struct belay_error *) = {[WISH_INTERVAL] = check_interval,
+                                                                   [WISH_DIR] = check_dir,
+                                                                   [WISH_REDUNDANCY] = check_redundancy,
+                                                                   [WISH_RESTART] = check_restart};
+    if (!text[0])
+        return belay_error_set(err, EINVAL, "%s: a value is missing", given_by);
+    if (strlen(text) >= WISH_TEXT_BYTES || strpbrk(text, "\n\r"))
+        return belay_error_set(err, EINVAL, "%s: the value cannot be used", given_by);
+    if (checks[key](given_by, text, err) < 0)
+        return -1;
+    snprintf(wish->texts[key], sizeof wish->texts[key], "%s", text);
+    for (char *at = wish->texts[key]; key == WISH_REDUNDANCY && *at; at++)
+        *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+    return 0;
+}
+
+void wish_fill(struct wish *wish, const struct wish *other)
+{
+    for (int key = 0; key < WISH_KEYS; key++)
+        if (!wish->texts[key][0])
+            memcpy(wish->texts[key], other->texts[key], sizeof wish->texts[key]);
+}
+
+bool wish_is_on(const struct wish *wish)
+{
+    struct belay_error ignored;
+    const char *text = wish->texts[WISH_INTERVAL];
+    uint64_t ms = 1;
+    if (!text[0] || is_none(text))
+        return false;
+    return !strcmp(text, "auto") || (duration_parse(text, &ms, &ignored) == 0 && ms > 0);
+}

@@ -1,0 +1,52 @@
+/*
+ * wish.h - what a user asks of Belay by Slurm's options, variables and the site's defaults: read and checked.
+ *
+ * Each is given by an option of srun, sbatch and salloc, else by a variable of the environment, else by a
+ * word NAME=VALUE in plugstack.conf. Pure.
+ */
+#ifndef BELAY_SLURM_PLUGIN_WISH_H
+#define BELAY_SLURM_PLUGIN_WISH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/error.h"
+
+#define WISH_TEXT_BYTES 4096u
+
+enum wish_key {
+    WISH_INTERVAL = 0, /* a time; "0" or "none": no lines */
+    WISH_DIR,          /* a folder that all nodes share, for files as they were at the line */
+    WISH_REDUNDANCY,   /* SINGLE or PARTNER */
+    WISH_RESTART,      /* the number of a line, or "none": from the start */
+    WISH_KEYS
+};
+
+struct wish_row {
+    const char *option;   /* without dashes */
+    const char *variable; /* of the environment */
+    const char *word;     /* of plugstack.conf */
+    const char *argument; /* what help calls the value */
+    const char *help;
+};
+/* The row of a key; never NULL for a valid one. */
+const struct wish_row *wish_row(enum wish_key key);
+
+struct wish {
+    char texts[WISH_KEYS][WISH_TEXT_BYTES]; /* "": not given */
+};
+
+/*
+ * Check a value, and keep it. given_by names its source in messages: "--checkpoint-interval", "the variable
+ * ...". Returns 0, or -1 with err (EINVAL, ERANGE, ENOTSUP).
+ */
+int wish_take(struct wish *wish, enum wish_key key, const char *given_by, const char *text,
+              struct belay_error *err);
+
+/* What is not given is taken from another. */
+void wish_fill(struct wish *wish, const struct wish *other);
+
+/* Are lines asked for? */
+bool wish_is_on(const struct wish *wish);
+
+#endif

@@ -1,0 +1,323 @@
+"""Belay's plugin of Slurm on a cluster of namespaces (lib/cluster.py), as an ordinary user."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from belaytest import newest_line
+from cluster_job import ClusterSandbox
+from programs import TOP
+from waiting import communicate, wait_for
+
+pytestmark = pytest.mark.cluster
+
+PROTECT = "--checkpoint-interval=500ms"
+MPI = ("--mpi=pmix", "-N4", "-n8")
+COMMANDS = {"srun": ("srun",), "sbatch": ("sbatch", "--wrap=true"), "salloc": ("salloc", "-Q")}
+
+
+@pytest.fixture(autouse=True)
+def plugin(cluster, prefix):
+    """plugstack.conf has the plugin; the call says with which words."""
+
+    def write(*words):
+        library = os.path.join(prefix, "lib", "belay", "spank_belay.so")
+        cluster.write("etc/slurm/plugstack.conf", " ".join(("required", library, *words)) + "\n")
+
+    write()
+    yield write
+    cluster.write("etc/slurm/plugstack.conf", "")
+
+
+def heat(sandbox, programs, steps=2000, ranks=8):
+    """Its input is on the file system that all nodes share."""
+    program = programs.heat(side=256, steps=steps, snapshot_every=0, ranks=ranks)
+    place = program.argv.index("--input") + 1
+    shutil.copy(program.argv[place], sandbox.folder)
+    shared = os.path.join(sandbox.folder, os.path.basename(program.argv[place]))
+    return dataclasses.replace(program, argv=(*program.argv[:place], shared, *program.argv[place + 1:]))
+
+
+def launch(sandbox, *words, **variables):
+    return subprocess.Popen(sandbox.cluster.on_as(sandbox.name, sandbox.at, "srun", *words), cwd=sandbox.folder,
+                            env={**sandbox.environment, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+
+
+def status_of(sandbox, job, at=None):
+    done = sandbox.execute(sandbox.command, "status", job, "--json", at=at)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def wait_lines(sandbox, name, count=2, at=None):
+    """Until a job of this name (a pattern) runs, and has so many lines: its status."""
+
+    def look():
+        jobs = json.loads(sandbox.execute(sandbox.command, "list", "--json", at=at).stdout or '{"jobs": []}')["jobs"]
+        found = [job["job"] for job in jobs if re.fullmatch(name, job["job"]) and job["state"] == "running"]
+        status = status_of(sandbox, found[0], at) if found else None
+        return status if status and newest_line(status) >= count else None
+
+    return wait_for(look, 40, f"line {count} of {name}")
+
+
+def node_of_rank_0(cluster, which):
+    """Where a job runs that squeue finds so (options): the first of its nodes."""
+
+    def look():
+        found = re.match(r"(n)\[?(\d)", cluster.slurm("squeue", "-h", "-t", "running", "-o", "%N", *which))
+        return "".join(found.groups()) if found else None
+
+    return wait_for(look, 30, f"a running job of {which}")
+
+
+def belay_lines(text):
+    return [line for line in text.splitlines() if "belay" in line]
+
+
+def test_lines(sandbox, programs):
+    """Lines are committed, copies are on other nodes, and the output is as without Belay."""
+    program = heat(sandbox, programs)
+    expected = sandbox.execute("srun", *MPI, *program.argv)
+    assert expected.returncode == 0, expected.stderr
+    process = launch(sandbox, *MPI, PROTECT, *program.argv)
+    status = wait_lines(sandbox, r"\d+\.0-heat")
+    assert [node["node"] for node in status["nodes"]] == ["n1", "n2", "n3", "n4"]
+    stdout, stderr = communicate(process, 90)
+    assert (process.returncode, stdout.decode()) == (0, expected.stdout), stderr
+    assert "lines do not keep it" not in stderr.decode()  # nothing of Slurm's counts as the program's
+    wait_for(lambda: status_of(sandbox, status["job"])["state"] == "finished", 20, "its end")
+
+
+def test_help_lists_the_options(sandbox):
+    for command in COMMANDS:
+        text = sandbox.execute(command, "--help").stdout
+        for option in ("--checkpoint-interval=time", "--checkpoint-dir=dir", "--checkpoint-redundancy=scheme",
+                       "--restart-from=line|none"):
+            assert option in text, command
+
+
+def test_the_manual_page(sandbox):
+    """It has the options that srun lists, and no other one."""
+    with open(os.path.join(TOP, "man", "belay-slurm.7"), encoding="utf-8") as file:
+        page = file.read().replace("\\-", "-").replace("\\fI", "").replace("\\fB", "").replace("\\fR", "")
+    listed = re.findall(r"(--[a-z-]+)=\S+\s+Belay:", sandbox.execute("srun", "--help").stdout)
+    assert len(listed) == 4
+    assert re.findall(r"^\.B (--[a-z-]+)=", page, re.M) == listed
+
+
+def masked(text):
+    """An environment without what differs from step to step."""
+    return sorted(re.sub(r"\d+", "#", line) for line in text.splitlines()
+                  if not re.match(r"(SLURM_TASK_PID|SLURM_JOB_(START|END)_TIME)=", line))
+
+
+def test_a_step_of_which_nothing_is_asked(sandbox, cluster):
+    """Its environment is what it is without the plugin, to the byte; ids, ports and times aside."""
+    mine = {"LD_PRELOAD": "libm.so.6", "BELAY_CHECKPOINT_REDUNDANCY": "SINGLE"}
+    steps = [("srun", "--mpi=pmix", "-N2", "-n2", "env"), ("srun", "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=0", "env")]
+    with_plugin = [sandbox.execute(*step, **mine).stdout for step in steps]
+    cluster.write("etc/slurm/plugstack.conf", "")
+    without = sandbox.execute(*steps[0], **mine).stdout
+    assert len(without.splitlines()) > 40
+    assert masked(with_plugin[0]) == masked(without)
+    of_belay = [line for line in masked(with_plugin[1]) if line.startswith(("BELAY_", "SLURM_BELAY_")) and line not in masked(without)]
+    assert of_belay == []
+    assert [line for line in masked(with_plugin[1]) if line.startswith("LD_PRELOAD")] == ["LD_PRELOAD=libm.so.#"] * 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("option, variable, value", [
+    ("--checkpoint-interval", "BELAY_CHECKPOINT_INTERVAL", "soon"), ("--checkpoint-dir", "BELAY_CHECKPOINT_DIR", "here"),
+    ("--checkpoint-redundancy", "BELAY_CHECKPOINT_REDUNDANCY", "XOR"), ("--restart-from", "BELAY_RESTART_FROM", "/images")])
+def test_a_wrong_value(sandbox, command, option, variable, value):
+    """It is refused at submission with one line, which tells where it came from."""
+    words = COMMANDS[command]
+    for source, variables, extra in ((option, {}, [f"{option}={value}"]), (f"the variable {variable}", {variable: value}, [])):
+        done = sandbox.execute(words[0], *extra, *words[1:], *([] if command == "sbatch" else ["true"]), **variables)
+        assert done.returncode != 0
+        assert done.stdout == ""
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert done.stderr.startswith(f"belay: {source}: ") and value in done.stderr
+    assert sandbox.cluster.jobs() == []
+
+
+def test_a_program_without_mpi(sandbox):
+    done = sandbox.execute("srun", PROTECT, "-N2", "-n2", "sh", "-c", "hostname; echo to stderr >&2")
+    assert (done.returncode, sorted(done.stdout.split())) == (0, ["n1", "n2"])
+    assert done.stderr == "to stderr\n" * 2
+    assert sandbox.cluster.processes("n2") == {}
+
+
+def test_a_batch_script(sandbox, programs):
+    """Its steps are protected by the option that sbatch was given; the script itself is left alone."""
+    program = heat(sandbox, programs)
+    folder, number = sandbox.submit(f"env > batch.env\nsrun {' '.join([*MPI, *program.argv])}", PROTECT, "-N4", "-n8")
+    wait_lines(sandbox, rf"{number}\.0-heat")
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    with open(os.path.join(folder, "out"), encoding="ascii") as file:
+        assert file.read() == programs.reference(program).stdout.decode()
+    with open(os.path.join(folder, "batch.env"), encoding="utf-8") as file:
+        names = [line.split("=")[0] for line in file.read().splitlines()]
+    assert [name for name in names if name.startswith(("BELAY", "SLURM_BELAY")) or name == "LD_PRELOAD"] == []
+
+
+def test_libraries_of_the_user_stay(sandbox, programs):
+    """The program has the user's preloads, and none of Belay's variables that are for its start."""
+    done = sandbox.execute("srun", PROTECT, "-N1", "-n1", "--mpi=pmix", "env", LD_PRELOAD="libm.so.6")
+    preload = [line for line in done.stdout.splitlines() if line.startswith("LD_PRELOAD=")]
+    assert preload == [f"LD_PRELOAD={sandbox.prefix}/lib/belay/libbelay.so:libm.so.6"], done.stderr
+    assert not [line for line in done.stdout.splitlines() if line.startswith("SLURM_BELAY")]
+
+
+def test_a_heterogeneous_job(sandbox):
+    done = sandbox.execute("salloc", "-Q", "-N1", "-n1", ":", "-N1", "-n1", "srun", PROTECT, "true")
+    assert done.returncode != 0
+    assert [line for line in belay_lines(done.stderr)] == \
+        ["belay: the steps of a heterogeneous job cannot be protected: leave --checkpoint-interval out, or give 0"]
+
+
+def test_defaults_of_the_site(sandbox, plugin, programs):
+    """A word of plugstack.conf protects whoever asks for nothing; an option wins."""
+    plugin("interval=500ms", "redundancy=SINGLE")
+    program = heat(sandbox, programs, steps=2000)
+    process = launch(sandbox, *MPI, *program.argv)
+    wait_lines(sandbox, r"\d+\.0-heat", count=1)
+    stdout, stderr = communicate(process, 90)
+    assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
+    done = sandbox.execute("srun", "--checkpoint-interval=none", "-N1", "-n1", "env")
+    assert "BELAY" not in done.stdout
+    plugin("intervall=5")
+    done = sandbox.execute("srun", "-N1", "true")
+    assert "plugstack.conf: 'intervall=5' is no word of this plugin" in done.stderr
+
+
+# ---- others on the same nodes ----
+
+def test_two_users(sandbox, programs, prefix, cluster):
+    """Jobs of two users side by side on the same nodes: neither sees the other's, and both end as without Belay."""
+    ben = ClusterSandbox(prefix, programs, cluster, user="ben")
+    try:
+        boxes, jobs = (sandbox, ben), []
+        for box in boxes:
+            program = heat(box, programs, steps=5000, ranks=4)
+            jobs.append((program, launch(box, "--mpi=pmix", "-n4", "-w", "n1,n2", PROTECT, *program.argv)))
+        seen = [wait_lines(box, r"\d+\.0-heat")["job"] for box in boxes]
+        assert seen[0] != seen[1]
+        for box, other, of_other in ((sandbox, ben, seen[1]), (ben, sandbox, seen[0])):
+            assert status_of(box, of_other) is None
+            done = box.execute(box.command, "stop", of_other, BELAY_RUNDIR=f"/tmp/belay-{uid_of(cluster, other)}")
+            assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done.stderr
+        for box, (program, process) in zip(boxes, jobs):
+            stdout, stderr = communicate(process, 90)
+            assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
+        assert_nothing_left(cluster, ben)
+    finally:
+        ben.destroy()
+
+
+def assert_nothing_left(cluster, box):
+    """Of this user's on any node, while others may have something there."""
+    for name in cluster.first:
+        box.execute(box.command, "clean", at=name)
+
+        def left(name=name):
+            return [path for path in cluster.files(name, "/tmp") if f"/belay-{uid_of(cluster, box)}/" in path and "agent." not in path]
+
+        wait_for(lambda left=left: not left(), 20, f"the end of {left()} on {name}")
+
+
+def uid_of(cluster, box):
+    return os.stat(cluster.home(box.name)).st_uid
+
+
+def test_a_job_array(sandbox, programs, cluster):
+    """Each of its tasks is a job by itself."""
+    program = heat(sandbox, programs, steps=4000, ranks=4)
+    folder, number = sandbox.submit(f"srun --mpi=pmix {' '.join(program.argv)}", PROTECT, "--array=0-1", "-N2", "-n4", "-o", "out-%a")
+    for job in (number, number + 1):
+        wait_lines(sandbox, rf"{job}\.0-heat", at=node_of_rank_0(cluster, ("-j", str(job))))
+    for task in (0, 1):
+        assert sandbox.wait_end(f"{number}_{task}") == ("COMPLETED", 0)
+        with open(os.path.join(folder, f"out-{task}"), "rb") as file:
+            assert file.read() == programs.reference(program).stdout
+
+
+def test_daemons_are_restarted(sandbox, programs, cluster):
+    """slurmctld on the head, slurmd and munged on a node: the job does not notice."""
+    program = heat(sandbox, programs, steps=4000)
+    process = launch(sandbox, *MPI, PROTECT, *program.argv)
+    before = wait_lines(sandbox, r"\d+\.0-heat")
+    cluster.restart("head", "slurmctld")
+    cluster.restart("n2", "slurmd")
+    cluster.restart("n3", "munged")
+    line = newest_line(status_of(sandbox, before["job"]))
+    assert newest_line(wait_lines(sandbox, re.escape(before["job"]), count=line + 2)) > line
+    stdout, stderr = communicate(process, 90)
+    assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
+    after = status_of(sandbox, before["job"])
+    assert (after["state"], after["restarts"]) == ("finished", 0)
+
+
+# ---- a requeued job ----
+
+APPEND = "--open-mode=append"
+
+
+def submit_heat(sandbox, programs, *options, steps=5000):
+    """A batch job of one step; its program, folder and number."""
+    program = heat(sandbox, programs, steps=steps)
+    folder, number = sandbox.submit(f"srun {' '.join([*MPI, *program.argv])}", PROTECT, "--requeue", APPEND, "-N4", "-n8", *options)
+    return program, folder, number
+
+
+def assert_resumed(sandbox, programs, program, folder, number, line, at="n1"):
+    """The output of an undisturbed run, and new processes that went on from this line or a later one."""
+    after = wait_lines(sandbox, rf"{number}\.0-heat", at=at)
+    assert after["history"][-1]["restored_line"] >= line >= 2
+    assert after["restarts_from_start"] == 0
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    with open(os.path.join(folder, "out"), encoding="ascii") as file:
+        assert file.read() == programs.reference(program).stdout.decode()
+    return after
+
+
+def test_scontrol_requeue(sandbox, programs, cluster):
+    program, folder, number = submit_heat(sandbox, programs)
+    before = wait_lines(sandbox, rf"{number}\.0-heat")
+    cluster.slurm("scontrol", "requeue", str(number))
+    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 30, "the end of the first launch")
+    assert_resumed(sandbox, programs, program, folder, number, newest_line(before))
+
+
+def test_a_node_is_lost(sandbox, programs, cluster):
+    """Slurm requeues the job, which goes on on the nodes that are left and a new one, with the images that are left."""
+    program, folder, number = submit_heat(sandbox, programs)
+    before = wait_lines(sandbox, rf"{number}\.0-heat")
+    cluster.lose("n3")
+    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 40, "the end of the first launch")
+    after = assert_resumed(sandbox, programs, program, folder, number, newest_line(before))
+    assert sorted(node["node"] for node in after["nodes"] if node["state"] == "member") == ["n1", "n2", "n4", "n5"]
+    assert [command for command in cluster.processes("n1").values() if command.startswith("srun ")] == []
+
+
+def test_two_steps(sandbox, programs, cluster):
+    """Of a script with two steps that is requeued in the second one, the second goes on from its own line."""
+    program = heat(sandbox, programs, steps=3000)
+    line = " ".join(["srun", *MPI, *program.argv])
+    folder, number = sandbox.submit(f"{line}\n{line}", PROTECT, "--requeue", APPEND, "-N4", "-n8")
+    before = wait_lines(sandbox, rf"{number}\.1-heat")
+    cluster.slurm("scontrol", "requeue", str(number))
+    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 30, "the end of the second step")
+    after = wait_lines(sandbox, rf"{number}\.1-heat")
+    assert after["history"][-1]["restored_line"] >= newest_line(before) >= 2
+    assert after["restarts_from_start"] == 0
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    expected = programs.reference(program).stdout.decode()
+    with open(os.path.join(folder, "out"), encoding="ascii") as file:
+        assert file.read().endswith(expected)
