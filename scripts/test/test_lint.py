@@ -135,3 +135,8 @@ def test_a_long_file_is_a_warning_only(tmp_path):
 def test_build_folders_and_test_folders_are_left_out(tmp_path):
     make_tree(tmp_path, GOOD | {"_build/a.c": "\t/* XXX */\n", "coord/test/coord_test.c": "int x;\n"})
     assert lint(tmp_path).returncode == 0
+
+
+def test_the_note_of_a_git_worktree_is_left_out(tmp_path):
+    make_tree(tmp_path, GOOD | {".git": "gitdir: /work/elsewhere/.git/worktrees/mine\n"})
+    assert lint(tmp_path).returncode == 0
