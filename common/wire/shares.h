@@ -22,7 +22,7 @@ enum share_kind {
     SHARE_SEGMENT,  /* System V: shared memory, */
     SHARE_SEMS,     /* a set of semaphores, */
     SHARE_MESSAGES, /* a queue of messages */
-    SHARE_PIPE,     /* a pipe that has a name, or whose other end is not in the rank */
+    SHARE_PIPE,     /* a pipe, whichever ends of it the rank has */
     SHARE_EVENT,    /* an eventfd */
     SHARE_LOST,     /* a descriptor that a restart does not bring back */
 };

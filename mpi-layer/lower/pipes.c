@@ -146,16 +146,14 @@ static bool has_both_ends(const struct fd_record *record)
 }
 
 /*
- * A pipe of this process alone is its own business, unless it has a name that others can open. One that has
- * ended may be open in several ranks, too: then nobody is missing. One that has not begun holds nothing that
- * ranks could share.
+ * A pipe is the process's own business only if no other rank has an end of it, which the agent finds out:
+ * this process may have both ends, and another rank one that was passed on. One that has ended may be open in
+ * several ranks, too: then nobody is missing. One that has not begun holds nothing that ranks could share.
  */
 void pipes_note_share(const struct fd_record *record)
 {
     bool is_ended = record->kind == FD_ENDED_PIPE;
     if (record->kind == FD_UNBEGUN_PIPE)
-        return;
-    if (!is_ended && !has_name(record) && has_both_ends(record))
         return;
     shares_note(&(struct share_note){.kind = SHARE_PIPE,
                                      .fd = record->fd,
@@ -269,8 +267,7 @@ static bool restore_group(const struct fd_record **group, size_t count)
 static int find_shared(const struct fd_record *record)
 {
     struct belay_error err;
-    bool is_own = record->kind == FD_PIPE && !has_name(record) && has_both_ends(record);
-    return is_own ? -1 : shares_file(SHARE_PIPE, fd_record_device(record), record->id.inode, &err);
+    return shares_file(SHARE_PIPE, fd_record_device(record), record->id.inode, &err);
 }
 
 /* Opened while nobody writes: so it does not look as if it had ended (poll(2)). */

@@ -16,7 +16,7 @@ static struct {
     bool has_got; /* anything */
     uint32_t kind;
     uint64_t device, inode;
-    int fd; /* of the file that was asked for last, -1: none */
+    int fd; /* of the file that was asked for last, -1: the agent has none, or SHARE_NONE was asked for */
 } asked = {.fd = -1};
 
 void shares_note(const struct share_note *note)
@@ -101,6 +101,7 @@ static void forget_file(void)
 {
     vk_fd_close_own(asked.fd);
     asked.fd = -1;
+    asked.kind = SHARE_NONE;
 }
 
 int shares_file(uint32_t kind, uint64_t device, uint64_t inode, struct belay_error *err)
@@ -108,8 +109,8 @@ int shares_file(uint32_t kind, uint64_t device, uint64_t inode, struct belay_err
     int fd;
     if (!asked.rank) /* it is no restart */
         return belay_error_set(err, ENOENT, "nothing is restored");
-    if (asked.fd >= 0 && asked.kind == kind && asked.device == device && asked.inode == inode)
-        return asked.fd;
+    if (asked.kind == kind && asked.device == device && asked.inode == inode)
+        return asked.fd >= 0 ? asked.fd : belay_error_set(err, ENOENT, "the ranks do not share it");
     forget_file();
     ask(kind, device, inode, &fd, err);
     asked.kind = kind;

@@ -1,9 +1,9 @@
 /*
  * pipes - pipes in all states, inside a process and between two: every step reads what the step before has
  * written, looks at what they are, and writes anew. Packets, with both ends, with the reading one alone, and
- * between ranks; what nobody reads any more; ends that were opened again; a pipe with a name; what several
- * ranks may still read of a pipe that has ended; a pipe with a name whose writers come late, and go. The
- * flags of descriptors of other kinds, too.
+ * between ranks; both ends in one rank and one of them in another; what nobody reads any more; ends that were
+ * opened again; a pipe with a name; what several ranks may still read of a pipe that has ended; a pipe with a
+ * name whose writers come late, and go. The flags of descriptors of other kinds, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct pipes {
     struct program program;
     pid_t first;
     long step;
-    int packets[2], ended, both, unread, again[4], named[2], common, late, others[OTHERS];
+    int packets[2], ended, both, kept[2], unread, again[4], named[2], common, late, others[OTHERS];
 };
 
 static const char *const packets[PACKETS] = {"one", "three", "a", "b"};
@@ -131,21 +131,21 @@ static void step_others(const struct pipes *p)
               "flags of a descriptor");
 }
 
-/* All have opened the pipe of rank 0, or nobody has kept it: its pid has become another one on the way. */
-static bool open_both(struct pipes *p, const int ends[2])
+/* All have opened an end of rank 0, or nobody has kept it: its pid has become another one on the way. */
+static bool open_end(const struct pipes *p, int end, int mode, int *opened)
 {
-    int where[2] = {(int)getpid(), ends[0]}, said, is_open, is_renamed;
+    int where[2] = {(int)getpid(), end}, said, is_open, is_renamed;
     char path[64];
     MPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
-    p->both = p->program.rank == 0 ? ends[0] : open(path, O_RDONLY);
-    said = p->both >= 0;
+    *opened = p->program.rank == 0 ? end : open(path, mode);
+    said = *opened >= 0;
     MPI_Allreduce(&said, &is_open, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     is_renamed = getpid() != where[0];
     MPI_Bcast(&is_renamed, 1, MPI_INT, 0, MPI_COMM_WORLD);
     check(p, is_open || is_renamed, "opening another rank's pipe");
-    if (!is_open && p->program.rank > 0 && p->both >= 0)
-        close(p->both);
+    if (!is_open && p->program.rank > 0 && *opened >= 0)
+        close(*opened);
     return is_open;
 }
 
@@ -154,7 +154,7 @@ static void begin_both(struct pipes *p)
 {
     int ends[2] = {-1, -1};
     check(p, p->program.rank > 0 || pipe2(ends, O_DIRECT) == 0, "pipe2");
-    while (!open_both(p, ends))
+    while (!open_end(p, ends[0], O_RDONLY, &p->both))
         ;
     MPI_Barrier(MPI_COMM_WORLD);
     if (p->program.rank == 0) {
@@ -261,6 +261,25 @@ static void step_late(struct pipes *p)
     }
 }
 
+/* Rank 0 has both ends, and another rank has one of them, too. */
+static void begin_kept(struct pipes *p)
+{
+    int end;
+    check(p, p->program.rank > 0 || pipe(p->kept) == 0, "pipe");
+    while (!open_end(p, p->kept[1], O_WRONLY, &end))
+        ;
+    p->kept[1] = end;
+}
+
+static void step_kept(const struct pipes *p)
+{
+    char text[8] = "";
+    if (p->program.rank == 0 && p->step > 1)
+        check(p, read(p->kept[0], text, 4) == 4 && !strcmp(text, "kept"), "a pipe of which one rank has all");
+    if (p->program.rank == 1)
+        check(p, write(p->kept[1], "kept", 4) == 4, "writing to a pipe of which another rank has all");
+}
+
 static void step_packets(struct pipes *p)
 {
     if (p->step > 1)
@@ -279,9 +298,11 @@ int main(int argc, char **argv)
     program_begin(&p.program, "pipes", argc, argv);
     begin(&p);
     begin_others(&p);
+    begin_kept(&p);
     for (p.step = 1; p.step <= p.program.steps; p.step++) {
         MPI_Barrier(MPI_COMM_WORLD);
         step_packets(&p);
+        step_kept(&p);
         step_again(&p);
         step_named(&p);
         step_late(&p);
