@@ -11,7 +11,7 @@
 
 #define STEP_BYTES (1ull << 20)
 #define HUGE_FROM_BYTES (16ull << 20)
-#define SPARE_BYTES (16ull << 20) /* kept beyond twice the last need */
+#define SPARE_BYTES (16ull << 20) /* kept beyond twice the need */
 
 static uint64_t round_up(uint64_t bytes)
 {
@@ -87,13 +87,29 @@ int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *er
     return is_huge ? grow_huge(buffer, larger, err) : grow(buffer, larger, err);
 }
 
+static uint64_t largest_need(const struct buffer *buffer)
+{
+    uint64_t largest = 0;
+    for (unsigned i = 0; i < BUFFER_LINES; i++)
+        if (buffer->needs[i] > largest)
+            largest = buffer->needs[i];
+    return largest;
+}
+
 void buffer_trim(struct buffer *buffer, uint64_t bytes)
 {
-    uint64_t enough = round_up(2 * bytes + SPARE_BYTES);
-    if (buffer->bytes <= enough)
-        return;
-    if (ftruncate(buffer->fd, (off_t)enough) < 0)
+    buffer->needs[buffer->next] = bytes;
+    buffer->next = (buffer->next + 1) % BUFFER_LINES;
+    buffer_shrink(buffer, 2 * largest_need(buffer) + SPARE_BYTES);
+}
+
+void buffer_shrink(struct buffer *buffer, uint64_t bytes)
+{
+    uint64_t enough = round_up(bytes);
+    if (buffer->bytes <= enough || ftruncate(buffer->fd, (off_t)enough) < 0)
         return;
     munmap(buffer->memory + enough, buffer->bytes - enough);
     buffer->bytes = enough;
+    if (enough == 0)
+        buffer->memory = NULL;
 }

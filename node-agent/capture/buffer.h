@@ -9,10 +9,14 @@
 
 #include "common/util/error.h"
 
+#define BUFFER_LINES 8u
+
 struct buffer {
     int fd; /* -1: none yet */
     char *memory;
-    uint64_t bytes; /* reserved and mapped */
+    uint64_t bytes;               /* reserved and mapped */
+    uint64_t needs[BUFFER_LINES]; /* of the last deltas, in bytes */
+    unsigned next;                /* of them: the oldest */
 };
 
 /* An empty buffer. */
@@ -22,7 +26,14 @@ void buffer_release(struct buffer *buffer);
 /* Make the buffer at least `bytes` large; its contents stay. Returns 0, or -1 with err (ENOMEM). */
 int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err);
 
-/* Give back memory far beyond `bytes`, the size of the last delta. */
+/*
+ * A delta of `bytes` has been committed: give back memory far beyond the largest of the last BUFFER_LINES.
+ * One small delta says little of the next one, as after a restart, and new memory takes longer than the
+ * copies.
+ */
 void buffer_trim(struct buffer *buffer, uint64_t bytes);
+
+/* Give back all memory beyond `bytes`, since it is needed elsewhere. */
+void buffer_shrink(struct buffer *buffer, uint64_t bytes);
 
 #endif

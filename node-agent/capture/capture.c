@@ -142,6 +142,15 @@ uint64_t capture_reserved_bytes(const struct capture *capture)
     return held < need ? held : need;
 }
 
+void capture_give_back(struct capture *capture)
+{
+    struct memory *memory = capture->subject.memory;
+    pthread_mutex_lock(&memory->lock);
+    if (memory->line == capture->subject.header.line)
+        stage_give_back(memory->stage, capture_is_delta(capture) ? capture_bytes(capture) : 0);
+    pthread_mutex_unlock(&memory->lock);
+}
+
 int capture_ahead(struct capture *capture, const struct stage_limits *limits, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;

@@ -59,6 +59,8 @@ uint64_t capture_image_bytes(const struct capture *capture);
 uint64_t capture_copied_bytes(const struct capture *capture);
 /* How many of capture_bytes() fit into memory that is already held for staging. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
+/* Memory is scarce: what is held for staging, and is not needed at this line, is given back. */
+void capture_give_back(struct capture *capture);
 
 /*
  * Copy the pages with `threads` threads (crew.h). Afterwards the process may go on. Returns 0, or -1 with err

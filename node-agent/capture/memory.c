@@ -7,6 +7,8 @@
 
 #include "node-agent/capture/memory_state.h"
 
+#define TABLES_SHARE 256u /* of a delta's pages: the tables take no more than such a part, mostly */
+
 static int take_base(struct memory *memory, int image, struct belay_error *err);
 
 struct memory *memory_create(pid_t pid, const struct layout *layout, const struct tracker_ops *ops, int uffd,
@@ -142,6 +144,28 @@ bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t lit
     }
     pthread_mutex_unlock(&memory->lock);
     return is_little;
+}
+
+/* What counts as written by now, as far as its faults tell. The caller holds the lock. */
+static uint64_t guess_written(const struct memory *memory)
+{
+    struct faults now;
+    uint64_t all_bytes = runs_bytes(&memory->base);
+    if (!memory_has_base(memory) || memory->faults.minor == 0 || faults_read(memory->pid, &now) < 0)
+        return 0;
+    uint64_t bytes = faults_bytes(&memory->faults, &now) + hot_left_bytes(memory->hot);
+    return bytes < all_bytes ? bytes : all_bytes;
+}
+
+void memory_prepare(struct memory *memory, uint64_t room_bytes)
+{
+    struct belay_error err;
+    pthread_mutex_lock(&memory->lock);
+    uint64_t bytes = guess_written(memory), held_bytes = stage_held_bytes(memory->stage, true);
+    bytes += bytes / TABLES_SHARE;
+    if (bytes > held_bytes && bytes - held_bytes <= room_bytes)
+        stage_prepare(memory->stage, bytes, &err); /* or at the next line */
+    pthread_mutex_unlock(&memory->lock);
 }
 
 void memory_forget_base(struct memory *memory)

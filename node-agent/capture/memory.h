@@ -60,6 +60,12 @@ bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t lit
 /* After a line, while the process runs: put right what tracking did to its memory. From a pool thread. */
 void memory_settle(struct memory *memory);
 
+/*
+ * After a line, while the process runs: make the memory that the next delta will take, as far as can be
+ * guessed from its page faults, and no more than room_bytes. From a pool thread.
+ */
+void memory_prepare(struct memory *memory, uint64_t room_bytes);
+
 /* The name of the tracker that follows it: static text. */
 const char *memory_tracker_name(const struct memory *memory);
 

@@ -173,6 +173,16 @@ void stage_commit(struct stage *stage)
     buffer_trim(&stage->buffer, stage->last_bytes);
 }
 
+int stage_prepare(struct stage *stage, uint64_t bytes, struct belay_error *err)
+{
+    return buffer_reserve(&stage->buffer, bytes, err);
+}
+
+void stage_give_back(struct stage *stage, uint64_t bytes)
+{
+    buffer_shrink(&stage->buffer, bytes);
+}
+
 void stage_inherit(struct stage *stage, struct stage *former)
 {
     stage->buffer = former->buffer;

@@ -68,8 +68,12 @@ int stage_take_image(struct stage *stage);
 
 /* The delta takes this many bytes, its tables included. */
 void stage_note_delta(struct stage *stage, uint64_t bytes);
-/* A line has committed: nothing is staged, and memory far beyond the last delta's is given back. */
+/* A line has committed: nothing is staged, and memory far beyond the last deltas' is given back. */
 void stage_commit(struct stage *stage);
+/* A delta of so many bytes may be wanted next: make memory for it now. */
+int stage_prepare(struct stage *stage, uint64_t bytes, struct belay_error *err);
+/* No delta will take more than so many bytes at this line: give back the memory beyond. */
+void stage_give_back(struct stage *stage, uint64_t bytes);
 /* The same rank's stage of an epoch that is over: take over its memory, which then has none. */
 void stage_inherit(struct stage *stage, struct stage *former);
 

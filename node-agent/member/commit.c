@@ -11,6 +11,8 @@
 
 static void start_apply(struct line_member *member);
 static void on_applied(const char *reason, void *context);
+static void prepare_next(struct line_member *member);
+static void on_prepared(void *context);
 static void tell_of_apply(struct line_member *member, const char *reason);
 static void on_copied(void *context);
 
@@ -86,7 +88,29 @@ static void on_applied(const char *reason, void *context)
         return;
     }
     member->is_apply_told = false;
-    membership_applied(member->job->membership, line);
+    prepare_next(member);
+}
+
+/* Else the next line makes this memory, and takes as much longer. */
+static void prepare_next(struct line_member *member)
+{
+    const struct job *job = member->job;
+    const struct line_next_request request = {
+        .loop = job->agent->loop,
+        .memories = member->memories,
+        .count = member->memories ? member->count : 0,
+        .room_bytes = store_room(job->store, job->config->settings->memory_bytes),
+    };
+    member->next = line_next_start(&request, on_prepared, member);
+    if (!member->next)
+        on_prepared(member);
+}
+
+static void on_prepared(void *context)
+{
+    struct line_member *member = context;
+    member->next = NULL;
+    membership_applied(member->job->membership, member->committed_line);
     member_settle_if_resumed(member);
     member_scrub_go_on(member);
 }
@@ -135,6 +159,8 @@ void member_finish_apply(struct line_member *member)
 {
     member->is_apply_due = member->is_apply_told = false;
     timer_stop(member->apply_again);
+    line_next_cancel(member->next);
+    member->next = NULL;
     line_apply_finish(member->apply, member->job->store);
     member->apply = NULL;
 }

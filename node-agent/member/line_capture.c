@@ -322,15 +322,23 @@ static void after_plan_shared(void *context, bool is_cancelled)
         begin_copy(whole);
 }
 
+static int check_room(struct line_capture *whole)
+{
+    struct store_need need = {0};
+    add_need(whole, &need);
+    return store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err);
+}
+
 /* Every need is known now: nothing is copied that memory cannot hold. */
 static void begin_copy(struct line_capture *whole)
 {
     const struct belay_error err = {.code = ENOMEM, .text = "no memory to go on with the capture"};
-    struct store_need need = {0};
     uint32_t left = list_left(whole);
-    add_need(whole, &need);
-    whole->is_failed =
-        store_check_room(whole->request.store, &need, whole->request.memory_limit_bytes, &whole->err) < 0;
+    if (check_room(whole) < 0) { /* deltas of former lines may have been larger */
+        for (uint32_t i = 0; i < whole->request.count; i++)
+            capture_give_back(whole->parts[i].capture);
+        whole->is_failed = check_room(whole) < 0;
+    }
     if (!whole->is_failed && left > 0 && !start(whole, left, &copy_ops))
         fail(whole, &err, "");
     if (!whole->work)

@@ -15,6 +15,7 @@
 #include "node-agent/member/line_apply.h"
 #include "node-agent/member/line_capture.h"
 #include "node-agent/member/line_copy.h"
+#include "node-agent/member/line_next.h"
 #include "node-agent/member/mirror.h"
 #include "node-agent/member/scrub.h"
 #include "node-agent/member/times.h"
@@ -62,6 +63,7 @@ struct line_member {
     struct line_times settling; /* of the line whose ranks do not all run again yet */
     struct timer *settle_limit; /* bounds the wait for them */
     struct line_apply *apply;   /* deltas of the committed line are being applied */
+    struct line_next *next;     /* they are applied, and memory is being made for the next ones */
     struct line_copy *copy;     /* after a restart: the images are being copied; deltas wait for it */
     struct timer *copy_delay;   /* until that begins */
     bool is_apply_due;          /* a line has committed, and its deltas wait for the copies */

@@ -1,6 +1,7 @@
 /*
  * stage_test.c - what is staged from line to line: a page that is written again keeps its place, hot pages
- * are tried again part by part, and the next epoch's memory takes over the staging area.
+ * are tried again part by part, its memory is made and given back between lines, and the next epoch's memory
+ * takes over the staging area.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include "common/image/image.h"
 #include "common/image/layout.h"
 #include "common/util/uffd.h"
+#include "node-agent/capture/buffer.h"
 #include "node-agent/capture/capture.h"
 #include "node-agent/capture/memory_state.h"
 #include "node-agent/test/half.h"
@@ -131,6 +133,58 @@ static void test_hot_pages_are_left_alone(void **state)
     assert_true(faults_of_writing(5) >= PAGES);
 }
 
+/* What follows may be as much again, as after a restart; but not for ever. */
+static void test_memory_outlasts_small_deltas(void **state)
+{
+    (void)state;
+    uint64_t line = 3;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    memset(at, 2, MEMORY_BYTES);
+    take(2);
+    for (; line < 2 + BUFFER_LINES; line++)
+        assert_in_range(take(line), 0, SLACK_BYTES);
+    assert_true(stage_held_bytes(memory->stage, true) >= MEMORY_BYTES);
+    assert_in_range(take(line), 0, SLACK_BYTES);
+    assert_in_range(stage_held_bytes(memory->stage, true), 0, MEMORY_BYTES / 2);
+}
+
+/* What the process has written by now has its memory before the next line begins. */
+static void test_memory_is_made_before_a_line(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    take(2);
+    memory_prepare(memory, UINT64_MAX);
+    assert_in_range(stage_held_bytes(memory->stage, true), 0, SLACK_BYTES);
+    memset(at, 2, MEMORY_BYTES);
+    memory_prepare(memory, MEMORY_BYTES / 2); /* too little room */
+    assert_in_range(stage_held_bytes(memory->stage, true), 0, SLACK_BYTES);
+    memory_prepare(memory, UINT64_MAX);
+    uint64_t held_bytes = stage_held_bytes(memory->stage, true);
+    assert_in_range(held_bytes, MEMORY_BYTES, MEMORY_BYTES + SLACK_BYTES);
+    assert_true(take(3) >= MEMORY_BYTES);
+    assert_int_equal(stage_held_bytes(memory->stage, true), held_bytes);
+}
+
+/* Where memory is short, a line keeps what it needs itself. */
+static void test_memory_is_given_back(void **state)
+{
+    (void)state;
+    if (!tracker_pagemap_scan.works())
+        skip();
+    memset(at, 2, MEMORY_BYTES);
+    take(2);
+    memset(at, 3, MEMORY_BYTES / 4);
+    struct capture *capture = steps_capture(memory, 3);
+    assert_true(stage_held_bytes(memory->stage, true) >= MEMORY_BYTES);
+    capture_give_back(capture);
+    assert_in_range(stage_held_bytes(memory->stage, true), capture_bytes(capture),
+                    capture_bytes(capture) + SLACK_BYTES);
+    image = steps_image(capture, image, 3, false);
+}
+
 /* Which memfd deltas are staged in. */
 static ino_t buffer_of(const struct memory *of)
 {
@@ -184,6 +238,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_places_are_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hot_pages_are_tried_in_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hot_pages_are_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_outlasts_small_deltas, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_is_made_before_a_line, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_is_given_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_inheritance, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_places_of_another_line_are_left_alone, set_up, tear_down),
     };
