@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/session.h"
+
 #define ENDS_ITSELF_MS 2000 /* from belay's end on; mpirun takes a second */
 #define PATIENCE_MS 10000   /* between asking and killing, as in watch.c */
 
@@ -46,39 +48,43 @@ static void end_launcher(int launcher, const atomic_bool *has_asked)
         return;
     if (!*has_asked)
         pidfd_send_signal(launcher, SIGTERM, NULL, 0);
-    if (!is_gone_within(launcher, PATIENCE_MS))
-        pidfd_send_signal(launcher, SIGKILL, NULL, 0);
+    if (is_gone_within(launcher, PATIENCE_MS))
+        return;
+    pidfd_send_signal(launcher, SIGKILL, NULL, 0);
+    is_gone_within(launcher, -1);
 }
 
-static void __attribute__((noreturn)) watch(int belay, int launcher, const atomic_bool *has_asked)
+/* Belay ends us once it has reaped the launcher and looked after what that has left. */
+static void __attribute__((noreturn)) watch(int belay, int launcher, const struct guard *guard)
 {
-    struct pollfd ends[] = {{.fd = belay, .events = POLLIN}, {.fd = launcher, .events = POLLIN}};
     prctl(PR_SET_NAME, "belay-guard");
     setpgid(0, 0); /* signals to belay's group, and the terminal's, are not meant for it */
     close_others(belay, launcher);
-    while (poll(ends, 2, -1) < 0 && errno == EINTR)
-        ;
-    if (!ends[1].revents)
-        end_launcher(launcher, has_asked);
+    is_gone_within(belay, -1);
+    end_launcher(launcher, guard->has_asked);
+    session_remove(guard->session_base, guard->launcher);
     _exit(0);
 }
 
-int guard_start(struct guard *guard, pid_t launcher, struct belay_error *err)
+int guard_start(struct guard *guard, pid_t launcher, const char *session_base, struct belay_error *err)
 {
     atomic_bool *has_asked =
         mmap(NULL, sizeof *has_asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int belay_fd = pidfd_open(getpid(), 0), launcher_fd = pidfd_open(launcher, 0);
+    const struct guard made = {.has_asked = has_asked, .launcher = launcher, .session_base = session_base};
     pid_t pid = has_asked == MAP_FAILED || belay_fd < 0 || launcher_fd < 0 ? -1 : fork();
     if (pid == 0)
-        watch(belay_fd, launcher_fd, has_asked);
+        watch(belay_fd, launcher_fd, &made);
     if (pid < 0)
         belay_error_errno(err, "cannot start a process that watches over the launch");
     close_if_open(belay_fd);
     close_if_open(launcher_fd);
-    if (pid > 0)
-        *guard = (struct guard){pid, has_asked};
-    else if (has_asked != MAP_FAILED)
+    if (pid > 0) {
+        *guard = made;
+        guard->pid = pid;
+    } else if (has_asked != MAP_FAILED) {
         munmap(has_asked, sizeof *has_asked);
+    }
     return pid > 0 ? 0 : -1;
 }
 
@@ -92,6 +98,7 @@ void guard_end(struct guard *guard)
 {
     if (guard->pid == 0)
         return;
+    session_remove(guard->session_base, guard->launcher); /* first: if we are killed meanwhile, it does so */
     kill(guard->pid, SIGKILL);
     while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -12,6 +12,7 @@
 
 #include "cmd/launch_line.h"
 #include "cmd/launcher.h"
+#include "cmd/session.h"
 #include "cmd/string_list.h"
 
 /* read(2) of exactly `bytes`, interrupted or in pieces. False if the end or an error comes before. */
@@ -175,7 +176,7 @@ int launch_fork(struct launch *launch, const struct launch_spec *spec, struct be
     close(go[0]);
     close(fail[1]);
     *launch = (struct launch){.pid = pid, .go_fd = go[1], .fail_fd = fail[0]};
-    if (guard_start(&launch->guard, pid, err) == 0)
+    if (guard_start(&launch->guard, pid, session_base(spec->argv, spec->environment), err) == 0)
         return 0;
     launch_cancel(launch);
     return -1;

@@ -83,7 +83,6 @@ def test_belay_run_dies_at_the_start(sandbox, programs, belay, point):
     assert not os.path.exists(record_of(sandbox))
     done = belay("restart", "job")
     assert done.returncode == 66, done.stderr
-    sandbox.remove_sessions()
     run_again(sandbox, programs)
 
 
@@ -259,7 +258,6 @@ def test_records_go_with_their_jobs(sandbox, programs, belay):
     wait_for(lambda: not any(map(traces.is_alive, job.pids[1].values())), 20, "the end of the ranks")
     assert os.path.exists(record_of(sandbox))
     sandbox.remove_files_of_ranks()
-    sandbox.remove_sessions()
     assert belay("clean").returncode == 0
     assert not os.path.exists(record_of(sandbox))
 

@@ -230,7 +230,6 @@ def test_launcher_dies_at_the_start_of_a_restart(sandbox, programs):
     assert job.wait_epoch(3)["history"][-1]["restored_line"] >= line
     job.finish()
     assert_same_result(job)
-    sandbox.remove_sessions()
 
 
 def test_mpirun_that_hangs_below_a_script(sandbox, programs):

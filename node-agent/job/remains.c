@@ -17,6 +17,7 @@
 #include "common/util/tree.h"
 
 #define SHARED_MEMORY "/dev/shm/"
+#define SESSION_VARIABLE "PMIX_SERVER_TMPDIR=" /* by which Open MPI tells it to its ranks */
 #define END_MS 2000
 #define GENERATIONS_MAX 32 /* between a rank and its launcher */
 #define PF_EXITING 0x4u    /* linux/sched.h; zombies have it, too */
@@ -30,7 +31,7 @@ struct shared {
 
 static bool parse(char *line, const struct layout *layout, struct shared *shared);
 static void note_file(struct remains *remains, const struct shared *shared);
-static void note_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher);
+static void take_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher);
 static bool is_between(pid_t pid, pid_t rank, pid_t launcher);
 static bool is_still_there(const struct remain *remain, mode_t type);
 static struct remain_process process_of(pid_t pid);
@@ -41,10 +42,7 @@ void remains_note(struct remains *remains, pid_t rank, const struct layout *layo
     char name[64], *line = NULL;
     size_t line_bytes = 0;
     struct shared shared;
-    struct remain_process process = process_of(rank);
-    remains_add_rank(remains, &process);
-    if (launcher > 0 && remains->launcher.pid == 0)
-        remains->launcher = process_of(launcher);
+    remains_note_session(remains, rank, launcher);
     snprintf(name, sizeof name, "/proc/%d/maps", (int)rank);
     FILE *file = fopen(name, "re");
     while (file && getline(&line, &line_bytes, file) > 0) {
@@ -53,9 +51,29 @@ void remains_note(struct remains *remains, pid_t rank, const struct layout *layo
         if (!strncmp(shared.path, SHARED_MEMORY, sizeof SHARED_MEMORY - 1))
             note_file(remains, &shared);
         else if (launcher > 0 && !remains->session.path)
-            note_session(remains, shared.path, rank, launcher);
+            take_session(remains, shared.path, rank, launcher);
     }
     free(line);
+    if (file)
+        fclose(file);
+}
+
+void remains_note_session(struct remains *remains, pid_t rank, pid_t launcher)
+{
+    char name[64], *word = NULL;
+    size_t word_bytes = 0;
+    struct remain_process process = process_of(rank);
+    remains_add_rank(remains, &process);
+    if (launcher <= 0 || remains->session.path)
+        return;
+    if (remains->launcher.pid == 0)
+        remains->launcher = process_of(launcher);
+    snprintf(name, sizeof name, "/proc/%d/environ", (int)rank);
+    FILE *file = fopen(name, "re");
+    while (file && getdelim(&word, &word_bytes, '\0', file) > 0)
+        if (!strncmp(word, SESSION_VARIABLE, sizeof SESSION_VARIABLE - 1))
+            take_session(remains, word + sizeof SESSION_VARIABLE - 1, rank, launcher);
+    free(word);
     if (file)
         fclose(file);
 }
@@ -183,15 +201,16 @@ static bool is_running(const struct remain_process *process)
 }
 
 /*
- * /tmp/ompi.node.1000/pid.4711/pmix_dstor... with 4711 for the launcher, or for an mpirun that it has
- * started, is in the session directory.
+ * /tmp/ompi.node.1000/pid.4711, with 4711 for the launcher, or for an mpirun that it has started, is the
+ * session directory; what lies below it is in that.
  */
-static void note_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher)
+static void take_session(struct remains *remains, const char *path, pid_t rank, pid_t launcher)
 {
     int pid = 0, length = 0;
     const char *top = strstr(path, "/ompi.");
     const char *below_top = top ? strchr(top + 1, '/') : NULL;
-    if (!below_top || sscanf(below_top, "/pid.%d%n", &pid, &length) != 1 || below_top[length] != '/' ||
+    if (!below_top || sscanf(below_top, "/pid.%d%n", &pid, &length) != 1 ||
+        (below_top[length] != '/' && below_top[length] != '\0') || remains->session.path ||
         (pid != launcher && !is_between(pid, rank, launcher)))
         return;
     struct stat st;

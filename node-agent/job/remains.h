@@ -1,10 +1,11 @@
 /*
  * remains.h - files of Open MPI that the processes of a launch leave behind if its launcher cannot clean up.
  *
- * Known are files that a rank maps shared outside the upper half: those under /dev/shm (segments for messages
- * between ranks), and those in the launcher's session directory (TMPDIR/ompi.NODE.UID/pid.MPIRUN), which
- * stands for the whole directory. What an application maps lies in the upper half and is left alone. They are
- * recorded with the job: if its agent is killed, the next one removes them.
+ * Known are files under /dev/shm that a rank maps shared outside the upper half (segments for messages
+ * between ranks), and the launcher's session directory (TMPDIR/ompi.NODE.UID/pid.MPIRUN), which a rank has in
+ * its environment. If the environment does not tell of it, a shared mapping of a file in it does. What an
+ * application maps lies in the upper half and is left alone. They are recorded with the job: if its agent is
+ * killed, the next one removes them.
  */
 #ifndef BELAY_NODE_AGENT_JOB_REMAINS_H
 #define BELAY_NODE_AGENT_JOB_REMAINS_H
@@ -42,6 +43,9 @@ struct remains {
  * for. What cannot be noted, since the rank is gone or memory lacks, is not removed later.
  */
 void remains_note(struct remains *remains, pid_t rank, const struct layout *layout, pid_t launcher);
+
+/* Only what can be noted as soon as there is a rank, which may have mapped nothing yet. */
+void remains_note_session(struct remains *remains, pid_t rank, pid_t launcher);
 
 /* Remove the files that are still there and belong to our user. For when the ranks are gone. */
 void remains_remove_files(const struct remains *remains);

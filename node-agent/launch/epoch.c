@@ -333,6 +333,14 @@ static void place_rank(struct epoch *epoch, uint32_t number, struct rank *rank)
     epoch->table[number] = rank;
 }
 
+/* From the first one on the next agent knows what is left behind if this one is killed. */
+static void note_traces(struct epoch *epoch, const struct rank *rank)
+{
+    remains_note_session(&epoch->remains, rank_pid(rank), epoch->launcher.pid);
+    if (epoch->joined == 1)
+        record_save_again(epoch->job);
+}
+
 static int take_in(struct epoch *epoch, struct connection *connection, const Belay__Wire__RankHello *hello,
                    struct belay_error *err)
 {
@@ -355,6 +363,7 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
     }
     place_rank(epoch, hello->rank, rank);
     launcher_note(&epoch->launcher, rank_pid(rank));
+    note_traces(epoch, rank);
     return 0;
 }
 

@@ -118,7 +118,8 @@ class Sandbox:
         """Files, folders and objects that no job needs any more."""
         shared = [os.path.join(self.shared_memory, name) for name in os.listdir(self.shared_memory)]
         objects = sorted(traces.system_v() - self.objects)
-        return [*traces.files_under(self.rundir), *shared, *self.sessions(), *self.files_of_ranks(), *objects]
+        sessions = [path for top in self.sessions() for path in [top, *traces.files_under(top, folders=True)]]
+        return [*traces.files_under(self.rundir), *shared, *sessions, *self.files_of_ranks(), *objects]
 
     def files_of_ranks(self):
         """What ranks that were seen have left in common folders, under names with their process ids."""

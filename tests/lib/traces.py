@@ -108,5 +108,7 @@ def is_stopped(pid):
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
 
 
-def files_under(folder):
-    return sorted(os.path.join(path, name) for path, _, names in os.walk(folder) for name in names)
+def files_under(folder, folders=False):
+    """All of them, and its folders if these are asked for."""
+    return sorted(os.path.join(path, name) for path, inner, names in os.walk(folder)
+                  for name in (inner if folders else []) + names)
