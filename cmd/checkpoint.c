@@ -66,6 +66,7 @@ static int checkpoint(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
+    tool_turn(&tool, options.job);
     int code = take_line(&tool, &options);
     tool_close(&tool);
     return code;

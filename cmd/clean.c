@@ -209,16 +209,39 @@ static unsigned clean_other_nodes(const struct tool *tool, const char *job)
     return most;
 }
 
+static unsigned clean_one(struct tool *guest, const char *job)
+{
+    struct belay_error err = {0};
+    unsigned count = 0;
+    if (clean_jobs(guest, job, &count, &err) < 0 && err.code != ENOENT)
+        log_warning("%s", err.text);
+    return count;
+}
+
+/* Those that have ended here after `belay restart` on this host, which was not their first one. */
+static unsigned clean_all_of_guest(struct tool *guest)
+{
+    struct jobs jobs;
+    struct belay_error err;
+    unsigned count = 0;
+    if (tool_list_jobs(guest, &jobs, &err) < 0)
+        return 0;
+    for (size_t i = 0; i < jobs.count; i++) {
+        const Belay__Wire__JobStatus *job = jobs.items[i];
+        if (job->node_number == 0 && job_state_has_ended(job_state_from(job->job_state, job->state)))
+            count += clean_one(guest, job->job);
+    }
+    jobs_release(&jobs);
+    return count;
+}
+
 /* What this host has of a job that was run from another one, which may still want it: only if it is named. */
 static unsigned clean_as_guest(const struct tool *tool, const char *job)
 {
     struct tool guest;
-    struct belay_error err = {0};
-    unsigned count = 0;
-    if (!job || tool_open_guest(tool, &guest) < 0)
+    if (tool_open_guest(tool, &guest) < 0)
         return 0;
-    if (clean_jobs(&guest, job, &count, &err) < 0 && err.code != ENOENT)
-        log_warning("%s", err.text);
+    unsigned count = job ? clean_one(&guest, job) : clean_all_of_guest(&guest);
     tool_close(&guest);
     return count;
 }
@@ -248,6 +271,8 @@ static int clean(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
+    if (options.job)
+        tool_turn(&tool, options.job);
     unsigned others = clean_other_nodes(&tool, options.job) + clean_as_guest(&tool, options.job);
     if (is_needed_by_others(&tool)) {
         log_error("a job on several nodes runs without its first node: clean when it has ended");

@@ -51,6 +51,7 @@ static int status(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
+    tool_turn(&tool, options.job);
     Belay__Wire__JobStatus *job = tool_find_job(&tool, options.job, &err);
     if (job)
         members_add_status(&tool, job);

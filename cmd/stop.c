@@ -35,6 +35,7 @@ static int stop(int argc, char **argv)
         return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
+    tool_turn(&tool, options.job);
     int code = stop_job(&tool, options.job);
     tool_close(&tool);
     return code;

@@ -126,7 +126,8 @@ int supervise(const struct job_plan *plan)
         code = fail(&s, &err, err.code == ERANGE ? EXIT_USAGE : EXIT_NO_AGENT);
     else if (signals_open(&s.signals, &err))
         code = fail(&s, &err, EXIT_INTERNAL);
-    else if (plan->resumes ? supervise_resume(&s, &err) : supervise_open(&s, plan->is_restart, &err))
+    else if (plan->resumes || s.is_elsewhere ? supervise_resume(&s, &err)
+                                             : supervise_open(&s, plan->is_restart, &err))
         code = fail(&s, &err, supervise_exit_code(&err));
     else
         code = supervise_job(&s);
@@ -218,6 +219,8 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     s->watch.is_own_group = !has_terminal();
     if (!realpath(given, s->rundir))
         return belay_error_errno(err, "cannot use the run directory %s", given);
+    if (supervise_find_rundir(s, err))
+        return -1;
     s->watch.nodes = &s->nodes;
     s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);

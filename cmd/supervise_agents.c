@@ -239,7 +239,9 @@ static uint64_t lease_ms(const struct supervisor *s)
 {
     if (s->nodes.count == 1)
         return 0;
-    return s->settings.lease_ms > 0 ? s->settings.lease_ms : s->hosts.count > 1 ? LEASE_MS : 0;
+    if (s->settings.lease_ms > 0)
+        return s->settings.lease_ms;
+    return s->hosts.count > 1 || s->is_elsewhere ? LEASE_MS : 0;
 }
 
 /* For the agent that has opened the job. Whether leases are needed is known when all nodes are. */

@@ -34,7 +34,8 @@ static void set_next(struct supervisor *s)
     s->watch.look_at_ms = at_ms;
 }
 
-/* The first node does not come back: the records that tools and restarts read are in its folder. */
+/* The first node does not come back: the records that tools and restarts read are in its folder. Nor do those
+ * that were lost before the nodes were counted anew: the launch line has no host for them. */
 void supervise_expect(struct supervisor *s)
 {
     int64_t first_ms = first_pause_ms(s);
@@ -44,7 +45,9 @@ void supervise_expect(struct supervisor *s)
     if (s->plan->hosts || first_ms == 0)
         return;
     for (uint32_t node = 1; node < s->nodes.count; node++)
-        if (s->nodes.of[node].is_gone)
+        if (s->is_elsewhere && node >= supervise_host_count(s))
+            continue;
+        else if (s->nodes.of[node].is_gone)
             comeback_expect(&s->comeback, node, clock_now_ms(), first_ms);
         else
             comeback_forget(&s->comeback, node);

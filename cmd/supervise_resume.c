@@ -1,6 +1,7 @@
 /*
- * supervise_resume.c - a launch that Slurm has begun again: what its hosts hold of the job, and the job
- * opened as a restart from that (docs/slurm.md, "A requeued job").
+ * supervise_resume.c - a launch that Slurm has begun again, or a restart on a host that was not the first
+ * one: what its hosts hold of the job, and the job opened as a restart from that (docs/slurm.md, "A requeued
+ * job"; docs/hosts.md, "Without the host of belay run").
  *
  * The hosts may be others than before, in another order. A host that holds a part of the job was a node of
  * it; all its nodes are counted anew, in the order of the hosts, and those that are not there behind them, as
@@ -58,8 +59,9 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
     if (!reply)
         return err->code == ENOENT ? 0 : -1;
     const Belay__Wire__JobStatus *status = reply->status;
-    if (status->held_bytes > 0 && status->ranks == s->hosts.ranks &&
-        status->node_number < PLACEMENT_NODES_MAX && status->node_count <= PLACEMENT_NODES_MAX)
+    bool is_alike = s->is_elsewhere || status->ranks == s->hosts.ranks;
+    if (status->held_bytes > 0 && is_alike && status->node_number < PLACEMENT_NODES_MAX &&
+        status->node_count <= PLACEMENT_NODES_MAX)
         *holder = (struct holder){.is_one = true,
                                   .number = status->node_number,
                                   .count = status->node_count,
@@ -81,14 +83,19 @@ static void leave_out_old(struct holder *holders, uint32_t count)
                 holders[i].is_one = false;
 }
 
+static const char *name_of(const struct supervisor *s, uint32_t i)
+{
+    return s->hosts.count > 1 ? s->hosts.of[i].name : "of this process";
+}
+
 static int find_holders(struct supervisor *s, struct holder *holders, struct belay_error *err)
 {
-    for (uint32_t i = 0; i < s->hosts.count; i++) {
+    for (uint32_t i = 0; i < supervise_host_count(s); i++) {
         struct node *node = &s->nodes.of[i];
         if ((node->sock < 0 && supervise_connect(s, node, err) < 0) || look_at(s, i, &holders[i], err) < 0)
-            return belay_error_prefix(err, "host %s", s->hosts.of[i].name);
+            return belay_error_prefix(err, "host %s", name_of(s, i));
     }
-    leave_out_old(holders, s->hosts.count);
+    leave_out_old(holders, supervise_host_count(s));
     return 0;
 }
 
@@ -106,13 +113,13 @@ static uint64_t newest_of(const struct holder *holders, uint32_t count)
 /* Returns how many nodes there are then, lost ones included. */
 static uint32_t count_anew(struct supervisor *s, const struct holder *holders)
 {
-    uint32_t next = s->hosts.count, former = 0;
-    for (uint32_t i = 0; i < s->hosts.count; i++)
+    uint32_t next = supervise_host_count(s), former = 0;
+    for (uint32_t i = 0; i < supervise_host_count(s); i++)
         if (holders[i].is_one && holders[i].count > former)
             former = holders[i].count;
     for (uint32_t number = 0; number < former; number++)
         s->renumbered[number] = PLACEMENT_NODES_MAX;
-    for (uint32_t i = 0; i < s->hosts.count; i++)
+    for (uint32_t i = 0; i < supervise_host_count(s); i++)
         if (holders[i].is_one && holders[i].number < former)
             s->renumbered[holders[i].number] = i;
     for (uint32_t number = 0; number < former; number++)
@@ -124,9 +131,9 @@ static uint32_t count_anew(struct supervisor *s, const struct holder *holders)
 
 static int open_on_hosts(struct supervisor *s, const struct holder *holders, struct belay_error *err)
 {
-    for (uint32_t i = 0; i < s->hosts.count; i++)
+    for (uint32_t i = 0; i < supervise_host_count(s); i++)
         if (supervise_open_on_node(s, i, holders[i].is_one, err) < 0)
-            return belay_error_prefix(err, "host %s", s->hosts.of[i].name);
+            return belay_error_prefix(err, "host %s", name_of(s, i));
     return 0;
 }
 
@@ -136,10 +143,12 @@ static int leave_lost(struct supervisor *s, struct belay_error *err)
     enum scheme scheme;
     if (supervise_choose_scheme(s, &scheme, err) < 0)
         return -1;
-    for (uint32_t i = s->hosts.count; i < s->nodes.count; i++) {
+    for (uint32_t i = supervise_host_count(s); i < s->nodes.count; i++) {
         s->nodes.of[i].is_gone = true;
         if (job_arbiter_lose(s->arbiter, i, scheme, err) < 0)
             return -1;
+        if (s->is_elsewhere)
+            supervise_tell_lost_undo(s, i);
     }
     return 0;
 }
@@ -147,7 +156,7 @@ static int leave_lost(struct supervisor *s, struct belay_error *err)
 static int open_again(struct supervisor *s, const struct holder *holders, struct belay_error *err)
 {
     uint32_t count = count_anew(s, holders);
-    if (nodes_set_count(&s->nodes, s->hosts.folder, count, err) < 0)
+    if (nodes_set_count(&s->nodes, s->hosts.count > 1 ? s->hosts.folder : s->rundir, count, err) < 0)
         return -1;
     s->resumed = malloc(sizeof *s->resumed);
     if (!s->resumed)
@@ -166,7 +175,7 @@ static int open_again(struct supervisor *s, const struct holder *holders, struct
 static int check_line(const struct supervisor *s, uint64_t newest, struct belay_error *err)
 {
     const char *wanted = s->plan->resumes;
-    if (!*wanted || strtoull(wanted, NULL, 10) == newest)
+    if (!wanted || !*wanted || strtoull(wanted, NULL, 10) == newest)
         return 0;
     return belay_error_set(err, ERANGE,
                            "job \"%s\" is to go on from line %s, and its nodes hold line %" PRIu64,
@@ -178,11 +187,14 @@ int supervise_resume(struct supervisor *s, struct belay_error *err)
     struct holder holders[PLACEMENT_NODES_MAX] = {{0}};
     if (find_holders(s, holders, err) < 0)
         return -1;
-    uint64_t newest = newest_of(holders, s->hosts.count);
+    uint64_t newest = newest_of(holders, supervise_host_count(s));
     if (check_line(s, newest, err) < 0)
         return -1;
     if (newest > 0)
         return open_again(s, holders, err);
+    if (s->is_elsewhere)
+        return belay_error_set(err, ENODATA, "no host of the launch line holds a line of job \"%s\"",
+                               s->plan->name);
     log_warning("%s: no node holds a line of it: it begins from the start", s->plan->name);
     return supervise_open(s, false, err);
 }

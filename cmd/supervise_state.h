@@ -52,6 +52,7 @@ struct supervisor {
     struct leases *leases;       /* of its members; NULL: they need none */
     struct detach detach;
     struct launch launch;
+    bool is_elsewhere;        /* this host was not the job's first one: it is counted anew */
     struct job_plan *resumed; /* the plan, once it is known that the job goes on; NULL: as given */
     uint32_t renumbered[PLACEMENT_NODES_MAX]; /* by the numbers of a requeued job's nodes: those that they
                                                  have now */
@@ -73,7 +74,10 @@ int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restar
 /* It is open on all of them. */
 int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err);
 int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err);
-/* Open the job of a requeued launch as a restart, if its hosts hold enough of it; else as a new one. */
+/*
+ * Open a job whose nodes are counted anew as a restart, if the hosts of its launch hold enough of it. Else a
+ * requeued job is opened as a new one.
+ */
 int supervise_resume(struct supervisor *s, struct belay_error *err);
 /* Read which of its nodes may be lost together, if the settings name a file. */
 int supervise_find_domains(struct supervisor *s, struct belay_error *err);
@@ -98,6 +102,17 @@ void supervise_find_spares(struct supervisor *s);
 void supervise_close(struct supervisor *s, const struct outcome *outcome);
 /* What the agent's refusal of a request means for our exit code. */
 int supervise_exit_code(const struct belay_error *err);
+
+/* ---- a restart on another host (supervise_elsewhere.c) ---- */
+
+/* Where the agent is that has the job: s->rundir may become another one, and is_elsewhere. Returns 0, or -1
+ * with err. */
+int supervise_find_rundir(struct supervisor *s, struct belay_error *err);
+/* So many nodes are hosts of the launch; others of a job whose nodes were counted anew are lost for good. */
+static inline uint32_t supervise_host_count(const struct supervisor *s)
+{
+    return s->hosts.count > 1 ? s->hosts.count : 1;
+}
 
 /* ---- its undo folder (supervise_undo.c) ---- */
 

@@ -110,7 +110,7 @@ void supervise_tell_of_files(const struct supervisor *s, const char *lack)
 /* Of a node without which the job goes on. */
 void supervise_tell_lost_undo(const struct supervisor *s, uint32_t number)
 {
-    if (s->nodes.of[number].is_remote && !is_shared(s))
+    if ((s->nodes.of[number].is_remote || s->is_elsewhere) && !is_shared(s))
         log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
                     "kept that itself; see --undo-dir",
                     s->name);

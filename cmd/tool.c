@@ -91,6 +91,26 @@ int tool_open_guest(const struct tool *tool, struct tool *guest)
     return 0;
 }
 
+void tool_turn(struct tool *tool, const char *job)
+{
+    struct tool guest;
+    struct belay_error ignored;
+    Belay__Wire__JobStatus *status = tool_find_job(tool, job, &ignored);
+    bool is_known = status;
+    job_status_free(status);
+    if (is_known || tool_open_guest(tool, &guest) < 0)
+        return;
+    status = tool_find_job(&guest, job, &ignored);
+    if (status && status->node_number == 0) {
+        tool_close(tool);
+        *tool = guest;
+        tool->is_guest = false;
+    } else {
+        tool_close(&guest);
+    }
+    job_status_free(status);
+}
+
 /* Does this host run a part of it? */
 static bool is_run_from_elsewhere(const struct tool *tool, const char *job)
 {

@@ -41,6 +41,12 @@ int tool_open(struct tool *tool);
 int tool_open_guest(const struct tool *tool, struct tool *guest);
 
 /*
+ * A job (NULL: the only one) that is run from this host, which was not its first one (`belay restart` on
+ * another host): turn to that folder, where the job's records are. No-op for all others.
+ */
+void tool_turn(struct tool *tool, const char *job);
+
+/*
  * Is there an agent, as a request about a running job (NULL: the only one) needs? Returns EXIT_OK, or the
  * exit code after one line on stderr.
  */

@@ -45,8 +45,10 @@ static int find_rundir(struct host *host, struct belay_error *err)
     char name[HOST_NAME_MAX + 1];
     if (gethostname(name, sizeof name) < 0)
         return belay_error_errno(err, "this host has no name");
-    if (placement_host_rundir(host->rundir, sizeof host->rundir, host->of->rundir, name, err) < 0 ||
-        rundir_make(host->of->rundir, err) < 0 || rundir_make(host->rundir, err) < 0)
+    if (placement_hosts_dir(host->rundir, sizeof host->rundir, host->of->rundir, err) < 0 ||
+        rundir_make(host->rundir, err) < 0 ||
+        placement_host_rundir(host->rundir, sizeof host->rundir, host->of->rundir, name, err) < 0 ||
+        rundir_make(host->rundir, err) < 0)
         return -1;
     return 0;
 }

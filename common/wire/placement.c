@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOST_FOLDER "/host-"
+
 /* "NODE" or "NODE*COUNT". */
 struct item {
     uint32_t node;
@@ -135,14 +137,33 @@ bool placement_is_host_name(const char *name)
     return length > 0 && length <= HOST_NAME_MAX && name[length] == '\0' && name[0] != '-';
 }
 
-int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
-                          struct belay_error *err)
+static int check_length(int used, size_t path_bytes, const char *rundir, struct belay_error *err)
 {
-    if (!placement_is_host_name(name))
-        return belay_error_set(err, EINVAL, "the name of this host cannot be used");
-    int used = getenv(PLACEMENT_LOCAL_VARIABLE) ? snprintf(path, path_bytes, "%s", rundir)
-                                                : snprintf(path, path_bytes, "%s/host-%s", rundir, name);
     return used > 0 && (size_t)used < path_bytes
                ? 0
                : belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: %s", rundir);
+}
+
+int placement_hosts_dir(char *path, size_t path_bytes, const char *rundir, struct belay_error *err)
+{
+    const char *slash = strrchr(rundir, '/');
+    bool is_of_host = !getenv(PLACEMENT_LOCAL_VARIABLE) && slash && slash > rundir &&
+                      !strncmp(slash, HOST_FOLDER, sizeof HOST_FOLDER - 1) &&
+                      placement_is_host_name(slash + sizeof HOST_FOLDER - 1);
+    int length = is_of_host ? (int)(slash - rundir) : (int)strlen(rundir);
+    return check_length(snprintf(path, path_bytes, "%.*s", length, rundir), path_bytes, rundir, err);
+}
+
+int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
+                          struct belay_error *err)
+{
+    char above[PATH_MAX];
+    if (!placement_is_host_name(name))
+        return belay_error_set(err, EINVAL, "the name of this host cannot be used");
+    if (placement_hosts_dir(above, sizeof above, rundir, err) < 0)
+        return -1;
+    int used = getenv(PLACEMENT_LOCAL_VARIABLE)
+                   ? snprintf(path, path_bytes, "%s", above)
+                   : snprintf(path, path_bytes, "%s" HOST_FOLDER "%s", above, name);
+    return check_length(used, path_bytes, rundir, err);
 }

@@ -35,7 +35,8 @@ char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *pla
 /*
  * Nodes that are hosts: BELAY_HOSTS has their names, by number and separated by commas. The agent of the
  * first one, where `belay run` is, has the run directory itself, that of another host has RUNDIR/host-NAME
- * there, unless BELAY_RUNDIR_LOCAL is set.
+ * there, unless BELAY_RUNDIR_LOCAL is set. After `belay restart` on a host that was not the first one, the
+ * run directory is that RUNDIR/host-NAME, and other hosts have theirs beside it.
  */
 #define PLACEMENT_HOSTS_VARIABLE "BELAY_HOSTS"
 /* What a rank has to know of its launch, for an array of names: job, run directory, epoch, nodes, places. */
@@ -50,7 +51,16 @@ bool placement_is_host_name(const char *name);
 int placement_find_host(const char *hosts, const char *name, uint32_t *node, struct belay_error *err);
 /* Set: each host has a folder of its own at the path of the run directory, and its agent is there. */
 #define PLACEMENT_LOCAL_VARIABLE "BELAY_RUNDIR_LOCAL"
-/* The run directory of another host. Returns 0, or -1 with err (ENAMETOOLONG, EINVAL: the name). */
+/*
+ * The folder in which those of hosts are: rundir itself; the folder above, if rundir is one of these: a job
+ * is run from a host that was not its first one (`belay restart` there). Returns 0, or -1 with err
+ * (ENAMETOOLONG).
+ */
+int placement_hosts_dir(char *path, size_t path_bytes, const char *rundir, struct belay_error *err);
+/*
+ * The run directory of another host, where the first one has `rundir`. Returns 0, or -1 with err
+ * (ENAMETOOLONG, EINVAL: the name).
+ */
 int placement_host_rundir(char *path, size_t path_bytes, const char *rundir, const char *name,
                           struct belay_error *err);
 

@@ -1,4 +1,4 @@
-"""Jobs on hosts of namespaces (hosts.py): commands run on host a."""
+"""Jobs on hosts of namespaces (hosts.py): commands run on host a, or where Sandbox.at says."""
 
 import os
 import subprocess
@@ -9,7 +9,9 @@ from waiting import wait_for
 
 
 class HostsSandbox(Sandbox):
-    """Commands run on host a; each host has its own /run/belay."""
+    """Commands run on one of the hosts; each host has its own /run/belay."""
+
+    at = "a"
 
     def __init__(self, prefix, programs, hosts):
         super().__init__(prefix, programs)
@@ -23,7 +25,7 @@ class HostsSandbox(Sandbox):
 
     @property
     def user(self):
-        return self.hosts.on("a")
+        return self.hosts.on(self.at)
 
     @user.setter
     def user(self, words):

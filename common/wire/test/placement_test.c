@@ -86,6 +86,12 @@ static void test_hosts(void **state)
     assert_int_equal(placement_find_host("", "a", &node, &err), -1);
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "c", &err), 0);
     assert_string_equal(path, "/run/b/host-c");
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b/host-d", "c", &err), 0);
+    assert_string_equal(path, "/run/b/host-c");
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/run/host-", "c", &err), 0);
+    assert_string_equal(path, "/run/host-/host-c");
+    assert_int_equal(placement_host_rundir(path, sizeof path, "/host-d", "c", &err), 0);
+    assert_string_equal(path, "/host-d/host-c");
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "../c", &err), -1);
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "", &err), -1);
     assert_int_equal(placement_host_rundir(path, sizeof path, "/run/b", "-c", &err), -1);
