@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "common/image/layout.h"
+#include "common/image/lines.h"
 #include "common/image/sums.h"
+#include "common/image/tables.h"
 #include "common/util/array.h"
 #include "common/wire/descriptor.h"
-
-#define TABLES_MAX (IMAGE_DATA_BASE - IMAGE_PAGE_BYTES)
 
 struct image_writer {
     struct image_region *regions;
@@ -23,23 +23,17 @@ struct image_writer {
     uint32_t program;
 };
 
-/* Where the tables go within their block. */
-struct plan {
-    uint64_t region_offset, run_offset, drop_offset, present_offset, sum_count, sum_offset, strings_offset,
-        bytes;
-};
-
 static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err);
 static int check_tables(struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static bool is_table(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit);
 static int check_regions(const struct image_view *view, struct belay_error *err);
+static int check_encodings(const struct image_view *view, struct belay_error *err);
 static int check_runs(const struct image_view *view, const struct image_run *runs, uint64_t count,
                       bool is_whole, struct belay_error *err);
 static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err);
 static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
-static struct plan plan_tables(const struct image_header *counts);
-static struct plan plan_written(const struct image_writer *writer, const struct image_pages *pages);
+static struct image_header plan_tables(const struct image_writer *writer, const struct image_pages *pages);
 static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
                     struct belay_error *err);
 static size_t count_of(const struct run_set *set);
@@ -78,6 +72,13 @@ int image_move_pages(int fd, uint64_t address, const void *from, const uint64_t 
     if (write_all(fd, from, bytes, image_offset(address)) < 0 ||
         write_all(fd, sums, SUMS_OF_BYTES(bytes), sums_offset(address)) < 0)
         return belay_error_errno(err, "no memory for %.1f MiB of an image", bytes / (double)(1 << 20));
+    return 0;
+}
+
+int image_read_pages(int fd, uint64_t address, void *to, uint64_t bytes, struct belay_error *err)
+{
+    if (read_all(fd, to, bytes, image_offset(address)) < 0)
+        return belay_error_errno(err, "cannot read the pages of an image");
     return 0;
 }
 
@@ -120,9 +121,37 @@ void image_unload(struct image_view *view)
     errno = code;
 }
 
+bool image_has_masks(const struct image_view *view, uint64_t run)
+{
+    return view->header->encoding_count > 0 && view->encodings[run] != IMAGE_PAGES;
+}
+
+bool image_next_piece(const struct image_view *view, struct image_piece *piece)
+{
+    const struct image_header *header = view->header;
+    if (piece->index == header->run_count)
+        return false;
+    uint64_t pages = piece->run ? piece->run->bytes / IMAGE_PAGE_BYTES : 0;
+    piece->sums = piece->run ? piece->sums + pages : view->sums;
+    piece->next_mask += piece->masks ? pages : 0;
+    piece->run = &view->runs[piece->index];
+    piece->encoding =
+        header->encoding_count > 0 ? (enum image_encoding)view->encodings[piece->index] : IMAGE_PAGES;
+    piece->masks = image_has_masks(view, piece->index) ? view->masks + piece->next_mask : NULL;
+    piece->data_bytes = piece->masks ? 0 : piece->run->bytes;
+    for (uint64_t i = 0; piece->masks && i < piece->run->bytes / IMAGE_PAGE_BYTES; i++)
+        piece->data_bytes += lines_bytes(piece->masks[i]);
+    piece->index++;
+    return true;
+}
+
 uint64_t image_first_data(const struct image_view *view)
 {
-    return view->header->run_count > 0 ? view->runs[0].data_offset : 0;
+    struct image_piece piece = {0};
+    while (image_next_piece(view, &piece))
+        if (piece.data_bytes > 0)
+            return piece.run->data_offset;
+    return 0;
 }
 
 const char *image_string(const struct image_view *view, uint32_t offset)
@@ -179,42 +208,36 @@ int image_writer_set_program(struct image_writer *writer, const char *path)
 
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages)
 {
-    return plan_written(writer, pages).bytes;
+    return plan_tables(writer, pages).tables_bytes;
 }
 
 int image_writer_finish(struct image_writer *writer, const struct image_pages *pages,
                         const struct image_header *header, int fd, uint64_t tables_offset,
                         struct belay_error *err)
 {
-    struct plan plan = plan_written(writer, pages);
-    struct image_header own = *header;
+    struct image_header own = plan_tables(writer, pages);
+    own.line = header->line;
+    own.base_line = header->base_line;
+    own.rank = header->rank;
+    own.ranks = header->ranks;
+    own.resume_context = header->resume_context;
+    own.group = header->group;
+    memcpy(own.identity, header->identity, sizeof own.identity);
+    own.layout_version = header->layout_version;
     own.tables_offset = tables_offset;
-    own.tables_bytes = plan.bytes;
-    own.region_count = writer->region_count;
-    own.region_offset = plan.region_offset;
-    own.run_count = pages->runs->count;
-    own.run_offset = plan.run_offset;
-    own.drop_count = count_of(pages->drops);
-    own.drop_offset = plan.drop_offset;
-    own.present_count = count_of(pages->present);
-    own.present_offset = plan.present_offset;
-    own.sum_count = plan.sum_count;
-    own.sum_offset = plan.sum_offset;
-    own.strings_bytes = writer->strings_bytes;
-    own.strings_offset = plan.strings_offset;
     own.data_bytes = runs_bytes(pages->runs);
     own.program = writer->program;
-    char *tables = calloc(1, plan.bytes);
+    char *tables = calloc(1, own.tables_bytes);
     if (!tables)
         return belay_error_errno(err, "cannot build the tables of an image");
-    memcpy(tables + plan.region_offset, writer->regions, writer->region_count * sizeof *writer->regions);
-    put_runs(tables + plan.run_offset, pages->runs);
-    put_runs(tables + plan.drop_offset, pages->drops);
-    put_runs(tables + plan.present_offset, pages->present);
-    memcpy(tables + plan.strings_offset, writer->strings, writer->strings_bytes);
+    memcpy(tables + own.region_offset, writer->regions, writer->region_count * sizeof *writer->regions);
+    put_runs(tables + own.run_offset, pages->runs);
+    put_runs(tables + own.drop_offset, pages->drops);
+    put_runs(tables + own.present_offset, pages->present);
+    memcpy(tables + own.strings_offset, writer->strings, writer->strings_bytes);
     int rc = 0;
-    if (plan.sum_count > 0)
-        rc = put_sums((uint64_t *)(void *)(tables + plan.sum_offset), pages->runs, fd, tables_offset, err);
+    if (own.sum_count > 0)
+        rc = put_sums((uint64_t *)(void *)(tables + own.sum_offset), pages->runs, fd, tables_offset, err);
     if (rc == 0)
         rc = write_tables(fd, &own, tables, err);
     int code = errno;
@@ -230,27 +253,20 @@ uint64_t image_adopt_tables(const struct image_view *delta, int fd, struct belay
     own.base_line = 0;
     own.tables_offset = IMAGE_PAGE_BYTES;
     own.run_count = from->present_count;
-    own.drop_count = own.present_count = own.sum_count = 0;
-    struct plan plan = plan_tables(&own);
-    own.tables_bytes = plan.bytes;
-    own.region_offset = plan.region_offset;
-    own.run_offset = plan.run_offset;
-    own.drop_offset = plan.drop_offset;
-    own.present_offset = plan.present_offset;
-    own.sum_offset = plan.sum_offset;
-    own.strings_offset = plan.strings_offset;
+    own.drop_count = own.present_count = own.sum_count = own.encoding_count = own.mask_count = 0;
+    tables_place(&own);
     own.data_bytes = 0;
     for (uint64_t i = 0; i < from->present_count; i++)
         own.data_bytes += delta->present[i].bytes;
-    char *tables = calloc(1, plan.bytes);
+    char *tables = calloc(1, own.tables_bytes);
     if (!tables) {
         belay_error_errno(err, "cannot build the tables of an image");
         return 0;
     }
-    memcpy(tables + plan.region_offset, delta->regions, from->region_count * sizeof *delta->regions);
+    memcpy(tables + own.region_offset, delta->regions, from->region_count * sizeof *delta->regions);
     if (from->present_count)
-        memcpy(tables + plan.run_offset, delta->present, from->present_count * sizeof *delta->present);
-    memcpy(tables + plan.strings_offset, delta->strings, from->strings_bytes);
+        memcpy(tables + own.run_offset, delta->present, from->present_count * sizeof *delta->present);
+    memcpy(tables + own.strings_offset, delta->strings, from->strings_bytes);
     int rc = write_tables(fd, &own, tables, err);
     free(tables);
     return rc < 0 ? 0 : IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
@@ -266,7 +282,8 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
     uint64_t bytes = header->tables_bytes;
     bool is_sound =
         header->tables_offset >= sizeof *header && header->tables_offset <= file_bytes &&
-        bytes <= file_bytes - header->tables_offset && bytes <= TABLES_MAX && header->rank < header->ranks &&
+        bytes <= file_bytes - header->tables_offset && bytes <= IMAGE_TABLES_MAX &&
+        header->rank < header->ranks &&
         (header->group == IMAGE_OF_SHARED ? header->ranks % 2 == 0 && header->rank >= header->ranks / 2
                                           : header->group <= header->rank) &&
         header->strings_bytes > 0 && header->strings_bytes <= UINT32_MAX &&
@@ -277,6 +294,8 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
         is_table(header->drop_offset, header->drop_count, sizeof(struct image_run), bytes) &&
         is_table(header->present_offset, header->present_count, sizeof(struct image_run), bytes) &&
         is_table(header->sum_offset, header->sum_count, sizeof(uint64_t), bytes) &&
+        is_table(header->encoding_offset, header->encoding_count, sizeof(uint64_t), bytes) &&
+        is_table(header->mask_offset, header->mask_count, sizeof(uint64_t), bytes) &&
         is_table(header->strings_offset, header->strings_bytes, 1, bytes);
     return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its header is out of bounds");
 }
@@ -291,10 +310,12 @@ static int check_tables(struct image_view *view, uint64_t file_bytes, struct bel
     view->drops = (const struct image_run *)(const void *)(tables + header->drop_offset);
     view->present = (const struct image_run *)(const void *)(tables + header->present_offset);
     view->sums = (const uint64_t *)(const void *)(tables + header->sum_offset);
+    view->encodings = (const uint64_t *)(const void *)(tables + header->encoding_offset);
+    view->masks = (const uint64_t *)(const void *)(tables + header->mask_offset);
     view->strings = tables + header->strings_offset;
     if (view->strings[0] != '\0' || view->strings[header->strings_bytes - 1] != '\0')
         return belay_error_set(err, EINVAL, "damaged image: its strings are not terminated");
-    if (check_regions(view, err) < 0 ||
+    if (check_regions(view, err) < 0 || check_encodings(view, err) < 0 ||
         check_runs(view, view->runs, header->run_count, header->base_line == 0, err) < 0 ||
         check_data(view, file_bytes, err) < 0 || check_order(view->drops, header->drop_count, err) < 0)
         return -1;
@@ -329,11 +350,24 @@ static int check_regions(const struct image_view *view, struct belay_error *err)
     return 0;
 }
 
+/* Each run of an encoded delta has one. */
+static int check_encodings(const struct image_view *view, struct belay_error *err)
+{
+    const struct image_header *header = view->header;
+    bool is_sound = header->encoding_count == 0
+                        ? header->mask_count == 0
+                        : header->base_line > 0 && header->encoding_count == header->run_count;
+    for (uint64_t i = 0; is_sound && i < header->encoding_count; i++)
+        is_sound = view->encodings[i] >= IMAGE_PAGES && view->encodings[i] <= IMAGE_FRESH;
+    return is_sound ? 0 : belay_error_set(err, EINVAL, "damaged image: its encodings are not of its runs");
+}
+
 /* Runs are in order and each in a region; those of a whole image have their places by their addresses. */
 static int check_runs(const struct image_view *view, const struct image_run *runs, uint64_t count,
                       bool is_whole, struct belay_error *err)
 {
     const struct image_region *region = view->regions, *last = view->regions + view->header->region_count;
+    uint64_t grain = view->header->encoding_count > 0 && runs == view->runs ? LINE_BYTES : IMAGE_PAGE_BYTES;
     if (check_order(runs, count, err) < 0)
         return -1;
     for (uint64_t i = 0; i < count; i++) {
@@ -341,8 +375,8 @@ static int check_runs(const struct image_view *view, const struct image_run *run
         while (region < last && region->end <= run->address)
             region++;
         bool is_sound = region < last && run->address >= region->start &&
-                        run->bytes <= region->end - run->address &&
-                        run->data_offset % IMAGE_PAGE_BYTES == 0 && run->data_offset >= IMAGE_PAGE_BYTES &&
+                        run->bytes <= region->end - run->address && run->data_offset % grain == 0 &&
+                        run->data_offset >= IMAGE_PAGE_BYTES &&
                         (!is_whole || run->data_offset == image_offset(run->address));
         if (!is_sound)
             return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
@@ -350,20 +384,28 @@ static int check_runs(const struct image_view *view, const struct image_run *run
     return 0;
 }
 
-/* ... and the file holds them, and those of a delta each have a sum. */
+/* ... and the file holds them, and those of a delta each have a sum, and a mask if they are encoded. */
 static int check_data(const struct image_view *view, uint64_t file_bytes, struct belay_error *err)
 {
     const struct image_header *header = view->header;
-    uint64_t pages = 0;
+    struct image_piece piece = {0};
+    uint64_t pages = 0, masks = 0;
     for (uint64_t i = 0; i < header->run_count; i++) {
-        if (view->runs[i].data_offset > file_bytes ||
-            view->runs[i].bytes > file_bytes - view->runs[i].data_offset)
-            return belay_error_set(err, EINVAL, "damaged image: run %llu", (unsigned long long)i);
         pages += view->runs[i].bytes / IMAGE_PAGE_BYTES;
+        if (image_has_masks(view, i))
+            masks += view->runs[i].bytes / IMAGE_PAGE_BYTES;
+        if (masks > header->mask_count)
+            break;
     }
+    if (masks != header->mask_count)
+        return belay_error_set(err, EINVAL, "damaged image: its masks are not of its pages");
     if (header->sum_count != (header->base_line > 0 ? pages : 0))
         return belay_error_set(err, EINVAL, "damaged image: it has %llu sums of %llu pages",
                                (unsigned long long)header->sum_count, (unsigned long long)pages);
+    while (image_next_piece(view, &piece))
+        if (piece.run->data_offset > file_bytes || piece.data_bytes > file_bytes - piece.run->data_offset)
+            return belay_error_set(err, EINVAL, "damaged image: run %llu",
+                                   (unsigned long long)piece.index - 1);
     return 0;
 }
 
@@ -404,21 +446,10 @@ static int add_string(struct image_writer *writer, const char *text, uint32_t *o
     return 0;
 }
 
-static struct plan plan_tables(const struct image_header *counts)
+/* A header with the counts and offsets of all tables. */
+static struct image_header plan_tables(const struct image_writer *writer, const struct image_pages *pages)
 {
-    struct plan plan = {.sum_count = counts->sum_count};
-    plan.run_offset = counts->region_count * sizeof(struct image_region);
-    plan.drop_offset = plan.run_offset + counts->run_count * sizeof(struct image_run);
-    plan.present_offset = plan.drop_offset + counts->drop_count * sizeof(struct image_run);
-    plan.sum_offset = plan.present_offset + counts->present_count * sizeof(struct image_run);
-    plan.strings_offset = plan.sum_offset + counts->sum_count * sizeof(uint64_t);
-    plan.bytes = plan.strings_offset + counts->strings_bytes;
-    return plan;
-}
-
-static struct plan plan_written(const struct image_writer *writer, const struct image_pages *pages)
-{
-    const struct image_header counts = {
+    struct image_header header = {
         .region_count = writer->region_count,
         .run_count = pages->runs->count,
         .drop_count = count_of(pages->drops),
@@ -426,7 +457,8 @@ static struct plan plan_written(const struct image_writer *writer, const struct 
         .sum_count = pages->present ? runs_bytes(pages->runs) / IMAGE_PAGE_BYTES : 0,
         .strings_bytes = writer->strings_bytes,
     };
-    return plan_tables(&counts);
+    tables_place(&header);
+    return header;
 }
 
 /* The page data are the first data_bytes of the file. */
@@ -492,13 +524,8 @@ static int write_tables(int fd, const struct image_header *header, const char *t
                         struct belay_error *err)
 {
     struct image_header own = *header;
-    own.magic = IMAGE_MAGIC;
-    own.version = IMAGE_VERSION;
-    own.header_bytes = sizeof own;
-    own.total_bytes = IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
-    if (own.tables_bytes > TABLES_MAX)
-        return belay_error_set(err, EFBIG, "the tables of an image are too large");
-    own.sum = sums_of_tables(&own, tables);
+    if (tables_seal(&own, tables, err) < 0)
+        return -1;
     if (write_all(fd, tables, own.tables_bytes, own.tables_offset) < 0 ||
         write_all(fd, &own, sizeof own, 0) < 0)
         return belay_error_errno(err, "cannot write the tables of an image");

@@ -7,6 +7,7 @@
 #ifndef BELAY_COMMON_IMAGE_IMAGE_H
 #define BELAY_COMMON_IMAGE_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ int image_write_pages(int fd, uint64_t address, const void *from, uint64_t bytes
 int image_move_pages(int fd, uint64_t address, const void *from, const uint64_t *sums, uint64_t bytes,
                      struct belay_error *err);
 
+/* Pages of a whole image; those that are not in it are zeros. Returns 0 or -1 with err. */
+int image_read_pages(int fd, uint64_t address, void *to, uint64_t bytes, struct belay_error *err);
+
 /*
  * Read and check header and tables: magic, version, every offset and count in bounds, tables ascending,
  * runs inside regions and the file, strings terminated. Returns 0 and fills *view (image_unload() it), or -1
@@ -40,6 +44,22 @@ int image_move_pages(int fd, uint64_t address, const void *from, const uint64_t 
 int image_load(int fd, struct image_view *view, struct belay_error *err);
 /* Accepts a zeroed view. */
 void image_unload(struct image_view *view);
+
+/* One run of an image or a delta, as it lies in the file. */
+struct image_piece {
+    uint64_t index; /* of the run, plus 1 */
+    const struct image_run *run;
+    enum image_encoding encoding;
+    const uint64_t *masks; /* of its pages; NULL: whole pages are here */
+    const uint64_t *sums;  /* of its pages, if it is a delta's */
+    uint64_t data_bytes;   /* here, from its data_offset on */
+    uint64_t next_mask;
+};
+
+/* The next run; a zeroed piece stands before the first one. False: there is none. */
+bool image_next_piece(const struct image_view *view, struct image_piece *piece);
+/* Whether the pages of a run have masks. */
+bool image_has_masks(const struct image_view *view, uint64_t run);
 
 /* Where the first page of an image or a delta is in its file; 0 if it has none. For faults. */
 uint64_t image_first_data(const struct image_view *view);

@@ -4,19 +4,23 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
 #include "common/image/image.h"
+#include "common/image/lines.h"
 #include "common/image/sums.h"
 
 #define BLOCK_BYTES (1ull << 20)
+#define LINES_BLOCK_BYTES (32 * IMAGE_PAGE_BYTES) /* that a processor has in its cache */
 
 static int copy_data(int from, int to, struct belay_error *err);
 static int copy_extent(int from, int to, off_t start, off_t end, char *block, struct belay_error *err);
 static int write_runs(const struct image_view *view, int delta, int image, struct belay_error *err);
+static int write_lines(const struct image_piece *piece, const char *data, int image, struct belay_error *err);
 static int punch_drops(const struct image_view *view, int image, struct belay_error *err);
 
 int apply_delta(struct apply *apply, struct belay_error *err)
@@ -106,17 +110,40 @@ static int write_runs(const struct image_view *view, int delta, int image, struc
     const char *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, delta, 0);
     if (data == MAP_FAILED)
         return belay_error_errno(err, "cannot map a delta");
-    const uint64_t *sums = view->sums;
+    struct image_piece piece = {0};
     int rc = 0;
-    for (uint64_t i = 0; rc == 0 && i < view->header->run_count; i++) {
-        const struct image_run *run = &view->runs[i];
-        if (run->data_offset + run->bytes > bytes)
-            rc = belay_error_set(err, EINVAL, "damaged delta: run %llu", (unsigned long long)i);
+    while (rc == 0 && image_next_piece(view, &piece)) {
+        if (piece.run->data_offset > bytes || piece.data_bytes > bytes - piece.run->data_offset)
+            rc = belay_error_set(err, EINVAL, "damaged delta: run %llu", (unsigned long long)piece.index - 1);
+        else if (piece.masks)
+            rc = write_lines(&piece, data + piece.run->data_offset, image, err);
         else
-            rc = image_move_pages(image, run->address, data + run->data_offset, sums, run->bytes, err);
-        sums += run->bytes / IMAGE_PAGE_BYTES;
+            rc = image_move_pages(image, piece.run->address, data + piece.run->data_offset, piece.sums,
+                                  piece.run->bytes, err);
     }
     munmap((void *)(uintptr_t)data, bytes);
+    return rc;
+}
+
+/* In place: what is not in a mask stays, so that a second time makes the same pages. */
+static int write_lines(const struct image_piece *piece, const char *data, int image, struct belay_error *err)
+{
+    char *block = malloc(LINES_BLOCK_BYTES);
+    int rc = block ? 0 : belay_error_set(err, ENOMEM, "no memory to apply a delta");
+    for (uint64_t done = 0, bytes; rc == 0 && done < piece->run->bytes; done += bytes) {
+        uint64_t address = piece->run->address + done, first = done / IMAGE_PAGE_BYTES;
+        bytes = piece->run->bytes - done < LINES_BLOCK_BYTES ? piece->run->bytes - done : LINES_BLOCK_BYTES;
+        if (piece->encoding == IMAGE_FRESH)
+            memset(block, 0, bytes);
+        else
+            rc = image_read_pages(image, address, block, bytes, err);
+        for (uint64_t at = 0; rc == 0 && at < bytes; at += IMAGE_PAGE_BYTES)
+            data +=
+                lines_unpack(piece->masks[first + at / IMAGE_PAGE_BYTES], data, IMAGE_PAGE_BYTES, block + at);
+        if (rc == 0)
+            rc = image_move_pages(image, address, block, piece->sums + first, bytes, err);
+    }
+    free(block);
     return rc;
 }
 

@@ -23,9 +23,9 @@ struct apply {
 int apply_copy(int image, struct belay_error *err);
 
 /*
- * Apply the delta. The call is idempotent, also after a crash at any point: pages are overwritten as wholes.
- * May run in a pool thread. Returns 0, or -1 with err; an image that was being changed in place is invalid
- * until the delta has been applied again.
+ * Apply the delta. The call is idempotent, also after a crash at any point: pages, or the lines of them that
+ * an encoded delta has, are overwritten. May run in a pool thread. Returns 0, or -1 with err; an image that
+ * was being changed in place is invalid until the delta has been applied again.
  */
 int apply_delta(struct apply *apply, struct belay_error *err);
 

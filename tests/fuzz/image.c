@@ -26,6 +26,7 @@ static void check(const struct image_view *view, uint64_t file_bytes)
 {
     const struct image_header *header = view->header;
     uint64_t end = 0;
+    volatile uint64_t lines = 0; /* each mask and sum can be read */
     size_t texts = strlen(image_string(view, header->program));
     must(header->rank < header->ranks || header->ranks == 0);
     for (uint64_t i = 0; i < header->region_count; i++) {
@@ -38,9 +39,12 @@ static void check(const struct image_view *view, uint64_t file_bytes)
     check_runs(view->runs, header->run_count, !header->base_line);
     check_runs(view->drops, header->drop_count, false);
     check_runs(view->present, header->present_count, true);
-    for (uint64_t i = 0; i < header->run_count; i++)
-        must(view->runs[i].data_offset >= PAGE &&
-             view->runs[i].data_offset + view->runs[i].bytes <= file_bytes);
+    struct image_piece piece = {0};
+    while (image_next_piece(view, &piece)) {
+        must(piece.run->data_offset >= PAGE && piece.run->data_offset + piece.data_bytes <= file_bytes);
+        for (uint64_t i = 0; piece.masks && i < piece.run->bytes / PAGE; i++)
+            lines += piece.masks[i] + piece.sums[i];
+    }
 }
 
 /* Whatever there is of it: it ends soon, and is always the same. */

@@ -11,6 +11,8 @@
 
 #include "common/image/image.h"
 #include "common/image/layout.h"
+#include "common/image/lines.h"
+#include "common/image/tables.h"
 #include "common/secure/envelope.h"
 #include "common/secure/hello.h"
 #include "common/wire/control.h"
@@ -316,6 +318,46 @@ static void put_image(bool is_delta)
     close(fd);
 }
 
+/* A delta in lines of 64 bytes: three of two pages, and a page of which only one is not zeros. */
+static void put_lines(void)
+{
+    static const struct image_region data = {
+        .start = UPPER_BASE + 8 * PAGE, .end = UPPER_BASE + 64 * PAGE, .kind = IMAGE_REGION_ANON, .prot = 3};
+    static const struct image_run runs[2] = {{UPPER_BASE + 9 * PAGE, 2 * PAGE, PAGE},
+                                             {UPPER_BASE + 20 * PAGE, PAGE, PAGE + 3 * LINE_BYTES}};
+    static const struct image_run present[2] = {
+        {UPPER_BASE + 9 * PAGE, 3 * PAGE, IMAGE_DATA_BASE + UPPER_BASE + 9 * PAGE},
+        {UPPER_BASE + 20 * PAGE, PAGE, IMAGE_DATA_BASE + UPPER_BASE + 20 * PAGE}};
+    static const uint64_t encodings[2] = {IMAGE_LINES, IMAGE_FRESH}, masks[3] = {5, 1ull << 63, 2},
+                          sums[3] = {7, 8, 9};
+    static uint8_t bytes[PAGE + ROOM];
+    struct image_header header = {.line = 7,
+                                  .base_line = 6,
+                                  .rank = 1,
+                                  .ranks = 4,
+                                  .region_count = 1,
+                                  .run_count = 2,
+                                  .present_count = 2,
+                                  .sum_count = 3,
+                                  .encoding_count = 2,
+                                  .mask_count = 3,
+                                  .strings_bytes = 1,
+                                  .tables_offset = 3 * PAGE,
+                                  .data_bytes = 4 * LINE_BYTES};
+    char *tables = (char *)bytes + PAGE;
+    tables_place(&header);
+    must(header.tables_bytes <= ROOM);
+    memcpy(tables + header.region_offset, &data, sizeof data);
+    memcpy(tables + header.run_offset, runs, sizeof runs);
+    memcpy(tables + header.present_offset, present, sizeof present);
+    memcpy(tables + header.sum_offset, sums, sizeof sums);
+    memcpy(tables + header.encoding_offset, encodings, sizeof encodings);
+    memcpy(tables + header.mask_offset, masks, sizeof masks);
+    must(tables_seal(&header, tables, NULL) == 0);
+    memcpy(bytes, &header, sizeof header);
+    put("image", "lines", true, bytes, PAGE + header.tables_bytes);
+}
+
 static void put_undo_log(void)
 {
     static const enum undo_kind kinds[] = {UNDO_CREATED, UNDO_MADE, UNDO_LENGTH,
@@ -506,6 +548,7 @@ int main(int argc, char **argv)
     put_requests();
     put_image(false);
     put_image(true);
+    put_lines();
     put_undo_log();
     put_streams();
     put_page();

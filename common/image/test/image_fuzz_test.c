@@ -82,6 +82,7 @@ static void expect_sound(const struct image_view *view, uint64_t file_bytes)
 {
     const struct image_header *header = view->header;
     uint64_t end = 0;
+    volatile uint64_t lines = 0; /* each mask and sum can be read */
     size_t texts = strlen(image_string(view, header->program));
     assert_true(header->rank < header->ranks);
     for (uint64_t i = 0; i < header->region_count; i++) {
@@ -94,9 +95,13 @@ static void expect_sound(const struct image_view *view, uint64_t file_bytes)
     expect_in_order(view->runs, header->run_count, !header->base_line);
     expect_in_order(view->drops, header->drop_count, false);
     expect_in_order(view->present, header->present_count, true);
-    for (uint64_t i = 0; i < header->run_count; i++)
-        assert_true(view->runs[i].data_offset >= PAGE &&
-                    view->runs[i].data_offset + view->runs[i].bytes <= file_bytes);
+    struct image_piece piece = {0};
+    while (image_next_piece(view, &piece)) {
+        assert_true(piece.run->data_offset >= PAGE &&
+                    piece.run->data_offset + piece.data_bytes <= file_bytes);
+        for (uint64_t i = 0; piece.masks && i < piece.run->bytes / PAGE; i++)
+            lines += piece.masks[i] + piece.sums[i];
+    }
 }
 
 static unsigned try_damaged(bool is_delta, struct fuzz *fuzz)
