@@ -59,6 +59,13 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_number(object, "dirty_bytes", line->dirty_bytes);
     put_number(object, "captured_bytes", line->captured_bytes);
     put_number(object, "sent_bytes", line->sent_bytes);
+    put_number(object, "sent_page_bytes", line->sent_page_bytes);
+    put_number(object, "page_parts", line->page_parts);
+    put_number(object, "line_parts", line->line_parts);
+    put_ms(object, "compare_ms", line->compare_ms);
+    put_ms(object, "send_ms", line->send_ms);
+    put_ms(object, "page_model_ms", line->page_model_ms);
+    put_ms(object, "line_model_ms", line->line_model_ms);
     put_ms(object, "converge_ms", line->converge_ms);
     put_ms(object, "drain_ms", line->drain_ms);
     put_ms(object, "pause_ms", line->pause_ms);

@@ -130,7 +130,8 @@ def assert_copied_again(job, restored, members):
     assert all(len(row["holders"]) == 2 for row in rows)
     assert later[0]["sent_bytes"] > 0.4 * later[0]["image_bytes"]
     assert later[0]["sent_bytes"] >= later[0]["dirty_bytes"] > 0
-    assert later[1]["dirty_bytes"] <= later[1]["sent_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
+    assert later[1]["dirty_bytes"] <= later[1]["sent_page_bytes"] < later[1]["dirty_bytes"] + (1 << 20)
+    assert 0 < later[1]["sent_bytes"] <= later[1]["sent_page_bytes"]
     assert all(line["protect_ms"] > 0 for line in later)
 
 

@@ -163,6 +163,17 @@ static const struct conf_setting settings[CONF_END] = {
                 "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
                 "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
         },
+    [CONF_GRANULARITY] =
+        {
+            .name = "granularity",
+            .variable = "BELAY_GRANULARITY",
+            .argument = "WORD",
+            .unit = CONF_UNIT_TEXT,
+            .help =
+                "What is sent of a changed page to the node that holds a copy: page (all of it), line (the "
+                "lines of 64 bytes that changed) or auto (what takes less time on this machine; default: "
+                "auto)",
+        },
     [CONF_MIN_NODES] =
         {
             .name = "min-nodes",

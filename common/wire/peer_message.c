@@ -191,7 +191,14 @@ static void fill_measures(const struct peer_measures *measures, Belay__Wire__Pee
     to->dirty_bytes = measures->dirty_bytes;
     to->captured_bytes = measures->captured_bytes;
     to->image_bytes = measures->image_bytes;
-    to->sent_bytes = measures->sent_bytes;
+    to->sent_bytes = measures->sent.bytes;
+    to->page_bytes = measures->sent.page_bytes;
+    to->compare_ns = measures->sent.compare_ns;
+    to->send_ns = measures->sent.send_ns;
+    to->page_model_ns = measures->sent.page_model_ns;
+    to->line_model_ns = measures->sent.line_model_ns;
+    to->page_parts = measures->sent.page_parts;
+    to->line_parts = measures->sent.line_parts;
 }
 
 /* NULL: it is what the receiver expects. */
@@ -304,5 +311,12 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                                    .dirty_bytes = measures->dirty_bytes,
                                                    .captured_bytes = measures->captured_bytes,
                                                    .image_bytes = measures->image_bytes,
-                                                   .sent_bytes = measures->sent_bytes};
+                                                   .sent = {.bytes = measures->sent_bytes,
+                                                            .page_bytes = measures->page_bytes,
+                                                            .compare_ns = measures->compare_ns,
+                                                            .send_ns = measures->send_ns,
+                                                            .page_model_ns = measures->page_model_ns,
+                                                            .line_model_ns = measures->line_model_ns,
+                                                            .page_parts = measures->page_parts,
+                                                            .line_parts = measures->line_parts}};
 }

@@ -79,10 +79,19 @@ struct peer_report {
     const int32_t *peers; /* world ranks, or anything negative; none: anybody */
 };
 
+/* What was sent of a line to members that keep copies; see peer.proto. */
+struct peer_sent {
+    uint64_t bytes, page_bytes;
+    uint64_t compare_ns, send_ns;
+    uint64_t page_model_ns, line_model_ns;
+    uint64_t page_parts, line_parts;
+};
+
 /* Durations and sizes of one member and one line; see peer.proto. */
 struct peer_measures {
     uint64_t drain_ns, pause_ns, felt_ns, late_ns;
-    uint64_t dirty_bytes, captured_bytes, image_bytes, sent_bytes;
+    uint64_t dirty_bytes, captured_bytes, image_bytes;
+    struct peer_sent sent;
 };
 
 struct peer_message {

@@ -49,7 +49,14 @@ void measure_take(struct host_measure *measure, uint32_t member, const struct pe
     part->dirty_bytes = larger(part->dirty_bytes, of->dirty_bytes);
     part->captured_bytes = larger(part->captured_bytes, of->captured_bytes);
     part->image_bytes = larger(part->image_bytes, of->image_bytes);
-    part->sent_bytes = larger(part->sent_bytes, of->sent_bytes);
+    part->sent.bytes = larger(part->sent.bytes, of->sent.bytes);
+    part->sent.page_bytes = larger(part->sent.page_bytes, of->sent.page_bytes);
+    part->sent.compare_ns = larger(part->sent.compare_ns, of->sent.compare_ns);
+    part->sent.send_ns = larger(part->sent.send_ns, of->sent.send_ns);
+    part->sent.page_model_ns = larger(part->sent.page_model_ns, of->sent.page_model_ns);
+    part->sent.line_model_ns = larger(part->sent.line_model_ns, of->sent.line_model_ns);
+    part->sent.page_parts = larger(part->sent.page_parts, of->sent.page_parts);
+    part->sent.line_parts = larger(part->sent.line_parts, of->sent.line_parts);
 }
 
 /* Without memory for the parts nothing is known to be complete, and the line ends without measurements. */
@@ -86,7 +93,14 @@ struct peer_measures measure_merge(const struct host_measure *measure)
         all.dirty_bytes += of->dirty_bytes;
         all.captured_bytes += of->captured_bytes;
         all.image_bytes += of->image_bytes;
-        all.sent_bytes += of->sent_bytes;
+        all.sent.bytes += of->sent.bytes;
+        all.sent.page_bytes += of->sent.page_bytes;
+        all.sent.compare_ns += of->sent.compare_ns;
+        all.sent.send_ns += of->sent.send_ns;
+        all.sent.page_model_ns += of->sent.page_model_ns;
+        all.sent.line_model_ns += of->sent.line_model_ns;
+        all.sent.page_parts += of->sent.page_parts;
+        all.sent.line_parts += of->sent.line_parts;
     }
     return all;
 }
@@ -126,7 +140,7 @@ void measure_fill(const struct host_measure *measure, struct history_line *entry
     entry->captured_bytes = all.captured_bytes;
     entry->dirty_bytes = all.dirty_bytes;
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
-    entry->sent_bytes = all.sent_bytes;
+    entry->sent = all.sent;
     entry->protect_ms = between(measure->captured_ns, measure->end_ns) / 1e6;
     entry->drain_ms = all.drain_ns / 1e6;
     entry->pause_ms = all.pause_ns / 1e6;

@@ -12,7 +12,14 @@ void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus 
     status->image_bytes = entry->image_bytes;
     status->dirty_bytes = entry->dirty_bytes;
     status->captured_bytes = entry->captured_bytes;
-    status->sent_bytes = entry->sent_bytes;
+    status->sent_bytes = entry->sent.bytes;
+    status->sent_page_bytes = entry->sent.page_bytes;
+    status->compare_ms = (double)entry->sent.compare_ns / 1e6;
+    status->send_ms = (double)entry->sent.send_ns / 1e6;
+    status->page_model_ms = (double)entry->sent.page_model_ns / 1e6;
+    status->line_model_ms = (double)entry->sent.line_model_ns / 1e6;
+    status->page_parts = entry->sent.page_parts;
+    status->line_parts = entry->sent.line_parts;
     status->converge_ms = entry->converge_ms;
     status->drain_ms = entry->drain_ms;
     status->pause_ms = entry->pause_ms;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/wire/peer_message.h"
 #include "common/wire/placement.h"
 #include "common/wire/states.h"
 #include "node-agent/store/commits.h"
@@ -17,7 +18,8 @@
 struct history_line {
     uint64_t line;
     enum line_state state;
-    uint64_t image_bytes, dirty_bytes, captured_bytes, sent_bytes;
+    uint64_t image_bytes, dirty_bytes, captured_bytes;
+    struct peer_sent sent;
     uint64_t begun_at_ms; /* since 1970; 0: not known */
     double converge_ms, drain_ms, pause_ms, felt_pause_ms, protect_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */

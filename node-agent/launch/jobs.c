@@ -15,6 +15,7 @@
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
 #include "node-agent/capture/tracker.h"
+#include "node-agent/delta/choice.h"
 #include "node-agent/job/answer.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
@@ -54,6 +55,9 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
     if (!tracker_choose(settings->tracker, err) ||
         check_redundancy(settings->redundancy, node_count, err) < 0)
         return -1;
+    if (*settings->granularity && !granularity_parse(settings->granularity))
+        return belay_error_set(err, EINVAL, "there is no granularity '%.40s': page, line or auto",
+                               settings->granularity);
     if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
         return 0;
     return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential",

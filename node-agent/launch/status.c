@@ -49,6 +49,23 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     return status;
 }
 
+static uint64_t ns_of(double ms)
+{
+    return ms > 0 && ms < 1e12 ? (uint64_t)(ms * 1e6) : 0;
+}
+
+static struct peer_sent sent_of(const Belay__Wire__LineStatus *line)
+{
+    return (struct peer_sent){.bytes = line->sent_bytes,
+                              .page_bytes = line->sent_page_bytes,
+                              .compare_ns = ns_of(line->compare_ms),
+                              .send_ns = ns_of(line->send_ms),
+                              .page_model_ns = ns_of(line->page_model_ms),
+                              .line_model_ns = ns_of(line->line_model_ms),
+                              .page_parts = line->page_parts,
+                              .line_parts = line->line_parts};
+}
+
 int status_take(struct job *job, const Belay__Wire__JobStatus *status)
 {
     if (status->n_history > HISTORY_MAX || status->n_lines > HISTORY_MAX) {
@@ -87,7 +104,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->image_bytes = from->image_bytes;
         to->dirty_bytes = from->dirty_bytes;
         to->captured_bytes = from->captured_bytes;
-        to->sent_bytes = from->sent_bytes;
+        to->sent = sent_of(from);
         to->converge_ms = from->converge_ms;
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;

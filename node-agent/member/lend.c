@@ -35,7 +35,7 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
 static int add_loan(struct lender *lender, uint32_t node, uint32_t part);
 static void send_next(struct lender *lender);
 static int begin_sending(struct loan *loan, struct belay_error *err);
-static void on_sent(void *context, int error, uint64_t sent_bytes);
+static void on_sent(void *context, int error, const struct outgoing_figures *figures);
 static void drop(struct loan *loan);
 static void refuse(const struct lender *lender, uint32_t node, uint32_t part, int error);
 static struct fetch_note note_of(const struct lender *lender, enum fetch_note_kind kind, uint32_t part);
@@ -135,6 +135,7 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
                                              .tag = &tag,
                                              .tag_bytes = sizeof tag,
                                              .part = loan->pin.fd,
+                                             .form = OUTGOING_AS_IT_IS,
                                              .base = -1,
                                              .line = tag.line,
                                              .rank = loan->part,
@@ -151,7 +152,7 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
 }
 
 /* The node that wants it has refused it itself, or hears of the lost link. */
-static void on_sent(void *context, int error, uint64_t sent_bytes)
+static void on_sent(void *context, int error, const struct outgoing_figures *figures)
 {
     struct loan *loan = context;
     struct lender *lender = loan->lender;
@@ -160,7 +161,7 @@ static void on_sent(void *context, int error, uint64_t sent_bytes)
                     loan->part, loan->node, strerror(error));
     else
         log_debug("job \"%s\": image %" PRIu32 " has gone to node %" PRIu32 ", %" PRIu64 " bytes",
-                  lender->job->name, loan->part, loan->node, sent_bytes);
+                  lender->job->name, loan->part, loan->node, figures->sent_bytes);
     drop(loan);
     send_next(lender);
 }

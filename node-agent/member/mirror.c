@@ -72,7 +72,9 @@ struct mirror {
     void *context;
     struct sending *sendings;
     uint32_t sending_count; /* of them those that do not wait */
-    uint64_t sent_line, sent_bytes;
+    uint64_t sent_line;     /* the one that was sent last */
+    struct peer_sent sent;
+    struct choice_rates rates;
     struct proof *proofs;
     struct taking *takings;
     const struct note *asked; /* the part that the machine is asked about; NULL: none */
@@ -84,7 +86,8 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
 static void on_lost(void *context, uint32_t node);
 static void send_next(struct mirror *mirror);
 static int begin_sending(struct sending *sending, struct belay_error *err);
-static void on_sent(void *context, int error, uint64_t sent_bytes);
+static void on_sent(void *context, int error, const struct outgoing_figures *figures);
+static void note_sent(struct mirror *mirror, uint64_t line, const struct outgoing_figures *figures);
 static void take_out(struct mirror *mirror, struct sending *sending);
 static int begin_proof(struct mirror *mirror, uint64_t line, uint32_t part, struct belay_error *err);
 static void on_own_root(void *context, const struct digest *root, const struct belay_error *err);
@@ -116,6 +119,7 @@ struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *
     memcpy(mirror->placement, epoch->placement, epoch->world * sizeof *mirror->placement);
     while (mirror->own + 1 < epoch->member_count && epoch->members[mirror->own] != epoch->node)
         mirror->own++;
+    choice_measure(&mirror->rates);
     mirror->failed = failed;
     mirror->context = context;
     remotes_hear(epoch->remotes, REMOTES_COPIES, &remotes_ops, mirror);
@@ -227,6 +231,12 @@ static void send_next(struct mirror *mirror)
     fail(mirror, line, number, node, err.text);
 }
 
+static enum granularity granularity_of(const struct mirror *mirror)
+{
+    const char *name = mirror->epoch.job->config->settings->granularity;
+    return *name ? granularity_parse(name) : GRANULARITY_AUTO;
+}
+
 static int begin_sending(struct sending *sending, struct belay_error *err)
 {
     struct mirror *mirror = sending->mirror;
@@ -241,8 +251,10 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
     if (part < 0)
         return belay_error_set(err, ENODATA, "nothing is staged of it");
     uint64_t base_line = tag.base_line;
-    bool is_made = sending->is_whole && base_line > 0;
-    if (is_made)
+    enum outgoing_form form = base_line == 0      ? OUTGOING_AS_IT_IS
+                              : sending->is_whole ? OUTGOING_WHOLE
+                                                  : OUTGOING_DELTA;
+    if (form == OUTGOING_WHOLE)
         tag.base_line = 0;
     const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
                                              .remotes = mirror->epoch.remotes,
@@ -251,8 +263,11 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                                              .tag = &tag,
                                              .tag_bytes = sizeof tag,
                                              .part = part,
-                                             .base = is_made ? store_image(store, sending->part) : -1,
+                                             .form = form,
+                                             .base = base_line ? store_image(store, sending->part) : -1,
                                              .base_line = base_line,
+                                             .granularity = granularity_of(mirror),
+                                             .rates = mirror->rates,
                                              .line = sending->line,
                                              .rank = sending->part,
                                              .done = on_sent,
@@ -266,19 +281,37 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
 }
 
 /* ESTALE: the other node says so itself, by NEED_BASE. Whether it holds what it has taken, its word tells. */
-static void on_sent(void *context, int error, uint64_t sent_bytes)
+static void on_sent(void *context, int error, const struct outgoing_figures *figures)
 {
     struct sending *sending = context;
     struct mirror *mirror = sending->mirror;
     uint64_t line = sending->line;
     uint32_t part = sending->part, node = mirror->members[sending->member];
-    mirror->sent_bytes = line == mirror->sent_line ? mirror->sent_bytes + sent_bytes : sent_bytes;
-    mirror->sent_line = line;
+    note_sent(mirror, line, figures);
     take_out(mirror, sending);
     if (error && error != ESTALE && error != ECANCELED)
         fail(mirror, line, part, node, tell_error(error));
     else
         send_next(mirror);
+}
+
+/* What has gone as a whole was not compared, and tells the rate of the link all the same. */
+static void note_sent(struct mirror *mirror, uint64_t line, const struct outgoing_figures *figures)
+{
+    struct peer_sent *sent = &mirror->sent;
+    if (mirror->sent_line != line)
+        *sent = (struct peer_sent){0};
+    mirror->sent_line = line;
+    sent->bytes += figures->sent_bytes;
+    sent->page_bytes += figures->page_bytes;
+    sent->compare_ns += figures->compare_ns;
+    sent->send_ns += figures->send_ns;
+    sent->page_model_ns += (uint64_t)(figures->choice.page_s * 1e9);
+    sent->line_model_ns += (uint64_t)(figures->choice.line_s * 1e9);
+    sent->line_parts += figures->is_lines;
+    sent->page_parts += figures->choice.pages > 0 && !figures->is_lines;
+    choice_note_compared(&mirror->rates, figures->compared_bytes, figures->compare_ns);
+    choice_note_sent(&mirror->rates, figures->sent_bytes, figures->send_ns);
 }
 
 static void take_out(struct mirror *mirror, struct sending *sending)
@@ -375,9 +408,9 @@ static void drop_proof(struct proof *proof)
     free(proof);
 }
 
-uint64_t mirror_sent_bytes(const struct mirror *mirror, uint64_t line)
+struct peer_sent mirror_sent(const struct mirror *mirror, uint64_t line)
 {
-    return line == mirror->sent_line ? mirror->sent_bytes : 0;
+    return line == mirror->sent_line ? mirror->sent : (struct peer_sent){0};
 }
 
 static bool read_note(const struct mirror *mirror, const void *bytes, size_t count, struct note *note)

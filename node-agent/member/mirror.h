@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/wire/peer_message.h"
 #include "coord/epoch.h"
 #include "node-agent/job/job.h"
 #include "node-agent/link/remote.h"
@@ -45,8 +46,8 @@ void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t m
 /* The line is over: what is on its way is of no use, and its memory may be used again. */
 void mirror_cancel(struct mirror *mirror);
 
-/* How much was sent for the line that was sent last. */
-uint64_t mirror_sent_bytes(const struct mirror *mirror, uint64_t line);
+/* What was sent for the line that was sent last; of another line all zero. */
+struct peer_sent mirror_sent(const struct mirror *mirror, uint64_t line);
 
 /* For the machine: keep what has come, answer whoever has sent it (struct membership_ops). */
 int mirror_admit(struct mirror *mirror, uint64_t line, uint32_t rank);

@@ -77,7 +77,7 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
 {
     struct line_member *member = context;
     if (member->mirror)
-        member->times.sent_bytes = mirror_sent_bytes(member->mirror, line);
+        member->times.sent = mirror_sent(member->mirror, line);
     const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
     if (word == COORD_EVENT_PROTECTED && fault_hit("agent.protected", -1, line))
         say_aborted(member, "the fault point agent.protected was set to fail");

@@ -8,6 +8,9 @@
 
 #include "common/image/image.h"
 #include "common/image/sums.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "node-agent/delta/encode.h"
 #include "node-agent/loop/pool.h"
 #include "node-agent/store/apply.h"
 
@@ -17,11 +20,14 @@ struct outgoing {
     struct outgoing_request request;
     uint8_t tag[TAG_BYTES_MAX];
     bool is_cancelled;      /* atomic */
-    struct pool_work *work; /* makes the whole image */
+    struct pool_work *work; /* makes the whole image, or the lines */
     struct apply apply;
     int apply_rc;
     struct belay_error err;
-    int fd; /* what goes; ours */
+    int fd, base;            /* what goes, and the image of a delta; ours. base -1: none */
+    struct encoded *encoded; /* what goes are the lines; NULL: it is fd as it is */
+    struct outgoing_figures figures;
+    uint64_t offered_ns;
 
     /* the filler's: */
     struct image_view view; /* of it; header NULL: not read yet */
@@ -32,15 +38,22 @@ struct outgoing {
 
 static int offer(struct outgoing *outgoing);
 static int make_whole(struct outgoing *outgoing, struct belay_error *err);
+static int make_delta(struct outgoing *outgoing, struct belay_error *err);
 static void apply_part(void *context, uint32_t part);
 static void after_apply(void *context, bool is_cancelled);
+static void encode_part(void *context, uint32_t part);
+static void after_encode(void *context, bool is_cancelled);
 static ssize_t fill(void *context, uint8_t *to, size_t room);
 static bool find_range(const struct outgoing *outgoing, struct part_range *range);
 static ssize_t put_range(struct outgoing *outgoing, const struct part_range *range, uint8_t *to, size_t room);
+static bool find_encoded_range(const struct outgoing *outgoing, struct part_range *range);
+static ssize_t read_range(struct outgoing *outgoing, const struct part_range *range, uint64_t at, uint8_t *to,
+                          size_t count);
 static void on_pushed(void *context, int error);
 static void destroy(struct outgoing *outgoing);
 
 static const struct pool_ops apply_ops = {.run = apply_part, .done = after_apply};
+static const struct pool_ops encode_ops = {.run = encode_part, .done = after_encode};
 
 struct outgoing *outgoing_start(const struct outgoing_request *request, struct belay_error *err)
 {
@@ -52,15 +65,19 @@ struct outgoing *outgoing_start(const struct outgoing_request *request, struct b
     outgoing->request = *request;
     outgoing->apply = (struct apply){.image = -1, .delta = -1, .copy = -1, .made = -1};
     outgoing->fd = fcntl(request->part, F_DUPFD_CLOEXEC, 3);
-    if (outgoing->fd < 0 || request->tag_bytes > sizeof outgoing->tag) {
+    outgoing->base = request->form == OUTGOING_AS_IT_IS ? -1 : fcntl(request->base, F_DUPFD_CLOEXEC, 3);
+    if (outgoing->fd < 0 || (outgoing->base < 0 && request->form != OUTGOING_AS_IT_IS) ||
+        request->tag_bytes > sizeof outgoing->tag) {
         belay_error_errno(err, "no descriptor for a copy on another node");
         destroy(outgoing);
         return NULL;
     }
     memcpy(outgoing->tag, request->tag, request->tag_bytes);
     int rc = 0;
-    if (request->base >= 0)
+    if (request->form == OUTGOING_WHOLE)
         rc = make_whole(outgoing, err);
+    else if (request->form == OUTGOING_DELTA)
+        rc = make_delta(outgoing, err);
     else if ((rc = offer(outgoing)) < 0)
         belay_error_errno(err, "node %u cannot be reached", request->node);
     if (rc == 0)
@@ -79,7 +96,10 @@ static int offer(struct outgoing *outgoing)
 {
     const struct outgoing_request *request = &outgoing->request;
     struct image_header header;
-    if (pread(outgoing->fd, &header, sizeof header, 0) != (ssize_t)sizeof header) {
+    outgoing->offered_ns = clock_now_ns();
+    if (outgoing->encoded)
+        header = *encoded_header(outgoing->encoded);
+    else if (pread(outgoing->fd, &header, sizeof header, 0) != (ssize_t)sizeof header) {
         errno = EIO;
         return -1;
     }
@@ -93,14 +113,62 @@ static int offer(struct outgoing *outgoing)
 static int make_whole(struct outgoing *outgoing, struct belay_error *err)
 {
     const struct outgoing_request *request = &outgoing->request;
-    outgoing->apply.image = fcntl(request->base, F_DUPFD_CLOEXEC, 3);
+    outgoing->apply.image = outgoing->base;
     outgoing->apply.delta = outgoing->fd;
     outgoing->apply.is_pinned = true;
     outgoing->apply.rank = (int)request->rank;
     outgoing->apply.base_line = request->base_line;
     outgoing->apply.line = request->line;
-    outgoing->work = outgoing->apply.image < 0 ? NULL : pool_start(request->loop, 1, &apply_ops, outgoing);
+    outgoing->work = pool_start(request->loop, 1, &apply_ops, outgoing);
     return outgoing->work ? 0 : belay_error_errno(err, "a copy for another node cannot be made");
+}
+
+static int make_delta(struct outgoing *outgoing, struct belay_error *err)
+{
+    outgoing->work = pool_start(outgoing->request.loop, 1, &encode_ops, outgoing);
+    return outgoing->work ? 0 : belay_error_errno(err, "a copy for another node cannot be made");
+}
+
+/* Without the memory for it, or if lines take more, the delta goes as it is. */
+static void encode_part(void *context, uint32_t part)
+{
+    struct outgoing *outgoing = context;
+    struct outgoing_figures *figures = &outgoing->figures;
+    const struct outgoing_request *request = &outgoing->request;
+    struct belay_error err = {0};
+    (void)part;
+    uint64_t begin_ns = clock_now_ns();
+    int rc = choice_make(&request->rates, request->granularity, outgoing->fd, outgoing->base,
+                         &figures->choice, &err);
+    if (rc == 0 && figures->choice.granularity == GRANULARITY_LINE) {
+        outgoing->encoded = encode_delta(outgoing->fd, outgoing->base, &err);
+        rc = outgoing->encoded ? 0 : -1;
+    }
+    if (outgoing->encoded) {
+        const struct encoded_figures *found = encoded_figures(outgoing->encoded);
+        figures->compared_bytes = found->pages * IMAGE_PAGE_BYTES;
+        figures->page_bytes = found->page_bytes;
+        figures->is_lines = found->bytes < found->page_bytes;
+    }
+    if (!figures->is_lines) {
+        encoded_destroy(outgoing->encoded);
+        outgoing->encoded = NULL;
+    }
+    figures->compare_ns = clock_now_ns() - begin_ns;
+    if (rc < 0 && !__atomic_load_n(&outgoing->is_cancelled, __ATOMIC_SEQ_CST))
+        log_warning("rank %u of line %llu is sent in whole pages: %s", request->rank,
+                    (unsigned long long)request->line, err.text);
+}
+
+static void after_encode(void *context, bool is_cancelled)
+{
+    struct outgoing *outgoing = context;
+    (void)is_cancelled; /* never */
+    outgoing->work = NULL;
+    if (outgoing->is_cancelled)
+        on_pushed(outgoing, ECANCELED);
+    else if (offer(outgoing) < 0)
+        on_pushed(outgoing, errno);
 }
 
 static void apply_part(void *context, uint32_t part)
@@ -135,7 +203,7 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
     struct part_range range;
     size_t put = 0;
     struct belay_error err;
-    if (!outgoing->view.header && image_load(outgoing->fd, &outgoing->view, &err) < 0) {
+    if (!outgoing->encoded && !outgoing->view.header && image_load(outgoing->fd, &outgoing->view, &err) < 0) {
         errno = err.code;
         return -1;
     }
@@ -155,6 +223,8 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
 /* The header, the tables, the pages, and of a whole image their sums. False: that was all. */
 static bool find_range(const struct outgoing *outgoing, struct part_range *range)
 {
+    if (outgoing->encoded)
+        return find_encoded_range(outgoing, range);
     const struct image_header *header = outgoing->view.header;
     uint64_t number = outgoing->range, sums = header->base_line ? 0 : header->run_count;
     if (number >= 2 + header->run_count + sums)
@@ -173,6 +243,19 @@ static bool find_range(const struct outgoing *outgoing, struct part_range *range
     return true;
 }
 
+/* The header, the tables, and all data. */
+static bool find_encoded_range(const struct outgoing *outgoing, struct part_range *range)
+{
+    const struct image_header *header = encoded_header(outgoing->encoded);
+    if (outgoing->range == 0)
+        *range = (struct part_range){0, sizeof *header};
+    else if (outgoing->range == 1)
+        *range = (struct part_range){header->tables_offset, header->tables_bytes};
+    else
+        *range = (struct part_range){IMAGE_PAGE_BYTES, header->data_bytes};
+    return outgoing->range < (header->data_bytes > 0 ? 3 : 2);
+}
+
 /* The next bytes of it. */
 static ssize_t put_range(struct outgoing *outgoing, const struct part_range *range, uint8_t *to, size_t room)
 {
@@ -184,7 +267,7 @@ static ssize_t put_range(struct outgoing *outgoing, const struct part_range *ran
     } else {
         uint64_t at = outgoing->sent - sizeof *range, left = range->bytes - at;
         count = left < room ? left : room;
-        ssize_t got = count ? pread(outgoing->fd, to, count, (off_t)(range->offset + at)) : 0;
+        ssize_t got = count ? read_range(outgoing, range, at, to, count) : 0;
         if (got < 0 || (got == 0 && count > 0)) {
             errno = got < 0 ? errno : EIO;
             return -1;
@@ -199,24 +282,43 @@ static ssize_t put_range(struct outgoing *outgoing, const struct part_range *ran
     return (ssize_t)count;
 }
 
+static ssize_t read_range(struct outgoing *outgoing, const struct part_range *range, uint64_t at, uint8_t *to,
+                          size_t count)
+{
+    const char *memory = NULL;
+    if (!outgoing->encoded)
+        return pread(outgoing->fd, to, count, (off_t)(range->offset + at));
+    if (outgoing->range > 1)
+        return encoded_read(outgoing->encoded, to, count);
+    memory = outgoing->range == 0 ? (const char *)encoded_header(outgoing->encoded)
+                                  : encoded_tables(outgoing->encoded);
+    memcpy(to, memory + at, count);
+    return (ssize_t)count;
+}
+
 static void on_pushed(void *context, int error)
 {
     struct outgoing *outgoing = context;
     const struct outgoing_request request = outgoing->request;
     bool is_cancelled = outgoing->is_cancelled;
-    uint64_t total = outgoing->total; /* the filler is done */
+    struct outgoing_figures figures = outgoing->figures;
+    figures.sent_bytes = outgoing->total; /* the filler is done */
+    figures.send_ns = outgoing->offered_ns ? clock_now_ns() - outgoing->offered_ns : 0;
+    if (!figures.is_lines)
+        figures.page_bytes = figures.sent_bytes;
     destroy(outgoing);
     if (!is_cancelled)
-        request.done(request.context, error, total);
+        request.done(request.context, error, &figures);
 }
 
 static void destroy(struct outgoing *outgoing)
 {
     image_unload(&outgoing->view);
+    encoded_destroy(outgoing->encoded);
     if (outgoing->fd >= 0)
         close(outgoing->fd);
-    if (outgoing->apply.image >= 0)
-        close(outgoing->apply.image);
+    if (outgoing->base >= 0)
+        close(outgoing->base);
     if (outgoing->apply.made >= 0)
         close(outgoing->apply.made);
     free(outgoing);

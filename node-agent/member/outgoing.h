@@ -1,7 +1,7 @@
 /*
  * outgoing.h - one part or image of a rank on its way to another node: the ranges of its memfd that count,
- * one after the other, each behind a struct part_range. A delta goes as it is, or as the whole image that it
- * makes.
+ * one after the other, each behind a struct part_range. A delta goes as it is, in lines of 64 bytes
+ * (node-agent/delta), or as the whole image that it makes.
  *
  * All functions are called from the agent's loop.
  */
@@ -14,11 +14,29 @@
 #include <uv.h>
 
 #include "common/util/error.h"
+#include "node-agent/delta/choice.h"
 #include "node-agent/link/remote.h"
 
 /* In front of each range of the file: where it is in the file. */
 struct part_range {
     uint64_t offset, bytes;
+};
+
+enum outgoing_form {
+    OUTGOING_NONE = 0,
+    OUTGOING_AS_IT_IS,
+    OUTGOING_WHOLE, /* as the image that the delta makes of its base */
+    OUTGOING_DELTA, /* as it is or in lines, by the granularity */
+};
+
+/* What has gone. */
+struct outgoing_figures {
+    uint64_t sent_bytes;
+    uint64_t page_bytes; /* that it would have been in whole pages */
+    uint64_t compare_ns, send_ns;
+    uint64_t compared_bytes; /* of pages; 0: nothing was compared */
+    bool is_lines;
+    struct choice choice; /* of OUTGOING_DELTA */
 };
 
 struct outgoing_request {
@@ -29,13 +47,16 @@ struct outgoing_request {
     const void *tag;
     size_t tag_bytes;
     int part; /* an image or a delta; a copy of the descriptor is kept */
-    int base; /* the image that the delta is to be applied to, on a copy of it; -1: the part goes as it is */
+    enum outgoing_form form;
+    int base; /* the image that the delta changes; it is not changed. Unless the part goes as it is */
     uint64_t base_line; /* its line */
     uint64_t line;
     uint32_t rank;
-    /* All of it was taken (error 0), or not; so much was sent. Called once, later, unless it was cancelled.
-     */
-    void (*done)(void *context, int error, uint64_t sent_bytes);
+    enum granularity granularity; /* of OUTGOING_DELTA */
+    struct choice_rates rates;
+    /* All of it was taken (error 0), or not. The figures are valid during the call. Called once, later,
+     * unless it was cancelled. */
+    void (*done)(void *context, int error, const struct outgoing_figures *figures);
     void *context;
 };
 

@@ -18,7 +18,7 @@ struct line_times {
     uint64_t drain_ns;                                    /* the slowest rank's */
     uint64_t dirty_bytes, captured_bytes;                 /* staged; copied, which may be more than once */
     uint64_t image_bytes;                                 /* of the images, once the line is committed */
-    uint64_t sent_bytes;                                  /* to other members */
+    struct peer_sent sent;                                /* to other members */
     uint64_t *stopped_ns; /* by rank of this node: when it stopped; NULL: not parked yet */
 };
 

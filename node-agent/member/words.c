@@ -22,7 +22,7 @@ void say_measured(struct line_member *member, enum peer_kind kind, uint64_t line
 void say_aborted(struct line_member *member, const char *reason)
 {
     if (member->mirror)
-        member->times.sent_bytes = mirror_sent_bytes(member->mirror, member->line);
+        member->times.sent = mirror_sent(member->mirror, member->line);
     const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
     if (member->line)
         say_measured(member, PEER_ABORTED, member->line, reason, &measures);

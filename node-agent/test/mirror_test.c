@@ -353,14 +353,39 @@ static void images_and_deltas_are_copied(void **state)
     assert_int_equal(sides[0].machine.held, 1);
     assert_int_equal(parts_line(store_image(sides[1].job.store, 0)), 1);
     assert_int_equal(parts_byte(store_image(sides[1].job.store, 0), 3), 1);
-    uint64_t sent = mirror_sent_bytes(sides[0].machine.mirror, 1);
+    uint64_t sent = mirror_sent(sides[0].machine.mirror, 1).bytes;
     assert_true(sent > BYTES);
     copy_line(2, 1);
     assert_int_equal(sides[0].machine.held, 2);
     assert_int_equal(sides[0].machine.lacking, 0);
     parts_expect_applied(store_image(sides[1].job.store, 0), 1, 2);
-    assert_in_range(mirror_sent_bytes(sides[0].machine.mirror, 2), PAGE, sent);
-    assert_int_equal(mirror_sent_bytes(sides[0].machine.mirror, 1), 0);
+    assert_in_range(mirror_sent(sides[0].machine.mirror, 2).bytes, PAGE, sent);
+    assert_int_equal(mirror_sent(sides[0].machine.mirror, 1).bytes, 0);
+    expect_no_failure();
+}
+
+/* The delta's only page is filled with the lowest byte of its line, as the image's page is: nothing of it is
+ * sent. */
+static void lines_that_changed_are_copied(void **state)
+{
+    (void)state;
+    const uint64_t same = 257;
+    sides[0].settings.granularity = (char *)"line";
+    copy_line(1, 0);
+    copy_line(same, 1);
+    const struct peer_sent sent = mirror_sent(sides[0].machine.mirror, same);
+    assert_int_equal(sides[0].machine.held, 2);
+    parts_expect_applied(store_image(sides[1].job.store, 0), 1, same);
+    assert_int_equal(sent.line_parts, 1);
+    assert_int_equal(sent.page_parts, 0);
+    assert_true(sent.bytes < PAGE && sent.page_bytes > PAGE);
+    copy_line(same + 1, same); /* all of its bytes change: lines would take more than the page */
+    assert_int_equal(mirror_sent(sides[0].machine.mirror, same + 1).page_parts, 1);
+    parts_expect_applied(store_image(sides[1].job.store, 0), 1, same + 1);
+    sides[0].settings.granularity = (char *)"page";
+    copy_line(2 * 256 + 2, same + 1);
+    assert_int_equal(mirror_sent(sides[0].machine.mirror, 2 * 256 + 2).page_parts, 1);
+    assert_true(mirror_sent(sides[0].machine.mirror, 2 * 256 + 2).bytes > PAGE);
     expect_no_failure();
 }
 
@@ -679,6 +704,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(images_and_deltas_are_copied),
+        TEST(lines_that_changed_are_copied),
         TEST(base_that_lacks_is_made_good),
         TEST(what_is_shared_goes_with_its_rank),
         TEST(few_are_sent_at_a_time),

@@ -1,0 +1,65 @@
+"""Deltas to other nodes in whole pages and in lines of 64 bytes: the copies are the images, byte by byte, whatever was sent."""
+
+import pytest
+
+from belaytest import assert_recovered
+from nodes import kill_node, node_of, on_nodes
+
+TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]
+
+
+def deltas_of(status):
+    """Lines that committed by deltas."""
+    return [line for line in status["lines"] if line["state"] == "committed" and line["page_parts"] + line["line_parts"] > 0]
+
+
+def assert_sent(status, granularity):
+    """By what was asked for; never more than whole pages would have been."""
+    lines = deltas_of(status)
+    assert lines
+    for line in lines:
+        assert 0 < line["sent_bytes"] <= line["sent_page_bytes"]
+        assert line["page_model_ms"] > 0 and line["line_model_ms"] > 0
+        if granularity == "page":
+            assert line["line_parts"] == 0 and line["sent_bytes"] == line["sent_page_bytes"]
+    if granularity == "line":
+        assert any(line["line_parts"] > 0 and line["sent_bytes"] < line["sent_page_bytes"] for line in lines)
+
+
+def run_and_lose_a_node(sandbox, program, granularity, *options):
+    """The ranks of the lost node go on from copies that deltas have made; all images are compared with their sums all the time."""
+    job = sandbox.run(program, interval="200ms",
+                      options=[*on_nodes(2), "--granularity", granularity, "--scrub-interval", "100ms", *options])
+    job.wait_status(lambda status: len(deltas_of(status)) >= 4)
+    assert_sent(job.status(), granularity)
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(2)
+    assert [node_of(status, rank) for rank in range(status["ranks"])] == [0] * status["ranks"]
+    job.finish()
+    assert "damaged" not in job.errors
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.parametrize("granularity", ["line", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("page", "auto"))])
+def test_copies_are_the_images(sandbox, programs, granularity):
+    program = programs.test_program("mem_ops", "--steps", 200, "--seconds", 4, ranks=2)
+    run_and_lose_a_node(sandbox, program, granularity)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("policy", ["precopy", "sequential"])
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_with_each_tracker_and_policy(sandbox, programs, belay, tracker, policy):
+    if belay("run", "--tracker", tracker, "--", "true").returncode != 0:
+        pytest.skip(f"{tracker} is not offered here")
+    program = programs.test_program("mem_ops", "--steps", 400, "--seconds", 8, ranks=2)
+    run_and_lose_a_node(sandbox, program, "line", "--tracker", tracker, "--policy", policy)
+
+
+def test_an_unknown_granularity_is_refused(sandbox, programs):
+    program = programs.test_program("ring", "--steps", 10, "--seconds", 1, ranks=2)
+    job = sandbox.run(program, options=["--granularity", "lines"])
+    assert job.wait() == 64
+    assert "there is no granularity 'lines': page, line or auto" in job.errors
+    sandbox.assert_clean()
