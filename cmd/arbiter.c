@@ -16,10 +16,12 @@
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
+#include "coord/tree.h"
 
 #define ROOM_SECONDS 4
 
 static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start *other);
+static void take_offer(struct job_arbiter *arbiter, struct epoch_start *offer);
 static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_restart);
 static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
                                   const struct epoch_start *record, struct belay_error *err);
@@ -107,7 +109,7 @@ void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struc
     if (opened->newest_epoch > arbiter->offered_epoch)
         arbiter->offered_epoch = opened->newest_epoch;
     if (opened->record && !strcmp(opened->record->job, arbiter->job))
-        arbiter->offered = newer_of(arbiter->offered, epoch_message_to_start(opened->record));
+        take_offer(arbiter, epoch_message_to_start(opened->record));
 }
 
 void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path)
@@ -165,6 +167,7 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
     int rc = replace_opener(arbiter, &settings, record, err);
     free(record);
     arbiter->lease_ms = nodes->lease_ms;
+    arbiter->fan_out = nodes->fan_out > 0 ? nodes->fan_out : TREE_ARITY;
     return rc;
 }
 
@@ -266,6 +269,19 @@ static struct epoch_start *newer_of(struct epoch_start *one, struct epoch_start 
     bool is_one = one && is_newer(one, other);
     free(is_one ? other : one);
     return is_one ? one : other;
+}
+
+/* Each member has been told a part of the newest decision (epoch_telling.h). Takes it over; NULL: there is
+ * none. */
+static void take_offer(struct job_arbiter *arbiter, struct epoch_start *offer)
+{
+    struct epoch_start *former = arbiter->offered;
+    bool is_newest = offer && is_newer(offer, former);
+    struct epoch_start *newest = is_newest ? offer : former, *other = is_newest ? former : offer;
+    if (newest && other)
+        epoch_start_join(newest, other);
+    free(other);
+    arbiter->offered = newest;
 }
 
 static struct epoch_start *record_on_disk(const struct job_arbiter *arbiter)

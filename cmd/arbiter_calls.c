@@ -16,6 +16,7 @@
 #include "common/wire/fence.h"
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
+#include "coord/epoch_telling.h"
 #include "coord/opener.h"
 
 /* An image could not be fetched: another epoch may do better. */
@@ -140,19 +141,36 @@ static int record(void *context, const struct epoch_start *start)
     return rc;
 }
 
-/* Where each member listens. */
+/* Where those members listen of which a member is told. */
 static int list_addresses(const struct job_arbiter *arbiter, const struct epoch_start *start,
                           Belay__Wire__EpochStart *message)
 {
+    const Belay__Wire__EpochRecord *told = message->start;
     if (start->member_count == 1)
         return 0;
-    message->addresses = calloc(start->member_count, sizeof *message->addresses);
+    message->addresses = calloc(told->n_known_members, sizeof *message->addresses);
     if (!message->addresses)
         return belay_error_set(arbiter->err, ENOMEM, "out of memory");
-    for (; message->n_addresses < start->member_count; message->n_addresses++)
-        message->addresses[message->n_addresses] =
-            arbiter->members[start->members[message->n_addresses]].state->node_state->address;
+    for (; message->n_addresses < told->n_known_members; message->n_addresses++) {
+        uint32_t node = start->members[told->known_members[message->n_addresses]];
+        message->addresses[message->n_addresses] = arbiter->members[node].state->node_state->address;
+    }
     return 0;
+}
+
+/* NULL: arbiter->err says why. */
+static struct epoch_telling *prepare_telling(struct job_arbiter *arbiter, uint32_t node,
+                                             const struct epoch_start *start,
+                                             Belay__Wire__EpochRecord **record)
+{
+    struct epoch_telling *telling =
+        epoch_telling_create(start, arbiter->scheme, arbiter->fan_out, arbiter->job);
+    *record = telling ? epoch_telling_to(telling, epoch_start_index(start, node)) : NULL;
+    if (*record)
+        return telling;
+    epoch_telling_destroy(telling);
+    belay_error_set(arbiter->err, ENOMEM, "out of memory");
+    return NULL;
 }
 
 /* The file systems that all nodes have which have answered, spares included. False: there are no answers. */
@@ -181,8 +199,9 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     struct job_arbiter *arbiter = context;
     struct mounts common = {0};
     Belay__Wire__EpochStart message = BELAY__WIRE__EPOCH_START__INIT;
-    Belay__Wire__EpochRecord record = epoch_message_of_start(start, arbiter->job);
-    message.start = &record;
+    struct epoch_telling *telling = prepare_telling(arbiter, node, start, &message.start);
+    if (!telling)
+        return -1;
     message.launcher_pid = arbiter->members[node].is_elsewhere ? 0 : arbiter->launch.launcher_pid;
     message.forwards_output = arbiter->launch.forwards_output;
     uint32_t lost[PLACEMENT_NODES_MAX];
@@ -195,11 +214,14 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
         message.common_devices = common.devices;
         message.n_common_devices = common.count;
     }
-    if (list_addresses(arbiter, start, &message) < 0)
+    if (list_addresses(arbiter, start, &message) < 0) {
+        epoch_telling_destroy(telling);
         return -1;
+    }
     struct belay_error err;
     int rc = send_epoch_start(&arbiter->members[node].agent, &message, &err);
     free(message.addresses);
+    epoch_telling_destroy(telling);
     fault_hit("arbiter.epoch.told", -1, start->epoch);
     return rc < 0 ? fail(arbiter, node, &err) : 0;
 }
@@ -226,10 +248,14 @@ static int entered(void *context, uint32_t node, const struct epoch_start *start
 static int placed(void *context, uint32_t node, const struct epoch_start *start)
 {
     struct job_arbiter *arbiter = context;
-    Belay__Wire__EpochRecord message = epoch_message_of_start(start, arbiter->job);
+    Belay__Wire__EpochRecord *message;
+    struct epoch_telling *telling = prepare_telling(arbiter, node, start, &message);
+    if (!telling)
+        return -1;
     fault_hit("arbiter.epoch.placed", -1, start->epoch);
     struct belay_error err;
-    Belay__Wire__Reply *reply = call_epoch_placed(&arbiter->members[node].agent, &message, &err);
+    Belay__Wire__Reply *reply = call_epoch_placed(&arbiter->members[node].agent, message, &err);
+    epoch_telling_destroy(telling);
     calls_free(reply);
     return reply ? 0 : fail(arbiter, node, &err);
 }

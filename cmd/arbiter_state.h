@@ -46,6 +46,7 @@ struct job_arbiter {
     uint32_t opener_nodes; /* that it was made for */
     pthread_mutex_t mutex; /* over the opener, which a thread has renew leases; recursive */
     uint64_t lease_ms;     /* 0: members need none */
+    uint32_t fan_out;      /* of the tree over the members */
     job_arbiter_grant_f *grant;
     void *grant_context;
     struct job_arbiter_launch launch;

@@ -272,6 +272,7 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
     nodes.lease_ms = lease_ms(s);
+    nodes.fan_out = (uint32_t)s->settings.fan_out;
     nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
     nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
     if (supervise_choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)

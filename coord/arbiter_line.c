@@ -72,12 +72,20 @@ static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
     return false;
 }
 
-/* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
+/*
+ * A member of the last epoch that answers and has kept its memory since that epoch was opened. A record that
+ * was put together of what other members were told may lack its incarnation; then it has to have entered the
+ * epoch: otherwise no line of that epoch was taken with it.
+ */
 bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index)
 {
     const struct node *node = arbiter_member(arbiter, index);
+    uint64_t incarnation = arbiter->record->incarnations[index];
 
-    return node->has_answered && node->state->incarnation == arbiter->record->incarnations[index];
+    if (!node->has_answered)
+        return false;
+    return incarnation != 0 ? node->state->incarnation == incarnation
+                            : node->state->entered_epoch == arbiter->record->epoch;
 }
 
 /* The redundancy scheme's question: does somebody who answers hold each rank's data? */

@@ -13,6 +13,7 @@
 
 static int take_refuted(struct arbiter *arbiter, uint64_t line);
 static const struct digest *recorded_root(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
+static bool is_recorded(const struct arbiter *arbiter, uint64_t line);
 static int judge_by_record(struct arbiter *arbiter, uint64_t line);
 static int judge_by_sum(struct arbiter *arbiter, uint64_t line, const struct digest *sum);
 static bool is_contradicted(const struct arbiter *arbiter, uint64_t line, uint32_t index);
@@ -34,7 +35,7 @@ int arbiter_check_roots(struct arbiter *arbiter, uint64_t line)
 
     if (take_refuted(arbiter, line) < 0 || judge_by_record(arbiter, line) < 0)
         return -1;
-    if (recorded_root(arbiter, line, 0))
+    if (is_recorded(arbiter, line))
         return 0;
     if (find_sum(arbiter, line, &sum) < 0)
         return -1;
@@ -78,6 +79,15 @@ static const struct digest *recorded_root(const struct arbiter *arbiter, uint64_
         record && record->line == line && rank < record->rank_count && digest_is_known(&record->roots[rank]);
 
     return is_known ? &record->roots[rank] : NULL;
+}
+
+/* Of all ranks: a record that was put together of what members were told may lack some. */
+static bool is_recorded(const struct arbiter *arbiter, uint64_t line)
+{
+    for (uint32_t rank = 0; rank < arbiter_rank_count(arbiter); rank++)
+        if (!recorded_root(arbiter, line, rank))
+            return false;
+    return true;
 }
 
 static int judge_by_record(struct arbiter *arbiter, uint64_t line)

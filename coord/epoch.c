@@ -58,6 +58,28 @@ struct epoch_start *epoch_start_resize(const struct epoch_start *start, uint32_t
     return copy;
 }
 
+bool epoch_start_join(struct epoch_start *start, const struct epoch_start *other)
+{
+    uint32_t ranks =
+        start->rank_count == other->rank_count && start->roots && other->roots ? start->rank_count : 0;
+
+    if (start->epoch != other->epoch || start->line != other->line ||
+        start->member_count != other->member_count ||
+        memcmp(start->members, other->members, start->member_count * sizeof(*start->members)) != 0)
+        return false;
+    for (uint32_t i = 0; i < start->member_count; i++)
+        if (start->incarnations[i] == 0)
+            start->incarnations[i] = other->incarnations[i];
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (!digest_is_known(&start->roots[rank]))
+            start->roots[rank] = other->roots[rank];
+        else if (digest_is_known(&other->roots[rank]) &&
+                 !digest_is_equal(&start->roots[rank], &other->roots[rank]))
+            start->roots[rank] = (struct digest){{0}};
+    }
+    return true;
+}
+
 bool epoch_start_is_valid(const struct epoch_start *start)
 {
     if (start->epoch == 0 || start->member_count == 0 || start->coordinator >= start->member_count)
@@ -96,6 +118,11 @@ int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme)
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count)
 {
     return scheme == SCHEME_PARTNER && count > 1 ? (index + 1) % count : EPOCH_NOBODY;
+}
+
+uint32_t scheme_guest(enum scheme scheme, uint32_t index, uint32_t count)
+{
+    return scheme == SCHEME_PARTNER && count > 1 ? (index + count - 1) % count : EPOCH_NOBODY;
 }
 
 /* Does it say anything of its rank? */

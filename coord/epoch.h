@@ -60,8 +60,9 @@ struct epoch_state {
     uint64_t committed_line;
     uint64_t protected_line; /* protected in protected_epoch, and not overwritten by a capture */
     uint32_t protected_epoch;
-    uint32_t room;      /* ranks that it can take, EPOCH_NO_LIMIT: all */
-    uint64_t processor; /* kind of its processors, any number: ranks go on where it is the same */
+    uint32_t entered_epoch; /* newest that it took part in with this memory, 0: none */
+    uint32_t room;          /* ranks that it can take, EPOCH_NO_LIMIT: all */
+    uint64_t processor;     /* kind of its processors, any number: ranks go on where it is the same */
     struct epoch_memory memory;
     uint32_t held_count;          /* parts of held */
     const uint32_t *ranks;        /* whose they are, ascending; borrowed; NULL: held[i] is of rank i */
@@ -82,7 +83,7 @@ struct epoch_start {
     uint32_t rank_count;    /* 0: not known yet, ranks come up where the launcher puts them */
     uint32_t coordinator;   /* index of a member */
     uint32_t *members;      /* nodes */
-    uint64_t *incarnations; /* of the members */
+    uint64_t *incarnations; /* of the members; 0: this copy of the decision does not tell it */
     uint64_t *processors;   /* of the members: kinds */
     uint32_t *placement;    /* by rank: index of the member that runs it */
     uint32_t *holder;       /* by rank: index of the member that has its image at the line */
@@ -95,6 +96,11 @@ struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_coun
 struct epoch_start *epoch_start_copy(const struct epoch_start *start);
 /* The same, with another number of ranks: of ranks beyond those of `start` all is zero. */
 struct epoch_start *epoch_start_resize(const struct epoch_start *start, uint32_t rank_count);
+/*
+ * Fill in what another copy of the same decision knows of incarnations and roots (epoch_telling.h). Where two
+ * copies contradict each other, a root is not known any more. False: it is another decision, nothing changes.
+ */
+bool epoch_start_join(struct epoch_start *start, const struct epoch_start *other);
 /* Whether all its indices are of members: a message or a file may be damaged. */
 bool epoch_start_is_valid(const struct epoch_start *start);
 /* The index of a node among the members, EPOCH_NOBODY if it is no member. */
@@ -108,6 +114,9 @@ int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme);
 
 /* The index of the member that keeps copies for member `index` of `count`, EPOCH_NOBODY: none does. */
 uint32_t scheme_partner(enum scheme scheme, uint32_t index, uint32_t count);
+
+/* The member whose copies member `index` keeps, EPOCH_NOBODY: it keeps none. */
+uint32_t scheme_guest(enum scheme scheme, uint32_t index, uint32_t count);
 
 /* A copy of a state with all that it borrows, without parts that say nothing. One free() releases all. NULL
  * with ENOMEM. */

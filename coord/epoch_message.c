@@ -51,19 +51,63 @@ Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start,
     return record;
 }
 
+/* Three numbers for each run: the first member, the members that follow it, the ranks on each. */
+static void unroll_places(const uint32_t *runs, size_t count, uint32_t *places)
+{
+    for (size_t i = 0; i < count; i += 3)
+        for (uint32_t member = 0; member < runs[i + 1]; member++)
+            for (uint32_t rank = 0; rank < runs[i + 2]; rank++)
+                *places++ = runs[i] + member;
+}
+
+static void unroll_members(const Belay__Wire__EpochRecord *record, struct epoch_start *start)
+{
+    uint32_t *member = start->members;
+    uint64_t *processor = start->processors;
+
+    for (size_t i = 0; i < record->n_member_runs; i += 2)
+        for (uint32_t node = 0; node < record->member_runs[i + 1]; node++)
+            *member++ = record->member_runs[i] + node;
+    for (size_t i = 0; i < record->n_processors; i++)
+        for (uint32_t n = 0; n < record->processor_runs[i]; n++)
+            *processor++ = record->processors[i];
+    for (size_t i = 0; i < record->n_known_members; i++)
+        start->incarnations[record->known_members[i]] = record->incarnations[i];
+}
+
+/* What is not told stays zero: not known. */
+static void unroll(const Belay__Wire__EpochRecord *record, struct epoch_start *start)
+{
+    const uint8_t *roots = record->roots.data;
+
+    unroll_members(record, start);
+    unroll_places(record->placement_runs, record->n_placement_runs, start->placement);
+    unroll_places(record->holder_runs, record->n_holder_runs, start->holder);
+    for (size_t i = 0; i < record->n_known_ranks; i += 2) {
+        size_t bytes = (size_t)record->known_ranks[i + 1] * DIGEST_BYTES;
+
+        memcpy(&start->roots[record->known_ranks[i]], roots, bytes);
+        roots += bytes;
+    }
+}
+
 struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *record)
 {
     struct epoch_start *start;
 
     if (epoch_record_check(record) < 0)
         return NULL;
-    start = epoch_start_create((uint32_t)record->n_members, (uint32_t)record->n_placement);
+    start = epoch_start_create(epoch_record_members(record), epoch_record_ranks(record));
     if (!start)
         return NULL;
     start->epoch = record->epoch;
     start->line = record->line;
     start->last_line = record->last_line;
     start->coordinator = record->coordinator;
+    if (epoch_record_is_told(record)) {
+        unroll(record, start);
+        return start;
+    }
     memcpy(start->members, record->members, record->n_members * sizeof(*start->members));
     memcpy(start->incarnations, record->incarnations, record->n_members * sizeof(*start->incarnations));
     if (record->n_processors > 0)
@@ -86,6 +130,7 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
     message.committed_line = state->committed_line;
     message.protected_line = state->protected_line;
     message.protected_epoch = state->protected_epoch;
+    message.entered_epoch = state->entered_epoch;
     message.room = state->room;
     message.processor = state->processor;
     message.held = (uint64_t *)(void *)state->held; /* only read */
@@ -145,6 +190,7 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
         .committed_line = message->committed_line,
         .protected_line = message->protected_line,
         .protected_epoch = message->protected_epoch,
+        .entered_epoch = message->entered_epoch,
         .room = message->room,
         .processor = message->processor,
         .memory = {.is_known = message->has_memory,

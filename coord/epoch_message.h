@@ -8,7 +8,7 @@
 #include "common/wire/belay.pb-c.h"
 #include "coord/epoch.h"
 
-/* The message borrows all of start, and the job's name. */
+/* The message borrows all of start, and the job's name. A member of several is told less: epoch_telling.h. */
 Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start, const char *job);
 /* free() it. NULL with errno: EBADMSG (its numbers do not fit together), ENOMEM. */
 struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *record);

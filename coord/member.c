@@ -223,6 +223,7 @@ static int take_inquiry(struct member *member, const struct member_event *event)
     state.committed_line = record.committed_line;
     state.protected_line = record.protected_line;
     state.protected_epoch = record.protected_epoch;
+    state.entered_epoch = record.entered;
     act(member, (struct member_action){.type = MEMBER_ACTION_ANSWER, .epoch = event->epoch, .state = &state});
     return 0;
 }

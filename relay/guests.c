@@ -13,6 +13,7 @@
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/belay.pb-c.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/peer.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
@@ -150,8 +151,8 @@ static int push_streams(struct guest *guest, const Belay__Wire__Request *request
 {
     bool is_start = request->body_case == BELAY__WIRE__REQUEST__BODY_EPOCH_START;
     bool is_ping = request->body_case == BELAY__WIRE__REQUEST__BODY_PING;
-    if (is_start && request->epoch_start->start)
-        guest->ranks = (uint32_t)request->epoch_start->start->n_placement;
+    if (is_start && request->epoch_start->start && epoch_record_check(request->epoch_start->start) == 0)
+        guest->ranks = epoch_record_ranks(request->epoch_start->start);
     return (is_start || is_ping) && guest->mirror
                ? mirror_push(guest->mirror, guest->session, guest->ranks, err)
                : 0;

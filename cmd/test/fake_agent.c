@@ -19,6 +19,7 @@
 #include "common/wire/belay.pb-c.h"
 #include "common/wire/control.h"
 #include "common/wire/descriptor.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/message.h"
 #include "common/wire/states.h"
 #include "common/wire/streams.h"
@@ -235,7 +236,7 @@ static void answer_epoch_placed(int sock, const Belay__Wire__EpochPlaced *placed
 {
     Belay__Wire__Reply message = BELAY__WIRE__REPLY__INIT;
     Belay__Wire__Done done = BELAY__WIRE__DONE__INIT;
-    note("placed %u ranks %u", placed->start->epoch, (unsigned)placed->start->n_placement);
+    note("placed %u ranks %u", placed->start->epoch, epoch_record_ranks(placed->start));
     message.body_case = BELAY__WIRE__REPLY__BODY_DONE;
     message.done = &done;
     reply(sock, &message);

@@ -7,6 +7,7 @@
 #ifndef BELAY_COMMON_WIRE_EPOCH_RECORD_H
 #define BELAY_COMMON_WIRE_EPOCH_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,15 @@
  * job's name is for the caller to compare.
  */
 int epoch_record_check(const Belay__Wire__EpochRecord *record);
+
+/*
+ * Whether it is what a member of several is told: in runs, and not all of it. The arbiter's own record, and
+ * what a keeper has, is not.
+ */
+bool epoch_record_is_told(const Belay__Wire__EpochRecord *record);
+/* How many members and ranks it has, of a record that has been checked. */
+uint32_t epoch_record_members(const Belay__Wire__EpochRecord *record);
+uint32_t epoch_record_ranks(const Belay__Wire__EpochRecord *record);
 
 /* The record as bytes, to be freed. NULL with ENOMEM. */
 uint8_t *epoch_record_pack(const Belay__Wire__EpochRecord *record, size_t *count);

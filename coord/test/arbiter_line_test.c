@@ -341,9 +341,37 @@ static void what_a_gone_node_held_alone_is_lost(void **state)
     assert_true(arbiter_is_stuck(recorder->arbiter));
 }
 
+/* The record that members had been told does not name the incarnations of all: these have to have entered. */
+static void a_member_of_unknown_incarnation_survives_if_it_has_entered(void **state)
+{
+    struct recorder *recorder = *state;
+    struct holding held[NODES][RANKS];
+
+    open_first(recorder, SCHEME_PARTNER);
+    recorder->durable->incarnations[0] = recorder->durable->incarnations[1] = 0;
+    begin(recorder, SCHEME_PARTNER, LEASE_US);
+    recorder->text[0] = '\0';
+    hold(held, 3);
+    for (uint32_t node = 0; node < NODES; node++) {
+        struct arbiter_event event = state_of(node, 2, held[node]);
+
+        if (node == 0) { /* it has entered the epoch, and committed line 3 there */
+            event = committed(event, 3);
+            event.state.entered_epoch = 1;
+        } else if (node == 1) { /* it has not: what it says of an earlier life is of no weight */
+            event = committed(event, 9);
+        }
+        step(recorder, event);
+    }
+    assert_int_equal(arbiter_record(recorder->arbiter)->epoch, 2);
+    assert_int_equal(arbiter_record(recorder->arbiter)->line, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_member_of_unknown_incarnation_survives_if_it_has_entered, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_line_that_any_survivor_has_committed_is_committed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_line_that_all_survivors_have_protected_is_rolled_forward_to, setup,
                                         teardown),

@@ -231,6 +231,24 @@ static void what_another_node_has_refuted_is_left_aside(void **state)
     assert_int_equal(recorder->durable->members[recorder->durable->holder[1]], 1);
 }
 
+/* A record that was put together of what members had been told: of rank 0 nobody has told the root. */
+static void the_sum_decides_where_the_record_says_nothing(void **state)
+{
+    struct recorder *recorder = *state;
+    struct answers answers;
+
+    open_first(recorder, SCHEME_PARTNER);
+    recorder->durable->line = LINE;
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        recorder->durable->roots[rank] = root_of(rank);
+    begin(recorder, SCHEME_PARTNER, LEASE_US);
+    fill(&answers);
+    answers.roots[0][0].words[0]++; /* of rank 0, by its home */
+    answer_all(recorder, &answers, NODES);
+    assert_int_equal(arbiter_record(recorder->arbiter)->epoch, 2);
+    expect_refused(recorder, 0, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -243,6 +261,7 @@ int main(void)
         TEST(what_is_not_known_is_believed),
         TEST(two_images_without_a_sum),
         TEST(the_record_decides),
+        TEST(the_sum_decides_where_the_record_says_nothing),
         TEST(what_another_node_has_refuted_is_left_aside),
     };
     return cmocka_run_group_tests_name("arbiter roots", tests, NULL, NULL);

@@ -110,6 +110,7 @@ static const struct epoch_state answer = {.incarnation = 77,
                                           .committed_line = 4,
                                           .protected_line = 5,
                                           .protected_epoch = 2,
+                                          .entered_epoch = 3,
                                           .room = EPOCH_NO_LIMIT,
                                           .memory = {.is_known = true,
                                                      .limit_bytes = UINT64_MAX,
@@ -130,7 +131,8 @@ static void an_answer_comes_as_it_went(void **state)
     Belay__Wire__NodeState message = epoch_message_of_state(&answer);
     assert_int_equal(epoch_message_to_state(&message, &came), 0);
     assert_true(came.incarnation == 77 && came.last_line == 6 && came.committed_line == 4 &&
-                came.protected_line == 5 && came.protected_epoch == 2 && came.room == EPOCH_NO_LIMIT);
+                came.protected_line == 5 && came.protected_epoch == 2 && came.entered_epoch == 3 &&
+                came.room == EPOCH_NO_LIMIT);
     assert_int_equal(came.held_count, 2);
     assert_memory_equal(came.held, held, sizeof held);
     assert_memory_equal(came.roots, roots, sizeof roots);

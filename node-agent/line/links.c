@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "coord/epoch_links.h"
 
 #define LOCAL_INTERFACE "127.0.0.1" /* of local nodes */
 
@@ -20,6 +21,7 @@ struct links {
 static void on_came(void *context, const struct fabric_identity *identity, struct link *link);
 static int connect_one(struct links *links, const struct epoch_start *start, uint32_t index,
                        const struct fabric_address *address, struct belay_error *err);
+static int admit_known(struct links *links, const struct fabric_address *addresses, size_t count);
 static void drop(struct links *links);
 
 static void on_news(void *context, const struct fabric_identity *identity, enum remote_news news)
@@ -76,24 +78,6 @@ void links_expect(struct links *links)
     remotes_admit_hosts(links->remotes, NULL, 0);
 }
 
-/* Does the one fetch images from the other? */
-static bool fetches_from(const struct epoch_start *start, uint32_t one, uint32_t other)
-{
-    for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++)
-        if (start->placement[rank] == one && start->holder[rank] == other)
-            return true;
-    return false;
-}
-
-/* They exchange orders and words of lines, copies, or images. */
-static bool is_wanted(const struct epoch_start *start, enum scheme scheme, const struct tree *tree,
-                      uint32_t own, uint32_t other)
-{
-    return fetches_from(start, own, other) || fetches_from(start, other, own) ||
-           tree_is_edge(tree, own, other) || scheme_partner(scheme, own, start->member_count) == other ||
-           scheme_partner(scheme, other, start->member_count) == own;
-}
-
 int links_connect(struct links *links, enum scheme scheme, const struct tree *tree,
                   const struct epoch_start *start, const struct fabric_epoch *epoch,
                   const struct fabric_address *addresses, struct belay_error *err)
@@ -101,16 +85,36 @@ int links_connect(struct links *links, enum scheme scheme, const struct tree *tr
     uint32_t own = epoch_start_index(start, links->node);
     drop(links);
     remotes_enter_epoch(links->remotes, epoch);
-    remotes_admit_hosts(links->remotes, addresses, start->member_count);
+    if (admit_known(links, addresses, start->member_count) < 0)
+        return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
     links->of = calloc(start->member_count, sizeof(struct link *));
     if (!links->of)
         return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
     links->count = start->member_count;
     for (uint32_t i = 0; i < start->member_count; i++) {
-        bool is_other = i != own && is_wanted(start, scheme, tree, own, i);
-        if (is_other && connect_one(links, start, i, &addresses[i], err) < 0)
+        if (!epoch_links_has(start, scheme, tree, own, i))
+            continue;
+        if (addresses[i].count == 0)
+            return belay_error_set(err, EINVAL, "node %u has a link with this one, and no address is told",
+                                   start->members[i]);
+        if (connect_one(links, start, i, &addresses[i], err) < 0)
             return -1;
     }
+    return 0;
+}
+
+/* Nobody else has a reason to connect. */
+static int admit_known(struct links *links, const struct fabric_address *addresses, size_t count)
+{
+    struct fabric_address *known = calloc(count, sizeof *known);
+    size_t found = 0;
+    if (!known)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (addresses[i].count > 0)
+            known[found++] = addresses[i];
+    remotes_admit_hosts(links->remotes, known, found);
+    free(known);
     return 0;
 }
 

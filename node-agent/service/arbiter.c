@@ -8,6 +8,7 @@
 
 #include "common/util/log.h"
 #include "common/util/mounts.h"
+#include "common/wire/epoch_record.h"
 #include "common/wire/status_file.h"
 #include "coord/epoch_message.h"
 #include "node-agent/job/answer.h"
@@ -241,7 +242,7 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     free(told);
 }
 
-/* Each of several members says where it listens. */
+/* Of several members, those with which this one has a link say where they listen. */
 static int connect_members(struct job *job, const struct epoch_start *start,
                            const Belay__Wire__EpochStart *request, struct belay_error *err)
 {
@@ -252,12 +253,16 @@ static int connect_members(struct job *job, const struct epoch_start *start,
         return belay_error_set(err, ENOMEM, "no memory for the members of an epoch");
     belay_error_set(err, EINVAL, "job \"%s\": not all members of epoch %u can be found", job->name,
                     start->epoch);
-    bool is_whole = request->n_addresses == start->member_count;
-    for (uint32_t i = 0; is_whole && i < start->member_count; i++) {
+    const Belay__Wire__EpochRecord *told = request->start;
+    bool is_part = epoch_record_is_told(told);
+    size_t count = is_part ? told->n_known_members : start->member_count;
+    bool is_whole = request->n_addresses == count;
+    for (size_t i = 0; is_whole && i < count; i++) {
         const ProtobufCBinaryData *address = &request->addresses[i];
-        is_whole = address->len > 0 && address->len <= sizeof addresses[i].bytes;
-        addresses[i].count = is_whole ? address->len : 0;
-        memcpy(addresses[i].bytes, address->data, addresses[i].count);
+        struct fabric_address *its = &addresses[is_part ? told->known_members[i] : i];
+        is_whole = address->len > 0 && address->len <= sizeof its->bytes;
+        its->count = is_whole ? address->len : 0;
+        memcpy(its->bytes, address->data, its->count);
     }
     int rc = is_whole ? line_connect(job->line, start, addresses, err) : -1;
     free(addresses);

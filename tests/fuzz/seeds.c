@@ -21,6 +21,7 @@
 #include "common/wire/shares.h"
 #include "common/wire/undo.h"
 #include "coord/epoch_message.h"
+#include "coord/epoch_telling.h"
 #include "node-agent/fabric/frame.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/record.pb-c.h"
@@ -169,6 +170,10 @@ static void put_epochs(void)
     start->roots[1] = (struct digest){{1, 2, 3, 4}};
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
     put_message("epoch", "start", 1, &record.base);
+    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_PARTNER, TREE_ARITY, "job");
+    must(telling);
+    put_message("epoch", "told", 1, &epoch_telling_to(telling, 1)->base);
+    epoch_telling_destroy(telling);
     size_t count;
     uint8_t *packed = epoch_record_pack(&record, &count);
     must(packed);

@@ -12,8 +12,10 @@
 
 #define REPEAT_US 3000u
 #define COLLECT_US 10000u
+#define LOST_DISK_PER_MILLE 500u
 #define GIVE_UP_PER_MILLE 400 /* of nodes whose link to the arbiter breaks */
 
+static void take_offers(struct world *world);
 static void step(struct world *world, struct arbiter_event event);
 static void give_up(struct world *world, uint32_t node);
 static void schedule_tick(struct world *world);
@@ -39,6 +41,8 @@ void arbiter_host_begin(struct world *world)
         .repeat_us = REPEAT_US,
         .salt = world->seed};
 
+    if (arbiter->durable && rng_chance(&world->cut_rng, LOST_DISK_PER_MILLE))
+        take_offers(world);
     arbiter->is_up = true;
     arbiter->incarnation++;
     memset(arbiter->heard, 0, sizeof(arbiter->heard));
@@ -49,6 +53,37 @@ void arbiter_host_begin(struct world *world)
         exit(2);
     }
     step(world, (struct arbiter_event){.type = ARBITER_EVENT_BEGIN});
+}
+
+/*
+ * The disk of the former one is lost: the record is put together of what some nodes have been told: others
+ * answer later, or not at all. One of them has to have the newest epoch.
+ */
+static void take_offers(struct world *world)
+{
+    struct epoch_start *record = NULL, offer;
+
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        struct keeper *keeper = &world->nodes[node].keeper;
+
+        if (!world->nodes[node].agent.is_up || rng_chance(&world->cut_rng, 600) ||
+            keeper->copy.start.epoch != world->arbiter.durable->epoch)
+            continue;
+        offer = wire_start_of(&keeper->copy);
+        for (uint32_t i = 0; i < offer.member_count; i++)
+            if (offer.members[i] != node && rng_chance(&world->cut_rng, 700))
+                offer.incarnations[i] = 0; /* in a large job a member is told of few others */
+        if (record)
+            epoch_start_join(record, &offer);
+        else
+            keep(&record, &offer, false);
+    }
+    if (!record)
+        return;
+    trace(world, "arbiter: its record is put together of what nodes have been told");
+    world->counts.offered++;
+    free(world->arbiter.durable);
+    world->arbiter.durable = record;
 }
 
 void arbiter_host_end(struct world *world)
@@ -247,7 +282,7 @@ static void send_start(struct world *world, uint32_t node, const struct epoch_st
 {
     struct message message = {.type = MESSAGE_START, .from = ARBITER, .to = node, .epoch = start->epoch};
 
-    if (!wire_send_start(start, &message.opened))
+    if (!wire_send_start(world, node, start, &message.opened))
         violate(world, "epoch %u is told, and its members do not accept it", start->epoch);
     if (world->mutation == MUTATION_FORGET_ROOTS)
         memset(message.opened.roots, 0, sizeof(message.opened.roots));

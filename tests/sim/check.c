@@ -445,13 +445,20 @@ static bool is_told(struct world *world, const struct epoch_start *start, uint32
     return false;
 }
 
-/* Is it told what was committed: by the arbiter's record, or by a node that has heard COMMIT? */
+/* Has the arbiter recorded the root with which the rank went on from this line before? */
+static bool is_root_known(const struct world *world, const struct epoch_start *start, uint32_t rank)
+{
+    const struct epoch_start *last = world->arbiter.durable;
+
+    return last && last->line == start->line && rank < last->rank_count &&
+           digest_is_known(&last->roots[rank]);
+}
+
+/* Is it told what was committed, by a node that has heard COMMIT? */
 static bool is_sum_known(const struct world *world, const struct epoch_start *start)
 {
     const struct arbiter_host *arbiter = &world->arbiter;
 
-    if (arbiter->durable && arbiter->durable->line == start->line)
-        return true;
     for (uint32_t node = 0; node < world->node_count; node++) {
         const struct keeper *keeper = &world->nodes[node].keeper;
 
@@ -477,7 +484,7 @@ static bool are_images_right(struct world *world, const struct epoch_start *star
         if (has_right_image(world, holder, start->line, rank) ||
             !proof_make_image(&world->nodes[holder].keeper, rank, start->line, &image)) /* lost meanwhile */
             continue;
-        if (is_known || is_told(world, start, rank)) {
+        if (is_known || is_root_known(world, start, rank) || is_told(world, start, rank)) {
             violate(world, "rank %u is to go on from what node %u has of line %lu, and that is another image",
                     rank, holder, (unsigned long)start->line);
             return false;

@@ -60,9 +60,9 @@ static void print_counts(const struct counts *counts)
            (unsigned long)counts->committed, (unsigned long)counts->aborted, (unsigned long)counts->epochs,
            (unsigned long)counts->restored, (unsigned long)counts->lost_jobs, (unsigned long)counts->events);
     printf("images that became others: %lu, refused: %lu, believed where nobody can know: %lu; no room for a "
-           "copy or record: %lu; cuts of one link: %lu\n",
+           "copy or record: %lu; cuts of one link: %lu; records put together by nodes: %lu\n",
            (unsigned long)counts->changed, (unsigned long)counts->refused, (unsigned long)counts->believed,
-           (unsigned long)counts->unkept, (unsigned long)counts->cuts);
+           (unsigned long)counts->unkept, (unsigned long)counts->cuts, (unsigned long)counts->offered);
     printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,
            (unsigned long)counts->demands);
     printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "

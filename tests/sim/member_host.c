@@ -446,20 +446,15 @@ static void take_start(struct world *world, uint32_t node, const struct message 
 {
     struct agent *agent = &world->nodes[node].agent;
     struct sent_start opened = message->opened;
+    struct epoch_start start = wire_start_of(&opened);
     struct holding held[MAX_RANKS];
     struct digest roots[2 * MAX_RANKS];
     struct member_event event = {.type = MEMBER_EVENT_INQUIRE,
                                  .epoch = message->epoch,
                                  .held_count = world->program.ranks,
                                  .held = held,
-                                 .start = &opened.start};
+                                 .start = &start};
 
-    opened.start.members = opened.members;
-    opened.start.incarnations = opened.incarnations;
-    opened.start.processors = opened.processors;
-    opened.start.placement = opened.placement;
-    opened.start.holder = opened.holder;
-    opened.start.roots = opened.roots;
     proof_list_roots(world, node, roots);
     event.roots = world->mutation == MUTATION_KEEP_FALSE ? NULL : roots;
     list_held(world, node, held);
@@ -551,6 +546,8 @@ static void answer(struct world *world, uint32_t node, uint32_t epoch, const str
     struct sent_state rooms;
 
     proof_tell(world, node, &told, &rooms);
+    if (world->mutation == MUTATION_FORGET_ENTERED)
+        told.entered_epoch = 0;
     if (!wire_send_state(&told, &message.answer))
         violate(world, "node %u answers, and the arbiter does not accept it", node);
     link_send(world, &message);
@@ -584,9 +581,10 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
         entered.placement[rank] = entered.members[start->placement[rank]];
         entered.places[rank] = start->placement[rank];
         if (entered.placement[rank] == node)
-            entered.local |= (uint8_t)(1u << rank);
+            entered.local |= 1ull << rank;
     }
     world->counts.spares += entered.local == 0;
+    wire_keep_start(start, &world->nodes[node].keeper.copy);
     branch_host_end(world, node);
     *agent = entered;
     branch_host_begin(world, node);

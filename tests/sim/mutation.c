@@ -17,6 +17,7 @@ static const struct {
     [MUTATION_DRAIN_EARLY] = {"drain_early", "ranks park with messages on the wire"},
     [MUTATION_FEW_MEMBERS] = {"few_members", "an epoch is opened with fewer members than it has to have"},
     [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
+    [MUTATION_FORGET_ENTERED] = {"forget_entered", "nodes do not say which epoch they have entered"},
     [MUTATION_FORGET_NUMBER] = {"forget_number", "the number of a line is not recorded before its use"},
     [MUTATION_FORGET_REFUTED] = {"forget_refuted", "nodes do not say which images they have refused"},
     [MUTATION_FORGET_ROOTS] = {"forget_roots", "the arbiter's decision has no roots"},

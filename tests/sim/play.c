@@ -329,5 +329,6 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->believed += counts->believed;
     sum->unkept += counts->unkept;
     sum->cuts += counts->cuts;
+    sum->offered += counts->offered;
     sum->events += counts->events;
 }

@@ -4,26 +4,28 @@
 #include <string.h>
 
 #include "coord/epoch_message.h"
+#include "coord/epoch_telling.h"
 
-#define START_BYTES 2048u /* more than the largest of the simulation takes */
-#define STATE_BYTES 4096u
+#define START_BYTES (1024u + MAX_RANKS * 128u) /* more than the largest of the simulation takes */
+#define STATE_BYTES (1024u + MAX_RANKS * 384u)
 
-static void keep_start(const struct epoch_start *start, struct sent_start *received);
-
-bool wire_send_start(const struct epoch_start *start, struct sent_start *received)
+bool wire_send_start(const struct world *world, uint32_t node, const struct epoch_start *start,
+                     struct sent_start *received)
 {
-    const Belay__Wire__EpochRecord sent = epoch_message_of_start(start, "job");
+    struct epoch_telling *telling = epoch_telling_create(start, world->scheme, world->arity, "job");
+    const Belay__Wire__EpochRecord *sent =
+        telling ? epoch_telling_to(telling, epoch_start_index(start, node)) : NULL;
     Belay__Wire__EpochRecord *record = NULL;
     struct epoch_start *arrived = NULL;
     uint8_t bytes[START_BYTES];
 
-    if (belay__wire__epoch_record__get_packed_size(&sent) <= sizeof(bytes))
-        record =
-            belay__wire__epoch_record__unpack(NULL, belay__wire__epoch_record__pack(&sent, bytes), bytes);
+    if (sent && belay__wire__epoch_record__get_packed_size(sent) <= sizeof(bytes))
+        record = belay__wire__epoch_record__unpack(NULL, belay__wire__epoch_record__pack(sent, bytes), bytes);
+    epoch_telling_destroy(telling);
     if (record)
         arrived = epoch_message_to_start(record);
     if (arrived)
-        keep_start(arrived, received);
+        wire_keep_start(arrived, received);
     belay__wire__epoch_record__free_unpacked(record, NULL);
     free(arrived);
     return arrived;
@@ -59,7 +61,7 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
     return is_accepted;
 }
 
-static void keep_start(const struct epoch_start *start, struct sent_start *received)
+void wire_keep_start(const struct epoch_start *start, struct sent_start *received)
 {
     received->start = *start;
     memcpy(received->members, start->members, start->member_count * sizeof(*start->members));
@@ -68,4 +70,17 @@ static void keep_start(const struct epoch_start *start, struct sent_start *recei
     memcpy(received->placement, start->placement, start->rank_count * sizeof(*start->placement));
     memcpy(received->holder, start->holder, start->rank_count * sizeof(*start->holder));
     memcpy(received->roots, start->roots, start->rank_count * sizeof(*start->roots));
+}
+
+struct epoch_start wire_start_of(struct sent_start *kept)
+{
+    struct epoch_start start = kept->start;
+
+    start.members = kept->members;
+    start.incarnations = kept->incarnations;
+    start.processors = kept->processors;
+    start.placement = kept->placement;
+    start.holder = kept->holder;
+    start.roots = kept->roots;
+    return start;
 }

@@ -8,7 +8,11 @@
 #include "tests/sim/world.h"
 
 /* Returns false if it is not accepted. The arrays of *received are its own. */
-bool wire_send_start(const struct epoch_start *start, struct sent_start *received);
+bool wire_send_start(const struct world *world, uint32_t node, const struct epoch_start *start,
+                     struct sent_start *received);
+void wire_keep_start(const struct epoch_start *start, struct sent_start *kept);
+/* The decision that is kept there, borrowed. */
+struct epoch_start wire_start_of(struct sent_start *kept);
 bool wire_send_state(const struct epoch_state *state, struct sent_state *received);
 
 #endif

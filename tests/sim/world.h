@@ -26,7 +26,11 @@
 #include "tests/sim/queue.h"
 #include "tests/sim/rng.h"
 
+#ifdef SIM_LARGE
+#define MAX_NODES 12u
+#else
 #define MAX_NODES 7u
+#endif
 #define ARBITER MAX_NODES
 #define ENDPOINTS (MAX_NODES + 1)
 #define NOBODY 255u
@@ -110,7 +114,7 @@ struct run {
     bool is_running;
     /* the library's reduction and barrier of a drain, bit per rank that has come */
     uint64_t drain_line;
-    uint8_t voted, met;
+    uint64_t voted, met;
     bool is_told; /* so far: all that have voted */
     struct rank ranks[MAX_RANKS];
 };
@@ -132,9 +136,18 @@ struct staging {
     uint64_t pages[PAGES];
 };
 
+/* An opened epoch on its way: the arrays of epoch_start travel with it. */
+struct sent_start {
+    struct epoch_start start;
+    uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
+    uint64_t incarnations[MAX_NODES], processors[MAX_NODES];
+    struct digest roots[MAX_RANKS];
+};
+
 /* What a node's keeper holds: outlives the agent, not the node. */
 struct keeper {
     struct member_record record;
+    struct sent_start copy;       /* of the arbiter's record, as far as the node was told; epoch 0: none */
     struct digest committed_root; /* of record.committed_line, as COMMIT told it; none: not known */
     uint64_t fence_us;            /* by the node's clock: when it kills the ranks if the agent is gone */
     struct image images[MAX_RANKS];
@@ -155,19 +168,19 @@ struct agent {
     uint8_t members[MAX_NODES];
     uint32_t member_count, index, partner; /* partner: node, NOBODY if none */
     uint32_t coordinator;                  /* node */
-    uint8_t local;                         /* its ranks, bit per rank */
+    uint64_t local;                        /* its ranks, bit per rank */
     uint8_t placement[MAX_RANKS];          /* node */
     uint64_t restore_line;
     struct digest roots[MAX_RANKS]; /* of the images of that line, as the epoch was opened with them */
     /* the line in progress */
     uint64_t line;
     uint32_t targets_version;
-    uint8_t noticed;           /* ranks whose notice is on its way, bit per rank */
-    uint8_t captured;          /* ranks done for this line */
+    uint64_t noticed;          /* ranks whose notice is on its way, bit per rank */
+    uint64_t captured;         /* ranks done for this line */
     uint8_t folded[MAX_RANKS]; /* dirty sets of aborted lines */
     /* the coordinator's role */
     struct coord *coord;
-    uint8_t ready;              /* members whose ranks are launched, by index */
+    uint32_t ready;             /* members whose ranks are launched, by index */
     struct host_measure proofs; /* what its voices say of roots */
     /* its place in the tree, which may be a star */
     struct tree tree;
@@ -175,7 +188,7 @@ struct agent {
     struct branch *branch;      /* NULL: it has no children, or the tree is a star */
     uint32_t branch_version;    /* of the parent's targets */
     uint32_t own_version;       /* of its own */
-    uint8_t ready_voices;       /* of the branch: bit per voice */
+    uint32_t ready_voices;      /* of the branch: bit per voice */
     struct host_measure branch_proofs;
     bool has_commit_root;      /* of the branch: in COMMIT ... */
     struct digest commit_root; /* ... was this */
@@ -212,14 +225,6 @@ enum message_type {
 
 /* Who takes a word or an order on its node. */
 enum layer { LAYER_MEMBER = 0, LAYER_BRANCH, LAYER_COORDINATOR };
-
-/* An opened epoch on its way: the arrays of epoch_start travel with it. */
-struct sent_start {
-    struct epoch_start start;
-    uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
-    uint64_t incarnations[MAX_NODES], processors[MAX_NODES];
-    struct digest roots[MAX_RANKS];
-};
 
 struct sent_state {
     struct epoch_state state;
@@ -285,7 +290,8 @@ struct counts {
     uint64_t changed, refused, believed;       /* images that became others; that were not taken for what they
                                                   are not; that were, where nobody can know */
     uint64_t cuts;                             /* of the link between two nodes alone */
-    uint64_t unkept;                           /* copies and records for which there was no room */
+    uint64_t offered; /* records that were put together of what nodes had been told */
+    uint64_t unkept;  /* copies and records for which there was no room */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */

@@ -75,9 +75,10 @@ static void run_lines(const struct options *options)
 
 static void run_openings(const struct options *options)
 {
-    static const char *const columns[] = {"messages", "bytes", "decide ms", "arbiter ms", "arbiter B"};
+    static const char *const columns[] = {"messages", "bytes",      "told B",   "decide ms",
+                                          "tell ms",  "arbiter ms", "arbiter B"};
     struct table table = {
-        .title = "an epoch after the loss of a node, at the arbiter", .columns = columns, .count = 5};
+        .title = "an epoch after the loss of a node, at the arbiter", .columns = columns, .count = 7};
     struct opening_cost cost = {0};
 
     print_head(&table);
@@ -93,9 +94,11 @@ static void run_openings(const struct options *options)
         table.nodes[table.rows] = sizes[i];
         row[0] = cost.messages;
         row[1] = cost.bytes;
-        row[2] = cost.decide_ms;
-        row[3] = cost.arbiter_ms;
-        row[4] = cost.arbiter_bytes;
+        row[2] = cost.told_bytes;
+        row[3] = cost.decide_ms;
+        row[4] = cost.tell_ms;
+        row[5] = cost.arbiter_ms;
+        row[6] = cost.arbiter_bytes;
         print_row(&table, table.rows++);
     }
     print_fit(&table);

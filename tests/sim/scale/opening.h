@@ -11,6 +11,8 @@ struct opening_cost {
     double bytes;      /* of these, all together */
     double decide_ms;  /* processor time from the last answer to the decision: the choice of the line and the
                           placement */
+    double told_bytes; /* of the decision, as the member is told it that is told most */
+    double tell_ms;    /* processor time of making what all members are told, without packing it */
     double arbiter_ms; /* of all its steps */
     double arbiter_bytes; /* memory of the machine before the decision */
 };
