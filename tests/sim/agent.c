@@ -45,7 +45,7 @@ void agent_obey(struct world *world, uint32_t node, enum coord_action_type order
 
 void agent_notice(struct world *world, uint32_t node, uint32_t rank)
 {
-    world->nodes[node].agent.noticed &= (uint8_t) ~(1u << rank);
+    world->nodes[node].agent.noticed &= ~(1ull << rank);
     watch_host_notice(world, node, rank);
 }
 
@@ -67,7 +67,7 @@ bool agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
     proof_stage(&world->nodes[node].keeper, index, staging);
     rank->dirty = 0;
     agent->folded[index] = 0;
-    agent->captured |= (uint8_t)(1u << index);
+    agent->captured |= 1ull << index;
     rank_resume(world, world_run_of(world, agent->epoch), index);
     return true;
 }

@@ -108,7 +108,7 @@ void branch_host_ready(struct world *world, uint32_t node, uint32_t from)
 
     if (!agent->branch)
         return;
-    agent->ready_voices |= (uint8_t)(1u << voice_of(agent, from));
+    agent->ready_voices |= 1u << voice_of(agent, from);
     if (agent->ready_voices + 1u == 1u << branch_voice_count(agent->branch))
         send_up(world, node, &message, LAYER_BRANCH);
 }
@@ -253,7 +253,7 @@ static bool raises_alone(struct world *world, uint32_t node, const struct coord_
     if (word->type != COORD_EVENT_CLOCKS || agent->own_version == 0 || word->clock_count == 0)
         return false;
     for (uint32_t i = 0; i < word->clock_count; i++) {
-        uint8_t members = world->program.members[word->clocks[i].comm - 1];
+        uint64_t members = world->program.members[word->clocks[i].comm - 1];
 
         for (uint32_t rank = 0; rank < world->program.ranks; rank++)
             if ((members >> rank & 1) &&

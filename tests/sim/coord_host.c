@@ -78,7 +78,7 @@ void coord_host_ready(struct world *world, uint32_t node, uint32_t member)
         agent->ready = 1;
     for (uint32_t i = 0; tree_is_star(&agent->tree) && i < agent->member_count; i++)
         if (agent->members[i] == member)
-            agent->ready |= (uint8_t)(1u << i);
+            agent->ready |= 1u << i;
 }
 
 void coord_host_strobe(struct world *world, uint32_t node)

@@ -26,7 +26,7 @@ static bool is_in_flight(const struct world *world, const struct run *run, uint3
 static void vote(struct world *world, struct run *run, uint32_t index, bool is_told);
 static void meet(struct world *world, struct run *run, uint32_t index);
 static void wake_all(struct world *world, struct run *run);
-static uint32_t everybody(const struct world *world);
+static uint64_t everybody(const struct world *world);
 
 void drain_begin(struct world *world, struct run *run, uint32_t index)
 {
@@ -208,7 +208,7 @@ static void look_at_told(struct world *world, struct run *run, uint32_t index)
 
 static void vote(struct world *world, struct run *run, uint32_t index, bool is_told)
 {
-    run->voted |= (uint8_t)(1u << index);
+    run->voted |= 1ull << index;
     run->is_told &= is_told;
     run->ranks[index].drain.stage = DRAIN_AGREES;
     if (run->voted == everybody(world))
@@ -315,7 +315,7 @@ static bool is_in_flight(const struct world *world, const struct run *run, uint3
 static void meet(struct world *world, struct run *run, uint32_t index)
 {
     run->ranks[index].drain.stage = DRAIN_MEETS;
-    run->met |= (uint8_t)(1u << index);
+    run->met |= 1ull << index;
     if (run->met == everybody(world))
         wake_all(world, run);
 }
@@ -326,7 +326,7 @@ static void wake_all(struct world *world, struct run *run)
         process_wake(world, run, rank, rng_range(&world->rng, 1, SHORT_US));
 }
 
-static uint32_t everybody(const struct world *world)
+static uint64_t everybody(const struct world *world)
 {
-    return (1u << world->program.ranks) - 1;
+    return UINT64_MAX >> (64 - world->program.ranks);
 }

@@ -52,7 +52,7 @@ void process_open_clock(const struct world *world, struct rank *rank, uint32_t c
 
     rank->page->clocks[slot].seq = process_counted(world, rank, comm);
     rank->page->clocks[slot].comm = slot + 1;
-    rank->page->clocks[slot].size = (uint64_t)__builtin_popcount(world->program.members[comm]);
+    rank->page->clocks[slot].size = (uint64_t)__builtin_popcountll(world->program.members[comm]);
     if (slot >= rank->page->slots)
         rank->page->slots = slot + 1;
     control_publish_end(rank->page, version);
@@ -95,7 +95,7 @@ void process_notify(struct world *world, struct run *run, uint32_t index, uint32
     if (rank->page->command == CONTROL_RUN || !agent->is_up || agent->epoch != run->epoch ||
         (agent->noticed >> index & 1))
         return;
-    agent->noticed |= (uint8_t)(1u << index);
+    agent->noticed |= 1ull << index;
     queue_push(&world->queue, &(struct event){.time_us = world->now_us + delay_us,
                                               .kind = EVENT_NOTICE,
                                               .node = rank->node,

@@ -143,7 +143,7 @@ static void make_ibcast_send(struct schedule *schedule)
 
 static void make_random(struct schedule *schedule)
 {
-    uint32_t events = rng_range(schedule->rng, 10, 110);
+    uint32_t events = rng_range(schedule->rng, 10, MAX_EVENTS);
 
     schedule->program->ranks = rng_range(schedule->rng, 2, MAX_RANKS);
     make_comms(schedule);
@@ -151,15 +151,28 @@ static void make_random(struct schedule *schedule)
         add_event(schedule);
 }
 
+/* Of many ranks now and then about half, now and then a few. */
+static uint64_t any_group(struct rng *rng, uint64_t everybody)
+{
+    uint64_t group;
+
+    if (everybody < UINT32_MAX)
+        return rng_range(rng, 1, (uint32_t)everybody);
+    group = rng_next(rng) & everybody;
+    if (rng_chance(rng, 600))
+        group &= rng_next(rng) & rng_next(rng) & rng_next(rng);
+    return group;
+}
+
 /* Random groups, some of them twice; the later ones come into being while the program runs. */
 static void make_comms(struct schedule *schedule)
 {
     struct program *program = schedule->program;
-    uint32_t everybody = (1u << program->ranks) - 1;
+    uint64_t everybody = UINT64_MAX >> (64 - program->ranks);
 
     program->comms = rng_range(schedule->rng, 2, MAX_COMMS - 1);
     for (uint32_t comm = 0; comm < program->comms; comm++) {
-        uint32_t members;
+        uint64_t members;
 
         if (comm > 0 && rng_chance(schedule->rng, 350))
             members = program->members[rng_range(schedule->rng, 0, comm - 1)];
@@ -167,9 +180,9 @@ static void make_comms(struct schedule *schedule)
             members = everybody;
         else
             do
-                members = rng_range(schedule->rng, 1, everybody);
+                members = any_group(schedule->rng, everybody);
             while ((members & (members - 1)) == 0);
-        program->members[comm] = (uint8_t)members;
+        program->members[comm] = members;
     }
     schedule->live_comms = rng_range(schedule->rng, 1, program->comms);
     for (uint32_t comm = schedule->live_comms; comm < program->comms; comm++)

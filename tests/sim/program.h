@@ -13,10 +13,18 @@
 
 #include "tests/sim/rng.h"
 
+/* The largest world. Small ones are played many times as fast where there is no room for large ones. */
+#ifdef SIM_LARGE
+#define MAX_RANKS 64u
+#define MAX_MSGS 320u
+#define MAX_EVENTS 200u /* of a schedule */
+#else
 #define MAX_RANKS 8u
+#define MAX_MSGS 192u
+#define MAX_EVENTS 110u
+#endif
 #define MAX_COMMS 10u
 #define MAX_OPS 200u
-#define MAX_MSGS 192u
 #define PAGES 8u
 #define SUM_PAGE (PAGES - 1)
 
@@ -54,9 +62,9 @@ struct msg {
 
 struct program {
     uint32_t ranks, comms, msgs;
-    uint8_t members[MAX_COMMS]; /* bit per rank */
-    uint8_t group[MAX_COMMS];   /* smallest communicator with the same members */
-    bool is_created[MAX_COMMS]; /* by an OP_CREATE; else there from the start */
+    uint64_t members[MAX_COMMS]; /* bit per rank */
+    uint8_t group[MAX_COMMS];    /* smallest communicator with the same members */
+    bool is_created[MAX_COMMS];  /* by an OP_CREATE; else there from the start */
     struct op ops[MAX_RANKS][MAX_OPS];
     uint32_t op_count[MAX_RANKS];
     struct msg msg[MAX_MSGS];

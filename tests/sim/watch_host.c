@@ -37,7 +37,7 @@ static const struct watch_ops ops = {.order = order,
 void watch_host_begin(struct world *world, uint32_t node)
 {
     struct watching *watching = &world->rooms->watching[node];
-    uint8_t local = world->nodes[node].agent.local;
+    uint64_t local = world->nodes[node].agent.local;
 
     watch_host_end(world, node);
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
