@@ -24,6 +24,7 @@
 #include "cmd/hosts.h"
 #include "cmd/supervise.h"
 #include "common/util/log.h"
+#include "common/wire/board_client.h"
 #include "common/wire/job_name.h"
 #include "common/wire/placement.h"
 #include "common/wire/settings.h"
@@ -106,6 +107,17 @@ static int make_plan(struct job_plan *plan, struct hosts *hosts, char **argument
     return settings_read(&plan->settings, NULL, true, err);
 }
 
+/* Under Slurm, srun is to hear of the loss of this node. The descriptor stays open as long as this process.
+ */
+static void stay_at_board(void)
+{
+    struct belay_error err;
+    const char *where = getenv(BOARD_VARIABLE);
+    int sock = where ? board_open(where, 0, &err) : -1;
+    if (where && (sock < 0 || board_stay(sock, &err) < 0))
+        log_warning("srun will not hear of the loss of this node: %s", err.text);
+}
+
 static int attend(char **arguments)
 {
     char self[PATH_MAX] = "";
@@ -116,6 +128,7 @@ static int attend(char **arguments)
     int code = EXIT_USAGE;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         belay_error_errno(&err, "cannot read /proc/self/exe");
+    stay_at_board();
     if (self[0] && make_plan(&plan, &hosts, arguments, &err) == 0)
         code = supervise(&plan);
     else

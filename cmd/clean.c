@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,8 +28,16 @@
 #define AGENT_WAIT_MS 10000 /* for one that is starting or leaving */
 #define AGENT_TELL_MS 1000
 #define AGENT_STEP_MS 10
+#define STEPS_WAIT_MS 60000 /* for steps of a job of Slurm's that has ended */
+#define STEPS_LOOK_MS 200
+
+static const struct argp_option rows[] = {
+    {"slurm-job", OPTION_SLURM_JOB, "N", 0,
+     "Forget all steps of this job of Slurm's, and wait up to a minute for those that are about to end", 0},
+    {0}};
 
 static const struct argp argp = {
+    .options = rows,
     .parser = tool_options_parser,
     .args_doc = "[JOB]",
     .doc = "Forget an ended job, or all of them: images that were kept for 'belay restart', and records."
@@ -260,6 +269,66 @@ static bool is_needed_by_others(const struct tool *tool)
     return is_needed;
 }
 
+/* ---- what a job of Slurm's has left ---- */
+
+/* A step is called JOB.STEP-PROGRAM. */
+static bool is_of_slurm_job(const char *name, const char *number)
+{
+    size_t length = strlen(number);
+    return !strncmp(name, number, length) && name[length] == '.';
+}
+
+/* Returns how many of its steps have not ended, or -1 with err. */
+static int clean_ended_steps(struct tool *tool, const char *number, unsigned *count, struct belay_error *err)
+{
+    struct jobs jobs;
+    int running = 0, rc = 0;
+    if (tool_list_jobs(tool, &jobs, err) < 0)
+        return -1;
+    for (size_t i = 0; i < jobs.count && rc == 0; i++) {
+        unsigned cleaned = 0;
+        const Belay__Wire__JobStatus *status = jobs.items[i];
+        if (!is_of_slurm_job(status->job, number))
+            continue;
+        if (!job_state_has_ended(job_state_from(status->job_state, status->state)))
+            running++;
+        else if (clean_jobs(tool, status->job, &cleaned, err) < 0 && err->code != ENOENT)
+            rc = -1;
+        *count += cleaned;
+    }
+    jobs_release(&jobs);
+    return rc < 0 ? -1 : running;
+}
+
+static int clean_steps(const char *number)
+{
+    struct tool tool;
+    struct belay_error err = {0};
+    unsigned count = 0;
+    int running = 1;
+    if (!number[0] || strspn(number, "0123456789") != strlen(number)) {
+        log_error("--slurm-job: '%s' is not the number of a job", number);
+        return EXIT_USAGE;
+    }
+    for (int waited_ms = 0; running > 0 && waited_ms < STEPS_WAIT_MS; waited_ms += STEPS_LOOK_MS) {
+        if (waited_ms > 0)
+            usleep(STEPS_LOOK_MS * 1000);
+        if (tool_open(&tool))
+            return EXIT_NO_AGENT;
+        running = clean_ended_steps(&tool, number, &count, &err);
+        tool_close(&tool);
+    }
+    if (running < 0) {
+        log_error("%s", err.text);
+        return tool_exit_code(&err);
+    }
+    printf("%u job%s cleaned\n", count, count == 1 ? "" : "s");
+    if (running > 0)
+        log_warning("%d step%s of job %s still run%s", running, running == 1 ? "" : "s", number,
+                    running == 1 ? "s" : "");
+    return EXIT_OK;
+}
+
 static int clean(int argc, char **argv)
 {
     struct tool_options options;
@@ -269,6 +338,8 @@ static int clean(int argc, char **argv)
     int code = EXIT_OK;
     if (tool_options_parse(&argp, argc, argv, false, &options))
         return EXIT_USAGE;
+    if (options.slurm_job)
+        return clean_steps(options.slurm_job);
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
     if (options.job)

@@ -87,6 +87,9 @@ error_t tool_options_parser(int key, char *arg, struct argp_state *state)
     case 'a':
         options->is_all = true;
         return 0;
+    case OPTION_SLURM_JOB:
+        options->slurm_job = arg;
+        return 0;
     case ARGP_KEY_ARG:
         if (!options->job)
             options->job = arg;

@@ -15,7 +15,8 @@ struct tool_options {
     const char *job;   /* NULL: left out */
     const char *extra; /* a word too many, NULL: none */
     bool is_json;
-    bool is_all; /* belay list */
+    bool is_all;           /* belay list */
+    const char *slurm_job; /* belay clean; NULL: not given */
 };
 
 /* The argp row of --json. */
@@ -23,6 +24,8 @@ struct tool_options {
     {                                                                                                        \
         "json", 'j', NULL, 0, "Print one JSON object", 0                                                     \
     }
+
+#define OPTION_SLURM_JOB 0x10000 /* the key of --slurm-job */
 
 /* An argp parser for input of type struct tool_options. */
 error_t tool_options_parser(int key, char *arg, struct argp_state *state);

@@ -72,7 +72,7 @@ int supervise_place(struct supervisor *s, struct belay_error *err)
 {
     const struct epoch_start *start = job_arbiter_record(s->arbiter);
     uint32_t ranks = s->hosts.ranks;
-    if (s->hosts.count < 2 || start->rank_count > 0)
+    if ((s->hosts.count < 2 && !s->plan->hosts) || start->rank_count > 0)
         return 0;
     uint32_t *nodes = calloc((size_t)ranks + 1, sizeof *nodes);
     if (!nodes)

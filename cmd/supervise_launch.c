@@ -281,7 +281,7 @@ int supervise_launch(struct supervisor *s, struct belay_error *err)
         .signal_mask = &s->signals.original,
         .is_own_group = s->watch.is_own_group,
         .in_fd = -1,
-        .hosts = s->hosts.count > 1 ? &s->hosts : NULL,
+        .hosts = s->hosts.count > 1 || s->plan->hosts ? &s->hosts : NULL,
         .is_placed = !s->plan->hosts && (s->epoch > 0 || s->plan->is_restart),
     };
     if (s->restarts == 0 && detach_open_streams(&s->detach, s->name, err))

@@ -3,9 +3,10 @@
  *
  *     belay-board RANKS
  *
- * Says on standard output what BELAY_BOARD is to be, and a word when a node is lost. Serves until its
- * standard input ends. Whoever has not shown the token is a stranger: one frame of a fixed size is read of
- * it, and few are served at a time.
+ * Says on standard output what BELAY_BOARD is to be, and "lost" when a node is lost. A byte on standard input
+ * asks whether one is: "ok" is the answer if not. Serves until its standard input ends.
+ * Whoever has not shown the token is a stranger: one frame of a fixed size is read of it, and few are served
+ * at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -31,6 +33,12 @@
 #define RANKS_MAX 65536u
 #define STRANGERS_MAX 64u
 #define STRANGER_MS 10000
+/* A lost node is noticed so many seconds after its last word: as long as a relay waits (relay/roles.h). */
+#define KEEP_IDLE_S 1
+#define KEEP_EACH_S 1
+#define KEEP_COUNT 4
+#define ASKED_MS 100  /* between two looks, while srun waits */
+#define ALIVE_MS 2500 /* who has acknowledged something so recently is there */
 
 struct text {
     char *bytes; /* NULL: not put yet */
@@ -40,6 +48,7 @@ struct text {
 struct client {
     int sock; /* -1: free */
     bool is_known, is_waiting;
+    bool is_arbiter;
     uint32_t rank;
     int64_t since_ms;
     struct board_frame frame; /* that comes, or is waited for */
@@ -57,6 +66,7 @@ struct board {
     struct text *texts; /* by rank and key */
     bool *is_gone;      /* by rank */
     bool has_told_lost;
+    bool is_asked; /* whether a node is lost: srun is about to end */
     struct client *clients;
     struct pollfd *polls; /* standard input, the listener, clients */
     size_t client_count;
@@ -156,7 +166,8 @@ static bool check_frame(const struct board *board, const struct client *client)
     if (client->is_waiting || client->out)
         return false;
     return (frame->verb == BOARD_PUT && frame->bytes < BOARD_TEXT_BYTES) ||
-           ((frame->verb == BOARD_GET || frame->verb == BOARD_LOST) && frame->bytes == 0);
+           ((frame->verb == BOARD_GET || frame->verb == BOARD_LOST || frame->verb == BOARD_STAY) &&
+            frame->bytes == 0);
 }
 
 static bool take_put(struct board *board, struct client *client)
@@ -180,6 +191,35 @@ static void tell_lost(struct board *board)
         board->has_told_lost = true;
 }
 
+/* From now on the kernel asks its host whether that is there. */
+static bool watch_arbiter(struct client *client)
+{
+    const int on = 1, idle = KEEP_IDLE_S, each = KEEP_EACH_S, count = KEEP_COUNT;
+    client->is_arbiter = true;
+    return setsockopt(client->sock, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0 &&
+           setsockopt(client->sock, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) == 0 &&
+           setsockopt(client->sock, IPPROTO_TCP, TCP_KEEPINTVL, &each, sizeof each) == 0 &&
+           setsockopt(client->sock, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count) == 0;
+}
+
+static bool is_silent(const struct client *client)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    return getsockopt(client->sock, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           info.tcpi_last_ack_recv > ALIVE_MS;
+}
+
+/* The answer to srun, unless a host is silent whose loss is about to be seen. */
+static void answer_srun(struct board *board)
+{
+    for (size_t i = 0; i < board->client_count; i++)
+        if (board->clients[i].sock >= 0 && board->clients[i].is_arbiter && is_silent(&board->clients[i]))
+            return;
+    if (write(STDOUT_FILENO, "ok\n", 3) == 3)
+        board->is_asked = false;
+}
+
 /* Its bytes have come whole. */
 static bool take_frame(struct board *board, struct client *client)
 {
@@ -190,6 +230,8 @@ static bool take_frame(struct board *board, struct client *client)
         tell_lost(board);
         return true;
     }
+    if (client->frame.verb == BOARD_STAY)
+        return watch_arbiter(client);
     if (client->frame.verb == BOARD_GET) {
         client->is_waiting = true;
         return try_answer(board, client);
@@ -204,6 +246,12 @@ static bool take_frame(struct board *board, struct client *client)
     return is_ours;
 }
 
+/* Did the kernel find that the host of the other end is not there? */
+static bool is_host_lost(int code)
+{
+    return code == ETIMEDOUT || code == EHOSTUNREACH || code == EHOSTDOWN || code == ENETUNREACH;
+}
+
 /* What has come of a frame. False: the client has ended, or says what makes no sense. */
 static bool read_more(struct board *board, struct client *client)
 {
@@ -216,6 +264,10 @@ static bool read_more(struct board *board, struct client *client)
         return recv(client->sock, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
     }
     ssize_t got = recv(client->sock, to, room, MSG_DONTWAIT);
+    if (got < 0 && client->is_arbiter && is_host_lost(errno)) {
+        tell_lost(board);
+        return false;
+    }
     if (got < 0)
         return errno == EAGAIN || errno == EINTR;
     if (got == 0)
@@ -288,7 +340,17 @@ static int prepare(struct board *board)
     /* Others wait in the listener's queue. */
     board->polls[1] =
         (struct pollfd){.fd = strangers < STRANGERS_MAX ? board->listener : -1, .events = POLLIN};
-    return strangers > 0 ? 1000 : -1;
+    return board->is_asked ? ASKED_MS : strangers > 0 ? 1000 : -1;
+}
+
+/* srun asks, or has ended. Returns whether it is there. */
+static bool hear_srun(struct board *board)
+{
+    char byte;
+    if (read(STDIN_FILENO, &byte, 1) != 1)
+        return false;
+    board->is_asked = true;
+    return true;
 }
 
 static void serve(struct board *board)
@@ -297,7 +359,7 @@ static void serve(struct board *board)
         size_t count = board->client_count;
         if (poll(board->polls, count + 2, prepare(board)) < 0 && errno != EINTR)
             return;
-        if (board->polls[0].revents)
+        if (board->polls[0].revents && !hear_srun(board))
             return;
         for (size_t i = 0; i < count; i++) {
             struct client *client = &board->clients[i];
@@ -309,6 +371,8 @@ static void serve(struct board *board)
         }
         if (board->polls[1].revents)
             take_stranger(board);
+        if (board->is_asked)
+            answer_srun(board);
     }
 }
 

@@ -7,30 +7,33 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
+#include <pwd.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
+
 #include "common/util/duration.h"
+#include "common/util/size.h"
 #include "common/wire/board.h"
 #include "common/wire/placement.h"
+#include "slurm-plugin/board_child.h"
+#include "slurm-plugin/outside.h"
 #include "slurm-plugin/wish.h"
 #include "slurm-plugin/words.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define BOARD_MS 10000 /* for the board to come up */
-#define REQUEUE_S 600  /* for Slurm to see that a node is down (SlurmdTimeout) */
+#define REQUEUE_S 600 /* for Slurm to see that a node is down (SlurmdTimeout) */
 
 /* From srun to slurmstepd; names that begin so pass srun --export. */
 #define HANDED_BOARD "SLURM_BELAY_BOARD"
+#define HANDED_VERSION "SLURM_BELAY_VERSION"
 static const char *const handed[WISH_KEYS] = {[WISH_INTERVAL] = "SLURM_BELAY_INTERVAL",
                                               [WISH_DIR] = "SLURM_BELAY_DIR",
                                               [WISH_REDUNDANCY] = "SLURM_BELAY_REDUNDANCY",
@@ -46,15 +49,18 @@ EXPORTED const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 EXPORTED const unsigned int spank_plugin_version = 1;
 
 EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_local_user_init,
-    slurm_spank_user_init, slurm_spank_exit;
+    slurm_spank_user_init, slurm_spank_exit, slurm_spank_job_epilog;
 
-static int board_out = -1;    /* of srun's board: there is something to read if a node was lost */
-static pid_t script;          /* which runs srun */
-static struct wish given;     /* by options; from init_post_opt on, by whatever gives it */
-static struct wish site;      /* plugstack.conf */
-static char folder[PATH_MAX]; /* of Belay's programs */
+static struct board_child board = {-1, -1}; /* srun's */
+static pid_t script;                        /* which runs srun */
+static struct wish given;                   /* by options; from init_post_opt on, by whatever gives it */
+static struct wish site;                    /* plugstack.conf */
+static char folder[PATH_MAX];               /* of Belay's programs */
 static char rundir[PATH_MAX] = "/tmp";
 static char retention[DURATION_TEXT_BYTES] = "10m";
+static char group[NAME_MAX] =
+    "belay";            /* control group of what outlives jobs; "none": they end with the job */
+static uint64_t memory; /* of one user there; 0: no limit */
 
 /* ---- what is asked for ---- */
 
@@ -139,6 +145,13 @@ static int take_word(const char *word, struct belay_error *err)
         return take_text(folder, sizeof folder, "libdir", value + 1, err);
     if (value && !strncmp(word, "rundir=", length + 1))
         return take_text(rundir, sizeof rundir, "rundir", value + 1, err);
+    if (value && !strncmp(word, "memory=", length + 1))
+        return size_parse(value + 1, &memory, err) < 0 ? belay_error_prefix(err, "plugstack.conf: memory")
+                                                       : 0;
+    if (value && !strncmp(word, "cgroup=", length + 1))
+        return strchr(value, '/') || value[1] == '.'
+                   ? belay_error_set(err, EINVAL, "plugstack.conf: cgroup=%s is not a name", value + 1)
+                   : take_text(group, sizeof group, "cgroup", value + 1, err);
     if (value && !strncmp(word, "retention=", length + 1))
         return duration_parse(value + 1, &ms, err) < 0
                    ? belay_error_prefix(err, "plugstack.conf: retention")
@@ -146,13 +159,18 @@ static int take_word(const char *word, struct belay_error *err)
     return belay_error_set(err, EINVAL, "plugstack.conf: '%s' is no word of this plugin", word);
 }
 
+static int read_site(int count, char *words[], struct belay_error *err)
+{
+    int rc = find_folder(err);
+    for (int i = 0; rc == 0 && i < count; i++)
+        rc = take_word(words[i], err);
+    return rc;
+}
+
 int slurm_spank_init(spank_t spank, int count, char *words[])
 {
     struct belay_error err;
-    int rc = find_folder(&err);
-    for (int i = 0; rc == 0 && i < count; i++)
-        rc = take_word(words[i], &err);
-    if (rc < 0)
+    if (read_site(count, words, &err) < 0)
         return refuse(&err);
     bool has_options = is_command() || spank_context() == S_CTX_REMOTE;
     return has_options ? register_options(spank) : 0;
@@ -179,77 +197,9 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
 
 /* ---- srun ---- */
 
-static int spawn_board(const char *ranks, int in, int out, struct belay_error *err)
+static int hand_on(const char *where, struct belay_error *err)
 {
-    char path[PATH_MAX + 16];
-    char *const argv[] = {path, (char *)(uintptr_t)ranks, NULL}, *const environment[] = {NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    pid_t pid;
-    snprintf(path, sizeof path, "%s/belay-board", folder);
-    sigemptyset(&none);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-    int code = posix_spawn(&pid, path, &actions, &attributes, argv, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return code == 0 ? 0 : belay_error_set(err, code, "cannot start %s: %s", path, strerror(code));
-}
-
-static int read_line(int fd, char *line, size_t bytes, struct belay_error *err)
-{
-    size_t used = 0;
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    while (used + 1 < bytes && poll(&ready, 1, BOARD_MS) > 0) {
-        ssize_t got = read(fd, line + used, bytes - 1 - used);
-        if (got <= 0)
-            break;
-        used += (size_t)got;
-        line[used] = '\0';
-        char *end = strchr(line, '\n');
-        if (end) {
-            *end = '\0';
-            return 0;
-        }
-    }
-    return belay_error_set(err, EPROTO, "the board of the launch does not come up");
-}
-
-/* It ends when this process does: nobody else has the other end of its standard input. */
-static int start_board(const char *ranks, char line[BOARD_LINE_BYTES], struct belay_error *err)
-{
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return belay_error_errno(err, "cannot make a pipe");
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        belay_error_errno(err, "cannot make a pipe");
-        close(in[0]);
-        close(in[1]);
-        return -1;
-    }
-    int rc = spawn_board(ranks, in[0], out[1], err);
-    close(in[0]);
-    close(out[1]);
-    if (rc == 0)
-        rc = read_line(out[0], line, BOARD_LINE_BYTES, err);
-    if (rc < 0) {
-        close(out[0]);
-        close(in[1]);
-        return -1;
-    }
-    board_out = out[0];
-    return 0;
-}
-
-static int hand_on(const char *board, struct belay_error *err)
-{
-    int rc = setenv(HANDED_BOARD, board, 1);
+    int rc = setenv(HANDED_BOARD, where, 1) | setenv(HANDED_VERSION, PACKAGE_VERSION, 1);
     for (int key = 0; key < WISH_KEYS; key++)
         if (given.texts[key][0])
             rc |= setenv(handed[key], given.texts[key], 1);
@@ -268,7 +218,7 @@ static int protect(spank_t spank, struct belay_error *err)
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &ranks) != ESPANK_SUCCESS || ranks == 0)
         return belay_error_set(err, EINVAL, "the number of tasks is not known");
     snprintf(number, sizeof number, "%u", ranks);
-    return start_board(number, line, err) < 0 ? -1 : hand_on(line, err);
+    return board_child_start(&board, folder, number, line, err) < 0 ? -1 : hand_on(line, err);
 }
 
 int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
@@ -295,12 +245,10 @@ static void await_requeue(void)
 
 int slurm_spank_exit(spank_t spank, int count, char *words[])
 {
-    struct pollfd told = {.fd = board_out, .events = POLLIN};
     const char *environment = getenv("ENVIRONMENT"); /* BATCH in scripts of sbatch */
     (void)spank, (void)count, (void)words;
-    if (spank_context() != S_CTX_LOCAL || board_out < 0 || !environment || strcmp(environment, "BATCH") != 0)
-        return 0;
-    if (poll(&told, 1, 0) > 0 && (told.revents & POLLIN))
+    if (spank_context() == S_CTX_LOCAL && board.in >= 0 && environment && !strcmp(environment, "BATCH") &&
+        board_child_has_lost_node(&board))
         await_requeue();
     return 0;
 }
@@ -371,9 +319,102 @@ static int set_restart(spank_t spank, struct belay_error *err)
     return set(spank, "BELAY_RESTART", line, err);
 }
 
+/* ---- what outlives the step ---- */
+
+#define GROUPS_MAX 1024
+
+/* Returns 0, or -1 with err: ENOTSUP if the site wants everything in the job. */
+static int run_outside(const struct outside *of, const char *task, uint32_t job, struct belay_error *err)
+{
+    char path[PATH_MAX + 16], number[16];
+    char *const argv[] = {path, (char *)(uintptr_t)of->rundir, (char *)(uintptr_t)task, number, NULL};
+    if (!strcmp(group, "none"))
+        return belay_error_set(err, ENOTSUP, "the site has cgroup=none in plugstack.conf");
+    snprintf(path, sizeof path, "%s/belay-porter", folder);
+    snprintf(number, sizeof number, "%u", job);
+    return outside_run(of, argv, err);
+}
+
+/* Without a porter the job is protected as well, but what its nodes hold ends with the step. */
+static void start_porter(spank_t spank)
+{
+    char path[PATH_MAX + 32];
+    struct belay_error err;
+    struct outside of = {.rundir = path, .name = group, .memory = memory};
+    gid_t *groups = NULL;
+    int count = 0;
+    uint32_t job = 0;
+    if (spank_get_item(spank, S_JOB_UID, &of.user) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_GID, &of.group) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+        return;
+    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) == ESPANK_SUCCESS && count > 0) {
+        of.groups = groups;
+        of.group_count = (size_t)count;
+    }
+    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)of.user);
+    if (run_outside(&of, "expect", job, &err) < 0 && err.code != ENOTSUP)
+        slurm_info("belay: what this node holds ends with the step: %s", err.text);
+}
+
+/* Will the job run again, here or elsewhere, or might the user submit it again to go on? */
+static bool is_kept(uint32_t job)
+{
+    job_info_msg_t *found = NULL;
+    bool is_it = true; /* if nobody tells, the retention time decides */
+    if (slurm_load_job(&found, job, SHOW_DETAIL) == SLURM_SUCCESS && found->record_count > 0) {
+        uint32_t state = found->job_array[0].job_state & JOB_STATE_BASE;
+        is_it = state <= JOB_SUSPENDED || state == JOB_TIMEOUT || state == JOB_NODE_FAIL ||
+                state == JOB_PREEMPTED || state == JOB_BOOT_FAIL;
+    }
+    slurm_free_job_info_msg(found);
+    return is_it;
+}
+
+/* On each node, as root, when the job has ended there. Nodes without agents of the user have no such folder.
+ */
+int slurm_spank_job_epilog(spank_t spank, int count, char *words[])
+{
+    char path[PATH_MAX + 32];
+    struct belay_error err;
+    struct stat st;
+    struct outside of = {.rundir = path, .name = group, .memory = memory};
+    uint32_t job = 0;
+    if (read_site(count, words, &err) < 0) /* there was no slurm_spank_init() */
+        return refuse(&err);
+    if (spank_get_item(spank, S_JOB_UID, &of.user) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+        return 0;
+    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)of.user);
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != of.user)
+        return 0;
+    const struct passwd *user = getpwuid(of.user);
+    of.group = user ? user->pw_gid : st.st_gid;
+    if (run_outside(&of, is_kept(job) ? "release" : "forget", job, &err) < 0)
+        slurm_verbose("belay: job %u: %s", job, err.text); /* a porter that has gone leaves nothing */
+    return 0;
+}
+
+/* What srun's plugin hands on, this one has to understand. */
+static int check_version(spank_t spank, struct belay_error *err)
+{
+    char version[64] = "an older one", host[HOST_NAME_MAX + 1] = "?";
+    take(spank, HANDED_VERSION, version, sizeof version);
+    gethostname(host, sizeof host);
+    return !strcmp(version, PACKAGE_VERSION)
+               ? 0
+               : belay_error_set(
+                     err, EPROTO,
+                     "srun's plugin is of version %s, and that of node %s of version " PACKAGE_VERSION
+                     ": install the same Belay on all nodes",
+                     version, host);
+}
+
 static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
 {
     static char text[WISH_TEXT_BYTES];
+    if (check_version(spank, err) < 0)
+        return -1;
     for (int key = 0; key < WISH_KEYS; key++)
         if (variables[key] && take(spank, handed[key], text, sizeof text) &&
             set(spank, variables[key], text, err) < 0)
@@ -388,14 +429,15 @@ static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
 /* Batch scripts and the like are steps with special numbers. */
 int slurm_spank_user_init(spank_t spank, int count, char *words[])
 {
-    char board[BOARD_LINE_BYTES];
+    char where[BOARD_LINE_BYTES];
     struct belay_error err;
     uint32_t step = SLURM_BATCH_SCRIPT;
     (void)count, (void)words;
     if (spank_context() != S_CTX_REMOTE || spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
-        step > SLURM_MAX_NORMAL_STEP_ID || !take(spank, HANDED_BOARD, board, sizeof board))
+        step > SLURM_MAX_NORMAL_STEP_ID || !take(spank, HANDED_BOARD, where, sizeof where))
         return 0;
-    if (set(spank, BOARD_VARIABLE, board, &err) == 0 && prepare_tasks(spank, step, &err) == 0)
+    start_porter(spank);
+    if (set(spank, BOARD_VARIABLE, where, &err) == 0 && prepare_tasks(spank, step, &err) == 0)
         return 0;
     return refuse(&err);
 }

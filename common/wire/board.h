@@ -15,7 +15,7 @@
 #define BOARD_TOKEN_BYTES 32u
 #define BOARD_TEXT_BYTES 16384u /* of a text, with its end */
 #define BOARD_LINE_BYTES 1024   /* of the variable */
-#define BOARD_MAGIC 0x42454c31u /* changes with the protocol */
+#define BOARD_MAGIC 0x42454c32u /* changes with the protocol */
 
 /* Texts of a rank. */
 enum board_key { BOARD_HOST = 0, BOARD_LISTEN, BOARD_EPOCH, BOARD_KEYS };
@@ -27,6 +27,7 @@ enum board_verb {
     BOARD_TEXT,      /* the answer */
     BOARD_LOST,      /* a node of the launch is lost: srun is to know */
     BOARD_GONE,      /* the answer: the rank has ended, and has not put it */
+    BOARD_STAY, /* the arbiter: this connection lasts as long as it does; silence is the loss of its node */
 };
 
 struct board_frame {

@@ -167,3 +167,9 @@ int board_say_lost(int sock, struct belay_error *err)
     const struct board_frame lost = {.magic = BOARD_MAGIC, .verb = BOARD_LOST};
     return send_frame(sock, &lost, NULL, err);
 }
+
+int board_stay(int sock, struct belay_error *err)
+{
+    const struct board_frame stay = {.magic = BOARD_MAGIC, .verb = BOARD_STAY};
+    return send_frame(sock, &stay, NULL, err);
+}

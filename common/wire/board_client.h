@@ -22,5 +22,8 @@ int board_get(int sock, uint32_t rank, enum board_key key, int timeout_ms, char 
               struct belay_error *err);
 /* The arbiter says that a node of the launch is lost. Returns 0 or -1 with err. */
 int board_say_lost(int sock, struct belay_error *err);
+/* The arbiter keeps this descriptor open as long as it lives: then srun hears of the loss of its node. 0 or
+ * -1. */
+int board_stay(int sock, struct belay_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,7 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/wire/board.h"
 #include "common/wire/client.h"
+#include "common/wire/porter.h"
 
 #define LAUNCHER_FD 3 /* of an arbiter */
 
@@ -70,10 +73,62 @@ static int await(pid_t pid, struct belay_error *err)
     return status == 0 ? 0 : belay_error_set(err, ECANCELED, "%s", "");
 }
 
+/* ---- outside of the job ---- */
+
+/* The environment, as the porter takes it. */
+static int ask_porter(int sock, Belay__Wire__PorterProgram program, char *const argv[],
+                      const struct streams *streams, struct belay_error *err)
+{
+    Belay__Wire__PorterRequest request = BELAY__WIRE__PORTER_REQUEST__INIT;
+    char cwd[PATH_MAX];
+    char **environment = agent_environment();
+    if (!environment || !getcwd(cwd, sizeof cwd)) {
+        free(environment);
+        return belay_error_errno(err, "nothing can be asked of the porter of this node");
+    }
+    request.task = BELAY__WIRE__PORTER_TASK__PORTER_TASK_START;
+    request.program = program;
+    request.cwd = cwd;
+    request.arguments = (char **)(uintptr_t)argv + 1;
+    while (argv[1 + request.n_arguments])
+        request.n_arguments++;
+    request.environment = environment;
+    while (environment[request.n_environment])
+        request.n_environment++;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int fds[PORTER_FDS_MAX] = {streams->in >= 0 ? streams->in : null,
+                                     streams->out >= 0 ? streams->out : null, STDERR_FILENO,
+                                     streams->launcher};
+    int status = porter_ask(sock, &request, fds, streams->launcher >= 0 ? 4 : 3, err);
+    if (null >= 0)
+        close(null);
+    free(environment);
+    if (status < 0)
+        return -1;
+    return status == 0 ? 0 : belay_error_set(err, ECANCELED, "%s", ""); /* it has told why */
+}
+
+/*
+ * Outside of the job, where Slurm's plugin has a porter, else as a child that goes to the background. Returns
+ * 0 when it is there, or -1 with err.
+ */
+static int run(Belay__Wire__PorterProgram program, char *const argv[], const struct streams *streams,
+               struct belay_error *err)
+{
+    const char *rundir = getenv("BELAY_RUNDIR");
+    struct belay_error ignored;
+    pid_t pid = 0;
+    int sock = getenv(BOARD_VARIABLE) && rundir ? porter_connect(rundir, &ignored) : -1;
+    if (sock < 0)
+        return spawn(&pid, argv, streams, err) < 0 ? -1 : await(pid, err);
+    int rc = ask_porter(sock, program, argv, streams, err);
+    close(sock);
+    return rc;
+}
+
 int errand_start_arbiter(struct errand *arbiter, char *const argv[], struct belay_error *err)
 {
     int out[2];
-    pid_t pid = 0;
     int launcher = pidfd_open(getppid(), 0);
     if (launcher < 0)
         return belay_error_errno(err, "the launcher of this rank cannot be watched");
@@ -88,10 +143,10 @@ int errand_start_arbiter(struct errand *arbiter, char *const argv[], struct bela
     }
     arbiter->out = out[0];
     const struct streams streams = {.in = -1, .out = out[1], .launcher = high};
-    int rc = spawn(&pid, argv, &streams, err);
+    int rc = run(BELAY__WIRE__PORTER_PROGRAM__PORTER_PROGRAM_ARBITER, argv, &streams, err);
     close(out[1]);
     close(high);
-    return rc == 0 ? await(pid, err) : -1;
+    return rc;
 }
 
 static int64_t now_ms(void)
@@ -141,13 +196,13 @@ void errand_end(struct errand *arbiter)
 int errand_run_relay(char *const argv[], const uint8_t *input, size_t bytes, struct belay_error *err)
 {
     int in[2];
-    pid_t pid = 0;
     if (pipe2(in, O_CLOEXEC) < 0)
         return belay_error_errno(err, "cannot make a pipe");
     const struct streams streams = {.in = in[0], .out = -1, .launcher = -1};
     bool is_written = write(in[1], input, bytes) == (ssize_t)bytes; /* a pipe takes so little at once */
     close(in[1]);
-    int rc = is_written ? spawn(&pid, argv, &streams, err) : belay_error_errno(err, "the relay takes no key");
+    int rc = is_written ? run(BELAY__WIRE__PORTER_PROGRAM__PORTER_PROGRAM_RELAY, argv, &streams, err)
+                        : belay_error_errno(err, "the relay takes no key");
     close(in[0]);
-    return rc == 0 ? await(pid, err) : -1;
+    return rc;
 }

@@ -227,7 +227,7 @@ static int take_variables(struct belay_error *err)
         char *value = strchr(line, '=');
         for (size_t i = 0; value && i < sizeof names / sizeof *names; i++)
             if (strlen(names[i]) == (size_t)(value - line) && !strncmp(line, names[i], strlen(names[i])))
-                is_found[i] = setenv(names[i], value + 1, 1) == 0;
+                is_found[i] = (value[1] ? setenv(names[i], value + 1, 1) : unsetenv(names[i])) == 0;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         found += is_found[i];
@@ -326,7 +326,7 @@ int meeting_hold(const struct rank *rank, const struct meeting_place *place, str
     static struct map map;
     struct errand arbiter = {.out = -1};
     struct envelope_pair pair;
-    if (getenv("BELAY_EPOCH") || !rank_has_other_hosts(rank))
+    if (getenv("BELAY_EPOCH") || (!rank_has_other_hosts(rank) && !exchange_has_board()))
         return check_process(err);
     if (!getenv("OMPI_COMM_WORLD_SIZE") && !exchange_has_board())
         return refuse_launcher(err);
