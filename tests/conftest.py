@@ -86,11 +86,11 @@ def hosts(request):
 
 
 @pytest.fixture(scope="session")
-def session_cluster():
+def session_cluster(prefix):
     """One for each worker, as long as it lasts."""
     if clusters.lacking():
         pytest.skip(clusters.lacking())
-    made = clusters.Cluster()
+    made = clusters.Cluster(os.path.join(prefix, "lib", "belay", "spank_belay.so"))
     yield made
     made.destroy()
 

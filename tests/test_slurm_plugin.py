@@ -18,20 +18,15 @@ pytestmark = pytest.mark.cluster
 
 PROTECT = "--checkpoint-interval=500ms"
 MPI = ("--mpi=pmix", "-N4", "-n8")
+MPI_NODES = ("n1", "n2", "n3", "n4")
 COMMANDS = {"srun": ("srun",), "sbatch": ("sbatch", "--wrap=true"), "salloc": ("salloc", "-Q")}
 
 
-@pytest.fixture(autouse=True)
-def plugin(cluster, prefix):
-    """plugstack.conf has the plugin; the call says with which words."""
-
-    def write(*words):
-        library = os.path.join(prefix, "lib", "belay", "spank_belay.so")
-        cluster.write("etc/slurm/plugstack.conf", " ".join(("required", library, *words)) + "\n")
-
-    write()
-    yield write
-    cluster.write("etc/slurm/plugstack.conf", "")
+@pytest.fixture
+def plugin(cluster):
+    """The call says with which words plugstack.conf has the plugin."""
+    yield cluster.plug_in
+    cluster.plug_in()
 
 
 def heat(sandbox, programs, steps=2000, ranks=8):
@@ -117,12 +112,12 @@ def masked(text):
                   if not re.match(r"(SLURM_TASK_PID|SLURM_JOB_(START|END)_TIME)=", line))
 
 
-def test_a_step_of_which_nothing_is_asked(sandbox, cluster):
+def test_a_step_of_which_nothing_is_asked(sandbox, cluster, plugin):
     """Its environment is what it is without the plugin, to the byte; ids, ports and times aside."""
     mine = {"LD_PRELOAD": "libm.so.6", "BELAY_CHECKPOINT_REDUNDANCY": "SINGLE"}
     steps = [("srun", "--mpi=pmix", "-N2", "-n2", "env"), ("srun", "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=0", "env")]
     with_plugin = [sandbox.execute(*step, **mine).stdout for step in steps]
-    cluster.write("etc/slurm/plugstack.conf", "")
+    cluster.plug_out()
     without = sandbox.execute(*steps[0], **mine).stdout
     assert len(without.splitlines()) > 40
     assert masked(with_plugin[0]) == masked(without)
@@ -264,60 +259,123 @@ def test_daemons_are_restarted(sandbox, programs, cluster):
     assert (after["state"], after["restarts"]) == ("finished", 0)
 
 
+# ---- what outlives a step ----
+
+def groups_of(cluster, name):
+    """The control groups of the freezer in which processes of the user's are on a node, by what they run."""
+    rows = cluster.in_groups(name)
+    return {os.path.basename(command.split()[0]): group for command, group in rows}
+
+
+def test_outside_of_the_job(sandbox, programs, cluster):
+    """What holds images is in none of Slurm's control groups, with the site's memory limit; nothing of it is left by scancel."""
+    if not cluster.groups.are_there():
+        pytest.skip("no control groups of version 1")
+    cluster.plug_in("memory=512M")
+    process = launch(sandbox, "--mpi=pmix", "-N4", "-n4", PROTECT, *heat(sandbox, programs, steps=100000, ranks=4).argv)
+    number = wait_lines(sandbox, r"\d+\.0-heat")["job"].split(".")[0]
+    for name in ("n1", "n4"):
+        groups = groups_of(cluster, name)
+        assert f"/job_{number}/" in groups["heat"]
+        of_belay = ["belay-porter", "belayd", "belay-keeper", "belay-relay", *(["belay-arbiter"] if name == "n1" else [])]
+        assert {program: groups[program] for program in of_belay} == dict.fromkeys(of_belay, f"/belay/uid_{uid_of(cluster, sandbox)}")
+        limit = cluster.read(name, f"/sys/fs/cgroup/memory/belay/uid_{uid_of(cluster, sandbox)}/memory.limit_in_bytes")
+        assert int(limit) == 512 << 20
+    sandbox.execute("scancel", number)
+    communicate(process, 60)
+    for name in MPI_NODES:
+        wait_for(lambda name=name: not cluster.processes(name), 30, f"the end of {cluster.processes(name)} on {name}")
+    cluster.plug_in()
+
+
 # ---- a requeued job ----
 
 APPEND = "--open-mode=append"
 
 
-def submit_heat(sandbox, programs, *options, steps=5000):
+def submit_heat(sandbox, programs, *options, steps=4000, nodes=4, ranks=4):
     """A batch job of one step; its program, folder and number."""
-    program = heat(sandbox, programs, steps=steps)
-    folder, number = sandbox.submit(f"srun {' '.join([*MPI, *program.argv])}", PROTECT, "--requeue", APPEND, "-N4", "-n8", *options)
+    program = heat(sandbox, programs, steps=steps, ranks=ranks)
+    line = " ".join(["srun", "--mpi=pmix", *program.argv])
+    folder, number = sandbox.submit(line, PROTECT, "--requeue", APPEND, f"-N{nodes}", f"-n{ranks}", *options)
     return program, folder, number
 
 
-def assert_resumed(sandbox, programs, program, folder, number, line, at="n1"):
-    """The output of an undisturbed run, and new processes that went on from this line or a later one."""
-    after = wait_lines(sandbox, rf"{number}\.0-heat", at=at)
+def assert_goes_on(sandbox, job, line, at="n1"):
+    """From this line or a later one; what `belay status` says then."""
+    after = wait_lines(sandbox, re.escape(job), count=line, at=at)
     assert after["history"][-1]["restored_line"] >= line >= 2
     assert after["restarts_from_start"] == 0
-    assert sandbox.wait_end(number) == ("COMPLETED", 0)
-    with open(os.path.join(folder, "out"), encoding="ascii") as file:
-        assert file.read() == programs.reference(program).stdout.decode()
     return after
 
 
-def test_scontrol_requeue(sandbox, programs, cluster):
+def assert_output(sandbox, programs, program, folder, number):
+    """That of an undisturbed run."""
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    with open(os.path.join(folder, "out"), encoding="ascii") as file:
+        assert file.read() == programs.reference(program).stdout.decode()
+
+
+def wait_lost(sandbox, job, at="n1"):
+    """Until the former launch has ended on a node that is left."""
+    wait_for(lambda: status_of(sandbox, job, at)["state"] in ("lost", "restarting"), 40, "the end of the first launch")
+
+
+def test_twice_in_a_row(sandbox, programs, cluster):
+    """The batch node is lost, on which srun, rank 0 and the arbiter are. Then the administrator requeues the job."""
     program, folder, number = submit_heat(sandbox, programs)
     before = wait_lines(sandbox, rf"{number}\.0-heat")
+    cluster.lose("n1")
+    cluster.declare_lost("n1")
+    after = assert_goes_on(sandbox, before["job"], newest_line(before), at="n2")
+    assert sorted(node["node"] for node in after["nodes"] if node["state"] == "member") == ["n2", "n3", "n4", "n5"]
+    line = newest_line(status_of(sandbox, before["job"], at="n2"))
     cluster.slurm("scontrol", "requeue", str(number))
-    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 30, "the end of the first launch")
-    assert_resumed(sandbox, programs, program, folder, number, newest_line(before))
+    wait_lost(sandbox, before["job"], at="n2")
+    assert_goes_on(sandbox, before["job"], line, at="n2")
+    assert_output(sandbox, programs, program, folder, number)
 
 
-def test_a_node_is_lost(sandbox, programs, cluster):
-    """Slurm requeues the job, which goes on on the nodes that are left and a new one, with the images that are left."""
+def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
+    """It is not the one of srun, which waits until Slurm has seen the loss. The second of two steps goes on from its own line."""
+    program = heat(sandbox, programs, steps=4000, ranks=4)
+    line = " ".join(["srun", "--mpi=pmix", "--relative=1", "-N3", "-n4", *program.argv])
+    folder, number = sandbox.submit(f"{line}\n{line}", PROTECT, "--requeue", APPEND, "-N4", "--ntasks-per-node=2", "-w", "n1")
+    before = wait_lines(sandbox, rf"{number}\.1-heat", at="n2")
+    cluster.lose("n2")
+    wait_lost(sandbox, before["job"], at="n3")
+    wait_for(lambda: "waiting for Slurm to end the job" in read(folder, "err"), 40, "srun's word")
+    cluster.declare_lost("n2")
+    assert_goes_on(sandbox, before["job"], newest_line(before), at="n3")
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    expected = programs.reference(program).stdout.decode()
+    assert read(folder, "out").endswith(expected)
+    assert "restart from line" in read(folder, "err")
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_one_node(sandbox, programs, cluster):
+    """A step on one node that is requeued there goes on from what the node holds."""
+    program, folder, number = submit_heat(sandbox, programs, "-w", "n2", nodes=1)
+    before = wait_lines(sandbox, rf"{number}\.0-heat", at="n2")
+    cluster.slurm("scontrol", "requeue", str(number))
+    wait_lost(sandbox, before["job"], at="n2")
+    assert_goes_on(sandbox, before["job"], newest_line(before), at="n2")
+    assert_output(sandbox, programs, program, folder, number)
+
+
+@pytest.mark.campaign
+def test_slurm_sees_the_loss_itself(sandbox, programs, cluster):
+    """A node is lost that has neither srun nor rank 0; nobody tells Slurm."""
     program, folder, number = submit_heat(sandbox, programs)
     before = wait_lines(sandbox, rf"{number}\.0-heat")
     cluster.lose("n3")
-    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 40, "the end of the first launch")
-    after = assert_resumed(sandbox, programs, program, folder, number, newest_line(before))
+    wait_lost(sandbox, before["job"])
+    after = assert_goes_on(sandbox, before["job"], newest_line(before))
     assert sorted(node["node"] for node in after["nodes"] if node["state"] == "member") == ["n1", "n2", "n4", "n5"]
+    assert_output(sandbox, programs, program, folder, number)
     assert [command for command in cluster.processes("n1").values() if command.startswith("srun ")] == []
-
-
-def test_two_steps(sandbox, programs, cluster):
-    """Of a script with two steps that is requeued in the second one, the second goes on from its own line."""
-    program = heat(sandbox, programs, steps=3000)
-    line = " ".join(["srun", *MPI, *program.argv])
-    folder, number = sandbox.submit(f"{line}\n{line}", PROTECT, "--requeue", APPEND, "-N4", "-n8")
-    before = wait_lines(sandbox, rf"{number}\.1-heat")
-    cluster.slurm("scontrol", "requeue", str(number))
-    wait_for(lambda: status_of(sandbox, before["job"])["state"] == "lost", 30, "the end of the second step")
-    after = wait_lines(sandbox, rf"{number}\.1-heat")
-    assert after["history"][-1]["restored_line"] >= newest_line(before) >= 2
-    assert after["restarts_from_start"] == 0
-    assert sandbox.wait_end(number) == ("COMPLETED", 0)
-    expected = programs.reference(program).stdout.decode()
-    with open(os.path.join(folder, "out"), encoding="ascii") as file:
-        assert file.read().endswith(expected)

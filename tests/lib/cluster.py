@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 
+import groups
 import hosts
 from hosts import Hosts
 from waiting import run, wait_for
@@ -19,7 +20,7 @@ TOOLS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client", "
 READY_S = 60
 
 # What differs from Slurm's defaults, and why:
-# - a task finds its processes by /proc (no cgroups in a host of namespaces), and may share a processor with others
+# - where the machine has no cgroups of version 1, a task's processes are found by /proc; tasks share processors
 # - nodes claim more processors than there are (config_overrides)
 # - a lost node is noticed within seconds, and what waits for one gives up soon
 # - a requeued job does not wait two minutes for its credential to expire (cred_expire)
@@ -31,7 +32,7 @@ SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=cred_expire=5
 CredType=cred/munge
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{track}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -63,6 +64,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 # With Slurm 22.05's default fence of PMIx, MPI_Init hangs or crashes in one of six launches. That of the tree waits for no other
 # node, and MPI_Init crashes in one of twelve. That of the ring is one (24 launches of each).
 MPI_CONF = "PMIxCollFence=ring\n"
+
+CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n"
 
 # Words behind "sh -c MUNGED": the cluster's folder; behind DAEMONS: this, and the command of Slurm's daemon.
 MUNGED = """
@@ -99,9 +102,12 @@ class Cluster(Hosts):
 
     own_processes = (*Hosts.own_processes, "munged ", "slurmctld", ": slurmscriptd", "slurmd ")
 
-    def __init__(self, nodes=5, processors=4):
+    def __init__(self, plugin="", nodes=5, processors=4):
+        """plugin: the library of Belay's; slurmd looks at its beginning whether a plugin wants to know of the ends of jobs."""
+        self.plugin = plugin
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.processors = processors
+        self.groups = groups.Groups()
         super().__init__(HEAD, *self.nodes)
         try:
             for name in (HEAD, *self.nodes):
@@ -116,9 +122,21 @@ class Cluster(Hosts):
     def _prepare(self, name):
         if not os.path.exists(self.path("etc")):
             self._configure()
+        self.groups.make(name)
         binds = {"etc/slurm": "/etc/slurm", "etc/passwd": "/etc/passwd", "etc/group": "/etc/group"}
         mounts = [f"mount --bind {self.path(own)} {path}" for own, path in binds.items()]
-        return "\n".join([super()._prepare(name), *mounts])
+        return "\n".join([super()._prepare(name), *mounts, *self.groups.mounts()])
+
+    def _join_groups(self, name):
+        self.groups.join(name)
+
+    def crash(self, name, is_silent=False):
+        super().crash(name, is_silent)
+        self.groups.remove(name)
+
+    def destroy(self):
+        super().destroy()
+        self.groups.destroy()
 
     def _configure(self):
         os.chmod(self.shared, 0o755)
@@ -126,7 +144,8 @@ class Cluster(Hosts):
             os.makedirs(self.path(folder))
         self._write_settings({})
         self.write("etc/slurm/mpi.conf", MPI_CONF)
-        self.write("etc/slurm/plugstack.conf", "")
+        self.write("etc/slurm/cgroup.conf", CGROUP_CONF)
+        self.plug_in()
         for name, row in (("passwd", "{user}:x:{uid}:{uid}::{home}:/bin/sh\n"), ("group", "{user}:x:{uid}:\n")):
             with open(f"/etc/{name}", encoding="utf-8") as file:
                 rows = file.read()
@@ -141,9 +160,17 @@ class Cluster(Hosts):
             file.write(os.urandom(128))
         shutil.chown(self.path("munge.key"), "munge", "munge")
 
+    def plug_in(self, *words):
+        """Slurm has the plugin, with these words behind it."""
+        self.write("etc/slurm/plugstack.conf", f"{' '.join(('required', self.plugin, *words))}\n" if self.plugin else "")
+
+    def plug_out(self):
+        """Slurm has no plugin."""
+        self.write("etc/slurm/plugstack.conf", "")
+
     def _write_settings(self, settings):
         text = SLURM_CONF.format(head=f"{HEAD}({self.address(HEAD)})", shared=self.shared, nodes=f"n[1-{len(self.nodes)}]",
-                                 processors=self.processors)
+                                 processors=self.processors, track="cgroup" if self.groups.are_there() else "linuxproc")
         for name, value in settings.items():
             text = re.sub(f"^{name}=.*\n", "", text, flags=re.MULTILINE) + f"{name}={value}\n"
         self.write("etc/slurm/slurm.conf", text)
@@ -165,6 +192,10 @@ class Cluster(Hosts):
     def lose(self, name):
         """The node loses its power: its processes end and its memory is gone, and nobody hears a word of it."""
         self.crash(name, is_silent=True)
+
+    def declare_lost(self, name):
+        """The administrator, or the site's watchdog, tells Slurm so."""
+        self.slurm("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
 
     def restart(self, name, daemon):
         """`slurmctld`, `slurmd` or `munged` of this host ends, and another one begins. Steps and their tasks run on."""
@@ -221,6 +252,12 @@ class Cluster(Hosts):
         done = run(self.on(HEAD, "sinfo", "-h", "-N", "-o", "%N %T"), READY_S, text=True)
         return sorted(done.stdout.splitlines()) == [f"{name} idle" for name in self.nodes]
 
+    def in_groups(self, name):
+        """The processes of a node: what they run, and in which group of the freezer they are."""
+        script = 'for p in $(ps -eo pid=); do a=$(tr "\\0" " " </proc/$p/cmdline) && echo "$(grep freezer: /proc/$p/cgroup)|$a"; done'
+        rows = [row.split("|", 1) for row in run(self.on(name, "sh", "-c", script), READY_S, text=True).stdout.splitlines()]
+        return [(command, group.split(":")[-1]) for group, command in rows if command.strip()]
+
     def jobs(self):
         """The numbers of jobs that wait, run or complete."""
         return self.slurm("squeue", "-h", "-o", "%A").split()
@@ -241,6 +278,6 @@ class Cluster(Hosts):
                 self.plug(name)
                 continue
             # Otherwise Slurm asks it about a job that completes once in a minute.
-            self.slurm("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
+            self.declare_lost(name)
             self.boot(name)
         self.wait_idle()

@@ -91,9 +91,10 @@ class Hosts:
         path = os.path.join(self.shared, f"{name}.rsh")
         ahead = str(self.clocks.get(name, 0))
         clock = ["--time", "--monotonic", ahead, "--boottime", ahead]
-        unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", *clock, "--fork", "sh", "-c", FIRST,
-                                    "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._prepare(name)],
-                                   env={**os.environ, "TMPDIR": "/tmp"}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", *clock, "--fork", "sh", "-c",
+                                    FIRST, "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._prepare(name)],
+                                   env={**os.environ, "TMPDIR": "/tmp"}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   preexec_fn=lambda: self._join_groups(name))
         self.starting[name] = unshare
 
     def _connect(self, name):
@@ -107,6 +108,9 @@ class Hosts:
         self._ip(self.bridge.pid, "link", "set", f"to-{name}", "master", "br0", "up")
         self._ip(pid, "address", "add", f"{self.address(name)}/24", "dev", "eth0")
         self._ip(pid, "link", "set", "eth0", "up")
+
+    def _join_groups(self, name):
+        """In the process that becomes the host's first one: join control groups, which are the root of the host's own ones."""
 
     def _prepare(self, name):
         """Commands that the host begins with: they put copies in the places of files."""
@@ -154,7 +158,7 @@ class Hosts:
 
     def on(self, name, *command):
         """The words that run a command on a host, in the folder of the one who runs it."""
-        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p -T --wd="$PWD" -- "$@"'
+        enter = 'pid=$1; shift; exec nsenter -t "$pid" -m -u -i -n -p -C -T --wd="$PWD" -- "$@"'
         return ["sh", "-c", enter, "on", str(self.first[name][1]), *command]
 
     def environment(self):
