@@ -13,9 +13,11 @@ struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name; returns an exit code */
 };
 
+extern const struct command command_advise;
 extern const struct command command_checkpoint;
 extern const struct command command_clean;
 extern const struct command command_doctor;
+extern const struct command command_inspect;
 extern const struct command command_list;
 extern const struct command command_restart;
 extern const struct command command_run;

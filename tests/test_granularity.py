@@ -1,5 +1,7 @@
 """Deltas to other nodes in whole pages and in lines of 64 bytes: the copies are the images, byte by byte, whatever was sent."""
 
+import json
+
 import pytest
 
 from belaytest import assert_recovered
@@ -26,12 +28,28 @@ def assert_sent(status, granularity):
         assert any(line["line_parts"] > 0 and line["sent_bytes"] < line["sent_page_bytes"] for line in lines)
 
 
+def assert_shown(sandbox):
+    """By `belay inspect` and `belay advise`."""
+    lines = json.loads(sandbox.belay("inspect", "job", "--json").stdout)["lines"]
+    assert len(lines) >= 4 and all(line["measured_ms"] >= line["send_ms"] > 0 for line in lines)
+    table = sandbox.belay("inspect", "job").stdout.splitlines()
+    assert table[0].split()[0] == "line" and len(table) > len(lines)
+    advice = json.loads(sandbox.belay("advise", "job", "--json").stdout)
+    schemes = {scheme["scheme"]: scheme for scheme in advice["schemes"]}
+    assert advice["nodes"] == 2 and advice["lines"] >= 4 and advice["send_bytes_per_s"] > 0
+    assert [name for name, scheme in schemes.items() if scheme["fits"]] == ["SINGLE", "PARTNER"]
+    assert advice["image_bytes"] < schemes["XOR:4"]["memory_bytes"] < schemes["PARTNER"]["memory_bytes"]
+    assert schemes["SINGLE"]["line_bytes"] == 0 < schemes["PARTNER"]["line_bytes"] <= advice["staged_bytes"] * 1.02
+    assert "2 of each 6 nodes (more than there are)" in sandbox.belay("advise", "job").stdout
+
+
 def run_and_lose_a_node(sandbox, program, granularity, *options):
     """The ranks of the lost node go on from copies that deltas have made; all images are compared with their sums all the time."""
     job = sandbox.run(program, interval="200ms",
                       options=[*on_nodes(2), "--granularity", granularity, "--scrub-interval", "100ms", *options])
     job.wait_status(lambda status: len(deltas_of(status)) >= 4)
     assert_sent(job.status(), granularity)
+    assert_shown(sandbox)
     kill_node(sandbox, job, 1)
     status = job.wait_epoch(2)
     assert [node_of(status, rank) for rank in range(status["ranks"])] == [0] * status["ranks"]
