@@ -56,7 +56,7 @@ def _take_lines(environment):
     status = json.loads(environment.output_of([environment.belay, "status", JOB, "--json"]))
     environment.output_of([environment.belay, "clean", JOB])
     lines = [line for line in status["lines"] if line["state"] == "committed"]
-    if not lines or any(line["sent_bytes"] < line["dirty_bytes"] for line in lines):
+    if not lines or any(line["sent_page_bytes"] < line["dirty_bytes"] for line in lines):
         raise BenchError(f"no line was committed, or not all of it was sent: {lines}")
     return lines
 

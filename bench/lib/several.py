@@ -67,7 +67,7 @@ class NodesJob(MemoryJob):
 def measure_protect(environment, pairs):
     """All bytes of all ranks to other nodes, while the ranks rest, against as many streams of the fabric alone."""
     found = []
-    with NodesJob(environment, memory=(MIB, ALL, REST_MS)) as job:
+    with NodesJob(environment, "--granularity", "page", memory=(MIB, ALL, REST_MS)) as job:
         for _ in range(FIRST_LINES):
             job.value()
             job.checkpoint()
@@ -106,7 +106,7 @@ def measure_encrypt(environment, pairs):
 
 def _full_lines(environment, count, *options):
     """Lines that send all memory of the ranks, while these rest."""
-    with NodesJob(environment, *options, memory=(MIB, ALL, REST_MS), nodes=2) as job:
+    with NodesJob(environment, "--granularity", "page", *options, memory=(MIB, ALL, REST_MS), nodes=2) as job:
         for _ in range(FIRST_LINES):
             job.value()
             job.checkpoint()

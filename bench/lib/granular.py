@@ -1,0 +1,74 @@
+"""What lines of programs send to another node in lines of 64 bytes, against whole pages, and how long that takes."""
+
+import json
+import os
+import statistics
+import subprocess
+
+from environment import BenchError
+from report import Result
+from runs import PROGRAMS, count_steps
+
+JOB = "bench"
+NODES = 2  # and ranks
+LENGTH_S = 20
+INTERVAL = "2s"
+LIMIT_S = 600
+NPB_VARIABLE = "BENCH_NPB"  # a folder with programs of NPB, bt.B.x or bt.B.2, as tests/campaigns/compatibility builds them
+NPB = ("bt", "sp", "lu", "mg", "cg", "ft", "is")
+BYTES_TARGET, TIME_TARGET = 1.02, 1.0  # of each program
+
+
+def measure_lines_bytes(environment, pairs):
+    """Bytes, by the agents' own count: of each job with --granularity line, what it sent and what pages would have been."""
+    found = []
+    for name, native in _commands(environment):
+        sent = []
+        for _ in range(pairs):
+            lines = _run(environment, native, "line")
+            sent.append(tuple(sum(line[key] for line in lines) / 2**20 / len(lines) for key in ("sent_page_bytes", "sent_bytes")))
+        found.append(Result("lines-bytes", name, "MiB", sent, BYTES_TARGET))
+    return found
+
+
+def measure_lines_time(environment, pairs):
+    """The time until a line is held twice, by the model's choice against whole pages: medians of the lines of a job."""
+    found = []
+    for name, native in _commands(environment):
+        times = []
+        for i in range(pairs):
+            order = ("page", "auto") if i % 2 == 0 else ("auto", "page")
+            medians = {which: statistics.median(line["protect_ms"] for line in _run(environment, native, which)) for which in order}
+            times.append((medians["page"], medians["auto"]))
+        found.append(Result("lines-time", name, "ms", times, TIME_TARGET))
+    return found
+
+
+def _commands(environment):
+    """Name and native command of each program that is here."""
+    for name, kind in PROGRAMS.items():
+        try:
+            subject = kind(environment)
+        except BenchError:
+            continue  # it is not installed
+        steps = count_steps(environment, subject, LENGTH_S)
+        yield name, environment.mpirun(subject.command(steps), NODES, "none")
+    folder = os.environ.get(NPB_VARIABLE, "")
+    for name in NPB if folder else ():
+        for program in (os.path.join(folder, f"{name}.B.{suffix}") for suffix in ("x", "2")):
+            if os.access(program, os.X_OK):
+                yield f"{name}.B", environment.mpirun([program], NODES, "none")
+                break
+
+
+def _run(environment, native, granularity):
+    """The lines of a job that sent changes."""
+    subprocess.run([environment.belay, "clean", JOB], env=environment.variables, capture_output=True, check=False)
+    environment.output_of([environment.belay, "run", "--name", JOB, "--nodes", str(NODES), "--local", "--interval", INTERVAL,
+                           "--granularity", granularity, "--", *native], LIMIT_S)
+    status = json.loads(environment.output_of([environment.belay, "status", JOB, "--json"]))
+    environment.output_of([environment.belay, "clean", JOB])
+    lines = [line for line in status["lines"] if line["state"] == "committed" and line["page_parts"] + line["line_parts"] > 0]
+    if not lines:
+        raise BenchError(f"no line of {native[-1]} sent changes with --granularity {granularity}")
+    return lines
