@@ -121,7 +121,7 @@ struct timer_note {
     struct itimerspec setting;
 };
 
-static bool read_timer(const struct fd_record *record, struct timer_note *note)
+static bool parse_timer(const struct fd_record *record, struct timer_note *note)
 {
     char text[4096];
     fd_info_read(record->fd, text, sizeof text);
@@ -138,6 +138,26 @@ static bool read_timer(const struct fd_record *record, struct timer_note *note)
     note->clock = atoi(clock);
     note->set_flags = (int)strtol(flags, NULL, 8);
     note->ticks = strtoull(ticks, NULL, 10);
+    return true;
+}
+
+static bool is_zero(const struct timespec *time)
+{
+    return !time->tv_sec && !time->tv_nsec;
+}
+
+/*
+ * A timer with an interval that has expired stands still until somebody reads it, and seems to have nothing
+ * left. To ask for its setting makes it go on, as reading does, and counts what was missed. One whose
+ * interval is so short that it has expired again meanwhile is due at once.
+ */
+static bool read_timer(const struct fd_record *record, struct timer_note *note)
+{
+    struct itimerspec setting;
+    if (timerfd_gettime(record->fd, &setting) || !parse_timer(record, note))
+        return false;
+    if (is_zero(&note->setting.it_value) && !is_zero(&note->setting.it_interval))
+        note->setting.it_value.tv_nsec = 1;
     return true;
 }
 
@@ -311,7 +331,7 @@ static bool restore_timer(const struct fd_record *record)
     memcpy(&note, details(record), sizeof note);
     int fd = timerfd_create(note.clock, record->status_flags & O_NONBLOCK ? TFD_NONBLOCK : 0);
     struct timespec *value = &note.setting.it_value;
-    if ((note.set_flags & TFD_TIMER_ABSTIME) && (value->tv_sec || value->tv_nsec))
+    if ((note.set_flags & TFD_TIMER_ABSTIME) && !is_zero(value))
         vk_timer_due(note.clock, (int64_t *)value);
     if (fd < 0 || fd_record_place(fd, record) < 0 ||
         timerfd_settime(record->fd, note.set_flags, &note.setting, NULL))

@@ -179,20 +179,23 @@ static void act_timerfd(void)
     descriptor_keep(fd, DESCRIPTOR_TIMER);
 }
 
-/* Far, near or off; a near one is waited for, and counted by the next read. */
+/* Far, near, off, or near and then far; a near one is waited for, and counted by the next read. */
 static void act_set_timerfd(void)
 {
     struct descriptor *d = descriptor_choose(DESCRIPTOR_TIMER);
-    size_t way = pick(3);
+    size_t way = pick(4);
     struct itimerspec spec = {{0, 0}, {0, 0}};
+    bool is_waited_for = way % 2;
     if (way == 0)
         spec.it_value.tv_sec = pick_between(FAR_S, 2 * FAR_S);
-    else if (way == 1)
+    else if (is_waited_for)
         spec.it_value.tv_nsec = NEAR_NS;
+    if (way == 3)
+        spec.it_interval.tv_sec = FAR_S;
     say(" way %zu", way);
     if (!d || answer(timerfd_settime(d->number, 0, &spec, NULL)))
         return;
-    while (way == 1 && !descriptor_is_ready(d, 1 /* POLLIN */))
+    while (is_waited_for && !descriptor_is_ready(d, 1 /* POLLIN */))
         nanosleep(&spec.it_value, NULL);
 }
 
@@ -201,8 +204,11 @@ static void act_read_timerfd(void)
     struct descriptor *d = descriptor_choose(DESCRIPTOR_TIMER);
     uint64_t count;
     if (d && descriptor_is_ready(d, 1 /* POLLIN */) &&
-        answer(read(d->number, &count, sizeof count)) == sizeof count)
-        say(" %llu", (unsigned long long)count);
+        answer(read(d->number, &count, sizeof count)) == sizeof count) {
+        struct itimerspec left = {{0, 0}, {0, 0}};
+        timerfd_gettime(d->number, &left);
+        say(" %llu, %s", (unsigned long long)count, left.it_value.tv_sec ? "goes on" : "stands");
+    }
 }
 
 static const struct operation operations[] = {
