@@ -1,6 +1,7 @@
 /* mapped.c - see mapped.h. */
 #include "mpi-layer/lower/mapped.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
+#include "common/util/file_id.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/vk.h"
@@ -28,22 +30,39 @@ static void unescape(char *path)
 
 typedef void mapped_visit_f(const char *path);
 
+/* The kernel says so of a file that was removed; a file with a name may be called so, too. */
+static bool is_deleted(const char *path, uint64_t inode)
+{
+    static const char ending[] = " (deleted)";
+    size_t length = strlen(path), tail = sizeof ending - 1;
+    struct file_id id;
+    if (length <= tail || strcmp(path + length - tail, ending))
+        return false;
+    return file_id_at(AT_FDCWD, path, &id) || id.inode != inode;
+}
+
 /* The path of a shared mapping of the upper half that has one, in a line of maps; else NULL. */
 static char *path_of(char *line, bool *is_writable)
 {
-    uint64_t start, end;
+    uint64_t start, end, inode;
     char writable, sharing;
     int path_at = 0;
     line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%c%*c%c %*x %*x:%*x %*u %n", &start, &end, &writable,
-               &sharing, &path_at) < 4)
+    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%c%*c%c %*x %*x:%*x %" SCNu64 " %n", &start, &end, &writable,
+               &sharing, &inode, &path_at) < 5)
         return NULL;
     bool is_upper = layout_is_upper(&GATE->layout, start, end);
-    bool is_named = path_at > 0 && line[path_at] == '/' && !strstr(line + path_at, " (deleted)");
+    char *path = path_at > 0 && line[path_at] == '/' ? line + path_at : NULL;
     *is_writable = writable == 'w';
-    if (is_upper && sharing == 's' && !is_named) /* the agent keeps it, also if it cannot be written */
+    if (!is_upper || sharing != 's')
+        return NULL;
+    if (path)
+        unescape(path);
+    if (!path || is_deleted(path, inode)) { /* the agent keeps it, also if it cannot be written */
         VK->may_share = 1;
-    return is_upper && is_named && sharing == 's' ? line + path_at : NULL;
+        return NULL;
+    }
+    return path;
 }
 
 /* False: the mappings cannot be looked at. */
@@ -57,7 +76,6 @@ static bool for_each(bool is_writable_only, mapped_visit_f *visit)
         char *path = path_of(line, &is_writable);
         if (!path || (is_writable_only && !is_writable))
             continue;
-        unescape(path);
         visit(path);
     }
     free(line);

@@ -327,7 +327,9 @@ static void begin(struct files *f)
 {
     char other[NAME_BYTES + 8];
     bool is_shared = !strcmp(f->program.mode, "shared") || !strcmp(f->program.mode, "turns");
-    snprintf(f->name, sizeof f->name, "data-%d", is_shared ? 0 : f->program.rank);
+    bool is_called_deleted = !strcmp(f->program.mode, "mapped") && f->program.rank % 2; /* it is not */
+    snprintf(f->name, sizeof f->name, "data-%d%s", is_shared ? 0 : f->program.rank,
+             is_called_deleted ? " (deleted)" : "");
     f->fd = open_file(f, f->name, O_RDWR | O_CREAT | (is_shared ? 0 : O_TRUNC));
     if (!strcmp(f->program.mode, "rewrite"))
         check(f, "ftruncate", ftruncate(f->fd, f->program.value * 1024) == 0);
