@@ -22,6 +22,8 @@
 #include "mpi-layer/lower/socket_queue.h"
 #include "mpi-layer/lower/vk_fd.h"
 
+#define SETTINGS 8
+
 struct socket_note {
     uint64_t inodes[2]; /* of both ends, the smaller one first */
     int32_t type;
@@ -32,12 +34,20 @@ struct socket_note {
     int32_t has_error; /* its other end was closed with something unread: ECONNRESET, once */
     int32_t is_alone;  /* ... which it has been told already: it has no other end any more (SOCK_DGRAM) */
     int32_t room[2];   /* SO_SNDBUF, SO_RCVBUF */
+    int32_t peek_offset;
+    int32_t lowest_mark; /* SO_RCVLOWAT */
+    int32_t settings[SETTINGS];
+    struct linger linger;
     struct timeval timeouts[2];
     uint64_t bytes; /* of messages behind it, a uint32_t with its length before each */
 };
 
 static const int room_options[2] = {SO_SNDBUF, SO_RCVBUF};
 static const int timeout_options[2] = {SO_SNDTIMEO, SO_RCVTIMEO};
+/* What is a number, does not matter to what is in the socket, and is set again if a new socket has another.
+ */
+static const int settings[SETTINGS] = {SO_PRIORITY,      SO_KEEPALIVE, SO_TIMESTAMP_OLD, SO_TIMESTAMPNS_OLD,
+                                       SO_TIMESTAMP_NEW, SO_BROADCAST, SO_PASSSEC,       SO_MARK};
 
 /* ---- noting ---- */
 
@@ -155,6 +165,12 @@ void sockets_note(struct fd_record *record)
         get(record->fd, room_options[i], &note.room[i], sizeof note.room[i]);
         get(record->fd, timeout_options[i], &note.timeouts[i], sizeof note.timeouts[i]);
     }
+    for (int i = 0; i < SETTINGS; i++)
+        get(record->fd, settings[i], &note.settings[i], sizeof note.settings[i]);
+    get(record->fd, SO_LINGER, &note.linger, sizeof note.linger);
+    get(record->fd, SO_RCVLOWAT, &note.lowest_mark, sizeof note.lowest_mark);
+    note.peek_offset = -1;
+    get(record->fd, SO_PEEK_OFF, &note.peek_offset, sizeof note.peek_offset);
     note.is_ended = has_lost_its_other_end(record, note.type, state.revents);
     note.is_alone = note.type == SOCK_DGRAM && !is_connected(record->fd);
     note.is_shut = (state.revents & POLLRDHUP) != 0;
@@ -223,8 +239,26 @@ static const struct fd_record *other_end(const struct fd_record *record)
     return NULL;
 }
 
+static void set_settings(int fd, const struct socket_note *note)
+{
+    const struct linger none = {0};
+    for (int i = 0; i < SETTINGS; i++) {
+        int now = 0;
+        get(fd, settings[i], &now, sizeof now);
+        if (now != note->settings[i])
+            set(fd, settings[i], &note->settings[i], sizeof now);
+    }
+    if (memcmp(&note->linger, &none, sizeof none))
+        set(fd, SO_LINGER, &note->linger, sizeof note->linger);
+    if (note->lowest_mark > 1)
+        set(fd, SO_RCVLOWAT, &note->lowest_mark, sizeof note->lowest_mark);
+    if (note->peek_offset >= 0)
+        set(fd, SO_PEEK_OFF, &note->peek_offset, sizeof note->peek_offset);
+}
+
 static void set_options(int fd, const struct socket_note *note)
 {
+    set_settings(fd, note);
     for (int i = 0; i < 2; i++) {
         int half = note->room[i] / 2, now = 0; /* the kernel doubles what is asked for */
         get(fd, room_options[i], &now, sizeof now);

@@ -24,7 +24,7 @@ struct pairs {
     struct program program;
     pid_t first;
     long step;
-    int pairs[KINDS][2], full[2], sent[2], shut[2], ended, copy, watching;
+    int pairs[KINDS][2], set[2], full[2], sent[2], shut[2], ended, copy, watching;
     int reset[2];    /* a stream, packets: the other end was closed with something unread */
     int empty[2][2]; /* messages and packets of which some are empty */
     int mute[2];     /* for datagrams, shut for writing only */
@@ -56,12 +56,52 @@ static void begin_sent(struct pairs *p)
     close(file);
 }
 
+static const struct {
+    int name, value;
+} numbers[] = {{SO_PRIORITY, 3}, {SO_TIMESTAMP, 1}, {SO_KEEPALIVE, 1}, {SO_RCVLOWAT, 64}, {SO_PEEK_OFF, 2}};
+
+#define NUMBERS (sizeof numbers / sizeof numbers[0])
+
+/* Options of a pair that is used for nothing else. */
+static void begin_options(struct pairs *p)
+{
+    const struct linger linger = {1, 7};
+    check(p, socketpair(AF_UNIX, SOCK_STREAM, 0, p->set) == 0, "socketpair");
+    for (size_t i = 0; i < NUMBERS; i++)
+        check(p, setsockopt(p->set[0], SOL_SOCKET, numbers[i].name, &numbers[i].value, sizeof(int)) == 0,
+              "an option");
+    check(p, setsockopt(p->set[1], SOL_SOCKET, SO_LINGER, &linger, sizeof linger) == 0, "SO_LINGER");
+    check(p, write(p->set[1], "not yet", 7) == 7, "less than is waited for");
+}
+
+static void look_at_options(const struct pairs *p)
+{
+    struct linger linger = {0};
+    socklen_t bytes = sizeof linger;
+    char text[8] = "";
+    for (size_t i = 0; i < NUMBERS; i++) {
+        int value = -1;
+        socklen_t length = sizeof value;
+        check(p,
+              getsockopt(p->set[0], SOL_SOCKET, numbers[i].name, &value, &length) == 0 &&
+                  value == numbers[i].value,
+              "an option that was set");
+    }
+    check(p, getsockopt(p->set[1], SOL_SOCKET, SO_LINGER, &linger, &bytes) == 0 && linger.l_linger == 7,
+          "SO_LINGER");
+    check(p, recv(p->set[0], text, sizeof text, MSG_PEEK | MSG_DONTWAIT) == 5 && !memcmp(text, "t yet", 5),
+          "what is behind the offset to peek at");
+    check(p, setsockopt(p->set[0], SOL_SOCKET, SO_PEEK_OFF, &numbers[NUMBERS - 1].value, sizeof(int)) == 0,
+          "SO_PEEK_OFF");
+}
+
 static void begin(struct pairs *p)
 {
     int pair[2], room = 16384, yes = 1;
     struct timeval timeout = {.tv_sec = 7};
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 77};
     char block[1000] = "full";
+    begin_options(p);
     for (int i = 0; i < KINDS; i++)
         check(p, socketpair(AF_UNIX, kinds[i], 0, p->pairs[i]) == 0, "socketpair");
     check(p, fcntl(p->pairs[1][0], F_SETFL, O_NONBLOCK) == 0, "F_SETFL");
@@ -215,6 +255,7 @@ static void step_others(struct pairs *p)
     struct timeval timeout = {0};
     struct epoll_event event;
     socklen_t bytes = sizeof room, timeout_bytes = sizeof timeout;
+    look_at_options(p);
     check(p, recv(p->copy, &byte, 1, MSG_PEEK) == 1 && byte == 's', "by the copy");
     check(p, epoll_wait(p->watching, &event, 1, 0) == 1 && event.data.u64 == 77, "epoll");
     check(p, fcntl(p->pairs[1][0], F_GETFL) & O_NONBLOCK && !(fcntl(p->pairs[1][1], F_GETFL) & O_NONBLOCK),
