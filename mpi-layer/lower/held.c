@@ -41,6 +41,7 @@ static struct content {
 static size_t packed_count;
 
 static int folder = -1;
+static uid_t user; /* as whom files are opened, at this line */
 
 void held_start(int undo_folder)
 {
@@ -87,9 +88,9 @@ static bool may_be_opened(const struct fd_record *record, const char *path)
 {
     int access = record->status_flags & O_ACCMODE;
     int wanted = (access == O_WRONLY ? 0 : R_OK) | (access == O_RDONLY ? 0 : W_OK);
-    if (geteuid() == 0 || (record->status_flags & O_PATH))
+    if (user == 0 || (record->status_flags & O_PATH))
         return true;
-    if (record->id.uid == geteuid()) /* who may give himself all rights */
+    if (record->id.uid == user) /* who may give himself all rights */
         return !VK->has_changed_folders || leads_to(path, &record->id);
     return faccessat(AT_FDCWD, path, wanted, AT_EACCESS) == 0;
 }
@@ -261,6 +262,7 @@ void held_note(struct fd_record *records, size_t count, const char *text)
 {
     vk_held_clear();
     VK->held_cwd = 0;
+    user = geteuid();
     held.count = 1; /* the journal's */
     if (!held.fds && !(held.count = 0) && !add(-1))
         return;
