@@ -54,6 +54,11 @@ int image_make_memfd(struct belay_error *err)
     return fd < 0 ? belay_error_prefix(err, "cannot make an image") : fd;
 }
 
+void *image_block(uint64_t bytes)
+{
+    return aligned_alloc(IMAGE_PAGE_BYTES, bytes);
+}
+
 int image_check_memfd(int fd, struct belay_error *err)
 {
     return descriptor_check_memory(fd, image_end(), "the image", err);

@@ -84,11 +84,11 @@ struct encoded *encode_delta(int delta_fd, int base_fd, struct belay_error *err)
     encoded = calloc(1, sizeof *encoded);
     comparison.masks = calloc(pages + 1, sizeof *comparison.masks);
     comparison.encodings = calloc(pages + 1, 1);
-    comparison.blocks = malloc(2 * BLOCK_BYTES);
+    comparison.blocks = image_block(2 * BLOCK_BYTES);
     if (!encoded || !(encoded->pieces = calloc(pages + 1, sizeof *encoded->pieces)) ||
         !(encoded->masks = calloc(pages + 1, sizeof *encoded->masks)) ||
         !(encoded->sums = calloc(pages + 1, sizeof *encoded->sums)) || !comparison.masks ||
-        !comparison.encodings || !comparison.blocks || !(encoded->block = malloc(BLOCK_BYTES))) {
+        !comparison.encodings || !comparison.blocks || !(encoded->block = image_block(BLOCK_BYTES))) {
         belay_error_set(err, ENOMEM, "no memory to compare a delta with its image");
         goto fail;
     }

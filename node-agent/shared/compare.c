@@ -124,7 +124,7 @@ static void work(void *context, unsigned part)
     struct job *job = context;
     struct belay_error err;
     (void)part;
-    char *block = malloc(BLOCK_BYTES);
+    char *block = image_block(BLOCK_BYTES);
     size_t index;
     bool is_well = block || belay_error_set(&err, ENOMEM, "no memory to compare shared memory") == 0;
     while (is_well && (index = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) < job->count)

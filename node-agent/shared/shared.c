@@ -317,7 +317,7 @@ static int copy_image(struct shared_capture *capture, struct belay_error *err)
 {
     struct image_pages pages = pages_of(capture);
     const struct object *object = capture->objects.all;
-    char *block = malloc(BLOCK_BYTES);
+    char *block = image_block(BLOCK_BYTES);
     int rc = block ? 0 : belay_error_errno(err, "no memory to copy an image");
     if (rc == 0 && (capture->fd = image_make_memfd(err)) < 0)
         rc = -1;

@@ -76,7 +76,7 @@ int apply_copy(int image, struct belay_error *err)
 /* Whatever is in the file behind its tables, which may be those of an apply that was cut short. */
 static int copy_data(int from, int to, struct belay_error *err)
 {
-    char *block = malloc(BLOCK_BYTES);
+    char *block = image_block(BLOCK_BYTES);
     off_t start = (off_t)IMAGE_DATA_BASE, end;
     int rc = block ? 0 : -1;
     while (rc == 0 && (start = lseek(from, start, SEEK_DATA)) >= 0) {
