@@ -91,7 +91,9 @@ static int check_block(int fd, uint64_t address, uint64_t bytes, struct belay_er
     int rc = 0;
     if (pread(fd, sums, SUMS_OF_BYTES(bytes), (off_t)sums_offset(address)) != (ssize_t)SUMS_OF_BYTES(bytes))
         return belay_error_set(err, EIO, "the sums of an image cannot be read");
-    char *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, (off_t)image_offset(address));
+    /* The faults bring 16 pages each, which takes less time than MAP_POPULATE does for one after the other.
+     */
+    char *data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)image_offset(address));
     if (data == MAP_FAILED)
         return belay_error_errno(err, "cannot map an image");
     for (uint64_t i = 0; rc == 0 && i < bytes / IMAGE_PAGE_BYTES; i++) {
