@@ -21,6 +21,7 @@ struct image_writer {
     char *strings;
     size_t strings_bytes, strings_room;
     uint32_t program;
+    const char *data; /* borrowed: the mapped pages of a delta; NULL: they are not mapped */
 };
 
 static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err);
@@ -34,8 +35,9 @@ static int check_data(const struct image_view *view, uint64_t file_bytes, struct
 static int check_order(const struct image_run *runs, uint64_t count, struct belay_error *err);
 static int add_string(struct image_writer *writer, const char *text, uint32_t *offset);
 static struct image_header plan_tables(const struct image_writer *writer, const struct image_pages *pages);
-static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
-                    struct belay_error *err);
+static void put_sums(uint64_t *to, const struct run_set *runs, const char *data);
+static int map_and_put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
+                            struct belay_error *err);
 static size_t count_of(const struct run_set *set);
 static void put_runs(char *to, const struct run_set *set);
 static int read_all(int fd, void *to, size_t bytes, uint64_t offset);
@@ -211,6 +213,11 @@ int image_writer_set_program(struct image_writer *writer, const char *path)
     return add_string(writer, path, &writer->program);
 }
 
+void image_writer_set_data(struct image_writer *writer, const char *data)
+{
+    writer->data = data;
+}
+
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages)
 {
     return plan_tables(writer, pages).tables_bytes;
@@ -240,9 +247,12 @@ int image_writer_finish(struct image_writer *writer, const struct image_pages *p
     put_runs(tables + own.drop_offset, pages->drops);
     put_runs(tables + own.present_offset, pages->present);
     memcpy(tables + own.strings_offset, writer->strings, writer->strings_bytes);
+    uint64_t *sums = (uint64_t *)(void *)(tables + own.sum_offset);
     int rc = 0;
-    if (own.sum_count > 0)
-        rc = put_sums((uint64_t *)(void *)(tables + own.sum_offset), pages->runs, fd, tables_offset, err);
+    if (own.sum_count > 0 && writer->data)
+        put_sums(sums, pages->runs, writer->data);
+    else if (own.sum_count > 0)
+        rc = map_and_put_sums(sums, pages->runs, fd, tables_offset, err);
     if (rc == 0)
         rc = write_tables(fd, &own, tables, err);
     int code = errno;
@@ -466,9 +476,18 @@ static struct image_header plan_tables(const struct image_writer *writer, const 
     return header;
 }
 
+static void put_sums(uint64_t *to, const struct run_set *runs, const char *data)
+{
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct image_run *run = &runs->runs[i];
+        sums_make(to, run->address, data + run->data_offset, run->bytes);
+        to += run->bytes / IMAGE_PAGE_BYTES;
+    }
+}
+
 /* The page data are the first data_bytes of the file. */
-static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
-                    struct belay_error *err)
+static int map_and_put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t data_bytes,
+                            struct belay_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) == 0 && (uint64_t)st.st_size < data_bytes)
@@ -476,11 +495,7 @@ static int put_sums(uint64_t *to, const struct run_set *runs, int fd, uint64_t d
     char *data = mmap(NULL, data_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED)
         return belay_error_errno(err, "cannot read the pages of a delta");
-    for (size_t i = 0; i < runs->count; i++) {
-        const struct image_run *run = &runs->runs[i];
-        sums_make(to, run->address, data + run->data_offset, run->bytes);
-        to += run->bytes / IMAGE_PAGE_BYTES;
-    }
+    put_sums(to, runs, data);
     munmap(data, data_bytes);
     return 0;
 }

@@ -93,6 +93,12 @@ int image_writer_add_region(struct image_writer *writer, const struct image_regi
 /* Set the executable's path. Returns 0 or -1 (ENOMEM). */
 int image_writer_set_program(struct image_writer *writer, const char *path);
 
+/*
+ * The file of the delta is mapped at `data`, from its beginning to the end of its pages: they are read there.
+ * NULL, as without this call: image_writer_finish() maps them, which takes nearly as long as the sums.
+ */
+void image_writer_set_data(struct image_writer *writer, const char *data);
+
 /* The size of the tables in bytes, once all regions have been added. */
 uint64_t image_writer_tables_bytes(const struct image_writer *writer, const struct image_pages *pages);
 

@@ -437,6 +437,7 @@ static int finish_delta(struct capture *capture, struct belay_error *err)
     struct stage *stage = capture->subject.memory->stage;
     struct image_pages pages = pages_of(capture);
     capture->subject.header.base_line = capture->base_line;
+    image_writer_set_data(capture->writer, stage_memory(stage));
     if (image_writer_finish(capture->writer, &pages, &capture->subject.header, stage_fd(stage, true),
                             capture->staged_bytes, err) < 0)
         return -1;

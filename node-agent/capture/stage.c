@@ -149,6 +149,11 @@ uint64_t stage_held_bytes(const struct stage *stage, bool is_delta)
     return is_delta ? stage->buffer.bytes : runs_bytes(&stage->places);
 }
 
+const char *stage_memory(const struct stage *stage)
+{
+    return stage->buffer.memory;
+}
+
 int stage_fd(const struct stage *stage, bool is_delta)
 {
     return is_delta ? stage->buffer.fd : stage->image;

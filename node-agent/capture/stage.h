@@ -63,6 +63,8 @@ uint64_t stage_bytes(const struct stage *stage);
 uint64_t stage_held_bytes(const struct stage *stage, bool is_delta);
 /* The memfd of the delta or of the whole image, the stage's own; -1: none. */
 int stage_fd(const struct stage *stage, bool is_delta);
+/* The delta's memfd, mapped from its beginning on: all of stage_held_bytes(). NULL: there is none. */
+const char *stage_memory(const struct stage *stage);
 /* The whole image, which the caller owns from now on; nothing is staged then. */
 int stage_take_image(struct stage *stage);
 

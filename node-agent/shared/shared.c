@@ -305,6 +305,7 @@ static int copy_delta(struct shared_capture *capture, struct belay_error *err)
             memcpy(to, data, run->bytes);
     }
     capture->request.header.base_line = capture->base_line;
+    image_writer_set_data(capture->writer, shared->buffer.memory);
     if (image_writer_finish(capture->writer, &pages, &capture->request.header, shared->buffer.fd,
                             capture->staged_bytes, err) < 0)
         return -1;
