@@ -280,7 +280,9 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
     nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     if (open_leases(s, err) < 0)
         return -1;
-    return job_arbiter_begin(s->arbiter, &nodes, is_restart, err);
+    return job_arbiter_begin(s->arbiter, &nodes, is_restart, err) < 0
+               ? -1
+               : supervise_claim_job(s, is_restart, err);
 }
 
 /* A node that holds nothing of the job any more. Returns 0, or -1 with err: the job cannot do without it. */
@@ -632,6 +634,8 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
         keep_records(s, outcome);
     if (!outcome->keep_images)
         forget_on_hosts(s);
+    if (!outcome->keep_images && s->nodes.of[0].is_gone)
+        supervise_remove_claimed(s);
     if (is_closed && outcome->keep_images && !s->has_told_how && may_go_on(s))
         log_info("%s: its images are kept: 'belay restart %s' goes on, 'belay clean %s' drops them", s->name,
                  s->name, s->name);

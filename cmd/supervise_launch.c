@@ -64,6 +64,7 @@ static int open_epoch(struct supervisor *s, const struct job_arbiter_launch *lau
     bool is_where_they_lie = record && (!s->homes || s->homes->epoch == record->epoch);
     if (is_where_they_lie && keep_homes(s, record, err) < 0) /* by now it may tell where the ranks came up */
         return -1;
+    supervise_check_claim(s);
     if (job_arbiter_open(s->arbiter, launch, start, err) < 0 || supervise_place(s, err) < 0)
         return -1;
     *start = job_arbiter_record(s->arbiter);
@@ -159,6 +160,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
         return has_lines(s) && is_of_disk(err) ? EXIT_EXHAUSTED : supervise_exit_code(err);
     }
     s->epoch = start->epoch;
+    supervise_note_epoch(s);
     supervise_drop_left_out(s);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_spare = !s->nodes.of[i].is_gone && !job_arbiter_has_member(s->arbiter, i);

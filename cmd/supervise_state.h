@@ -52,8 +52,9 @@ struct supervisor {
     struct leases *leases;       /* of its members; NULL: they need none */
     struct detach detach;
     struct launch launch;
-    bool is_elsewhere;        /* this host was not the job's first one: it is counted anew */
-    struct job_plan *resumed; /* the plan, once it is known that the job goes on; NULL: as given */
+    struct supervise_claim *claim; /* of the job, for all hosts to see; NULL: none */
+    bool is_elsewhere;             /* this host was not the job's first one: it is counted anew */
+    struct job_plan *resumed;      /* the plan, once it is known that the job goes on; NULL: as given */
     uint32_t renumbered[PLACEMENT_NODES_MAX]; /* by the numbers of a requeued job's nodes: those that they
                                                  have now */
     uint32_t renumbered_count;
@@ -133,6 +134,25 @@ void supervise_take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *un
  * lost. */
 void supervise_tell_of_files(const struct supervisor *s, const char *lack);
 void supervise_tell_lost_undo(const struct supervisor *s, uint32_t number);
+
+/* Do all hosts have one folder? */
+bool supervise_has_common_undo(const struct supervisor *s);
+
+/* ---- no other arbiter of it (supervise_claim.c) ---- */
+
+/*
+ * Its nodes are known: claim the job, if all hosts share its undo folder. Waits until a former arbiter on
+ * another host has noticed it. No-op if it is claimed already. Returns 0, or -1 with err (EADDRINUSE: another
+ * host has gone on with it, and what this process can reach is older).
+ */
+int supervise_claim_job(struct supervisor *s, bool is_restart, struct belay_error *err);
+/* An epoch is about to be opened. Does not return if another process has claimed the job. */
+void supervise_check_claim(const struct supervisor *s);
+/* An epoch is open. */
+void supervise_note_epoch(struct supervisor *s);
+
+/* The job is over, and the agent of this host, which removes the undo folder that it has claimed, is gone. */
+void supervise_remove_claimed(const struct supervisor *s);
 
 /* ---- the hosts of its nodes: 0, or -1 with err ---- */
 

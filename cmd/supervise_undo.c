@@ -8,8 +8,7 @@
 #include "common/util/log.h"
 #include "common/wire/job_name.h"
 
-/* Do all hosts have one folder? */
-static bool is_shared(const struct supervisor *s)
+bool supervise_has_common_undo(const struct supervisor *s)
 {
     return (s->settings.undo_dir && s->settings.undo_dir[0]) || s->undo.is_shared;
 }
@@ -47,7 +46,7 @@ const char *supervise_choose_undo(struct supervisor *s)
 {
     struct undo_place place;
     const char *name = s->name ? s->name : s->plan->name;
-    if (s->hosts.count < 2 || is_shared(s))
+    if (s->hosts.count < 2 || supervise_has_common_undo(s))
         return NULL;
     if (undo_place_make(&place, name && job_name_is_valid(name) ? name : NULL, is_seen, s) < 0)
         return errno == EXDEV ? "" : strerror(errno);
@@ -82,7 +81,7 @@ Belay__Wire__UndoFolder *supervise_undo_for(struct supervisor *s, uint32_t numbe
         return &s->undo;
     *shared = s->undo;
     shared->device = 0;
-    return is_shared(s) ? shared : NULL;
+    return supervise_has_common_undo(s) ? shared : NULL;
 }
 
 /* All nodes are on one machine, or share the folder: what ranks of several of them have changed is put back
@@ -99,7 +98,7 @@ void supervise_take_undo(struct supervisor *s, const Belay__Wire__UndoFolder *un
 /* Each host undoes what its own ranks have changed, and knows nothing of the others' changes. */
 void supervise_tell_of_files(const struct supervisor *s, const char *lack)
 {
-    if (s->hosts.count < 2 || is_shared(s))
+    if (s->hosts.count < 2 || supervise_has_common_undo(s))
         return;
     log_warning("%s: files that ranks of several hosts change are put back rightly only with --undo-dir "
                 "(BELAY_UNDO_DIR), a folder that all hosts share%s%s",
@@ -110,7 +109,7 @@ void supervise_tell_of_files(const struct supervisor *s, const char *lack)
 /* Of a node without which the job goes on. */
 void supervise_tell_lost_undo(const struct supervisor *s, uint32_t number)
 {
-    if ((s->nodes.of[number].is_remote || s->is_elsewhere) && !is_shared(s))
+    if ((s->nodes.of[number].is_remote || s->is_elsewhere) && !supervise_has_common_undo(s))
         log_warning("%s: what its ranks have changed in files since the line is not put back, since the host "
                     "kept that itself; see --undo-dir",
                     s->name);

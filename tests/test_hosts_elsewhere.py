@@ -1,12 +1,16 @@
 """The host of `belay run` is lost: `belay restart` on another one of the job's hosts goes on. As root only."""
 
+import os
 import shutil
+import signal
+import subprocess
 
 import pytest
 
-from belaytest import newest_line
+from belaytest import assert_same_result, newest_line
 from nodes import homes, is_held_twice, workload
 from programs import PACE
+from waiting import wait_for
 
 pytestmark = pytest.mark.hosts("a", "b", "c")
 
@@ -89,3 +93,62 @@ def test_without_any_line(sandbox, programs, hosts):
     sandbox.belay("clean", "job")  # this host's record of its end
     for folder in sandbox.undo_folders():  # the lost host's agent would have removed it
         shutil.rmtree(folder)
+
+
+def belay_on(hosts, name):
+    return next(pid for pid, command in hosts.processes(name).items() if command.split(" ")[0].endswith("/belay"))
+
+
+def wait_lost(sandbox):
+    """The part of the job on the host where commands run has ended."""
+    wait_for(lambda: (sandbox.status("job") or {}).get("state") == "lost", 30, "the end of the ranks")
+
+
+@pytest.mark.campaign
+@pytest.mark.hosts("a", "b")
+def test_the_job_has_gone_on_without_this_host(sandbox, programs, hosts):
+    """Host b was cut off, and the job went on on host a: it does not go on on b as well, from an older line."""
+    job = sandbox.run(workload(programs), hosts="a:2,b:2", options=[*LEASE, "--comeback", "0"])
+    job.wait_lines()
+    job.wait_status(is_held_twice, 30, "copies")
+    hosts.unplug("b")
+    job.wait_epoch(2, 60)
+    sandbox.at = "b"
+    wait_lost(sandbox)
+    done = sandbox.belay("restart", "job", "--", *line_on(job, "b:4"))
+    assert done.returncode == 64 and "epoch 2 was begun on host a" in done.stderr, done.stderr
+    sandbox.belay("clean", "job")
+    sandbox.at = "a"
+    assert "is not protected" not in job.errors
+    hosts.crash("b")
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.hosts("a", "b")
+def test_a_former_arbiter_is_there_again(sandbox, programs, hosts):
+    """`belay run` stands still until the job has gone on from host b: then it does nothing more."""
+    job = sandbox.run(workload(programs), hosts="a:2,b:2", options=LEASE)
+    job.wait_lines()
+    job.wait_status(is_held_twice, 30, "copies")
+    before, first = job.status(), job.process
+    pid = belay_on(hosts, "a")
+    subprocess.run(hosts.on("a", "kill", "-STOP", str(pid)), check=True)
+    hosts.unplug("a")
+    sandbox.at = "b"
+    wait_lost(sandbox)
+    job.restart(line_on(job, "b:4"))
+    status = job.wait_epoch(2, 60)
+    hosts.plug("a")
+    subprocess.run(hosts.on("a", "kill", "-CONT", str(pid)), check=True)
+    os.kill(first.pid, signal.SIGCONT)  # nsenter stands still with its child
+    assert first.wait(30) == 75
+    assert "has gone on with it on host b: this process ends" in job.errors
+    job.wait_committed(newest_line(status) + 2)
+    job.finish()
+    assert job.status()["epoch"] == 2 and job.status()["history"][-1]["restored_line"] >= newest_line(before)
+    assert job.process.returncode == 0 and job.sandbox.programs.reference(job.program).stdout == job.read("out")
+    sandbox.belay("clean")
+    sandbox.at = "a"
+    sandbox.belay("clean")
+    assert sandbox.undo_folders() == []

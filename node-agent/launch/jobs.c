@@ -303,11 +303,14 @@ static bool is_given_up(const struct job *job)
 
 /*
  * A folder for all nodes is the first one's to remove. It is not a spare's, nor that of a node whose arbiter
- * is gone: others may have gone on with the job, and keep files there.
+ * is gone: others may have gone on with the job, and keep files there. Nor may any host remove it while an
+ * arbiter on another one has claimed the job.
  */
 static bool may_remove_undo(const struct job *job)
 {
     bool is_anothers = job->config && job->config->undo && job->config->node > 0;
+    if (undo_is_claimed_elsewhere(&job->undo))
+        return false;
     return !is_anothers || (job->epoch_number > 0 && !job->is_abandoned);
 }
 

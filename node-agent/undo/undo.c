@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "common/util/log.h"
 #include "common/util/mounts.h"
 #include "common/util/tree.h"
+#include "common/wire/claim.h"
 #include "common/wire/undo.h"
 #include "node-agent/undo/folder.h"
 #include "node-agent/undo/progress.h"
@@ -190,6 +192,14 @@ void undo_forget_before(const struct undo_folder *folder, uint64_t line)
     close(sweep.folder);
 }
 
+bool undo_is_claimed_elsewhere(const struct undo_folder *folder)
+{
+    char name[HOST_NAME_MAX + 1];
+    struct claim claim;
+    return folder->path[0] && claim_read(folder->path, &claim) == 0 && gethostname(name, sizeof name) == 0 &&
+           strcmp(claim.host, name) != 0;
+}
+
 void undo_remove(const struct undo_folder *folder)
 {
     struct belay_error err;
@@ -205,6 +215,7 @@ void undo_remove(const struct undo_folder *folder)
     folder_each_line(sweep.folder, empty_if_below, &sweep);
     folder_remove_held(sweep.folder);
     progress_remove(sweep.folder);
+    unlinkat(sweep.folder, CLAIM_NAME, 0);
     close(sweep.folder);
     rmdir(folder->path);
 }

@@ -87,6 +87,9 @@ bool undo_has_begun(const struct undo_folder *folder);
 /* A line has committed: no restart will go back further. */
 void undo_forget_before(const struct undo_folder *folder, uint64_t line);
 
+/* Has an arbiter on another host claimed the job (common/wire/claim.h)? */
+bool undo_is_claimed_elsewhere(const struct undo_folder *folder);
+
 /* Remove the folder with everything in it. */
 void undo_remove(const struct undo_folder *folder);
 

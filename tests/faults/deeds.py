@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pathlib
 import resource
 import signal
 import threading
@@ -88,7 +89,7 @@ class Deeds:
 
         def fill_for_a_while():
             fill(path)
-            self._end_in(fault.length_ms, lambda: os.unlink(path))
+            self._end_in(fault.length_ms, lambda: pathlib.Path(path).unlink(missing_ok=True))  # of two at once, one empties it
         return fill_for_a_while
 
     def _memory(self, fault, status):
