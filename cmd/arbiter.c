@@ -141,12 +141,14 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
                                         .min_members = nodes->min_count,
                                         .max_members = nodes->max_count,
                                         .scheme = nodes->scheme,
+                                        .code = nodes->code,
                                         .domains = nodes->domains,
                                         .placed = nodes->placed,
                                         .placed_count = nodes->placed_count,
                                         .lease_us = nodes->lease_ms * 1000,
                                         .past_epoch = arbiter->offered_epoch};
     arbiter->scheme = nodes->scheme;
+    arbiter->code = nodes->code;
     arbiter->min_count = nodes->min_count;
     if (draw_secret(arbiter, nodes->count, err) < 0)
         return -1;

@@ -164,7 +164,7 @@ static struct epoch_telling *prepare_telling(struct job_arbiter *arbiter, uint32
                                              Belay__Wire__EpochRecord **record)
 {
     struct epoch_telling *telling =
-        epoch_telling_create(start, arbiter->scheme, arbiter->fan_out, arbiter->job);
+        epoch_telling_create(start, arbiter->scheme, arbiter->code, arbiter->fan_out, arbiter->job);
     *record = telling ? epoch_telling_to(telling, epoch_start_index(start, node)) : NULL;
     if (*record)
         return telling;

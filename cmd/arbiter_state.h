@@ -38,6 +38,7 @@ struct job_arbiter {
     struct arbiter_member members[PLACEMENT_NODES_MAX];
     uint32_t node_count, min_count;
     enum scheme scheme;
+    struct parity_code code;
     struct job_secret secret;    /* of several nodes */
     uint32_t secret_epoch;       /* that its epoch_secret is of; 0: none */
     struct epoch_start *offered; /* newest record that agents have told of; NULL: none */

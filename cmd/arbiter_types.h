@@ -24,6 +24,7 @@ struct job_arbiter_nodes {
     uint32_t max_count; /* that an epoch has, the others are spares */
     uint32_t min_count; /* an epoch is not opened with fewer */
     enum scheme scheme;
+    struct parity_code code; /* of SCHEME_PARITY */
     const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
     const uint32_t *placed;  /* by rank: the node on which it is already; NULL: the arbiter chooses */
     uint32_t placed_count;

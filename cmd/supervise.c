@@ -159,7 +159,7 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
                                " is for a job on several nodes: what a single one holds is "
                                "lost with it",
                                s->settings.spares);
-    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme, NULL) == 0 && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ERANGE,
                                "--spares %" PRIu64
                                " is for --redundancy PARTNER: with SINGLE nobody holds what "
@@ -179,7 +179,7 @@ static int check_domains(struct supervisor *s, uint32_t count, struct belay_erro
         err->code = ERANGE;
         return -1;
     }
-    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme) == 0 && scheme == SCHEME_SINGLE)
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme, NULL) == 0 && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ERANGE,
                                "--failure-domains is for a job on several nodes that hold copies");
     return domains_check(&s->domains, path, count, err);

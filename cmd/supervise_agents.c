@@ -215,7 +215,7 @@ int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restar
 
 int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err)
 {
-    if (scheme_choose(s->settings.redundancy, s->nodes.count, scheme) == 0)
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, scheme, NULL) == 0)
         return 0;
     return belay_error_set(err, EINVAL, "there is no redundancy scheme '%s' for %" PRIu32 " nodes",
                            s->settings.redundancy, s->nodes.count);
@@ -275,7 +275,11 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
     nodes.fan_out = (uint32_t)s->settings.fan_out;
     nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
     nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
-    if (supervise_choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
+    if (supervise_choose_scheme(s, &nodes.scheme, err) == 0)
+        scheme_choose(s->settings.redundancy, s->nodes.count, &nodes.scheme, &nodes.code);
+    else
+        return -1;
+    if (supervise_find_domains(s, err) < 0)
         return -1;
     nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     if (open_leases(s, err) < 0)

@@ -450,6 +450,15 @@ static int open_epoch(struct arbiter *arbiter, uint64_t line, uint64_t now_us)
         errno = code;
         return code == ENOSPC || code == EXDEV ? 0 : -1;
     }
+    if (arbiter_plan_rebuilds(arbiter, &start) < 0) {
+        int code = errno;
+
+        free(start);
+        if (code == ENODATA)
+            arbiter->want = ARBITER_WANT_DATA;
+        errno = code;
+        return code == ENODATA ? 0 : -1;
+    }
     arbiter_fill_roots(arbiter, start);
     if (record(arbiter, start) < 0)
         return -1;

@@ -56,12 +56,32 @@ static bool has_protected(const struct arbiter *arbiter, const struct node *node
     return node->state->protected_epoch == arbiter->record->epoch && node->state->protected_line == line;
 }
 
+/* Tables come to their keepers last, when all parity of the rank is held (docs/parity.md). */
+static bool lacks_tables(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+{
+    const struct epoch_start *last = arbiter->record;
+    uint32_t home = last->placement[rank];
+
+    if (arbiter->settings.scheme != SCHEME_PARITY || arbiter_is_survivor(arbiter, home))
+        return false;
+    for (uint32_t which = 0; which < arbiter->settings.code.parity; which++) {
+        uint32_t keeper = parity_keeper(arbiter->settings.code, last->member_count, home, which);
+
+        if (keeper != EPOCH_NOBODY && arbiter_is_survivor(arbiter, keeper) &&
+            !epoch_state_has_tables(arbiter_member(arbiter, keeper)->state, line, rank))
+            return true;
+    }
+    return false;
+}
+
 /* A rank's data are not where they would be, at a partner that survives, if its home had protected them. */
 static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
 {
     const struct epoch_start *last = arbiter->record;
 
     for (uint32_t rank = 0; rank < last->rank_count; rank++) {
+        if (lacks_tables(arbiter, line, rank))
+            return true;
         uint32_t partner =
             scheme_partner(arbiter->settings.scheme, last->placement[rank], last->member_count);
 
@@ -100,11 +120,12 @@ bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line)
 static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
 {
     const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
+    struct epoch_rebuild rebuild;
 
     for (uint32_t i = 0; i < tellers.count; i++)
         if (arbiter_node_holds(&arbiter->nodes[tellers.nodes[i]], line, rank))
             return true;
-    return false;
+    return arbiter_find_rebuild(arbiter, line, rank, &rebuild);
 }
 
 bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank)

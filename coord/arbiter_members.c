@@ -14,6 +14,7 @@ struct quality {
 
 static void list_member(struct arbiter *arbiter, uint32_t node, uint32_t former);
 static void list_only(struct arbiter *arbiter, uint64_t line);
+static void list_sources(struct arbiter *arbiter, const struct quality *quality);
 static uint32_t find_only(const struct arbiter *arbiter, const struct quality *quality);
 static bool has_image(const struct node *node, const struct quality *quality);
 static bool has_processors(const struct node *node, const struct quality *quality);
@@ -68,6 +69,7 @@ static void list_only(struct arbiter *arbiter, uint64_t line)
         quality.nodes = tellers.nodes;
         quality.node_count = tellers.count;
         list_member(arbiter, find_only(arbiter, &quality), EPOCH_NOBODY);
+        list_sources(arbiter, &quality);
     }
     quality = (struct quality){.is_had = has_processors, .node_count = arbiter->settings.node_count};
     for (uint32_t rank = 0; rank < last->rank_count; rank++) {
@@ -78,6 +80,17 @@ static void list_only(struct arbiter *arbiter, uint64_t line)
         quality.processor = processor;
         list_member(arbiter, find_only(arbiter, &quality), EPOCH_NOBODY);
     }
+}
+
+/* All that have a part of an image that no node has. */
+static void list_sources(struct arbiter *arbiter, const struct quality *quality)
+{
+    for (uint32_t i = 0; i < quality->node_count; i++)
+        if (has_image(&arbiter->nodes[quality->nodes[i]], quality))
+            return;
+    for (uint32_t node = 0; node < arbiter->settings.node_count; node++)
+        if (!arbiter->nodes[node].is_listed && arbiter_is_source(arbiter, quality->line, quality->rank, node))
+            list_member(arbiter, node, EPOCH_NOBODY);
 }
 
 /* So that copies are in other domains than their images. */

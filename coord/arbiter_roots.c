@@ -263,7 +263,9 @@ static int refuse(struct arbiter *arbiter, uint64_t line, uint32_t node, uint32_
 {
     uint32_t count = arbiter->refusal_count;
 
-    if (!arbiter_node_holds(&arbiter->nodes[node], line, rank))
+    const struct epoch_state *state = arbiter->nodes[node].state;
+
+    if (!arbiter->nodes[node].has_answered || !epoch_state_has_tables(state, line, rank))
         return 0;
     if (count == arbiter->refusal_room) {
         uint32_t room = 2 * count + 8;
@@ -275,6 +277,9 @@ static int refuse(struct arbiter *arbiter, uint64_t line, uint32_t node, uint32_
         arbiter->refusal_room = room;
     }
     arbiter->refusals[arbiter->refusal_count++] = (struct arbiter_refusal){.node = node, .rank = rank};
-    *(struct holding *)epoch_state_holding(arbiter->nodes[node].state, rank) = (struct holding){0};
+    *(struct holding *)epoch_state_holding(state, rank) = (struct holding){0};
+    if (state->tables)
+        ((struct holding *)state->tables)[epoch_state_holding(state, rank) - state->held] =
+            (struct holding){0};
     return 0;
 }

@@ -69,6 +69,17 @@ int arbiter_check_roots(struct arbiter *arbiter, uint64_t line);
 /* The roots of the images that the ranks go on from, by their holders. */
 void arbiter_fill_roots(const struct arbiter *arbiter, struct epoch_start *start);
 
+/*
+ * How the image of a rank at a line is made again, if no node has it: the rebuild's members are nodes. False:
+ * it cannot be.
+ */
+bool arbiter_find_rebuild(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                          struct epoch_rebuild *rebuild);
+/* Whether a node has a part in that. */
+bool arbiter_is_source(const struct arbiter *arbiter, uint64_t line, uint32_t rank, uint32_t node);
+/* Add the rebuilds to an epoch whose ranks are placed. Returns 0, or -1 with ENODATA or ENOMEM. */
+int arbiter_plan_rebuilds(const struct arbiter *arbiter, struct epoch_start **start);
+
 /* How many members the next epoch has, but for nodes that alone have an image. */
 uint32_t arbiter_count_members(const struct arbiter *arbiter);
 /* Which nodes they are, in their order, into arbiter->listed, and each one's former place. */

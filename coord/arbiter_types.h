@@ -17,6 +17,7 @@ struct arbiter_settings {
     uint32_t min_members; /* an epoch has so many at least; 0 and 1: as many as there are */
     uint32_t max_members; /* and so many at most, the other nodes are spares; 0: no limit */
     enum scheme scheme;
+    struct parity_code code; /* of SCHEME_PARITY */
     uint64_t lease_us;       /* length of a lease; 0: members need none, because the arbiter sees their end */
     uint64_t collect_us;     /* how long an inquiry waits for nodes that are not obliged to answer */
     uint64_t repeat_us;      /* how often a question is put again */

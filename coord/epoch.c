@@ -11,12 +11,16 @@ static void copy_array(void *to, const void *from, uint32_t count, size_t size)
         memcpy(to, from, count * size);
 }
 
+static struct epoch_start *copy_start(const struct epoch_start *start, uint32_t rank_count,
+                                      const struct epoch_rebuild *rebuilds, uint32_t rebuild_count);
+
 /* The wider elements first, so that all are aligned. */
-struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count)
+static struct epoch_start *create_start(uint32_t member_count, uint32_t rank_count, uint32_t rebuild_count)
 {
     size_t members = member_count, ranks = rank_count;
     size_t size = sizeof(struct epoch_start) + members * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
-                  ranks * (sizeof(struct digest) + 2 * sizeof(uint32_t));
+                  ranks * (sizeof(struct digest) + 2 * sizeof(uint32_t)) +
+                  rebuild_count * sizeof(struct epoch_rebuild);
     struct epoch_start *start = calloc(1, size);
 
     if (!start)
@@ -29,7 +33,14 @@ struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_coun
     start->members = (uint32_t *)(start->processors + members);
     start->placement = start->members + members;
     start->holder = start->placement + ranks;
+    start->rebuild_count = rebuild_count;
+    start->rebuilds = (struct epoch_rebuild *)(start->holder + ranks);
     return start;
+}
+
+struct epoch_start *epoch_start_create(uint32_t member_count, uint32_t rank_count)
+{
+    return create_start(member_count, rank_count, 0);
 }
 
 struct epoch_start *epoch_start_copy(const struct epoch_start *start)
@@ -39,7 +50,47 @@ struct epoch_start *epoch_start_copy(const struct epoch_start *start)
 
 struct epoch_start *epoch_start_resize(const struct epoch_start *start, uint32_t rank_count)
 {
-    struct epoch_start *copy = epoch_start_create(start->member_count, rank_count);
+    return copy_start(start, rank_count, start->rebuilds, start->rebuild_count);
+}
+
+struct epoch_start *epoch_start_with(const struct epoch_start *start, const struct epoch_rebuild *rebuilds,
+                                     uint32_t count)
+{
+    return copy_start(start, start->rank_count, rebuilds, count);
+}
+
+const struct epoch_rebuild *epoch_start_rebuild(const struct epoch_start *start, uint32_t rank)
+{
+    for (uint32_t i = 0; i < start->rebuild_count; i++)
+        if (start->rebuilds[i].rank == rank)
+            return &start->rebuilds[i];
+    return NULL;
+}
+
+static bool is_index(uint32_t index, uint32_t count)
+{
+    return index == EPOCH_NOBODY || index < count;
+}
+
+bool epoch_rebuild_is_valid(const struct epoch_rebuild *rebuild, uint32_t members, uint32_t ranks)
+{
+    uint32_t size = rebuild->data + rebuild->parity;
+
+    if (rebuild->rank >= ranks || rebuild->slot >= ranks || rebuild->tables >= members ||
+        rebuild->parity == 0 || rebuild->data < rebuild->parity || rebuild->data > PARITY_MEMBERS_MAX ||
+        size > PARITY_MEMBERS_MAX || rebuild->position >= size)
+        return false;
+    for (uint32_t i = 0; i < size; i++)
+        if (!is_index(rebuild->ranks[i], ranks) || !is_index(rebuild->images[i], members) ||
+            !is_index(rebuild->parities[i], members))
+            return false;
+    return rebuild->ranks[rebuild->position] == rebuild->rank;
+}
+
+static struct epoch_start *copy_start(const struct epoch_start *start, uint32_t rank_count,
+                                      const struct epoch_rebuild *rebuilds, uint32_t rebuild_count)
+{
+    struct epoch_start *copy = create_start(start->member_count, rank_count, rebuild_count);
     uint32_t ranks = rank_count < start->rank_count ? rank_count : start->rank_count;
 
     if (!copy)
@@ -55,6 +106,7 @@ struct epoch_start *epoch_start_resize(const struct epoch_start *start, uint32_t
     copy_array(copy->holder, start->holder, ranks, sizeof(*copy->holder));
     if (start->roots)
         copy_array(copy->roots, start->roots, ranks, sizeof(*copy->roots));
+    copy_array((struct epoch_rebuild *)copy->rebuilds, rebuilds, rebuild_count, sizeof(*copy->rebuilds));
     return copy;
 }
 
@@ -87,6 +139,9 @@ bool epoch_start_is_valid(const struct epoch_start *start)
     for (uint32_t rank = 0; rank < start->rank_count; rank++)
         if (start->placement[rank] >= start->member_count || start->holder[rank] >= start->member_count)
             return false;
+    for (uint32_t i = 0; i < start->rebuild_count; i++)
+        if (!epoch_rebuild_is_valid(&start->rebuilds[i], start->member_count, start->rank_count))
+            return false;
     return true;
 }
 
@@ -98,20 +153,63 @@ uint32_t epoch_start_index(const struct epoch_start *start, uint32_t node)
     return EPOCH_NOBODY;
 }
 
-int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme)
+#define XOR_MEMBERS 8u /* of a set, if the user does not say */
+
+/* A number of members, and what follows it; 0: there is none. */
+static uint32_t read_count(const char **text)
+{
+    uint32_t count = 0;
+
+    while (**text >= '0' && **text <= '9' && count <= PARITY_MEMBERS_MAX)
+        count = 10 * count + (uint32_t)(*(*text)++ - '0');
+    return count <= PARITY_MEMBERS_MAX ? count : 0;
+}
+
+/* XOR, XOR:N or RS:k+m. */
+static bool read_code(const char *name, struct parity_code *code)
+{
+    if (strcmp(name, "XOR") == 0) {
+        *code = (struct parity_code){XOR_MEMBERS - 1, 1};
+        return true;
+    }
+    if (strncmp(name, "XOR:", 4) == 0) {
+        const char *text = name + 4;
+        uint32_t members = read_count(&text);
+
+        *code = (struct parity_code){members - 1, 1};
+        return members >= 2 && *text == '\0';
+    }
+    if (strncmp(name, "RS:", 3) == 0) {
+        const char *text = name + 3;
+
+        code->data = read_count(&text);
+        if (*text++ != '+')
+            return false;
+        code->parity = read_count(&text);
+        return code->parity > 0 && code->data >= code->parity && *text == '\0' &&
+               code->data + code->parity <= PARITY_MEMBERS_MAX;
+    }
+    return false;
+}
+
+int scheme_choose(const char *name, uint32_t node_count, enum scheme *scheme, struct parity_code *code)
 {
     enum scheme best = node_count > 1 ? SCHEME_PARTNER : SCHEME_SINGLE;
     bool is_single = strcmp(name, "SINGLE") == 0, is_partner = strcmp(name, "PARTNER") == 0;
+    struct parity_code read = {0};
+    bool is_parity = read_code(name, &read);
 
-    if (name[0] != '\0' && !is_single && !is_partner) {
+    if (name[0] != '\0' && !is_single && !is_partner && !is_parity) {
         errno = EINVAL;
         return -1;
     }
-    if (is_partner && node_count < 2) {
+    if ((is_partner || is_parity) && node_count < 2) {
         errno = EDOM;
         return -1;
     }
-    *scheme = is_single ? SCHEME_SINGLE : best;
+    if (code)
+        *code = is_parity ? read : (struct parity_code){0};
+    *scheme = is_single ? SCHEME_SINGLE : is_parity ? SCHEME_PARITY : best;
     return 0;
 }
 
@@ -132,6 +230,7 @@ static bool has_part(const struct epoch_state *state, uint32_t part)
     static const struct rank_size no_size;
 
     return memcmp(&state->held[part], &no_holding, sizeof(no_holding)) != 0 ||
+           (state->tables && memcmp(&state->tables[part], &no_holding, sizeof(no_holding)) != 0) ||
            (state->memory.sizes && memcmp(&state->memory.sizes[part], &no_size, sizeof(no_size)) != 0) ||
            (state->roots &&
             (digest_is_known(&state->roots[2 * part]) || digest_is_known(&state->roots[2 * part + 1])));
@@ -140,10 +239,11 @@ static bool has_part(const struct epoch_state *state, uint32_t part)
 /* With room for so many parts and refuted images, the wider elements first. */
 static struct epoch_state *create_state(const struct epoch_state *like, uint32_t parts)
 {
-    size_t bytes =
-        sizeof(*like->held) + sizeof(*like->memory.sizes) + 2 * sizeof(*like->roots) + sizeof(*like->ranks);
+    size_t bytes = 2 * sizeof(*like->held) + sizeof(*like->memory.sizes) + 2 * sizeof(*like->roots) +
+                   sizeof(*like->ranks);
     struct epoch_state *state =
-        calloc(1, sizeof(*state) + parts * bytes + like->refuted_count * sizeof(*like->refuted));
+        calloc(1, sizeof(*state) + parts * bytes + like->refuted_count * sizeof(*like->refuted) +
+                      like->parity_count * sizeof(*like->parities));
     struct digest *roots;
 
     if (!state)
@@ -152,9 +252,11 @@ static struct epoch_state *create_state(const struct epoch_state *like, uint32_t
     state->held_count = parts;
     roots = (struct digest *)(state + 1);
     state->held = (struct holding *)(roots + 2 * (size_t)parts);
-    state->memory.sizes = (struct rank_size *)(state->held + parts);
+    state->tables = state->held + parts;
+    state->memory.sizes = (struct rank_size *)(state->tables + parts);
     state->refuted = (struct refuted *)(state->memory.sizes + parts);
-    state->ranks = (uint32_t *)(state->refuted + like->refuted_count);
+    state->parities = (struct parity_holding *)(state->refuted + like->refuted_count);
+    state->ranks = (uint32_t *)(state->parities + like->parity_count);
     state->roots = roots;
     return state;
 }
@@ -174,6 +276,8 @@ struct epoch_state *epoch_state_copy(const struct epoch_state *state)
             continue;
         ((uint32_t *)copy->ranks)[at] = state->ranks ? state->ranks[i] : i;
         ((struct holding *)copy->held)[at] = state->held[i];
+        if (state->tables)
+            ((struct holding *)copy->tables)[at] = state->tables[i];
         if (state->memory.sizes)
             ((struct rank_size *)copy->memory.sizes)[at] = state->memory.sizes[i];
         if (state->roots)
@@ -181,6 +285,10 @@ struct epoch_state *epoch_state_copy(const struct epoch_state *state)
         at++;
     }
     copy_array((struct refuted *)copy->refuted, state->refuted, state->refuted_count, sizeof(*copy->refuted));
+    copy_array((struct parity_holding *)copy->parities, state->parities, state->parity_count,
+               sizeof(*copy->parities));
+    if (!state->tables)
+        copy->tables = NULL;
     if (!state->memory.sizes)
         copy->memory.sizes = NULL;
     if (!state->roots)
@@ -212,14 +320,24 @@ const struct holding *epoch_state_holding(const struct epoch_state *state, uint3
     return part == EPOCH_NOBODY ? NULL : &state->held[part];
 }
 
+bool epoch_state_has_tables(const struct epoch_state *state, uint64_t line, uint32_t rank)
+{
+    uint32_t part = epoch_state_part(state->ranks, state->held_count, rank);
+
+    return part != EPOCH_NOBODY && (holding_has(&state->held[part], line) ||
+                                    (state->tables && holding_has(&state->tables[part], line)));
+}
+
 const struct digest *epoch_state_root(const struct epoch_state *state, uint64_t line, uint32_t rank)
 {
     uint32_t part = epoch_state_part(state->ranks, state->held_count, rank);
+    const struct holding *held;
     const struct digest *root;
 
-    if (!state->roots || part == EPOCH_NOBODY || !holding_has(&state->held[part], line))
+    if (!state->roots || !epoch_state_has_tables(state, line, rank))
         return NULL;
-    root = &state->roots[2 * part + (state->held[part].image_line != line)];
+    held = holding_has(&state->held[part], line) ? &state->held[part] : &state->tables[part];
+    root = &state->roots[2 * part + (held->image_line != line)];
     return digest_is_known(root) ? root : NULL;
 }
 
@@ -229,4 +347,11 @@ bool holding_has(const struct holding *holding, uint64_t line)
         return true;
     return holding->staging_line == line &&
            (holding->base_line == 0 || holding->base_line == holding->image_line);
+}
+
+bool parity_holding_has(const struct parity_holding *holding, uint64_t line)
+{
+    const struct holding its = {holding->lines[0], holding->lines[1], holding->lines[2]};
+
+    return holding_has(&its, line);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/wire/epoch_record.h"
@@ -9,6 +10,7 @@
 
 #define NUMBERS 3u /* of a holding, in the message's order; of what was refuted, too */
 #define SIZES 3u   /* of a rank_size */
+#define PARITY_NUMBERS (7u + PARITY_MEMBERS_MAX) /* of a parity_holding */
 
 _Static_assert(sizeof(struct holding) == NUMBERS * sizeof(uint64_t) &&
                    offsetof(struct holding, image_line) == 0 &&
@@ -20,6 +22,10 @@ _Static_assert(sizeof(struct rank_size) == SIZES * sizeof(uint64_t) &&
 
 _Static_assert(sizeof(struct refuted) == NUMBERS * sizeof(uint64_t) && sizeof(struct digest) == DIGEST_BYTES,
                "so are these");
+
+_Static_assert(sizeof(struct parity_holding) == PARITY_NUMBERS * sizeof(uint64_t) &&
+                   sizeof(struct epoch_rebuild) == EPOCH_RECORD_REBUILD * sizeof(uint32_t),
+               "and these");
 
 static bool has_roots(const struct epoch_start *start)
 {
@@ -48,6 +54,8 @@ Belay__Wire__EpochRecord epoch_message_of_start(const struct epoch_start *start,
     if (has_roots(start))
         record.roots = (ProtobufCBinaryData){.data = (uint8_t *)start->roots,
                                              .len = (size_t)start->rank_count * DIGEST_BYTES};
+    record.rebuilds = (uint32_t *)(void *)start->rebuilds; /* only read */
+    record.n_rebuilds = (size_t)start->rebuild_count * EPOCH_RECORD_REBUILD;
     return record;
 }
 
@@ -91,6 +99,24 @@ static void unroll(const Belay__Wire__EpochRecord *record, struct epoch_start *s
     }
 }
 
+/* Takes start over. */
+static struct epoch_start *add_rebuilds(const Belay__Wire__EpochRecord *record, struct epoch_start *start)
+{
+    struct epoch_start *whole;
+
+    if (record->n_rebuilds == 0)
+        return start;
+    whole = epoch_start_with(start, (const struct epoch_rebuild *)(const void *)record->rebuilds,
+                             (uint32_t)(record->n_rebuilds / EPOCH_RECORD_REBUILD));
+    free(start);
+    if (whole && !epoch_start_is_valid(whole)) {
+        free(whole);
+        errno = EBADMSG;
+        return NULL;
+    }
+    return whole;
+}
+
 struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *record)
 {
     struct epoch_start *start;
@@ -106,7 +132,7 @@ struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *recor
     start->coordinator = record->coordinator;
     if (epoch_record_is_told(record)) {
         unroll(record, start);
-        return start;
+        return add_rebuilds(record, start);
     }
     memcpy(start->members, record->members, record->n_members * sizeof(*start->members));
     memcpy(start->incarnations, record->incarnations, record->n_members * sizeof(*start->incarnations));
@@ -118,7 +144,7 @@ struct epoch_start *epoch_message_to_start(const Belay__Wire__EpochRecord *recor
     }
     if (record->roots.len > 0)
         memcpy(start->roots, record->roots.data, record->roots.len);
-    return start;
+    return add_rebuilds(record, start);
 }
 
 Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
@@ -151,6 +177,10 @@ Belay__Wire__NodeState epoch_message_of_state(const struct epoch_state *state)
             (ProtobufCBinaryData){.data = (uint8_t *)(void *)&state->committed_root, .len = DIGEST_BYTES};
     message.refuted = (uint64_t *)(void *)state->refuted;
     message.n_refuted = (size_t)state->refuted_count * NUMBERS;
+    message.tables = (uint64_t *)(void *)state->tables;
+    message.n_tables = state->tables ? (size_t)state->held_count * NUMBERS : 0;
+    message.parities = (uint64_t *)(void *)state->parities;
+    message.n_parities = (size_t)state->parity_count * PARITY_NUMBERS;
     return message;
 }
 
@@ -162,6 +192,24 @@ static bool are_roots_sound(const Belay__Wire__NodeState *message)
     return (message->roots.len == 0 || message->roots.len == all) &&
            (message->committed_root.len == 0 || message->committed_root.len == DIGEST_BYTES) &&
            message->n_refuted % NUMBERS == 0 && message->n_refuted / NUMBERS <= STREAMS_MAX_RANKS;
+}
+
+/* Tables of all parts or of none; sets are of a sound code. */
+static bool is_parity_sound(const Belay__Wire__NodeState *message)
+{
+    const struct parity_holding *parities = (const struct parity_holding *)(const void *)message->parities;
+
+    if ((message->n_tables != 0 && message->n_tables != message->n_held) ||
+        message->n_parities % PARITY_NUMBERS || message->n_parities / PARITY_NUMBERS > STREAMS_MAX_RANKS)
+        return false;
+    for (size_t i = 0; i < message->n_parities / PARITY_NUMBERS; i++)
+        if (parities[i].parity == 0 || parities[i].parity > parities[i].data ||
+            parities[i].data > PARITY_MEMBERS_MAX ||
+            parities[i].data + parities[i].parity > PARITY_MEMBERS_MAX ||
+            parities[i].position >= parities[i].data + parities[i].parity ||
+            parities[i].slot >= STREAMS_MAX_RANKS)
+            return false;
+    return true;
 }
 
 /* Ascending, one for each part; none: the parts are those of the first ranks. */
@@ -180,7 +228,8 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
     if (message->incarnation == 0 || message->n_held % NUMBERS ||
         message->n_held / NUMBERS > STREAMS_MAX_RANKS ||
         (message->n_sizes > 0 && message->n_sizes / SIZES != message->n_held / NUMBERS) ||
-        message->n_sizes % SIZES || !are_roots_sound(message) || !are_ranks_sound(message)) {
+        message->n_sizes % SIZES || !are_roots_sound(message) || !are_ranks_sound(message) ||
+        !is_parity_sound(message)) {
         errno = EBADMSG;
         return -1;
     }
@@ -205,6 +254,9 @@ int epoch_message_to_state(const Belay__Wire__NodeState *message, struct epoch_s
         .roots = message->roots.len ? (const struct digest *)(const void *)message->roots.data : NULL,
         .refuted_count = (uint32_t)(message->n_refuted / NUMBERS),
         .refuted = (const struct refuted *)(const void *)message->refuted,
+        .tables = message->n_tables > 0 ? (const struct holding *)(const void *)message->tables : NULL,
+        .parity_count = (uint32_t)(message->n_parities / PARITY_NUMBERS),
+        .parities = (const struct parity_holding *)(const void *)message->parities,
     };
     if (message->committed_root.len)
         memcpy(&state->committed_root, message->committed_root.data, DIGEST_BYTES);

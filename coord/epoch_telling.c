@@ -22,6 +22,7 @@ struct by_member {
 struct epoch_telling {
     const struct epoch_start *start;
     enum scheme scheme;
+    struct parity_code code;
     struct tree tree;
     struct by_member placed, lent; /* ranks that run on a member; whose images it has, as the decision says */
     struct list members, placement, holder, processors;
@@ -39,6 +40,8 @@ static int roll_members(struct epoch_telling *telling);
 static int roll_places(struct list *runs, const uint32_t *places, uint32_t count);
 static int note_place(struct list *runs, uint32_t member, uint32_t ranks);
 static int list_peers(struct epoch_telling *telling, uint32_t index);
+static int list_set(struct epoch_telling *telling, uint32_t index);
+static int list_sources(struct epoch_telling *telling, uint32_t index);
 static int list_ranks(struct epoch_telling *telling, uint32_t index);
 static int tell_peers(struct epoch_telling *telling);
 static int tell_roots(struct epoch_telling *telling);
@@ -47,7 +50,7 @@ static int add_ranks(struct epoch_telling *telling, const struct by_member *by, 
 static void sort(struct list *list);
 
 struct epoch_telling *epoch_telling_create(const struct epoch_start *start, enum scheme scheme,
-                                           uint32_t arity, const char *job)
+                                           struct parity_code code, uint32_t arity, const char *job)
 {
     struct epoch_telling *telling = calloc(1, sizeof(*telling));
 
@@ -55,6 +58,7 @@ struct epoch_telling *epoch_telling_create(const struct epoch_start *start, enum
         return NULL;
     telling->start = start;
     telling->scheme = scheme;
+    telling->code = code;
     telling->tree = (struct tree){.count = start->member_count, .root = start->coordinator, .arity = arity};
     telling->record = epoch_message_of_start(start, job);
     if (start->member_count > 1 &&
@@ -212,7 +216,45 @@ static int list_peers(struct epoch_telling *telling, uint32_t index)
     for (uint32_t i = lent->first[index]; start->line > 0 && i < lent->first[index + 1]; i++)
         if (add(peers, start->placement[lent->ranks[i]]) < 0)
             return -1;
+    if (list_set(telling, index) < 0 || list_sources(telling, index) < 0)
+        return -1;
     sort(peers);
+    return 0;
+}
+
+/* All members of its set. */
+static int list_set(struct epoch_telling *telling, uint32_t index)
+{
+    struct parity_set set;
+
+    if (!parity_set_of(telling->code, telling->start->member_count, index, &set))
+        return 0;
+    for (uint32_t i = 0; i < set.size; i++)
+        if (add(&telling->peers, parity_set_member(&set, i)) < 0)
+            return -1;
+    return 0;
+}
+
+/* Members that have shares in images that it makes again, and those that make one in which it has a share. */
+static int list_sources(struct epoch_telling *telling, uint32_t index)
+{
+    const struct epoch_start *start = telling->start;
+
+    for (uint32_t i = 0; i < start->rebuild_count; i++) {
+        const struct epoch_rebuild *rebuild = &start->rebuilds[i];
+        uint32_t home = start->placement[rebuild->rank];
+
+        for (uint32_t at = 0; at < PARITY_MEMBERS_MAX; at++) {
+            const uint32_t sources[] = {rebuild->images[at], rebuild->parities[at]};
+
+            for (int kind = 0; kind < 2; kind++) {
+                bool is_its = sources[kind] != EPOCH_NOBODY && (home == index || sources[kind] == index);
+
+                if (is_its && add(&telling->peers, home == index ? sources[kind] : home) < 0)
+                    return -1;
+            }
+        }
+    }
     return 0;
 }
 
@@ -225,6 +267,10 @@ static int list_ranks(struct epoch_telling *telling, uint32_t index)
     if (add_ranks(telling, &telling->placed, index) < 0 || add_ranks(telling, &telling->lent, index) < 0 ||
         (guest != EPOCH_NOBODY && add_ranks(telling, &telling->placed, guest) < 0))
         return -1;
+    for (uint32_t i = 0; telling->code.parity > 0 && i < telling->start->member_count; i++)
+        if (parity_is_keeper(telling->code, telling->start->member_count, i, index) &&
+            add_ranks(telling, &telling->placed, i) < 0)
+            return -1;
     sort(&telling->ranks);
     return 0;
 }

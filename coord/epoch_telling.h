@@ -18,7 +18,7 @@ struct epoch_telling;
 
 /* start and job are borrowed. NULL with ENOMEM. */
 struct epoch_telling *epoch_telling_create(const struct epoch_start *start, enum scheme scheme,
-                                           uint32_t arity, const char *job);
+                                           struct parity_code code, uint32_t arity, const char *job);
 /* Accepts NULL. */
 void epoch_telling_destroy(struct epoch_telling *telling);
 

@@ -536,7 +536,7 @@ static void ask_images(struct member *member)
     for (uint32_t rank = 0; member->missing_count > 0 && rank < start->rank_count; rank++) {
         if (!member->is_missing[rank])
             continue;
-        if (start->holder[rank] != member->index)
+        if (start->holder[rank] != member->index || epoch_start_rebuild(start, rank))
             act(member, (struct member_action){.type = MEMBER_ACTION_FETCH,
                                                .peer = start->members[start->holder[rank]],
                                                .rank = rank,

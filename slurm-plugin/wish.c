@@ -31,7 +31,8 @@ static const struct wish_row rows[WISH_KEYS] = {
                          .argument = "scheme",
                          .help =
                              "SINGLE: no copies; PARTNER: another node holds a copy of each image, so that "
-                             "the loss of a node is survived (default)"},
+                             "the loss of a node is survived (default); XOR[:N], RS:k+m: sets of nodes hold "
+                             "parity of their images"},
     [WISH_RESTART] = {.option = "restart-from",
                       .variable = "BELAY_RESTART_FROM",
                       .word = "restart-from",
@@ -72,10 +73,11 @@ static int check_dir(const char *given_by, const char *text, struct belay_error 
 
 static int check_redundancy(const char *given_by, const char *text, struct belay_error *err)
 {
-    if (!strcasecmp(text, "SINGLE") || !strcasecmp(text, "PARTNER"))
+    if (!strcasecmp(text, "SINGLE") || !strcasecmp(text, "PARTNER") || !strncasecmp(text, "XOR", 3) ||
+        !strncasecmp(text, "RS:", 3)) /* belay run looks at their numbers */
         return 0;
-    return belay_error_set(err, EINVAL, "%s: there is no scheme '%s': write SINGLE or PARTNER", given_by,
-                           text);
+    return belay_error_set(
+        err, EINVAL, "%s: there is no scheme '%s': write SINGLE, PARTNER, XOR[:N] or RS:k+m", given_by, text);
 }
 
 static int check_restart(const char *given_by, const char *text, struct belay_error *err)

@@ -160,8 +160,12 @@ static const struct conf_setting settings[CONF_END] = {
             .argument = "SCHEME",
             .unit = CONF_UNIT_TEXT,
             .help =
-                "Which copies of images other nodes hold: SINGLE (none) or PARTNER (each image is on a "
-                "second node, so that the loss of one node is survived; default: PARTNER from two nodes on)",
+                "Which copies of images other nodes hold: SINGLE (none), PARTNER (each image is on a "
+                "second node, so that the loss of one node is survived; default from two nodes on), "
+                "XOR[:N] (parity over sets of N nodes, 8 if N is left out: the loss of one node of a set is "
+                "survived, with 1/(N-1) of the memory of a copy) or RS:k+m (the loss of m nodes of a set of "
+                "k+m "
+                "is survived, with m/k of the memory of a copy)",
         },
     [CONF_GRANULARITY] =
         {

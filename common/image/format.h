@@ -39,7 +39,9 @@
 #define IMAGE_VERSION 9u
 #define IMAGE_PAGE_BYTES 4096ull
 #define IMAGE_MEMFD_NAME "belay-image"
-#define IMAGE_OF_SHARED UINT32_MAX   /* group: it is of what the ranks of a group share (shared.h) */
+#define IMAGE_OF_SHARED UINT32_MAX /* group: it is of what the ranks of a group share (shared.h) */
+/* group: it is parity of images (docs/parity.md). rank: 2 N + the slot, ranks: 3 N, of N ranks of the job */
+#define IMAGE_OF_PARITY (UINT32_MAX - 1)
 #define IMAGE_DATA_BASE (4ull << 30) /* offset of the page data in a whole image; the tables end before */
 #define IMAGE_TABLES_MAX (IMAGE_DATA_BASE - IMAGE_PAGE_BYTES)
 

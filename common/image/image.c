@@ -152,6 +152,18 @@ bool image_next_piece(const struct image_view *view, struct image_piece *piece)
     return true;
 }
 
+uint64_t image_tables_bytes(const struct image_view *view)
+{
+    const struct image_header *header = view->header;
+    bool is_delta = header->base_line > 0;
+    const struct image_run *runs = is_delta ? view->present : view->runs;
+    uint64_t count = is_delta ? header->present_count : header->run_count;
+    uint64_t bytes = IMAGE_PAGE_BYTES + header->tables_bytes;
+    for (uint64_t i = 0; i < count; i++)
+        bytes += SUMS_OF_BYTES(runs[i].bytes);
+    return bytes;
+}
+
 uint64_t image_first_data(const struct image_view *view)
 {
     struct image_piece piece = {0};
@@ -287,6 +299,16 @@ uint64_t image_adopt_tables(const struct image_view *delta, int fd, struct belay
     return rc < 0 ? 0 : IMAGE_PAGE_BYTES + own.tables_bytes + own.data_bytes;
 }
 
+/* Numbers of parts that are of no rank follow those of ranks. */
+static bool is_group_sound(const struct image_header *header)
+{
+    if (header->group == IMAGE_OF_SHARED)
+        return header->ranks % 2 == 0 && header->rank >= header->ranks / 2;
+    if (header->group == IMAGE_OF_PARITY)
+        return header->ranks % 3 == 0 && header->rank >= header->ranks / 3 * 2;
+    return header->group <= header->rank;
+}
+
 static int load_header(int fd, struct image_header *header, uint64_t file_bytes, struct belay_error *err)
 {
     if (read_all(fd, header, sizeof *header, 0) < 0 || header->magic != IMAGE_MAGIC)
@@ -298,11 +320,9 @@ static int load_header(int fd, struct image_header *header, uint64_t file_bytes,
     bool is_sound =
         header->tables_offset >= sizeof *header && header->tables_offset <= file_bytes &&
         bytes <= file_bytes - header->tables_offset && bytes <= IMAGE_TABLES_MAX &&
-        header->rank < header->ranks &&
-        (header->group == IMAGE_OF_SHARED ? header->ranks % 2 == 0 && header->rank >= header->ranks / 2
-                                          : header->group <= header->rank) &&
-        header->strings_bytes > 0 && header->strings_bytes <= UINT32_MAX &&
-        header->program < header->strings_bytes && header->data_bytes <= file_bytes &&
+        header->rank < header->ranks && is_group_sound(header) && header->strings_bytes > 0 &&
+        header->strings_bytes <= UINT32_MAX && header->program < header->strings_bytes &&
+        header->data_bytes <= file_bytes &&
         header->total_bytes == IMAGE_PAGE_BYTES + bytes + header->data_bytes &&
         is_table(header->region_offset, header->region_count, sizeof(struct image_region), bytes) &&
         is_table(header->run_offset, header->run_count, sizeof(struct image_run), bytes) &&

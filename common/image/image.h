@@ -68,6 +68,8 @@ bool image_next_piece(const struct image_view *view, struct image_piece *piece);
 /* Whether the pages of a run have masks. */
 bool image_has_masks(const struct image_view *view, uint64_t run);
 
+/* What the image that this is, or makes, takes without its pages: header, tables, sums. */
+uint64_t image_tables_bytes(const struct image_view *view);
 /* Where the first page of an image or a delta is in its file; 0 if it has none. For faults. */
 uint64_t image_first_data(const struct image_view *view);
 /* The string at an offset of a view; "" if out of range. */

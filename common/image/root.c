@@ -33,13 +33,26 @@ struct source {
 };
 
 static int check_base(const struct image_view *delta, int base, struct belay_error *err);
-static int check_size(const struct image_view *view, int sums_fd, struct belay_error *err);
+static int make_root(int part, int base, uint64_t page_bytes, struct digest *root, struct belay_error *err);
+static int check_size(const struct image_view *view, int sums_fd, uint64_t page_bytes,
+                      struct belay_error *err);
 static void add_tables(crypto_generichash_state *state, const struct image_view *view);
 static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
                     struct belay_error *err);
 static void put_delta_sums(struct source *source, uint64_t address, uint64_t pages, uint64_t *sums);
 
 int root_of_image(int part, int base, struct digest *root, struct belay_error *err)
+{
+    return make_root(part, base, IMAGE_PAGE_BYTES, root, err);
+}
+
+int root_of_tables(int part, int base, struct digest *root, struct belay_error *err)
+{
+    return make_root(part, base, sizeof(uint64_t), root, err);
+}
+
+/* page_bytes: what there has to be of each page at least. */
+static int make_root(int part, int base, uint64_t page_bytes, struct digest *root, struct belay_error *err)
 {
     struct image_view view;
     crypto_generichash_state state;
@@ -53,7 +66,7 @@ int root_of_image(int part, int base, struct digest *root, struct belay_error *e
     struct source source = {.view = &view, .sums_fd = is_delta ? base : part, .run_sums = view.sums};
     int rc = is_delta ? check_base(&view, base, err) : 0;
     if (rc == 0)
-        rc = check_size(&view, source.sums_fd, err);
+        rc = check_size(&view, source.sums_fd, page_bytes, err);
     crypto_generichash_init(&state, NULL, 0, DIGEST_BYTES);
     add_tables(&state, &view);
     for (uint64_t i = 0; rc == 0 && i < count; i++)
@@ -75,7 +88,8 @@ static int check_base(const struct image_view *delta, int base, struct belay_err
 }
 
 /* What somebody else has made may name pages that are nowhere: as many as there are addresses. */
-static int check_size(const struct image_view *view, int sums_fd, struct belay_error *err)
+static int check_size(const struct image_view *view, int sums_fd, uint64_t page_bytes,
+                      struct belay_error *err)
 {
     const struct image_header *header = view->header;
     bool is_delta = header->base_line > 0;
@@ -87,7 +101,9 @@ static int check_size(const struct image_view *view, int sums_fd, struct belay_e
     there = (uint64_t)st.st_blocks * 512 + (is_delta ? header->sum_count * IMAGE_PAGE_BYTES : 0);
     for (uint64_t i = 0; i < count; i++)
         bytes += runs[i].bytes; /* they do not overlap */
-    return bytes <= there ? 0 : belay_error_set(err, EINVAL, "damaged image: it lacks pages that it names");
+    return bytes / IMAGE_PAGE_BYTES * page_bytes <= there
+               ? 0
+               : belay_error_set(err, EINVAL, "damaged image: it lacks pages that it names");
 }
 
 static void add(crypto_generichash_state *state, const void *bytes, uint64_t count)

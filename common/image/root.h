@@ -24,4 +24,7 @@
  */
 int root_of_image(int part, int base, struct digest *root, struct belay_error *err);
 
+/* The same of a part without its pages: header, tables and sums alone. */
+int root_of_tables(int part, int base, struct digest *root, struct belay_error *err);
+
 #endif

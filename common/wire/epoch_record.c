@@ -93,7 +93,9 @@ static int check_told(const Belay__Wire__EpochRecord *record)
                     are_nodes_sound(record, members) &&
                     are_places_sound(record->placement_runs, record->n_placement_runs, members, ranks) &&
                     are_places_sound(record->holder_runs, record->n_holder_runs, members, ranks) &&
-                    are_known_sound(record, members, ranks);
+                    are_known_sound(record, members, ranks) &&
+                    record->n_rebuilds % EPOCH_RECORD_REBUILD == 0 &&
+                    record->n_rebuilds / EPOCH_RECORD_REBUILD <= ranks;
     errno = EBADMSG;
     return is_sound ? 0 : -1;
 }
@@ -129,6 +131,8 @@ int epoch_record_check(const Belay__Wire__EpochRecord *record)
         return -1;
     if (ranks > STREAMS_MAX_RANKS || record->n_holder != ranks ||
         (record->roots.len != 0 && record->roots.len != ranks * DIGEST_BYTES))
+        return -1;
+    if (record->n_rebuilds % EPOCH_RECORD_REBUILD || record->n_rebuilds / EPOCH_RECORD_REBUILD > ranks)
         return -1;
     for (size_t rank = 0; rank < ranks; rank++)
         if (record->placement[rank] >= members || record->holder[rank] >= members)

@@ -15,6 +15,7 @@
 
 #define EPOCH_RECORD_MAX_BYTES (8u << 20)
 #define EPOCH_RECORD_MAX_MEMBERS 65536u
+#define EPOCH_RECORD_REBUILD 102u /* numbers of a rebuild (struct epoch_rebuild) */
 
 /*
  * Whether its numbers fit together: it may have come over a socket. Returns 0, or -1 with errno EBADMSG. The

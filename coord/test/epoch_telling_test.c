@@ -100,7 +100,8 @@ static void expect_needed(const struct epoch_start *came, const struct epoch_sta
     uint32_t guest = scheme_guest(SCHEME_PARTNER, own, start->member_count);
 
     for (uint32_t i = 0; i < start->member_count; i++) {
-        bool is_needed = i == own || epoch_links_has(start, SCHEME_PARTNER, &tree, own, i);
+        bool is_needed =
+            i == own || epoch_links_has(start, SCHEME_PARTNER, (struct parity_code){0}, &tree, own, i);
 
         assert_int_equal(came->incarnations[i], is_needed ? start->incarnations[i] : 0);
     }
@@ -117,7 +118,8 @@ static void expect_needed(const struct epoch_start *came, const struct epoch_sta
 static void check_all(uint32_t members, uint32_t per_member, uint32_t strays)
 {
     struct epoch_start *start = make_start(members, per_member, strays), *joined = NULL;
-    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_PARTNER, ARITY, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, SCHEME_PARTNER, (struct parity_code){0}, ARITY, "job");
     size_t bytes;
 
     assert_non_null(telling);
@@ -155,7 +157,8 @@ static void a_member_alone_is_told_all(void **state)
 {
     (void)state;
     struct epoch_start *start = make_start(1, 4, 0);
-    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_SINGLE, ARITY, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, SCHEME_SINGLE, (struct parity_code){0}, ARITY, "job");
     size_t bytes;
     struct epoch_start *came = tell(telling, 0, &bytes);
 
@@ -169,7 +172,8 @@ static void a_member_alone_is_told_all(void **state)
 static size_t most_bytes(uint32_t members)
 {
     struct epoch_start *start = make_start(members, 8, 8);
-    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_PARTNER, TREE_ARITY, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, SCHEME_PARTNER, (struct parity_code){0}, TREE_ARITY, "job");
     size_t most = 0;
 
     for (uint32_t i = 0; i < members; i++) {
@@ -212,7 +216,8 @@ static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
     struct epoch_start *start = make_start(4, 2, 0);
-    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_PARTNER, ARITY, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, SCHEME_PARTNER, (struct parity_code){0}, ARITY, "job");
     const Belay__Wire__EpochRecord sound = *epoch_telling_to(telling, 1);
     uint32_t far[] = {0, 1, 4, 3, 2, 2}, wrap[] = {UINT32_MAX, 4}, large[] = {0, 3, UINT32_MAX};
     uint32_t behind[] = {1, 0, 2, 3}, twice[] = {0, 2, 1, 2}, none[] = {0, 4, 2, 0, 0, 2};

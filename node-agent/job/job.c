@@ -34,8 +34,17 @@ enum scheme job_scheme(const struct job *job)
 {
     enum scheme scheme = SCHEME_SINGLE;
     scheme_choose(job->config->settings->redundancy, job->config->node_count ? job->config->node_count : 1,
-                  &scheme);
+                  &scheme, NULL);
     return scheme;
+}
+
+struct parity_code job_code(const struct job *job)
+{
+    enum scheme scheme;
+    struct parity_code code = {0};
+    scheme_choose(job->config->settings->redundancy, job->config->node_count ? job->config->node_count : 1,
+                  &scheme, &code);
+    return code;
 }
 
 struct tree job_tree(const struct job *job, const struct epoch_start *start)

@@ -110,6 +110,8 @@ struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
 /* Which copies of its images members hold for one another. */
 enum scheme job_scheme(const struct job *job);
+/* Of SCHEME_PARITY; else all zero. */
+struct parity_code job_code(const struct job *job);
 /* The tree over the members of an epoch. */
 struct tree job_tree(const struct job *job, const struct epoch_start *start);
 

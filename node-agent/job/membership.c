@@ -47,8 +47,11 @@ struct membership {
     struct errands errands;    /* of the step that is being made */
     struct epoch_state answer; /* to the newest inquiry */
     struct holding *held;      /* which it borrows */
-    struct digest *roots;      /* this, too; NULL: none are known */
-    struct refuted *refuted;   /* and this: the newest of them */
+    struct holding *tables;    /* this, too; NULL: none */
+    struct parity_holding *parities;
+    uint32_t parity_count;
+    struct digest *roots;    /* and this; NULL: none are known */
+    struct refuted *refuted; /* and this: the newest of them */
     uint32_t refuted_count;
     struct rank_size *sizes;                  /* and these; NULL: none */
     struct epoch_copy copy;                   /* of the arbiter's record */
@@ -67,6 +70,7 @@ static struct membership *make(struct keeper *keeper, const char *job, uint32_t 
 static bool is_staged(const struct membership *membership, const struct membership_facts *facts);
 static int make_member(struct membership *membership, const struct membership_facts *facts);
 static int hold(struct membership *membership, const struct membership_facts *facts);
+static int hold_parity(struct membership *membership, const struct membership_facts *facts);
 static int act_as_member(void *context, const struct member_action *action);
 static bool is_of_lease(const struct member_action *action);
 static void wish(struct membership *membership, const struct member_action *action);
@@ -153,6 +157,8 @@ void membership_destroy(struct membership *membership)
     int code = errno;
     member_destroy(membership->member);
     free(membership->held);
+    free(membership->tables);
+    free(membership->parities);
     free(membership->sizes);
     free(membership->roots);
     free(membership->refuted);
@@ -181,7 +187,8 @@ static uint64_t find_processor(void)
 int membership_promise(struct membership *membership, uint32_t epoch, const struct membership_facts *facts,
                        struct epoch_state *state, struct belay_error *err)
 {
-    if (hold(membership, facts) < 0 || make_member(membership, facts) < 0)
+    if (hold(membership, facts) < 0 || hold_parity(membership, facts) < 0 ||
+        make_member(membership, facts) < 0)
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     struct member_event inquire = {.type = MEMBER_EVENT_INQUIRE,
                                    .epoch = epoch,
@@ -199,6 +206,9 @@ int membership_promise(struct membership *membership, uint32_t epoch, const stru
                                membership_newest_epoch(membership));
     fault_hit("agent.epoch.promised", -1, epoch);
     membership->answer.roots = membership->roots;
+    membership->answer.tables = membership->tables;
+    membership->answer.parities = membership->parities;
+    membership->answer.parity_count = membership->parity_count;
     membership->answer.committed_root = facts->committed_root;
     membership->answer.refuted = membership->refuted;
     membership->answer.refuted_count = membership->refuted_count;
@@ -454,6 +464,27 @@ static int make_member(struct membership *membership, const struct membership_fa
 }
 
 /* A copy of what the store holds: an answer borrows it. */
+static int hold_parity(struct membership *membership, const struct membership_facts *facts)
+{
+    struct holding *tables = facts->tables ? calloc((size_t)facts->ranks + 1, sizeof *tables) : NULL;
+    struct parity_holding *parities = calloc((size_t)facts->parity_count + 1, sizeof *parities);
+    if (!parities || (facts->tables && !tables)) {
+        free(tables);
+        free(parities);
+        return -1;
+    }
+    if (tables && facts->ranks > 0)
+        memcpy(tables, facts->tables, facts->ranks * sizeof *tables);
+    if (facts->parity_count > 0)
+        memcpy(parities, facts->parities, facts->parity_count * sizeof *parities);
+    free(membership->tables);
+    free(membership->parities);
+    membership->tables = tables;
+    membership->parities = parities;
+    membership->parity_count = facts->parity_count;
+    return 0;
+}
+
 static int hold(struct membership *membership, const struct membership_facts *facts)
 {
     struct holding *held = calloc((size_t)facts->ranks + 1, sizeof *held);

@@ -39,9 +39,12 @@ struct membership_ops {
 
 /* Facts about the job that the machine does not know. */
 struct membership_facts {
-    uint32_t ranks;             /* of held */
-    const struct holding *held; /* what is here of each rank; borrowed for the call */
-    const struct digest *roots; /* of it, as in struct epoch_state; NULL: not known */
+    uint32_t ranks;               /* of held */
+    const struct holding *held;   /* what is here of each rank; borrowed for the call */
+    const struct digest *roots;   /* of it, as in struct epoch_state; NULL: not known */
+    const struct holding *tables; /* the same of tables alone; NULL: none */
+    uint32_t parity_count;
+    const struct parity_holding *parities; /* borrowed for the call */
     struct digest committed_root;
     struct epoch_memory memory; /* for ranks that move here; what it borrows, for the call */
     uint64_t committed_line;    /* 0: none */

@@ -30,21 +30,30 @@ int epoch_promise(struct job *job, uint32_t number, struct epoch_state *state, s
     struct holding *held = calloc((size_t)facts.ranks + 1, sizeof *held);
     struct rank_size *sizes = calloc((size_t)facts.ranks + 1, sizeof *sizes);
     struct digest *roots = calloc(2 * (size_t)facts.ranks + 1, sizeof *roots);
-    if (!held || !sizes || !roots) {
+    struct holding *tables = calloc((size_t)facts.ranks + 1, sizeof *tables);
+    struct parity_holding *parities = NULL;
+    if (!held || !sizes || !roots || !tables ||
+        store_list_parity(job->store, &parities, &facts.parity_count) < 0) {
+        free(tables);
         free(held);
         free(sizes);
         free(roots);
         return belay_error_set(err, ENOMEM, "no memory for another epoch");
     }
     store_list_held(job->store, held);
+    store_list_tables(job->store, tables);
     store_list_roots(job->store, roots);
     store_tell_memory(job->store, job->config->settings->memory_bytes, &facts.memory, sizes);
     mark_bound(job, sizes);
     facts.held = held;
+    facts.tables = tables;
+    facts.parities = parities;
     facts.roots = roots;
     facts.committed_root = store_committed_root(job->store);
     int rc = membership_promise(job->membership, number, &facts, state, err);
     free(held);
+    free(tables);
+    free(parities);
     free(sizes);
     free(roots);
     return rc < 0 ? belay_error_prefix(err, "job \"%s\"", job->name) : 0;

@@ -40,12 +40,13 @@ static void retain_in_keeper(struct agent *agent);
 static int check_redundancy(const char *name, uint32_t node_count, struct belay_error *err)
 {
     enum scheme scheme;
-    if (scheme_choose(name, node_count ? node_count : 1, &scheme) == 0)
+    if (scheme_choose(name, node_count ? node_count : 1, &scheme, NULL) == 0)
         return 0;
     if (errno == EDOM)
         return belay_error_set(err, EINVAL, "--redundancy %s is for a job on several nodes (--nodes N)",
                                name);
-    return belay_error_set(err, EINVAL, "there is no redundancy scheme '%.40s': SINGLE or PARTNER", name);
+    return belay_error_set(err, EINVAL,
+                           "there is no redundancy scheme '%.40s': SINGLE, PARTNER, XOR[:N] or RS:k+m", name);
 }
 
 /* Their texts; numbers are taken as they are. */

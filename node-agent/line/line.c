@@ -120,6 +120,7 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                                                 .members = start->members,
                                                 .remotes = line->links ? links_remotes(line->links) : NULL,
                                                 .scheme = job_scheme(line->job),
+                                                .code = job_code(line->job),
                                                 .link = ends.host,
                                                 .ranks = ranks,
                                                 .count = count};
@@ -219,7 +220,8 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
     line->late = 0;
     drop_fetch(line);
     const struct tree tree = job_tree(line->job, start);
-    int rc = links_connect(line->links, job_scheme(line->job), &tree, start, &line->next, addresses, err);
+    int rc = links_connect(line->links, job_scheme(line->job), job_code(line->job), &tree, start, &line->next,
+                           addresses, err);
     explicit_bzero(&line->next, sizeof line->next);
     if (rc < 0)
         return -1;

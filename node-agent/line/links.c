@@ -78,7 +78,7 @@ void links_expect(struct links *links)
     remotes_admit_hosts(links->remotes, NULL, 0);
 }
 
-int links_connect(struct links *links, enum scheme scheme, const struct tree *tree,
+int links_connect(struct links *links, enum scheme scheme, struct parity_code code, const struct tree *tree,
                   const struct epoch_start *start, const struct fabric_epoch *epoch,
                   const struct fabric_address *addresses, struct belay_error *err)
 {
@@ -92,7 +92,7 @@ int links_connect(struct links *links, enum scheme scheme, const struct tree *tr
         return belay_error_set(err, ENOMEM, "no memory for links to other nodes");
     links->count = start->member_count;
     for (uint32_t i = 0; i < start->member_count; i++) {
-        if (!epoch_links_has(start, scheme, tree, own, i))
+        if (!epoch_links_has(start, scheme, code, tree, own, i))
             continue;
         if (addresses[i].count == 0)
             return belay_error_set(err, EINVAL, "node %u has a link with this one, and no address is told",

@@ -55,7 +55,7 @@ void links_address(const struct links *links, struct fabric_address *address);
  * An epoch begins, which all its members call by this number and secret: links of the former one are lost.
  * addresses: of its members, by index. Returns 0 or -1 with err.
  */
-int links_connect(struct links *links, enum scheme scheme, const struct tree *tree,
+int links_connect(struct links *links, enum scheme scheme, struct parity_code code, const struct tree *tree,
                   const struct epoch_start *start, const struct fabric_epoch *epoch,
                   const struct fabric_address *addresses, struct belay_error *err);
 /* The link to a member, the caller's from now on; NULL: there is none, or it was taken. */

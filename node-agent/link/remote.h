@@ -31,6 +31,8 @@ struct remotes;
 enum remotes_subject {
     REMOTES_COPIES = 0, /* of a line in progress */
     REMOTES_IMAGES,     /* of the line that an epoch goes on from */
+    REMOTES_PARITY,     /* of a line in progress */
+    REMOTES_SHARES,     /* of images that are made again */
     REMOTES_SUBJECTS,
 };
 

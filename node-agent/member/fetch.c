@@ -19,6 +19,7 @@
 #include "node-agent/member/fetch_note.h"
 #include "node-agent/member/incoming.h"
 #include "node-agent/member/lend.h"
+#include "node-agent/member/rebuild.h"
 
 #define LOOK_MS 5000   /* the arbiter hears so often that the agent is at work */
 #define STALL_MS 30000 /* without a byte: a holder has not joined, or has lost its way */
@@ -55,6 +56,7 @@ struct fetch {
     struct remotes *remotes;
     struct epoch_start *start;
     struct lender *lender;
+    struct rebuilder *rebuilder;
     fetch_done_f *done; /* NULL: nothing is fetched (any more) */
     void *context;
     struct want *wants; /* room for twice as many as there are ranks among them */
@@ -77,6 +79,10 @@ static void on_taken(void *context, int error);
 static void check_arrival(void *context, uint32_t part);
 static int check_root(struct arrival *arrival);
 static void after_check(void *context, bool is_cancelled);
+static void on_rebuilt(void *context, uint32_t rank, const struct rebuilt *rebuilt,
+                       const struct belay_error *err);
+static int check_rebuilt(const struct fetch *fetch, const struct want *want, bool has_shared_here);
+static void keep_if_all(struct fetch *fetch);
 static void want_shared(struct fetch *fetch, uint32_t follows);
 static void keep_all(struct fetch *fetch);
 static void fail(struct fetch *fetch, const struct want *want, const char *why);
@@ -100,8 +106,10 @@ struct fetch *fetch_create(struct job *job, struct remotes *remotes, const struc
         fetch->look = timer_new(job->agent->loop, on_look, fetch);
         fetch->end = timer_new(job->agent->loop, on_end, fetch);
         fetch->lender = fetch->start ? lender_create(job, remotes, fetch->start) : NULL;
+        fetch->rebuilder =
+            fetch->start ? rebuilder_create(job, remotes, fetch->start, on_rebuilt, fetch) : NULL;
     }
-    if (!fetch || !fetch->lender || !fetch->look || !fetch->end) {
+    if (!fetch || !fetch->lender || !fetch->rebuilder || !fetch->look || !fetch->end) {
         fetch_destroy(fetch);
         belay_error_set(err, ENOMEM, "no memory to fetch images");
         return NULL;
@@ -115,6 +123,7 @@ void fetch_destroy(struct fetch *fetch)
     if (!fetch)
         return;
     stop(fetch);
+    rebuilder_destroy(fetch->rebuilder);
     lender_destroy(fetch->lender);
     if (fetch->lender)
         remotes_hear(fetch->remotes, REMOTES_IMAGES, NULL, NULL);
@@ -139,9 +148,14 @@ int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct b
     fetch->begun_ns = fetch->moved_ns = uv_hrtime();
     timer_start(fetch->look, LOOK_MS, LOOK_MS);
     fault_hit("agent.fetch.ask", -1, fetch->start->line);
-    for (uint32_t i = 0; i < count && fetch->err.code == 0; i++)
-        if (ask(fetch, &fetch->wants[i]) < 0)
+    for (uint32_t i = 0; i < count && fetch->err.code == 0; i++) {
+        if (epoch_start_rebuild(fetch->start, wants[i].rank)) {
+            if (rebuilder_begin(fetch->rebuilder, wants[i].rank, &fetch->err) < 0)
+                timer_start(fetch->end, 0, 0);
+        } else if (ask(fetch, &fetch->wants[i]) < 0) {
             fail(fetch, &fetch->wants[i], strerror(errno));
+        }
+    }
     log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " are fetched from other nodes",
              fetch->job->name, count, fetch->start->line);
     return 0;
@@ -336,8 +350,57 @@ static void after_check(void *context, bool is_cancelled)
             want_shared(fetch, arrival->want);
     }
     forget(arrival);
-    if (want && fetch->done && fetch->err.code == 0 && fetch->here == fetch->want_count)
+    if (want)
+        keep_if_all(fetch);
+}
+
+static void keep_if_all(struct fetch *fetch)
+{
+    if (fetch->done && fetch->err.code == 0 && fetch->here == fetch->want_count)
         keep_all(fetch);
+}
+
+/* Of a rank, or the reason why it cannot be. */
+static void on_rebuilt(void *context, uint32_t rank, const struct rebuilt *rebuilt,
+                       const struct belay_error *err)
+{
+    struct fetch *fetch = context;
+    struct want *want = fetch->wants;
+    if (err) {
+        if (fetch->done && fetch->err.code == 0) {
+            fetch->err = *err;
+            log_warning("%s", err->text);
+            timer_start(fetch->end, 0, 0);
+        }
+        return;
+    }
+    while (want < fetch->wants + fetch->want_count && want->part != rank)
+        want++;
+    if (want == fetch->wants + fetch->want_count || want->fd >= 0) { /* nobody waits for it any more */
+        close(rebuilt->fd);
+        return;
+    }
+    want->fd = rebuilt->fd;
+    want->bytes = rebuilt->bytes;
+    want->root = rebuilt->root;
+    fetch->here++;
+    bool is_shared_here = rebuilt->has_shared && want->node == fetch->job->config->node;
+    if (rebuilt->has_shared && !is_shared_here)
+        want_shared(fetch, (uint32_t)(want - fetch->wants));
+    else if (check_rebuilt(fetch, want, is_shared_here) < 0)
+        fail(fetch, want, "what was made from parity is another image than the one that was committed");
+    keep_if_all(fetch);
+}
+
+/* What the group shares may be here already. */
+static int check_rebuilt(const struct fetch *fetch, const struct want *want, bool has_shared_here)
+{
+    const struct digest *wanted = &fetch->start->roots[want->part];
+    const struct digest shared =
+        has_shared_here ? store_part_root(fetch->job->store, fetch->start->rank_count + want->part)
+                        : (struct digest){{0}};
+    const struct digest all = digest_sum(&shared, &want->root);
+    return !digest_is_known(wanted) || digest_is_equal(&all, wanted) ? 0 : -1;
 }
 
 /* The image of the rank is here: what its group shares is to come from the same node. */
@@ -407,6 +470,8 @@ static void fail(struct fetch *fetch, const struct want *want, const char *why)
 static void stop(struct fetch *fetch)
 {
     fetch->done = NULL;
+    if (fetch->rebuilder)
+        rebuilder_stop(fetch->rebuilder);
     if (fetch->look)
         timer_stop(fetch->look);
     if (fetch->end)
@@ -436,7 +501,7 @@ static void on_end(void *context)
 
 static uint64_t count_bytes(const struct fetch *fetch)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = rebuilder_bytes(fetch->rebuilder);
     for (uint32_t i = 0; i < fetch->want_count; i++)
         if (fetch->wants[i].arrival)
             bytes += __atomic_load_n(&fetch->wants[i].arrival->got, __ATOMIC_RELAXED);
@@ -449,7 +514,7 @@ static void on_look(void *context)
     struct fetch *fetch = context;
     uint64_t bytes = count_bytes(fetch), now_ns = uv_hrtime();
     uint32_t first = 0;
-    bool is_checking = false;
+    bool is_checking = rebuilder_is_busy(fetch->rebuilder);
     char text[128];
     while (first < fetch->want_count && fetch->wants[first].fd >= 0)
         first++;

@@ -8,6 +8,7 @@
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
 #include "node-agent/member/words.h"
+#include "node-agent/redundancy/parity.h"
 #include "node-agent/redundancy/partner.h"
 #include "node-agent/redundancy/single.h"
 #include "node-agent/shared/renew.h"
@@ -27,7 +28,9 @@ static void on_lost(void *context, const char *reason);
 static void abort_here(struct line_member *member, const char *reason);
 static bool find(const struct line_member *member, const struct rank *rank, uint32_t *index);
 
-static const struct redundancy_ops redundancy_ops = {.held = member_on_held, .send = member_send_copy};
+static const struct redundancy_ops redundancy_ops = {
+    .held = member_on_held, .send = member_send_copy, .encode = member_encode};
+static const struct parity_ops parity_ops = {.failed = member_on_unprotected, .held = member_on_parity};
 static const struct link_ops link_ops = {.received = on_received, .lost = on_lost};
 
 struct line_member *line_member_create(struct job *job, struct belay_error *err)
@@ -89,9 +92,11 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     return 0;
 }
 
-static struct mirror *make_mirror(struct line_member *member, const struct line_member_epoch *epoch)
+static int make_mirror(struct line_member *member, const struct line_member_epoch *epoch)
 {
-    const struct mirror_epoch of_mirror = {.job = member->job,
+    const struct mirror_epoch of_mirror = {.scheme = epoch->scheme,
+                                           .code = epoch->code,
+                                           .job = member->job,
                                            .remotes = epoch->remotes,
                                            .number = epoch->number,
                                            .node = epoch->node,
@@ -100,7 +105,10 @@ static struct mirror *make_mirror(struct line_member *member, const struct line_
                                            .member_count = epoch->member_count,
                                            .members = epoch->members,
                                            .placement = epoch->placement};
-    return mirror_create(&of_mirror, member_on_unprotected, member);
+    member->mirror = mirror_create(&of_mirror, member_on_unprotected, member);
+    if (member->mirror && epoch->scheme == SCHEME_PARITY)
+        member->parity = parity_of_epoch(&of_mirror, &parity_ops, member);
+    return member->mirror && (member->parity || epoch->scheme != SCHEME_PARITY) ? 0 : -1;
 }
 
 /* Without another member there is nobody to hold a copy. */
@@ -110,8 +118,10 @@ static struct redundancy *make_redundancy(struct line_member *member, const stru
         .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
     if (epoch->scheme == SCHEME_SINGLE || epoch->member_count == 1)
         return single_create(&protected, &redundancy_ops, member);
-    member->mirror = make_mirror(member, epoch);
-    return member->mirror ? partner_create(&protected, &redundancy_ops, member) : NULL;
+    if (make_mirror(member, epoch) < 0)
+        return NULL;
+    return member->parity ? parity_create(&protected, epoch->code, &redundancy_ops, member)
+                          : partner_create(&protected, &redundancy_ops, member);
 }
 
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch)
@@ -124,7 +134,9 @@ static int keep_ranks(struct line_member *member, const struct line_member_epoch
         watch_destroy(watch);
         redundancy_destroy(redundancy);
         mirror_destroy(member->mirror);
+        parity_destroy(member->parity);
         member->mirror = NULL;
+        member->parity = NULL;
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
@@ -223,8 +235,10 @@ void line_member_close_epoch(struct line_member *member)
 static void forget_ranks(struct line_member *member)
 {
     mirror_destroy(member->mirror);
+    parity_destroy(member->parity);
     redundancy_destroy(member->redundancy);
     member->mirror = NULL;
+    member->parity = NULL;
     watch_destroy(member->watch);
     free(member->ranks);
     member->redundancy = NULL;

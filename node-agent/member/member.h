@@ -29,6 +29,7 @@ struct line_member_epoch {
     const uint32_t *members;   /* their nodes, by index; copied */
     struct remotes *remotes;   /* links to them; NULL: there is no other */
     enum scheme scheme;        /* of the job */
+    struct parity_code code;   /* of SCHEME_PARITY */
     uint32_t member_count;     /* of the epoch */
     uint32_t count;            /* of them; 0: none runs here */
 };

@@ -17,6 +17,7 @@
 #include "node-agent/member/line_copy.h"
 #include "node-agent/member/line_next.h"
 #include "node-agent/member/mirror.h"
+#include "node-agent/member/parity.h"
 #include "node-agent/member/scrub.h"
 #include "node-agent/member/times.h"
 #include "node-agent/redundancy/redundancy.h"
@@ -39,6 +40,7 @@ struct line_member {
     struct memory **memories;      /* of the ranks */
     struct redundancy *redundancy; /* of the images */
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
+    struct parity *parity;         /* with other members of the set; NULL: there is no parity */
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
@@ -75,6 +77,8 @@ struct line_member {
 /* orders.c: what the machine says is to be done. */
 extern const struct membership_ops member_ops;
 void member_on_held(void *context, uint64_t line, uint32_t rank);
+void member_encode(void *context, uint64_t line, uint32_t rank);
+void member_on_parity(void *context, uint64_t line, uint32_t rank);
 void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole);
 void member_on_unprotected(void *context, uint64_t line, const char *reason);
 void member_on_patience(void *context);

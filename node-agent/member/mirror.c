@@ -46,9 +46,9 @@ struct proof {
     struct proof *next;
     struct mirror *mirror;
     uint64_t line;
-    uint32_t part;
+    uint32_t part, member;   /* that keeps the copy */
     struct rooting *rooting; /* NULL: own is known */
-    bool is_held;            /* by the partner: its root has come */
+    bool is_held;            /* there: its root has come */
     struct digest own, its;
 };
 
@@ -89,7 +89,7 @@ static int begin_sending(struct sending *sending, struct belay_error *err);
 static void on_sent(void *context, int error, const struct outgoing_figures *figures);
 static void note_sent(struct mirror *mirror, uint64_t line, const struct outgoing_figures *figures);
 static void take_out(struct mirror *mirror, struct sending *sending);
-static int begin_proof(struct mirror *mirror, uint64_t line, uint32_t part, struct belay_error *err);
+static int begin_proof(const struct sending *sending, struct belay_error *err);
 static void on_own_root(void *context, const struct digest *root, const struct belay_error *err);
 static void conclude(struct proof *proof);
 static void drop_proof(struct proof *proof);
@@ -146,23 +146,50 @@ void mirror_destroy(struct mirror *mirror)
     free(mirror);
 }
 
-static uint32_t partner_of(const struct mirror *mirror, uint32_t index)
+/* Whether a member keeps copies, or tables, of what member `home` runs. */
+static bool is_keeper(const struct mirror *mirror, uint32_t home, uint32_t index)
 {
-    return scheme_partner(SCHEME_PARTNER, index, mirror->epoch.member_count);
+    const struct mirror_epoch *epoch = &mirror->epoch;
+    return epoch->scheme == SCHEME_PARITY
+               ? parity_is_keeper(epoch->code, epoch->member_count, home, index)
+               : scheme_partner(SCHEME_PARTNER, home, epoch->member_count) == index;
 }
 
 /* The rank that the machine knows a part by: what a group shares goes with the rank of its number. */
 static uint32_t rank_of(const struct mirror *mirror, uint32_t part)
 {
-    return part < mirror->epoch.world ? part : part - mirror->epoch.world;
+    return part % mirror->epoch.world;
+}
+
+/* Of the part of the store at the other node: its tables alone go there. */
+static bool is_tables(const struct mirror *mirror, uint32_t part)
+{
+    return part >= store_tables_part(mirror->epoch.world, 0);
+}
+
+/* What the part is made of here. */
+static uint32_t own_part(const struct mirror *mirror, uint32_t part)
+{
+    return is_tables(mirror, part) ? rank_of(mirror, part) : part;
+}
+
+static uint32_t index_of(const struct mirror *mirror, uint32_t node)
+{
+    for (uint32_t i = 0; i < mirror->epoch.member_count; i++)
+        if (mirror->members[i] == node)
+            return i;
+    return EPOCH_NOBODY;
 }
 
 static void fail(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t node, const char *why)
 {
     char text[BELAY_ERROR_TEXT_BYTES + 96];
+    bool is_shared = part >= mirror->epoch.world && !is_tables(mirror, part);
     snprintf(text, sizeof text, "%srank %" PRIu32 "%s cannot be copied to node %" PRIu32 ": %s",
-             part < mirror->epoch.world ? "" : "what ", rank_of(mirror, part),
-             part < mirror->epoch.world ? "" : " shares with others", node, why);
+             is_shared                 ? "what "
+             : is_tables(mirror, part) ? "the tables of "
+                                       : "",
+             rank_of(mirror, part), is_shared ? " shares with others" : "", node, why);
     mirror->failed(mirror->context, line, text);
 }
 
@@ -200,6 +227,23 @@ void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t m
         add_sending(mirror, line, shared, member, false);
     send_next(mirror);
     send_next(mirror);
+}
+
+/* To all keepers: the rank is held when all of them have said so. */
+void mirror_send_tables(struct mirror *mirror, uint64_t line, uint32_t rank)
+{
+    uint32_t shared = mirror->epoch.world + rank;
+    uint64_t base_line;
+    bool has_shared = store_staged(mirror->epoch.job->store, line, shared, &base_line) >= 0;
+    for (uint32_t i = 0; i < mirror->epoch.member_count; i++) {
+        if (!is_keeper(mirror, mirror->own, i))
+            continue;
+        add_sending(mirror, line, store_tables_part(mirror->epoch.world, rank), i, false);
+        if (has_shared)
+            add_sending(mirror, line, shared, i, false);
+    }
+    for (uint32_t i = 0; i < SENDING_MAX; i++)
+        send_next(mirror);
 }
 
 void mirror_cancel(struct mirror *mirror)
@@ -247,13 +291,15 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                        .part = sending->part,
                        .ranks = mirror->epoch.world,
                        .line = sending->line};
-    int part = store_staged(store, sending->line, sending->part, &tag.base_line);
+    uint32_t own = own_part(mirror, sending->part);
+    int part = store_staged(store, sending->line, own, &tag.base_line);
     if (part < 0)
         return belay_error_set(err, ENODATA, "nothing is staged of it");
     uint64_t base_line = tag.base_line;
-    enum outgoing_form form = base_line == 0      ? OUTGOING_AS_IT_IS
-                              : sending->is_whole ? OUTGOING_WHOLE
-                                                  : OUTGOING_DELTA;
+    enum outgoing_form form = base_line == 0                     ? OUTGOING_AS_IT_IS
+                              : sending->is_whole                ? OUTGOING_WHOLE
+                              : is_tables(mirror, sending->part) ? OUTGOING_AS_IT_IS
+                                                                 : OUTGOING_DELTA;
     if (form == OUTGOING_WHOLE)
         tag.base_line = 0;
     const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
@@ -264,15 +310,16 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
                                              .tag_bytes = sizeof tag,
                                              .part = part,
                                              .form = form,
-                                             .base = base_line ? store_image(store, sending->part) : -1,
+                                             .base = base_line ? store_image(store, own) : -1,
+                                             .is_tables = is_tables(mirror, sending->part),
                                              .base_line = base_line,
                                              .granularity = granularity_of(mirror),
                                              .rates = mirror->rates,
                                              .line = sending->line,
-                                             .rank = sending->part,
+                                             .rank = own,
                                              .done = on_sent,
                                              .context = sending};
-    if (begin_proof(mirror, sending->line, sending->part, err) < 0)
+    if (begin_proof(sending, err) < 0)
         return -1;
     fault_hit("agent.mirror.send", (int)sending->part, sending->line);
     sending->outgoing = outgoing_start(&request, err);
@@ -324,28 +371,33 @@ static void take_out(struct mirror *mirror, struct sending *sending)
     free(sending);
 }
 
-static struct proof *find_proof(const struct mirror *mirror, uint64_t line, uint32_t part)
+/* member EPOCH_NOBODY: of any. */
+static struct proof *find_proof(const struct mirror *mirror, uint64_t line, uint32_t part, uint32_t member)
 {
     struct proof *proof = mirror->proofs;
-    while (proof && (proof->line != line || proof->part != part))
+    while (proof && (proof->line != line || proof->part != part ||
+                     (proof->member != member && member != EPOCH_NOBODY)))
         proof = proof->next;
     return proof;
 }
 
 /* While the part is on its way. A part that is sent again as a whole makes the same image. */
-static int begin_proof(struct mirror *mirror, uint64_t line, uint32_t number, struct belay_error *err)
+static int begin_proof(const struct sending *sending, struct belay_error *err)
 {
+    struct mirror *mirror = sending->mirror;
     const struct store *store = mirror->epoch.job->store;
-    uint64_t base_line;
-    if (find_proof(mirror, line, number))
+    uint64_t line = sending->line, base_line;
+    uint32_t number = own_part(mirror, sending->part);
+    if (find_proof(mirror, line, sending->part, sending->member))
         return 0;
     int part = store_staged(store, line, number, &base_line);
     struct proof *proof = calloc(1, sizeof *proof);
     if (!proof)
         return belay_error_set(err, ENOMEM, "no memory for the root of an image");
-    *proof = (struct proof){.mirror = mirror, .line = line, .part = number};
-    proof->rooting = rooting_start(mirror->epoch.job->agent->loop, part,
-                                   base_line ? store_image(store, number) : -1, on_own_root, proof, err);
+    *proof = (struct proof){.mirror = mirror, .line = line, .part = sending->part, .member = sending->member};
+    proof->rooting =
+        rooting_start(mirror->epoch.job->agent->loop, part, base_line ? store_image(store, number) : -1,
+                      false, on_own_root, proof, err);
     if (!proof->rooting) {
         free(proof);
         return -1;
@@ -362,13 +414,13 @@ static void on_own_root(void *context, const struct digest *root, const struct b
     if (err->code) {
         struct mirror *mirror = proof->mirror;
         uint64_t line = proof->line;
-        uint32_t part = proof->part;
+        uint32_t part = proof->part, member = proof->member;
         drop_proof(proof);
-        fail(mirror, line, part, mirror->members[partner_of(mirror, mirror->own)], err->text);
+        fail(mirror, line, part, mirror->members[member], err->text);
         return;
     }
     proof->own = *root;
-    store_note_root(proof->mirror->epoch.job->store, proof->line, proof->part, root);
+    store_note_root(proof->mirror->epoch.job->store, proof->line, own_part(proof->mirror, proof->part), root);
     conclude(proof);
 }
 
@@ -378,7 +430,7 @@ static bool is_due(const struct mirror *mirror, uint64_t line, uint32_t part)
     for (const struct sending *at = mirror->sendings; at; at = at->next)
         if (!at->outgoing && at->line == line && at->part == part)
             return true;
-    return find_proof(mirror, line, part) != NULL;
+    return find_proof(mirror, line, part, EPOCH_NOBODY) != NULL;
 }
 
 /* When both roots are known. The rank is held when nothing of it is left to be proved. */
@@ -386,16 +438,17 @@ static void conclude(struct proof *proof)
 {
     struct mirror *mirror = proof->mirror;
     uint64_t line = proof->line;
-    uint32_t part = proof->part, rank = rank_of(mirror, part);
+    uint32_t part = proof->part, rank = rank_of(mirror, part), world = mirror->epoch.world;
+    uint32_t node = mirror->members[proof->member];
     if (proof->rooting || !proof->is_held)
         return;
     bool is_same = digest_is_equal(&proof->own, &proof->its);
     drop_proof(proof);
-    if (is_same && !is_due(mirror, line, rank) && !is_due(mirror, line, mirror->epoch.world + rank))
+    if (is_same && !is_due(mirror, line, rank) && !is_due(mirror, line, world + rank) &&
+        !is_due(mirror, line, store_tables_part(world, rank)))
         membership_held(mirror->epoch.job->membership, line, rank);
     else if (!is_same)
-        fail(mirror, line, part, mirror->members[partner_of(mirror, mirror->own)],
-             "what it holds is another image");
+        fail(mirror, line, part, node, "what it holds is another image");
 }
 
 static void drop_proof(struct proof *proof)
@@ -419,12 +472,13 @@ static bool read_note(const struct mirror *mirror, const void *bytes, size_t cou
         return false;
     memcpy(note, bytes, sizeof *note);
     return note->magic == NOTE_MAGIC && note->epoch == mirror->epoch.number &&
-           note->ranks == mirror->epoch.world && note->part / 2 < note->ranks;
+           note->ranks == mirror->epoch.world && note->part / STORE_PARTS < note->ranks &&
+           note->part / note->ranks != 2; /* parity does not go from node to node */
 }
 
-static void send_whole(struct mirror *mirror, uint64_t line, uint32_t part)
+static void send_whole(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t member)
 {
-    add_sending(mirror, line, part, partner_of(mirror, mirror->own), true);
+    add_sending(mirror, line, part, member, true);
     send_next(mirror);
 }
 
@@ -433,12 +487,13 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
 {
     struct mirror *mirror = context;
     struct membership *membership = mirror->epoch.job->membership;
+    uint32_t member = index_of(mirror, node);
     struct note note;
     if (!read_note(mirror, bytes, count, &note) ||
         mirror->placement[rank_of(mirror, note.part)] != mirror->own ||
-        mirror->members[partner_of(mirror, mirror->own)] != node || note.line != membership_line(membership))
+        !is_keeper(mirror, mirror->own, member) || note.line != membership_line(membership))
         return;
-    struct proof *proof = find_proof(mirror, note.line, note.part);
+    struct proof *proof = find_proof(mirror, note.line, note.part, member);
     if (note.kind == NOTE_HELD && proof) {
         proof->is_held = true;
         proof->its = note.root;
@@ -447,7 +502,7 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     if (note.kind == NOTE_NEED_BASE && note.part < note.ranks)
         membership_need_base(membership, note.line, note.part);
     else if (note.kind == NOTE_NEED_BASE && proof && !proof->is_held) /* the machine knows ranks only */
-        send_whole(mirror, note.line, note.part);
+        send_whole(mirror, note.line, note.part, member);
     else if (note.kind == NOTE_REFUSED)
         fail(mirror, note.line, note.part, node, tell_error(note.error));
 }
@@ -458,7 +513,7 @@ static void on_lost(void *context, uint32_t node)
     struct mirror *mirror = context;
     uint64_t line = membership_line(mirror->epoch.job->membership);
     char text[64];
-    if (line == 0 || mirror->members[partner_of(mirror, mirror->own)] != node)
+    if (line == 0 || !is_keeper(mirror, mirror->own, index_of(mirror, node)))
         return;
     snprintf(text, sizeof text, "the link to node %" PRIu32 " is lost", node);
     mirror->failed(mirror->context, line, text);
@@ -494,7 +549,10 @@ static int check_part(struct mirror *mirror, uint32_t node, const struct note *n
     const struct job *job = mirror->epoch.job;
     uint32_t home = mirror->placement[rank_of(mirror, note->part)];
     uint64_t image_line = store_image_line(job->store, note->part);
-    if (note->kind != NOTE_PART || partner_of(mirror, home) != mirror->own || mirror->members[home] != node)
+    bool is_wanted = note->part / note->ranks == 1 ||
+                     is_tables(mirror, note->part) == (mirror->epoch.scheme == SCHEME_PARITY);
+    if (note->kind != NOTE_PART || !is_keeper(mirror, home, mirror->own) || mirror->members[home] != node ||
+        !is_wanted)
         return EPERM;
     if (note->line == 0 || note->line != membership_line(job->membership))
         return ECANCELED;
@@ -578,7 +636,8 @@ static int begin_rooting(struct taking *taking)
     const struct job *job = mirror->epoch.job;
     struct belay_error err;
     int base = taking->note.base_line ? store_image(job->store, taking->note.part) : -1;
-    taking->rooting = rooting_start(job->agent->loop, taking->incoming.fd, base, on_root, taking, &err);
+    taking->rooting = rooting_start(job->agent->loop, taking->incoming.fd, base,
+                                    is_tables(mirror, taking->note.part), on_root, taking, &err);
     return taking->rooting ? 0 : -1;
 }
 

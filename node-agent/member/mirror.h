@@ -28,6 +28,8 @@ struct mirror_epoch {
     uint32_t member_count;     /* at least 2 */
     const uint32_t *members;   /* their nodes; copied */
     const uint32_t *placement; /* by world rank: index of the member that runs it; copied */
+    enum scheme scheme;        /* PARTNER or PARITY */
+    struct parity_code code;   /* of PARITY */
 };
 
 /* The line in progress cannot be protected. */
@@ -43,6 +45,11 @@ void mirror_destroy(struct mirror *mirror);
  * group has the rank's number (store.h). membership_held() follows when all of it is held, or failed().
  */
 void mirror_send(struct mirror *mirror, uint64_t line, uint32_t rank, uint32_t member, bool is_whole);
+/*
+ * The same for a scheme with parity, of the rank's tables: to all members that keep them. What its group
+ * shares goes with them as a copy.
+ */
+void mirror_send_tables(struct mirror *mirror, uint64_t line, uint32_t rank);
 /* The line is over: what is on its way is of no use, and its memory may be used again. */
 void mirror_cancel(struct mirror *mirror);
 

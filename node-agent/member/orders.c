@@ -78,6 +78,8 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
     struct line_member *member = context;
     if (member->mirror)
         member->times.sent = mirror_sent(member->mirror, line);
+    if (member->parity)
+        parity_add_sent(member->parity, line, &member->times.sent);
     const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
     if (word == COORD_EVENT_PROTECTED && fault_hit("agent.protected", -1, line))
         say_aborted(member, "the fault point agent.protected was set to fail");
@@ -101,6 +103,18 @@ void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, 
 {
     struct line_member *member = context;
     mirror_send(member->mirror, line, rank, to, is_whole);
+}
+
+void member_encode(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    parity_send(member->parity, line, rank);
+}
+
+void member_on_parity(void *context, uint64_t line, uint32_t rank)
+{
+    struct line_member *member = context;
+    mirror_send_tables(member->mirror, line, rank);
 }
 
 void member_on_unprotected(void *context, uint64_t line, const char *reason)
@@ -289,6 +303,8 @@ static void do_abort(struct line_member *member)
     give_up_copies(member);
     if (member->mirror)
         mirror_cancel(member->mirror);
+    if (member->parity)
+        parity_cancel(member->parity);
     snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
     times_end(&member->times, &record);
     store_abort(member->job->store, &record,

@@ -103,7 +103,7 @@ static int offer(struct outgoing *outgoing)
         errno = EIO;
         return -1;
     }
-    uint64_t bytes = IMAGE_PAGE_BYTES + header.tables_bytes + header.data_bytes +
+    uint64_t bytes = IMAGE_PAGE_BYTES + header.tables_bytes + (request->is_tables ? 0 : header.data_bytes) +
                      SUMS_OF_BYTES(header.data_bytes) +
                      (2 * header.run_count + 2) * sizeof(struct part_range);
     return remotes_push(request->remotes, request->subject, request->node, outgoing->tag, request->tag_bytes,
@@ -116,6 +116,7 @@ static int make_whole(struct outgoing *outgoing, struct belay_error *err)
     outgoing->apply.image = outgoing->base;
     outgoing->apply.delta = outgoing->fd;
     outgoing->apply.is_pinned = true;
+    outgoing->apply.is_tables = request->is_tables;
     outgoing->apply.rank = (int)request->rank;
     outgoing->apply.base_line = request->base_line;
     outgoing->apply.line = request->line;
@@ -227,6 +228,8 @@ static bool find_range(const struct outgoing *outgoing, struct part_range *range
         return find_encoded_range(outgoing, range);
     const struct image_header *header = outgoing->view.header;
     uint64_t number = outgoing->range, sums = header->base_line ? 0 : header->run_count;
+    if (number >= 2 && outgoing->request.is_tables)
+        number += header->run_count;
     if (number >= 2 + header->run_count + sums)
         return false;
     if (number == 0) {

@@ -50,6 +50,7 @@ struct outgoing_request {
     enum outgoing_form form;
     int base; /* the image that the delta changes; it is not changed. Unless the part goes as it is */
     uint64_t base_line; /* its line */
+    bool is_tables;     /* all but the pages */
     uint64_t line;
     uint32_t rank;
     enum granularity granularity; /* of OUTGOING_DELTA */

@@ -9,6 +9,7 @@
 #include "node-agent/loop/pool.h"
 
 struct rooting {
+    bool is_tables;
     int part, base;       /* ours; base -1: the part is a whole image */
     rooting_done_f *done; /* NULL: cancelled */
     void *context;
@@ -22,8 +23,8 @@ static void destroy(struct rooting *rooting);
 
 static const struct pool_ops pool_ops = {.run = run, .done = finish};
 
-struct rooting *rooting_start(uv_loop_t *loop, int part, int base, rooting_done_f *done, void *context,
-                              struct belay_error *err)
+struct rooting *rooting_start(uv_loop_t *loop, int part, int base, bool is_tables, rooting_done_f *done,
+                              void *context, struct belay_error *err)
 {
     struct rooting *rooting = calloc(1, sizeof *rooting);
     if (!rooting) {
@@ -32,6 +33,7 @@ struct rooting *rooting_start(uv_loop_t *loop, int part, int base, rooting_done_
     }
     rooting->done = done;
     rooting->context = context;
+    rooting->is_tables = is_tables;
     rooting->part = fcntl(part, F_DUPFD_CLOEXEC, 3);
     rooting->base = base >= 0 ? fcntl(base, F_DUPFD_CLOEXEC, 3) : -1;
     if (rooting->part >= 0 && (base < 0 || rooting->base >= 0) && pool_start(loop, 1, &pool_ops, rooting))
@@ -51,7 +53,8 @@ static void run(void *context, uint32_t part)
 {
     struct rooting *rooting = context;
     (void)part;
-    if (root_of_image(rooting->part, rooting->base, &rooting->root, &rooting->err) == 0)
+    if ((rooting->is_tables ? root_of_tables : root_of_image)(rooting->part, rooting->base, &rooting->root,
+                                                              &rooting->err) == 0)
         rooting->err.code = 0;
 }
 

@@ -21,6 +21,7 @@ struct scrub {
 
     struct pool_work *work; /* NULL: none */
     struct store_pin pin;   /* of the image that is being read */
+    bool is_tables;         /* the image has no pages */
     bool is_stopped;        /* atomic: the thread is to return */
     int rc;                 /* of it */
     struct belay_error err;
@@ -96,6 +97,7 @@ static void start_next(struct scrub *scrub)
             store_image_pin(scrub->store, scrub->part, PIN_SCRUBBED, &scrub->pin, &err) < 0)
             continue;
         scrub->is_stopped = false;
+        scrub->is_tables = scrub->part >= store_tables_part(store_ranks(scrub->store), 0);
         scrub->work = pool_start(scrub->loop, 1, &ops, scrub);
         if (scrub->work)
             return;
@@ -115,7 +117,8 @@ static void run(void *context, uint32_t number)
         return;
     if (fault_hit("agent.scrub", (int)scrub->part, view.header->line))
         fault_flip(scrub->pin.fd, image_first_data(&view));
-    scrub->rc = sums_check(scrub->pin.fd, &view, &scrub->is_stopped, &scrub->err);
+    scrub->rc = scrub->is_tables ? sums_check_tables(&view, &scrub->err)
+                                 : sums_check(scrub->pin.fd, &view, &scrub->is_stopped, &scrub->err);
     image_unload(&view);
 }
 

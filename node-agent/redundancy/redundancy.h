@@ -25,6 +25,8 @@ struct redundancy_ops {
     void (*held)(void *context, uint64_t line, uint32_t rank);
     /* A copy is wanted on this member: of what is staged, or, with is_whole, of the image that it makes. */
     void (*send)(void *context, uint64_t line, uint32_t rank, uint32_t member, bool is_whole);
+    /* What is staged of the rank is to be part of its set's parity. */
+    void (*encode)(void *context, uint64_t line, uint32_t rank);
 };
 
 struct redundancy;
@@ -59,8 +61,8 @@ void redundancy_destroy(struct redundancy *redundancy);
 uint64_t redundancy_need(const struct redundancy *redundancy, uint64_t own_bytes);
 
 /*
- * Protect the staging of a rank of this node: held() or send() follows. is_whole: whoever is to hold the copy
- * lacks the image that the staged delta changes.
+ * Protect the staging of a rank of this node: held(), send() or encode() follows. is_whole: whoever is to
+ * hold the copy lacks the image that the staged delta changes.
  */
 void redundancy_protect(struct redundancy *redundancy, uint64_t line, uint32_t rank, bool is_whole);
 

@@ -17,10 +17,12 @@
 #define BLOCK_BYTES (1ull << 20)
 #define LINES_BLOCK_BYTES (32 * IMAGE_PAGE_BYTES) /* that a processor has in its cache */
 
-static int copy_data(int from, int to, struct belay_error *err);
+static int copy_from(int image, uint64_t start, struct belay_error *err);
+static int copy_data(int from, int to, uint64_t first, struct belay_error *err);
 static int copy_extent(int from, int to, off_t start, off_t end, char *block, struct belay_error *err);
 static int write_runs(const struct image_view *view, int delta, int image, struct belay_error *err);
 static int write_lines(const struct image_piece *piece, const char *data, int image, struct belay_error *err);
+static int write_sums(const struct image_view *view, int image, struct belay_error *err);
 static int punch_drops(const struct image_view *view, int image, struct belay_error *err);
 
 int apply_delta(struct apply *apply, struct belay_error *err)
@@ -40,18 +42,21 @@ int apply_delta(struct apply *apply, struct belay_error *err)
     if (sums_check_tables(&view, err) < 0)
         goto fail;
     if (image < 0) {
-        image = copy = apply_copy(apply->image, err);
+        image = copy = copy_from(apply->image, apply->is_tables ? sums_offset(0) : IMAGE_DATA_BASE, err);
         if (copy < 0)
             goto fail;
     }
-    if (write_runs(&view, apply->delta, image, err) < 0)
+    if (apply->is_tables ? write_sums(&view, image, err) < 0
+                         : write_runs(&view, apply->delta, image, err) < 0)
         goto fail;
     fault_hit("agent.apply.pages", apply->rank, apply->line);
-    if (punch_drops(&view, image, err) < 0)
+    if (!apply->is_tables && punch_drops(&view, image, err) < 0)
         goto fail;
     apply->bytes = image_adopt_tables(&view, image, err);
     if (apply->bytes == 0)
         goto fail;
+    if (apply->is_tables)
+        apply->bytes = image_tables_bytes(&view);
     apply->made = copy;
     image_unload(&view);
     fault_hit("agent.apply.done", apply->rank, apply->line);
@@ -65,8 +70,13 @@ fail:
 
 int apply_copy(int image, struct belay_error *err)
 {
+    return copy_from(image, IMAGE_DATA_BASE, err);
+}
+
+static int copy_from(int image, uint64_t start, struct belay_error *err)
+{
     int copy = image_make_memfd(err);
-    if (copy >= 0 && copy_data(image, copy, err) < 0) {
+    if (copy >= 0 && copy_data(image, copy, start, err) < 0) {
         close(copy);
         return -1;
     }
@@ -74,10 +84,10 @@ int apply_copy(int image, struct belay_error *err)
 }
 
 /* Whatever is in the file behind its tables, which may be those of an apply that was cut short. */
-static int copy_data(int from, int to, struct belay_error *err)
+static int copy_data(int from, int to, uint64_t first, struct belay_error *err)
 {
     char *block = image_block(BLOCK_BYTES);
-    off_t start = (off_t)IMAGE_DATA_BASE, end;
+    off_t start = (off_t)first, end;
     int rc = block ? 0 : -1;
     while (rc == 0 && (start = lseek(from, start, SEEK_DATA)) >= 0) {
         end = lseek(from, start, SEEK_HOLE);
@@ -145,6 +155,19 @@ static int write_lines(const struct image_piece *piece, const char *data, int im
     }
     free(block);
     return rc;
+}
+
+static int write_sums(const struct image_view *view, int image, struct belay_error *err)
+{
+    const uint64_t *sums = view->sums;
+    for (uint64_t i = 0; i < view->header->run_count; i++) {
+        const struct image_run *run = &view->runs[i];
+        size_t bytes = SUMS_OF_BYTES(run->bytes);
+        if (pwrite(image, sums, bytes, (off_t)sums_offset(run->address)) != (ssize_t)bytes)
+            return belay_error_set(err, ENOSPC, "no memory for the sums of an image");
+        sums += run->bytes / IMAGE_PAGE_BYTES;
+    }
+    return 0;
 }
 
 static int punch_drops(const struct image_view *view, int image, struct belay_error *err)

@@ -13,13 +13,15 @@ struct apply {
     int image, delta; /* borrowed */
     bool is_pinned;   /* the image must not change (pin.h): the delta is applied to a copy */
     int copy;         /* borrowed: this copy, if it was made before; -1: it is made now */
+    bool is_tables;   /* both are without pages: their sums alone are applied */
     int rank;
     uint64_t base_line, line; /* the image's, and that of the delta */
     int made;                 /* out: a copy made now, owned by the caller; -1: none was */
     uint64_t bytes;           /* out: memory that the new image takes */
 };
 
-/* A copy of an image's pages, without its tables. Returns a memfd that the caller owns, or -1 with err. */
+/* A copy of an image's pages and sums, without its tables. Returns a memfd that the caller owns, or -1 with
+ * err. */
 int apply_copy(int image, struct belay_error *err);
 
 /*

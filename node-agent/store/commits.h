@@ -18,6 +18,7 @@
 #include "node-agent/store/keeper.h"
 
 #define STORE_NOBODY_HERE UINT32_MAX /* of the ranks that a line is of, none runs on this node */
+#define STORE_PARTS 4u               /* of a line, for each rank: see store.h */
 #define COMMITS_KEPT 256
 #define COMMITS_MAX 4096 /* entries before the record is shortened */
 #define COMMITS_REASON_BYTES 128

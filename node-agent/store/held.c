@@ -53,6 +53,11 @@ void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_ke
     *held = (struct held){.fd = -1, .copy = -1};
 }
 
+bool held_is_tables(uint32_t part, uint32_t ranks)
+{
+    return ranks > 0 && part / ranks == STORE_PARTS - 1;
+}
+
 /* What the image takes that a delta makes, or that a whole image is. */
 static uint64_t bytes_once_applied(const struct image_view *view)
 {
@@ -67,9 +72,18 @@ static uint64_t bytes_once_applied(const struct image_view *view)
 }
 
 /* Of the ranks of its job. */
-static uint32_t world_of(const struct image_header *header)
+uint32_t held_world(const struct image_header *header)
 {
-    return header->group == IMAGE_OF_SHARED ? header->ranks / 2 : header->ranks;
+    return header->group == IMAGE_OF_SHARED   ? header->ranks / 2
+           : header->group == IMAGE_OF_PARITY ? header->ranks / 3
+                                              : header->ranks;
+}
+
+bool held_is_of(const struct image_header *header, uint32_t part)
+{
+    bool is_ranks = header->group != IMAGE_OF_SHARED && header->group != IMAGE_OF_PARITY;
+    return header->rank == part ||
+           (is_ranks && (uint64_t)header->rank + (STORE_PARTS - 1) * (uint64_t)header->ranks == part);
 }
 
 int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err)
@@ -82,12 +96,14 @@ int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_er
         return why.code == EINVAL ? 0 : belay_error_set(err, why.code, "%s", why.text);
     }
     bool is_delta = view.header->base_line > 0;
-    if (view.header->line == held->kept_line && view.header->rank == rank &&
+    if (view.header->line == held->kept_line && held_is_of(view.header, rank) &&
         is_delta == (held->base_line > 0)) {
         held->base_line = view.header->base_line;
         held->bytes = view.header->total_bytes;
         held->image_bytes = bytes_once_applied(&view);
-        *ranks = world_of(view.header);
+        *ranks = held_world(view.header);
+        if (held_is_tables(rank, *ranks))
+            held->bytes = held->image_bytes = image_tables_bytes(&view);
     }
     image_unload(&view);
     return 0;
@@ -102,7 +118,7 @@ uint32_t held_group(const struct held *held)
 
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err)
 {
-    uint32_t parts = 2 * ranks;
+    uint32_t parts = STORE_PARTS * ranks;
     struct held *items = calloc((size_t)parts + 1, sizeof *items);
     if (!items)
         return belay_error_set(err, ENOMEM, "cannot make room for %u images", parts);
@@ -153,7 +169,7 @@ uint32_t set_count(const struct held_set *set)
 uint32_t set_count_shared(const struct held_set *set)
 {
     uint32_t count = 0;
-    for (uint32_t i = set->ranks; i < set->parts; i++)
+    for (uint32_t i = set->ranks; i < 2 * set->ranks && i < set->parts; i++)
         count += set->items[i].fd >= 0;
     return count;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/image/format.h"
 #include "common/util/digest.h"
 #include "common/util/error.h"
 #include "common/wire/job_name.h"
@@ -40,7 +41,7 @@ struct held_set {
     uint32_t ranks; /* of the world */
     uint32_t here;  /* of them, those that have a part on this node when the set is whole, guests not counted;
                        0: all; STORE_NOBODY_HERE: none */
-    uint32_t parts; /* one for each rank, and one for what its group shares, which may be missing */
+    uint32_t parts; /* STORE_PARTS for each rank, of which all but the first may be missing */
     struct held *items;
 };
 
@@ -75,6 +76,10 @@ void held_drop(struct store *store, struct held *held, uint32_t rank, bool in_ke
  */
 int held_look(struct held *held, uint32_t rank, uint32_t *ranks, struct belay_error *err);
 
+/* The number of ranks of the job that a part's header names. */
+uint32_t held_world(const struct image_header *header);
+/* Whether the header is of this part. */
+bool held_is_of(const struct image_header *header, uint32_t part);
 /* The group that a part names, an image or a delta of a rank; UINT32_MAX: it cannot be read. */
 uint32_t held_group(const struct held *held);
 
@@ -86,6 +91,8 @@ int set_extend(struct held_set *set, uint32_t parts, struct belay_error *err);
 void set_drop(struct store *store, struct held_set *set, bool in_keeper);
 /* Whether it has a part of each rank that is to be here. */
 bool set_is_whole(const struct held_set *set);
+/* Whether a part of so many ranks is the tables of a rank, without its pages. */
+bool held_is_tables(uint32_t part, uint32_t ranks);
 /* How many ranks have a part in it; and how many groups. */
 uint32_t set_count(const struct held_set *set);
 uint32_t set_count_shared(const struct held_set *set);

@@ -259,6 +259,7 @@ bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply)
                             .delta = store->deltas.items[rank].fd,
                             .is_pinned = is_pinned,
                             .copy = image->copy,
+                            .is_tables = held_is_tables(rank, store->images.ranks),
                             .rank = (int)rank,
                             .base_line = image->kept_line,
                             .line = store->images.line,
@@ -373,6 +374,27 @@ void store_list_held(const struct store *store, struct holding *held)
     }
 }
 
+/* Without the images that are here as well. */
+void store_list_tables(const struct store *store, struct holding *tables)
+{
+    for (uint32_t i = 0; i < store_held_ranks(store); i++) {
+        uint32_t part = store_tables_part(store_held_ranks(store), i);
+        tables[i] = store_list_part(store, part);
+    }
+}
+
+/* Of a part that is one by itself. */
+struct holding store_list_part(const struct store *store, uint32_t part)
+{
+    struct holding holding = {.image_line = store_image_line(store, part)};
+    const struct held *staged = part < store->staging.parts ? &store->staging.items[part] : NULL;
+    if (!staged || staged->fd < 0)
+        return holding;
+    holding.staging_line = store->staging.line;
+    holding.base_line = staged->base_line ? store->images.line : 0;
+    return holding;
+}
+
 /* Of the image that a verdict may choose, the larger one. */
 static struct rank_size size_of(const struct held *image, const struct held *staged)
 {
@@ -388,6 +410,17 @@ static struct rank_size size_of(const struct held *image, const struct held *sta
     return size;
 }
 
+/* Of a rank whose image is elsewhere. */
+static uint64_t bytes_by_tables(const struct store *store, uint32_t rank)
+{
+    uint32_t part = store_tables_part(store->images.ranks, rank);
+    struct image_header header;
+    if (part >= store->images.parts || !held_is_usable(&store->images.items[part]) ||
+        pread(store->images.items[part].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return 0;
+    return header.total_bytes;
+}
+
 void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
                        struct rank_size *sizes)
 {
@@ -396,6 +429,8 @@ void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct e
             size_of(find_shared(&store->images, i), find_shared(&store->staging, i));
         sizes[i] = size_of(i < store->images.ranks ? &store->images.items[i] : NULL,
                            i < store->staging.ranks ? &store->staging.items[i] : NULL);
+        if (sizes[i].image_bytes == 0)
+            sizes[i].image_bytes = bytes_by_tables(store, i);
         sizes[i].image_bytes += shared.image_bytes;
         sizes[i].line_bytes += shared.line_bytes;
     }
@@ -418,12 +453,22 @@ struct digest store_image_root(const struct store *store, uint32_t rank)
     return is_held ? root_of(&store->images.items[rank], shared) : (struct digest){{0}};
 }
 
+struct digest store_part_root(const struct store *store, uint32_t part)
+{
+    return store_image_line(store, part) ? store->images.items[part].root : (struct digest){{0}};
+}
+
 void store_list_roots(const struct store *store, struct digest *roots)
 {
     for (uint32_t i = 0; i < store_held_ranks(store); i++) {
         const struct held *staged = find_staged(store, store->staging.line, i);
+        uint32_t tables = store_tables_part(store_held_ranks(store), i);
         roots[2 * i] = store_image_root(store, i);
+        if (!staged)
+            staged = find_staged(store, store->staging.line, tables);
         roots[2 * i + 1] = staged ? root_of(staged, find_shared(&store->staging, i)) : (struct digest){{0}};
+        if (!digest_is_known(&roots[2 * i]) && store_image_line(store, tables))
+            roots[2 * i] = root_of(&store->images.items[tables], find_shared(&store->images, i));
     }
 }
 

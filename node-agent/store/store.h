@@ -5,8 +5,9 @@
  * Memory that ranks share has an image of its own (common/image/shared.h), one for each group: the ranks that
  * ran on one node. It is a part, as a rank's image is. The parts of a line of N ranks are 0 .. N-1, the
  * ranks, and N .. 2N-1, what the group of rank 0 .. N-1 shares; the lowest rank of a group gives it its
- * number. A rank after which a group is named is held only if both of its parts are, and its root is the sum
- * of theirs.
+ * number. Of SCHEME_PARITY (docs/parity.md) 2N .. 3N-1 are the parity of the slots 0 .. N-1 that this node
+ * holds, and 3N .. 4N-1 the tables of ranks of other nodes: their images without the pages. A rank after
+ * which a group is named is held only if both of its parts are, and its root is the sum of theirs.
  *
  * Everything is a memfd, held by the keeper as well: an image under JOB/image/LINE/RANK, a delta under
  * JOB/delta/LINE/RANK. A line is staged one rank after the other and committed at once, by one entry in the
@@ -105,6 +106,15 @@ struct store_guest {
  */
 int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
                       struct belay_error *err);
+/* Which part the parity of a slot is, and which the tables of a rank. */
+static inline uint32_t store_parity_part(uint32_t ranks, uint32_t slot)
+{
+    return 2 * ranks + slot;
+}
+static inline uint32_t store_tables_part(uint32_t ranks, uint32_t rank)
+{
+    return 3 * ranks + rank;
+}
 /* The line of the part's committed image, to which a delta can be applied; 0: there is none here. */
 uint64_t store_image_line(const struct store *store, uint32_t rank);
 /* The root of what is staged of a rank of the line is known now; what it is, none: it is not known. */
@@ -197,6 +207,15 @@ bool store_is_damaged(const struct store *store, uint32_t part);
 uint32_t store_held_ranks(const struct store *store);
 /* Which lines are held of each of these ranks, into held[store_held_ranks()]. */
 void store_list_held(const struct store *store, struct holding *held);
+/* The same of their tables, as kept for other nodes. */
+void store_list_tables(const struct store *store, struct holding *tables);
+/*
+ * All the parity that is held, and of which sets: NULL with *count 0, or an array that the caller frees.
+ * Returns 0 or -1 with ENOMEM.
+ */
+int store_list_parity(const struct store *store, struct parity_holding **holdings, uint32_t *count);
+/* The same of a part. */
+struct holding store_list_part(const struct store *store, uint32_t part);
 /*
  * What memory there is for ranks that move here, as of room_tell(), and how much each rank needs whose part
  * is held: into sizes[store_held_ranks()], which *memory borrows.
@@ -209,6 +228,8 @@ void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct e
 void store_list_roots(const struct store *store, struct digest *roots);
 /* The root of a rank's committed image; none: it is not known, or there is no such image. */
 struct digest store_image_root(const struct store *store, uint32_t rank);
+/* The root of a part by itself; none: it is not known, or there is no such image. */
+struct digest store_part_root(const struct store *store, uint32_t part);
 /* The sum of the roots of all ranks of the committed line, as COMMIT told it; none: not known. */
 struct digest store_committed_root(const struct store *store);
 /* The newest line that a verdict may choose: the staged one, or the committed one; 0: none. */
@@ -219,7 +240,7 @@ void store_drop_images(struct store *store);
 
 uint64_t store_committed_line(const struct store *store); /* 0: none */
 uint32_t store_ranks(const struct store *store);          /* of the committed line */
-uint32_t store_parts(const struct store *store);          /* twice as many; 0 without a line */
+uint32_t store_parts(const struct store *store);          /* four times as many; 0 without a line */
 uint64_t store_held_bytes(const struct store *store);     /* committed and staged */
 const struct commits *store_commits(const struct store *store);
 

@@ -55,7 +55,7 @@ int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t
                          .base_line = is_delta ? 1 : 0,
                          .number = ++store->parts_made,
                          .copy = -1};
-    bool is_staged = line > 0 && line == store->staging.line && rank < 2 * STREAMS_MAX_RANKS;
+    bool is_staged = line > 0 && line == store->staging.line && rank < STORE_PARTS * STREAMS_MAX_RANKS;
     struct held_set *set = is_staged ? &store->staging : is_delta ? &store->deltas : &store->images;
     if (is_staged && (set_extend(set, rank + 1, err) < 0 || look_at(&found, rank, err) < 0)) {
         close(fd);
@@ -128,7 +128,7 @@ static uint32_t count_staged_ranks(const struct held_set *set)
     if (first == set->parts ||
         pread(set->items[first].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
         return 0;
-    ranks = header.group == IMAGE_OF_SHARED ? header.ranks / 2 : header.ranks;
+    ranks = held_world(&header);
     return ranks <= STREAMS_MAX_RANKS ? ranks : 0;
 }
 
@@ -151,9 +151,9 @@ static int complete_staging(struct store *store, struct belay_error *err)
     if (set->line == 0)
         return 0;
     set->ranks = count_staged_ranks(set);
-    if (set_extend(set, 2 * set->ranks, err) < 0)
+    if (set_extend(set, STORE_PARTS * set->ranks, err) < 0)
         return -1;
-    if (set->ranks == 0 || set->parts != 2 * set->ranks || !is_of_use(store, set)) {
+    if (set->ranks == 0 || set->parts != STORE_PARTS * set->ranks || !is_of_use(store, set)) {
         log_warning("job \"%s\": line %llu was protected, but is not all here", store->job,
                     (unsigned long long)set->line);
         set_drop(store, set, true);
@@ -171,8 +171,9 @@ static int check_adopted(const struct store *store, uint32_t rank, struct belay_
                                (unsigned long long)store->images.line, store->job);
     if (image_load(held->fd, &view, err) < 0)
         return -1;
-    bool is_right = view.header->line == store->images.line && view.header->rank == rank;
-    held->bytes = view.header->total_bytes;
+    bool is_right = view.header->line == store->images.line && held_is_of(view.header, rank);
+    held->bytes =
+        held_is_tables(rank, store->images.ranks) ? image_tables_bytes(&view) : view.header->total_bytes;
     image_unload(&view);
     if (!is_right)
         return belay_error_set(err, EINVAL, "an image held by the keeper is not what its name says");

@@ -20,7 +20,7 @@ struct results {
 
 static void check_part(void *context, unsigned part);
 static int check_image(struct held *held, uint32_t part, struct belay_error *err);
-static int check_root(struct held *held, uint32_t part, struct belay_error *err);
+static int check_root(struct held *held, uint32_t part, bool is_tables, struct belay_error *err);
 static void drop_damaged_deltas(struct store *store, struct store_damage *damage);
 static void note_damage(struct store_damage *damage, const struct belay_error *err);
 
@@ -86,14 +86,15 @@ static int check_image(struct held *held, uint32_t part, struct belay_error *err
 {
     struct image_view view;
     int rc = image_load(held->fd, &view, err);
+    bool is_tables = rc == 0 && held_is_tables(part, held_world(view.header));
     if (rc == 0) {
         if (fault_hit("agent.image.check", (int)part, view.header->line))
             fault_flip(held->fd, image_first_data(&view));
-        rc = sums_check(held->fd, &view, NULL, err);
+        rc = is_tables ? sums_check_tables(&view, err) : sums_check(held->fd, &view, NULL, err);
         image_unload(&view);
     }
     if (rc == 0)
-        rc = check_root(held, part, err);
+        rc = check_root(held, part, is_tables, err);
     return rc < 0 ? belay_error_prefix(err, "rank %u", part) : 0;
 }
 
@@ -101,14 +102,14 @@ static int check_image(struct held *held, uint32_t part, struct belay_error *err
  * It is not known of an image that a former agent has left: then it is what is told of the image from now on.
  * The fault makes a node that errs, and does not know.
  */
-static int check_root(struct held *held, uint32_t part, struct belay_error *err)
+static int check_root(struct held *held, uint32_t part, bool is_tables, struct belay_error *err)
 {
     struct digest root;
     if (fault_hit("agent.image.root", (int)part, held->kept_line)) {
         image_spoil(held->fd);
         held->root = (struct digest){{0}};
     }
-    if (root_of_image(held->fd, -1, &root, err) < 0)
+    if ((is_tables ? root_of_tables : root_of_image)(held->fd, -1, &root, err) < 0)
         return -1;
     if (digest_is_known(&held->root) && !digest_is_equal(&held->root, &root))
         return belay_error_set(err, EBADMSG, "it is another image than the one that was committed");

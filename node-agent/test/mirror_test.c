@@ -514,7 +514,11 @@ static void offers_are_checked(void **state)
     assert_int_equal(offer(0, &note, sizeof note, BYTES), 0);
     note.part = 3;
     assert_int_equal(offer(0, &note, sizeof note, BYTES), EPERM);
-    note.part = 4;
+    note.part = 4; /* parity */
+    assert_int_equal(offer(0, &note, sizeof note, BYTES), EPROTO);
+    note.part = 6; /* tables alone */
+    assert_int_equal(offer(0, &note, sizeof note, BYTES), EPERM);
+    note.part = 8;
     assert_int_equal(offer(0, &note, sizeof note, BYTES), EPROTO);
     note = right;
     note.epoch--;

@@ -113,8 +113,10 @@ static void test_all_or_none(void **state)
     assert_int_equal(parts_line(store_image(store, 1)), 3);
     assert_int_equal(parts_held(), held);
     assert_int_equal(store_take_images(store, 3, RANKS + 1, fetched, 1, &err), -1);
-    assert_int_equal(
-        store_take_images(store, 4, RANKS, (const struct store_fetched[]){{.rank = 2 * RANKS}}, 1, &err), -1);
+    assert_int_equal(store_take_images(store, 4, RANKS,
+                                       (const struct store_fetched[]){{.rank = STORE_PARTS * RANKS}}, 1,
+                                       &err),
+                     -1);
     assert_int_equal(store_committed_line(store), 3);
     close(fetched[0].fd);
     close(fetched[1].fd);

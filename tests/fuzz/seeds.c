@@ -170,7 +170,8 @@ static void put_epochs(void)
     start->roots[1] = (struct digest){{1, 2, 3, 4}};
     Belay__Wire__EpochRecord record = epoch_message_of_start(start, "job");
     put_message("epoch", "start", 1, &record.base);
-    struct epoch_telling *telling = epoch_telling_create(start, SCHEME_PARTNER, TREE_ARITY, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, SCHEME_PARTNER, (struct parity_code){0}, TREE_ARITY, "job");
     must(telling);
     put_message("epoch", "told", 1, &epoch_telling_to(telling, 1)->base);
     epoch_telling_destroy(telling);

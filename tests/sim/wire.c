@@ -12,7 +12,8 @@
 bool wire_send_start(const struct world *world, uint32_t node, const struct epoch_start *start,
                      struct sent_start *received)
 {
-    struct epoch_telling *telling = epoch_telling_create(start, world->scheme, world->arity, "job");
+    struct epoch_telling *telling =
+        epoch_telling_create(start, world->scheme, (struct parity_code){0}, world->arity, "job");
     const Belay__Wire__EpochRecord *sent =
         telling ? epoch_telling_to(telling, epoch_start_index(start, node)) : NULL;
     Belay__Wire__EpochRecord *record = NULL;

@@ -114,7 +114,8 @@ static void tell(struct opening *opening, uint32_t node, const struct epoch_star
     if (start->members[index] != node)
         abort();
     if (index == 0)
-        opening->telling = need(epoch_telling_create(start, SCHEME_PARTNER, TREE_ARITY, "job"));
+        opening->telling =
+            need(epoch_telling_create(start, SCHEME_PARTNER, (struct parity_code){0}, TREE_ARITY, "job"));
     record = need(epoch_telling_to(opening->telling, index));
     opening->cost->tell_ms += (now_s() - began_s) * 1e3;
     bytes = (double)belay__wire__epoch_record__get_packed_size(record);

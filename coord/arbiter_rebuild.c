@@ -1,0 +1,194 @@
+/*
+ * arbiter_rebuild.c - images that no node has, and that can be made again from parity.
+ *
+ * Each node tells which parity it holds, and of which set. Of each codeword with a block of the image, as
+ * many blocks have to be left as it has blocks of data.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coord/arbiter_state.h"
+
+static const struct parity_holding *find_layout(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                                                uint32_t *position);
+static bool is_same_set(const struct parity_holding *one, const struct parity_holding *other);
+static uint32_t find_parity(const struct arbiter *arbiter, uint64_t line, const struct parity_holding *layout,
+                            uint32_t position);
+static uint32_t find_image(const struct arbiter *arbiter, uint64_t line, uint64_t rank);
+static uint32_t find_tables(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
+static bool is_enough(const struct epoch_rebuild *rebuild);
+static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start *start);
+
+/* By nodes. */
+bool arbiter_find_rebuild(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                          struct epoch_rebuild *rebuild)
+{
+    uint32_t position;
+    const struct parity_holding *layout = find_layout(arbiter, line, rank, &position);
+
+    if (!layout)
+        return false;
+    *rebuild = (struct epoch_rebuild){.rank = rank,
+                                      .slot = (uint32_t)layout->slot,
+                                      .data = (uint32_t)layout->data,
+                                      .parity = (uint32_t)layout->parity,
+                                      .position = position,
+                                      .tables = find_tables(arbiter, line, rank)};
+    for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++) {
+        bool is_there = i < layout->data + layout->parity;
+
+        rebuild->ranks[i] = is_there ? (uint32_t)layout->ranks[i] : EPOCH_NOBODY;
+        rebuild->images[i] = is_there ? find_image(arbiter, line, layout->ranks[i]) : EPOCH_NOBODY;
+        rebuild->parities[i] = is_there ? find_parity(arbiter, line, layout, i) : EPOCH_NOBODY;
+    }
+    return rebuild->tables != EPOCH_NOBODY && is_enough(rebuild);
+}
+
+int arbiter_plan_rebuilds(const struct arbiter *arbiter, struct epoch_start **start)
+{
+    uint32_t count = 0, ranks = (*start)->rank_count;
+    struct epoch_rebuild *rebuilds = NULL, rebuild;
+    struct epoch_start *whole;
+
+    for (uint32_t rank = 0; (*start)->line > 0 && rank < ranks; rank++) {
+        if (find_image(arbiter, (*start)->line, rank) != EPOCH_NOBODY)
+            continue;
+        if (!rebuilds)
+            rebuilds = calloc(ranks, sizeof(*rebuilds));
+        errno = ENODATA;
+        if (!rebuilds || !arbiter_find_rebuild(arbiter, (*start)->line, rank, &rebuild) ||
+            place_sources(&rebuild, *start) < 0) {
+            free(rebuilds);
+            return -1;
+        }
+        (*start)->holder[rank] = rebuild.tables;
+        rebuilds[count++] = rebuild;
+    }
+    if (count == 0)
+        return 0;
+    whole = epoch_start_with(*start, rebuilds, count);
+    free(rebuilds);
+    if (!whole)
+        return -1;
+    free(*start);
+    *start = whole;
+    return 0;
+}
+
+bool arbiter_is_source(const struct arbiter *arbiter, uint64_t line, uint32_t rank, uint32_t node)
+{
+    struct epoch_rebuild rebuild;
+
+    if (!arbiter_find_rebuild(arbiter, line, rank, &rebuild))
+        return false;
+    for (uint32_t i = 0; i < rebuild.data + rebuild.parity; i++)
+        if (rebuild.images[i] == node || rebuild.parities[i] == node)
+            return true;
+    return rebuild.tables == node;
+}
+
+/* Parity of the line that any node holds, and that has the rank. */
+static const struct parity_holding *find_layout(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                                                uint32_t *position)
+{
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
+        const struct node *node = &arbiter->nodes[i];
+
+        for (uint32_t at = 0; node->has_answered && at < node->state->parity_count; at++) {
+            const struct parity_holding *holding = &node->state->parities[at];
+
+            if (!parity_holding_has(holding, line))
+                continue;
+            for (*position = 0; *position < holding->data + holding->parity; ++*position)
+                if (holding->ranks[*position] == rank)
+                    return holding;
+        }
+    }
+    return NULL;
+}
+
+static bool is_same_set(const struct parity_holding *one, const struct parity_holding *other)
+{
+    return one->slot == other->slot && one->data == other->data && one->parity == other->parity &&
+           memcmp(one->ranks, other->ranks, (one->data + one->parity) * sizeof(*one->ranks)) == 0;
+}
+
+static uint32_t find_parity(const struct arbiter *arbiter, uint64_t line, const struct parity_holding *layout,
+                            uint32_t position)
+{
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
+        const struct node *node = &arbiter->nodes[i];
+
+        for (uint32_t at = 0; node->has_answered && at < node->state->parity_count; at++) {
+            const struct parity_holding *holding = &node->state->parities[at];
+
+            if (holding->position == position && is_same_set(holding, layout) &&
+                parity_holding_has(holding, line))
+                return i;
+        }
+    }
+    return EPOCH_NOBODY;
+}
+
+/* Of a rank, or of no rank. */
+static uint32_t find_image(const struct arbiter *arbiter, uint64_t line, uint64_t rank)
+{
+    struct arbiter_tellers tellers;
+
+    if (rank >= arbiter_rank_count(arbiter))
+        return EPOCH_NOBODY;
+    tellers = arbiter_tellers(arbiter, (uint32_t)rank);
+    for (uint32_t i = 0; i < tellers.count; i++)
+        if (arbiter_node_holds(&arbiter->nodes[tellers.nodes[i]], line, (uint32_t)rank))
+            return tellers.nodes[i];
+    return EPOCH_NOBODY;
+}
+
+static uint32_t find_tables(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+{
+    const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
+
+    for (uint32_t i = 0; i < tellers.count; i++) {
+        const struct node *node = &arbiter->nodes[tellers.nodes[i]];
+
+        if (node->has_answered && epoch_state_has_tables(node->state, line, rank))
+            return tellers.nodes[i];
+    }
+    return EPOCH_NOBODY;
+}
+
+/* Of each codeword that the position has a block of. A member without a rank has blocks of zeros. */
+static bool is_enough(const struct epoch_rebuild *rebuild)
+{
+    const struct parity_code code = {rebuild->data, rebuild->parity};
+    uint32_t size = code.data + code.parity;
+
+    for (uint32_t codeword = 0; codeword < size; codeword++) {
+        uint32_t left = 0;
+
+        if (parity_column(code, rebuild->position, codeword) >= code.data)
+            continue;
+        for (uint32_t i = 0; i < size; i++) {
+            bool is_data = parity_column(code, i, codeword) < code.data;
+
+            left += is_data ? rebuild->ranks[i] == EPOCH_NOBODY || rebuild->images[i] != EPOCH_NOBODY
+                            : rebuild->parities[i] != EPOCH_NOBODY;
+        }
+        if (left < code.data)
+            return false;
+    }
+    return true;
+}
+
+/* Nodes become members; one that is none has nothing to give. */
+static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start *start)
+{
+    rebuild->tables = epoch_start_index(start, rebuild->tables);
+    for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++) {
+        rebuild->images[i] = epoch_start_index(start, rebuild->images[i]);
+        rebuild->parities[i] = epoch_start_index(start, rebuild->parities[i]);
+    }
+    errno = ENODATA;
+    return rebuild->tables != EPOCH_NOBODY && is_enough(rebuild) ? 0 : -1;
+}
