@@ -10,7 +10,8 @@ from belaytest import assert_recovered, assert_restored, assert_same_result, lin
 from waiting import wait_for
 
 TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best first
-POLICIES = ["sequential", "precopy"]
+POLICIES = ["sequential", "main_memory", "cow", "precopy"]
+PROTECTING = ["cow"]  # those that copy after the pause
 # `full` never copies ahead.
 WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) != ("full", "precopy")]
 
@@ -63,6 +64,43 @@ def test_tracker_that_the_kernel_lacks_is_refused(belay, tracker):
     if done.returncode == 0:
         pytest.skip(f"this kernel offers {tracker}")
     assert len(done.stderr.splitlines()) == 1 and tracker in done.stderr
+
+
+def guarded_lines(sandbox):
+    """Lines of which the agent copied memory while the ranks ran on."""
+    with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8") as log:
+        return {int(number) for number in re.findall(r"line (\d+): \d+ bytes of rank \d+ were copied while it ran",
+                                                     log.read())}
+
+
+@pytest.mark.parametrize("policy", PROTECTING)
+def test_memory_that_is_written_all_the_time(sandbox, programs, belay, policy):
+    """It is copied while the program writes to it, moves it, gives it back and unmaps it."""
+    sandbox.environment.update(BELAY_LOG="debug", BELAY_FAULT="agent.guarded%50=delay:100")  # calls are held
+    if not offered(belay, "pagemap_scan"):
+        pytest.skip("pages cannot be protected here")
+    program = programs.test_program("mem_dirty", "--mode", "hot", "--value", 32, "--steps", 90, "--seconds", 3, ranks=2)
+    job = sandbox.run(program, interval="200ms", options=["--policy", policy])
+    line = job.wait_committed(4)
+    assert job.kill_and_recover()["history"][-1]["restored_line"] >= line
+    last = job.wait_committed(newest_line(job.status()) + 3)
+    lines = guarded_lines(sandbox)
+    assert min(lines) < line and max(lines) >= last - 2, lines
+    job.finish()
+    assert_recovered(job)
+
+
+def test_agent_killed_while_pages_are_protected(sandbox, programs, belay):
+    """Ranks that wait at a protected page, or with a call that would take it away, go on without the agent."""
+    sandbox.start_agent(BELAY_FAULT="agent.guarded@1#3=kill")
+    if not offered(belay, "pagemap_scan"):
+        pytest.skip("pages cannot be protected here")
+    program = programs.test_program("mem_dirty", "--mode", "hot", "--value", 32, "--steps", 90, "--seconds", 3, ranks=2)
+    job = sandbox.run(program, interval="200ms", options=["--policy", "cow"])
+    job.wait_epoch(2)
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 1)
 
 
 def test_agent_killed_while_it_serves_faults(sandbox, programs, belay):

@@ -150,8 +150,10 @@ static const struct conf_setting settings[CONF_END] = {
             .variable = "BELAY_POLICY",
             .argument = "NAME",
             .unit = CONF_UNIT_TEXT,
-            .help = "When written pages are copied: precopy (while the program runs, the rest in the "
-                    "pause) or sequential (all in the pause; default: precopy)",
+            .help =
+                "When written pages are copied: precopy (while the program runs, the rest in the pause), "
+                "cow (after the pause, from protected memory), main_memory (all in the pause) or "
+                "sequential (all in the pause, which lasts until the line has committed; default: precopy)",
         },
     [CONF_REDUNDANCY] =
         {

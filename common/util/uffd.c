@@ -33,10 +33,12 @@ int uffd_make(void)
 
 int uffd_begin(int uffd, enum uffd_mode mode)
 {
-    struct uffdio_api api = {.api = UFFD_API,
-                             .features = mode == UFFD_MODE_ASYNC
-                                             ? FEATURE_WP_ASYNC | FEATURE_WP_UNPOPULATED
-                                             : UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP};
+    static const uint64_t features[] = {
+        [UFFD_MODE_ASYNC] = FEATURE_WP_ASYNC | FEATURE_WP_UNPOPULATED,
+        [UFFD_MODE_SERVED] = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP,
+        [UFFD_MODE_GUARD] = UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED,
+    };
+    struct uffdio_api api = {.api = UFFD_API, .features = features[mode]};
     return ioctl(uffd, UFFDIO_API, &api);
 }
 
@@ -46,7 +48,7 @@ int uffd_register(int uffd, enum uffd_mode mode, uint64_t start, uint64_t end)
     if (ioctl(uffd, UFFDIO_REGISTER, &range))
         return -1;
     bool is_huge = !(range.ioctls & 1ull << _UFFDIO_ZEROPAGE); /* what the kernel offers for all but these */
-    if (mode != UFFD_MODE_SERVED || !is_huge)
+    if (mode == UFFD_MODE_ASYNC || !is_huge)
         return 0;
     uffd_unregister(uffd, start, end);
     errno = EINVAL;
@@ -118,6 +120,16 @@ static int64_t count_written(const struct trial *trial)
     return pagemap_scan(trial->pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
 }
 
+/* The same without arming them. */
+static int64_t count_unprotected(const struct trial *trial)
+{
+    uint64_t count = 0;
+    struct pagemap_query query = {.start = (uintptr_t)trial->pages,
+                                  .end = (uintptr_t)trial->pages + trial->bytes,
+                                  .all = PAGEMAP_WRITTEN};
+    return pagemap_scan(trial->pagemap, &query, add_pages, &count) < 0 ? -1 : (int64_t)count;
+}
+
 bool uffd_async_works(void)
 {
     struct trial trial;
@@ -146,6 +158,23 @@ bool uffd_served_works(void)
                 uffd_protect(trial.tried, at, end, true) == 0 && is_kernel_served(trial.tried, trial.pages) &&
                 pagemap_entries(trial.pagemap, at, entries, 2) == 2 &&
                 !(entries[0] & PAGEMAP_ENTRY_PROTECTED) && (entries[1] & PAGEMAP_ENTRY_PROTECTED);
+    }
+    trial_close(&trial);
+    return works;
+}
+
+bool uffd_guard_works(void)
+{
+    struct trial trial;
+    bool works = trial_open(&trial, 2 * PAGE_BYTES, uffd_make());
+    uint64_t at = (uintptr_t)trial.pages;
+    if (works) {
+        trial.pages[0] = 1;
+        works = uffd_begin(trial.tried, UFFD_MODE_GUARD) == 0 &&
+                uffd_register(trial.tried, UFFD_MODE_GUARD, at, at + trial.bytes) == 0 &&
+                uffd_protect(trial.tried, at, at + trial.bytes, true) == 0 &&
+                count_unprotected(&trial) == 0 && is_kernel_served(trial.tried, trial.pages) &&
+                count_unprotected(&trial) == 1;
     }
     trial_close(&trial);
     return works;

@@ -16,6 +16,7 @@ enum uffd_mode {
     UFFD_MODE_NONE = 0,
     UFFD_MODE_ASYNC,  /* the kernel lifts the protection (Linux 6.7); absent pages can be protected, too */
     UFFD_MODE_SERVED, /* the writer waits until a reader of the descriptor lifts it; also told: mremap() */
+    UFFD_MODE_GUARD,  /* the same; absent pages can be protected, too (Linux 6.4); moves are not told */
 };
 
 /*
@@ -29,11 +30,12 @@ int uffd_begin(int uffd, enum uffd_mode mode);
 
 /*
  * Register a range of whole mappings. EINVAL: memory of a kind that the mode cannot protect. Pages of
- * hugetlbfs are refused, too, in the served mode.
+ * hugetlbfs are refused, too, in the modes that are served. EBUSY: another descriptor has it.
  */
 int uffd_register(int uffd, enum uffd_mode mode, uint64_t start, uint64_t end);
 
-/* Undo uffd_register() and all protection, wherever the range is registered. Returns 0 or -1 with errno. */
+/* Undo uffd_register() and all protection of a range that is registered with this descriptor. Returns 0 or -1
+ * with errno. */
 int uffd_unregister(int uffd, uint64_t start, uint64_t end);
 
 /*
@@ -63,5 +65,7 @@ bool uffd_async_works(void);
 /* Whether the served mode works here, also for the kernel's writes to protected pages; found out by trying.
  */
 bool uffd_served_works(void);
+/* The same of the guard mode, with a page that is absent when it is protected, and with pagemap_scan(). */
+bool uffd_guard_works(void);
 
 #endif

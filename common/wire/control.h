@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 13u
+#define CONTROL_VERSION 14u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -102,6 +102,30 @@ struct control_moves {
     } ranges[CONTROL_MAX_MOVES];
 };
 
+#define CONTROL_MAX_HOLDS 32 /* threads that ask at the same time; more wait */
+
+enum control_hold_state {
+    CONTROL_HOLD_FREE = 0,
+    CONTROL_HOLD_TAKEN,  /* R>A by a thread that is about to ask */
+    CONTROL_HOLD_WANTED, /* R>A */
+    CONTROL_HOLD_DONE,   /* A>R */
+};
+
+/*
+ * Pages of the rank are protected and being copied while it runs (docs/capture.md, "Copy on write"). A call
+ * that would take pages away first has them copied: it notes the range, and writes to `page`, which is
+ * protected, too: so the agent finds the note, and the write ends when it has been served.
+ */
+struct control_copying {
+    uint32_t is_wanted; /* A>R constant: the job's policy copies so */
+    uint32_t is_on;     /* A>R pages are being copied */
+    uint64_t page;      /* R>A address of a page of the lower half; 0: none */
+    struct control_hold {
+        uint32_t state; /* R>A, A>R: enum control_hold_state */
+        uint64_t start, end;
+    } holds[CONTROL_MAX_HOLDS];
+};
+
 /* What a program that executes another one hands on to that. R>A, A>R in the page of its new Hello */
 struct control_carried {
     struct stream_end outputs[STREAMS_PER_RANK];
@@ -145,6 +169,7 @@ struct control {
     uint32_t unseen_writes;                            /* enum control_unseen: bits are added, and stay */
     uint32_t leader_tid;                               /* thread to signal, in the rank's pid namespace */
     int32_t tracking_fd;                               /* its userfaultfd, until the first line; 0: none */
+    int32_t guard_fd;                                  /* another one, in the same way */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
     int32_t parcel_fd;    /* in state PARKED: a socket with open files in its queue (parcels.h of the agent);
@@ -172,6 +197,7 @@ struct control {
 
     struct control_moves moves;
     struct control_carried carried;
+    struct control_copying copying;
 
     /* R>A, of the line just parked. */
     uint32_t may_share; /* 1: the process may share memory, or System V objects, with others; notes of pipes
@@ -219,6 +245,41 @@ static inline void control_answer_exit(struct control *control, uint32_t answer)
     uint32_t before = CONTROL_ANSWER_NONE;
     __atomic_compare_exchange_n(&control->exit_answer, &before, answer, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_SEQ_CST);
+}
+
+static inline struct control_hold *control_hold_take(struct control_copying *copying)
+{
+    for (uint32_t i = 0; i < CONTROL_MAX_HOLDS; i++) {
+        uint32_t state = CONTROL_HOLD_FREE;
+        if (__atomic_compare_exchange_n(&copying->holds[i].state, &state, CONTROL_HOLD_TAKEN, false,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+            return &copying->holds[i];
+    }
+    return 0;
+}
+
+/*
+ * By the rank, before pages in a range are taken away or moved: returns when what has to be copied of them
+ * has been copied, or the agent is gone. page: the one that copying->page names. A write to it waits until
+ * the agent has looked; its end tells nothing by itself, since the page may not be protected just now.
+ */
+static inline void control_hold_ask(struct control_copying *copying, volatile uint32_t *page, uint64_t start,
+                                    uint64_t end, bool (*is_agent_gone)(void))
+{
+    struct control_hold *hold = 0;
+    while (__atomic_load_n(&copying->is_on, __ATOMIC_SEQ_CST) && !(hold = control_hold_take(copying)))
+        if (is_agent_gone())
+            return;
+    if (!hold)
+        return;
+    hold->start = start;
+    hold->end = end;
+    __atomic_store_n(&hold->state, CONTROL_HOLD_WANTED, __ATOMIC_SEQ_CST);
+    do
+        __atomic_fetch_or(page, 0, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&hold->state, __ATOMIC_SEQ_CST) == CONTROL_HOLD_WANTED &&
+           __atomic_load_n(&copying->is_on, __ATOMIC_SEQ_CST) && !is_agent_gone());
+    __atomic_store_n(&hold->state, CONTROL_HOLD_FREE, __ATOMIC_SEQ_CST);
 }
 
 static inline void control_note_move(struct control_moves *moves, uint64_t start, uint64_t end)

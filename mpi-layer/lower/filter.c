@@ -20,6 +20,7 @@
 
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
@@ -233,7 +234,7 @@ static void emit_compare(struct program *p, unsigned short comparison, unsigned 
 static void emit_advice(struct program *p)
 {
     static const unsigned served[] = {MADV_DONTFORK, MADV_WIPEONFORK, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
-    if (vk_image_is_used())
+    if (vk_image_is_used() || vk_hold_is_wanted())
         emit_trap(p);
     else
         emit_one_of(p, served, COUNT(served));

@@ -61,6 +61,7 @@
 #include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_postponed.h"
@@ -228,10 +229,11 @@ static void gate_undo_changed(int is_done)
 /* The agent has a copy before there is a line, and is to have the only one: protection ends with the last. */
 static void leave_tracking(void)
 {
-    if (rank.control->tracking_fd == 0)
-        return;
-    vk_fd_close_own(rank.control->tracking_fd);
-    rank.control->tracking_fd = 0;
+    if (rank.control->tracking_fd)
+        vk_fd_close_own(rank.control->tracking_fd);
+    if (rank.control->guard_fd)
+        vk_fd_close_own(rank.control->guard_fd);
+    rank.control->tracking_fd = rank.control->guard_fd = 0;
 }
 
 static const char *gate_note_process(void)
@@ -350,6 +352,9 @@ static void fill_gate(void)
     /* The agent finds out by it what this process writes; without one it copies everything. */
     long tracking_fd = vk_fd_own(uffd_make());
     rank.control->tracking_fd = tracking_fd > 0 ? (int)tracking_fd : 0;
+    long guard_fd = rank.control->copying.is_wanted ? vk_fd_own(uffd_make()) : 0;
+    rank.control->guard_fd = guard_fd > 0 ? (int)guard_fd : 0;
+    vk_hold_begin(rank.sock);
     /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
     rank.control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }

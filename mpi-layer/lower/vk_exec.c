@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -140,6 +141,7 @@ static char *const *protect(struct block *block, char *const *environment)
 
 static long make(const struct call *call)
 {
+    vk_hold(0, UINT64_MAX);
     if (call->nr == SYS_execve)
         return raw3(SYS_execve, call->path, call->argv, call->environment);
     return raw_syscall(SYS_execveat, call->folder, (long)call->path, (long)call->argv,

@@ -13,6 +13,7 @@
 #include <linux/mman.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_maps.h"
 #include "mpi-layer/lower/vk_move.h"
@@ -121,6 +122,7 @@ static long replace(uint64_t start, uint64_t end, long (*with)(const struct vk_p
 
 long vk_image_leave(uint64_t start, uint64_t bytes)
 {
+    vk_hold(start, bytes);
     return replace(start, start + VK_PAGE_UP(bytes), make_anonymous);
 }
 
@@ -130,6 +132,9 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice)
     long result = 0;
     if (advice == MADV_GUARD_INSTALL || advice == MADV_GUARD_REMOVE)
         return -EINVAL; /* as before Linux 6.13: nobody could read such pages, or tell where they are */
+    if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_DONTNEED_LOCKED ||
+        advice == MADV_REMOVE || advice == MADV_WIPEONFORK)
+        vk_hold(start, bytes);
     if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK)
         VK->has_advice = 1;
     if (advice == MADV_DONTNEED || advice == MADV_FREE)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_huge.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lease.h"
@@ -69,6 +70,8 @@ static void patch_mapped(long at, uint64_t bytes, long prot, long fd, long offse
 /* At an address of the program's choice. What is the lower half's is not given away, and the program told. */
 static long map_fixed(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
+    if (!vk_is_reserved(addr, bytes) && !(flags & MAP_FIXED_NOREPLACE))
+        vk_hold(addr, bytes);
     if (!vk_is_reserved(addr, bytes))
         return raw_syscall(SYS_mmap, (long)addr, (long)bytes, prot, flags, fd, offset);
     if (flags & MAP_FIXED_NOREPLACE)
@@ -188,6 +191,7 @@ long vk_munmap(uint64_t addr, uint64_t bytes)
 {
     if (vk_is_reserved(addr, bytes))
         return -EINVAL;
+    vk_hold(addr, bytes);
     long result = raw2(SYS_munmap, addr, bytes);
     uint64_t end = addr + VK_PAGE_UP(bytes);
     if (result == 0 && addr >= UPPER_ANON)
@@ -203,6 +207,8 @@ long vk_shmat(long id, uint64_t addr, long flags)
     if (result < 0 || (addr && vk_is_reserved(addr, segment.shm_segsz)))
         return result < 0 ? result : -EINVAL;
     VK->may_share = 1;
+    if (addr && (flags & SHM_REMAP))
+        vk_hold(addr, segment.shm_segsz);
     if (addr)
         return vk_lock_mapped(raw3(SYS_shmat, id, addr, flags), segment.shm_segsz);
     long at = vk_place(VK_PLACE_ANON, segment.shm_segsz, PROT_NONE,
@@ -236,6 +242,7 @@ long vk_brk(uint64_t end)
         if (vk_is_reserved(old_page, new_page - old_page) || grow_brk(old_page, new_page - old_page) < 0)
             return (long)VK->brk;
     } else if (new_page < old_page) {
+        vk_hold(new_page, old_page - new_page);
         raw2(SYS_munmap, new_page, old_page - new_page);
     }
     VK->brk = end;
@@ -344,6 +351,9 @@ long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uin
         return -EINVAL;
     if (vk_is_reserved(old, old_bytes))
         return -EFAULT;
+    vk_hold(old, old_bytes);
+    if (flags & MREMAP_FIXED)
+        vk_hold(wanted, bytes);
     long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
     return left < 0 ? left : note_move(move(old, old_bytes, bytes, flags, wanted), old, bytes);
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fault/fault.h"
 #include "node-agent/capture/memory_state.h"
 #include "node-agent/capture/moves.h"
 
+#define GUARD_LEAST_BYTES (4ull << 20)      /* copied in the pause in about 1 ms */
 #define STRETCH_LEAST 16u                   /* mappings */
 #define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most ... */
 #define STRETCH_MOST_BYTES (1ull << 20)     /* ... and each, or it is no part of a stretch */
@@ -25,7 +27,11 @@ struct capture {
     uint64_t base_line;     /* 0: a whole image */
     uint64_t staged_bytes;  /* of a delta: where its tables begin */
     uint64_t copied_bytes;  /* by this capture */
-    int fd;                 /* -1: none yet */
+    struct run_set guarded; /* pages that are protected, and copied by capture_finish() */
+    bool is_guarding;       /* they are being copied, or will be */
+    struct cow_faults faults;
+    bool is_cancelled; /* atomic */
+    int fd;            /* -1: none yet */
 };
 
 static int find_pages(struct capture *capture, bool is_running, struct belay_error *err);
@@ -34,11 +40,16 @@ static size_t find_stretch(const struct capture *capture, size_t first);
 static int note_regions(struct capture *capture, size_t first, size_t end, struct belay_error *err);
 static int find_in_stretch(struct capture *capture, size_t first, size_t end, struct belay_error *err);
 static int find_in_mapping(struct capture *capture, const struct mapping *mapping, struct belay_error *err);
+static int find_held(struct capture *capture, const struct mapping *mapping, bool is_running,
+                     struct belay_error *err);
 static int decide(struct capture *capture, struct belay_error *err);
 static int place(const struct maps *maps, const struct run_set *from, const struct run_set *staged,
                  struct run_set *to);
 static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err);
 static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err);
+static int copy_unguarded(struct capture *capture, unsigned threads, struct belay_error *err);
+static int copy_guarded(struct capture *capture, struct belay_error *err);
+static struct stage_source source_of(const struct capture *capture);
 static int finish_delta(struct capture *capture, struct belay_error *err);
 static int finish_image(struct capture *capture, struct belay_error *err);
 static struct image_pages pages_of(const struct capture *capture);
@@ -68,6 +79,9 @@ void capture_destroy(struct capture *capture)
     if (!capture)
         return;
     int code = errno;
+    if (capture->is_guarding)
+        cow_end(capture->subject.memory->cow, capture);
+    runs_release(&capture->guarded);
     if (capture->fd >= 0)
         close(capture->fd);
     maps_release(&capture->maps);
@@ -125,6 +139,16 @@ uint64_t capture_data_bytes(const struct capture *capture)
 uint64_t capture_copied_bytes(const struct capture *capture)
 {
     return capture->copied_bytes;
+}
+
+uint64_t capture_guarded_bytes(const struct capture *capture)
+{
+    return runs_bytes(&capture->guarded);
+}
+
+struct cow_faults capture_faults(const struct capture *capture)
+{
+    return capture->faults;
 }
 
 uint64_t capture_image_bytes(const struct capture *capture)
@@ -186,9 +210,16 @@ int capture_finish(struct capture *capture, struct belay_error *err)
     if (memory->line != capture->subject.header.line)
         rc = belay_error_set(err, ECANCELED, "another line has begun");
     else
+        rc = copy_guarded(capture, err);
+    if (rc == 0)
         rc = capture->base_line ? finish_delta(capture, err) : finish_image(capture, err);
     pthread_mutex_unlock(&memory->lock);
     return rc;
+}
+
+void capture_cancel(struct capture *capture)
+{
+    __atomic_store_n(&capture->is_cancelled, true, __ATOMIC_RELAXED);
 }
 
 int capture_take(struct capture *capture, uint64_t *base_line)
@@ -215,10 +246,14 @@ static int find_pages(struct capture *capture, bool is_running, struct belay_err
         return belay_error_set(err, ESRCH, "process %d has no memory to capture", (int)memory->pid);
     int rc = 0;
     memory_leave_hot(memory, is_running);
+    if (!is_running)
+        cow_review(memory->cow, &capture->maps);
     for (size_t i = 0, next; rc == 0 && i < capture->maps.count; i = next) {
         next = find_stretch(capture, i);
         rc = note_regions(capture, i, next, err);
-        if (rc == 0)
+        if (rc == 0 && cow_holds(memory->cow, &capture->maps.mappings[i]))
+            rc = find_held(capture, &capture->maps.mappings[i], is_running, err);
+        else if (rc == 0)
             rc = find_in_stretch(capture, i, next, err);
     }
     if (rc == 0 && memory->ops->misses_moves &&
@@ -272,10 +307,10 @@ static int find_known(const struct capture *capture, bool is_running, struct run
 }
 
 /* Large ones are asked for alone: in a stretch each of their pages would be looked at. */
-static bool is_for_stretch(const struct mapping *mapping)
+static bool is_for_stretch(const struct capture *capture, const struct mapping *mapping)
 {
-    return mapping->content == MAPPING_CONTENT_OWN && !mapping->is_huge &&
-           mapping->region.end - mapping->region.start <= STRETCH_MOST_BYTES;
+    return !cow_holds(capture->subject.memory->cow, mapping) && mapping->content == MAPPING_CONTENT_OWN &&
+           !mapping->is_huge && mapping->region.end - mapping->region.start <= STRETCH_MOST_BYTES;
 }
 
 /* Small mappings of anonymous memory without gaps between them: where they end. */
@@ -283,8 +318,9 @@ static size_t find_stretch(const struct capture *capture, size_t first)
 {
     const struct mapping *mappings = capture->maps.mappings;
     size_t next = first + 1;
-    while (is_for_stretch(&mappings[first]) && next < capture->maps.count &&
-           is_for_stretch(&mappings[next]) && mappings[next - 1].region.end == mappings[next].region.start)
+    while (is_for_stretch(capture, &mappings[first]) && next < capture->maps.count &&
+           is_for_stretch(capture, &mappings[next]) &&
+           mappings[next - 1].region.end == mappings[next].region.start)
         next++;
     return next;
 }
@@ -352,6 +388,21 @@ static int find_in_mapping(struct capture *capture, const struct mapping *mappin
     return rc;
 }
 
+/* Of a mapping that cow.h has taken from the tracker. */
+static int find_held(struct capture *capture, const struct mapping *mapping, bool is_running,
+                     struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    struct run_set part = {0};
+    int rc = runs_slice(&memory->known, mapping->region.start, mapping->region.end, &part);
+    if (rc == 0)
+        rc = cow_collect(memory->cow, mapping, &part, is_running, &capture->pages);
+    runs_release(&part);
+    return rc == 0 ? 0
+                   : belay_error_errno(err, "cannot find the pages at %#llx",
+                                       (unsigned long long)mapping->region.start);
+}
+
 /* A delta if there is a base, else a whole image; and where each page goes. */
 static int decide(struct capture *capture, struct belay_error *err)
 {
@@ -411,25 +462,91 @@ static int place(const struct maps *maps, const struct run_set *from, const stru
 
 static int copy_delta(struct capture *capture, unsigned threads, struct belay_error *err)
 {
-    struct memory *memory = capture->subject.memory;
-    struct stage *stage = memory->stage;
-    struct stage_source source = {memory->pid, &capture->maps, true};
+    struct stage *stage = capture->subject.memory->stage;
     uint64_t bytes = capture_bytes(capture);
     stage_note_delta(stage, bytes);
     if (stage_reserve(stage, true, bytes - capture->staged_bytes, err) < 0)
         return -1;
-    return stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err);
+    return copy_unguarded(capture, threads, err);
 }
 
 static int copy_image(struct capture *capture, unsigned threads, struct belay_error *err)
 {
-    struct memory *memory = capture->subject.memory;
-    struct stage *stage = memory->stage;
-    struct stage_source source = {memory->pid, &capture->maps, false};
-    if (stage_reserve(stage, false, 0, err) < 0 ||
-        stage_copy(stage, &source, &capture->runs, threads, &capture->copied_bytes, err) < 0)
+    struct stage *stage = capture->subject.memory->stage;
+    if (stage_reserve(stage, false, 0, err) < 0 || copy_unguarded(capture, threads, err) < 0)
         return -1;
     return stage_trim(stage, &capture->present, err);
+}
+
+static struct stage_source source_of(const struct capture *capture)
+{
+    return (struct stage_source){capture->subject.memory->pid, &capture->maps, capture->base_line > 0};
+}
+
+/* By the threads of cow.c, while the process runs. */
+static int copy_chunk(void *context, const struct run_set *pages, struct belay_error *err)
+{
+    const struct capture *capture = context;
+    const struct stage_source source = source_of(capture);
+    return stage_copy_part(capture->subject.memory->stage, &source, pages, err);
+}
+
+/* Protect what is left to be copied, as far as that is worth it. Without memory nothing is. */
+static void begin_guarding(struct capture *capture)
+{
+    struct memory *memory = capture->subject.memory;
+    struct run_set rest = {0};
+    uint64_t least_bytes = capture->subject.guard_least_bytes;
+    struct cow_request request = {
+        .line = capture->subject.header.line,
+        .maps = &capture->maps,
+        .rest = &rest,
+        .present = &capture->pages.present,
+        .ops = memory->ops,
+        .tracker = memory->tracker,
+        .least_bytes = least_bytes ? least_bytes : GUARD_LEAST_BYTES,
+        .copy = copy_chunk,
+        .context = capture,
+        .copying = capture->subject.copying,
+    };
+    if (runs_subtract(&capture->runs, stage_current(memory->stage), &rest) == 0)
+        cow_begin(memory->cow, &request, &capture->guarded);
+    runs_release(&rest);
+    capture->is_guarding = cow_is_copying(memory->cow);
+}
+
+/* What may not be written by others unseen is protected. */
+static int copy_unguarded(struct capture *capture, unsigned threads, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    const struct stage_source source = source_of(capture);
+    struct run_set rest = {0};
+    if (capture->subject.is_guarding && memory_can_be_guarded(memory))
+        begin_guarding(capture);
+    int rc = runs_subtract(&capture->runs, &capture->guarded, &rest);
+    if (rc < 0)
+        belay_error_errno(err, "cannot note pages");
+    if (rc == 0)
+        rc = stage_copy(memory->stage, &source, &rest, threads, &capture->copied_bytes, err);
+    runs_release(&rest);
+    return rc;
+}
+
+static int copy_guarded(struct capture *capture, struct belay_error *err)
+{
+    struct memory *memory = capture->subject.memory;
+    if (!capture->is_guarding)
+        return 0;
+    if (fault_hit("agent.guarded", (int)capture->subject.header.rank, capture->subject.header.line))
+        return belay_error_set(err, EIO, "the fault point agent.guarded was set to fail");
+    capture->is_guarding = false;
+    if (cow_finish(memory->cow, &capture->is_cancelled, err) < 0)
+        return -1;
+    capture->faults = cow_faults(memory->cow);
+    capture->copied_bytes += runs_bytes(&capture->guarded);
+    return stage_note_current(memory->stage, &capture->guarded) == 0
+               ? 0
+               : belay_error_errno(err, "cannot note pages");
 }
 
 static int finish_delta(struct capture *capture, struct belay_error *err)

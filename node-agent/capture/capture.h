@@ -18,6 +18,7 @@
 #include "common/util/error.h"
 #include "common/wire/control.h"
 #include "node-agent/capture/ahead.h"
+#include "node-agent/capture/cow.h"
 #include "node-agent/capture/maps.h"
 #include "node-agent/capture/memory.h"
 
@@ -28,6 +29,9 @@ struct capture_subject {
     struct memory *memory;             /* of the rank; a reference is taken */
     const char *program;               /* path of the executable; copied */
     const struct control_moves *moves; /* of the rank, which stands still; copied; NULL: none */
+    bool is_guarding;                  /* copy what can be protected after the rank has been let go */
+    uint64_t guard_least_bytes;        /* to be copied of a mapping: less is copied before; 0: 4 MiB */
+    struct control_copying *copying;   /* of the rank, until capture_finish() has returned; NULL: see cow.h */
     struct image_header header;        /* line, rank, ranks, resume_context, identity, layout_version */
 };
 
@@ -57,18 +61,27 @@ uint64_t capture_data_bytes(const struct capture *capture);
 uint64_t capture_image_bytes(const struct capture *capture);
 /* The bytes that this capture has copied so far. */
 uint64_t capture_copied_bytes(const struct capture *capture);
+/* Known after capture_copy(): the bytes that are protected, and copied by capture_finish(). */
+uint64_t capture_guarded_bytes(const struct capture *capture);
+/* Known after capture_finish(): the writers that met their protection meanwhile. */
+struct cow_faults capture_faults(const struct capture *capture);
 /* How many of capture_bytes() fit into memory that is already held for staging. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 /* Memory is scarce: what is held for staging, and is not needed at this line, is given back. */
 void capture_give_back(struct capture *capture);
 
 /*
- * Copy the pages with `threads` threads (crew.h). Afterwards the process may go on. Returns 0, or -1 with err
- * (ENOMEM: no memory for the copies).
+ * Copy the pages with `threads` threads (crew.h), but for those that are protected. Afterwards the process
+ * may go on. Returns 0, or -1 with err (ENOMEM: no memory for the copies).
  */
 int capture_copy(struct capture *capture, unsigned threads, struct belay_error *err);
-/* Write the header and the tables of the image or delta. Returns 0 or -1 with err. */
+/*
+ * Copy the pages that are protected, and write the header and the tables of the image or delta. Returns 0 or
+ * -1 with err.
+ */
 int capture_finish(struct capture *capture, struct belay_error *err);
+/* From any thread: a capture_finish() in progress, or to come, is to fail soon. */
+void capture_cancel(struct capture *capture);
 
 /*
  * The memfd of the finished image or delta, which the caller owns from now on. *base_line: the line of the

@@ -48,6 +48,7 @@ void memory_inherit(struct memory *memory, struct memory *former)
 {
     if (pthread_mutex_trylock(&former->lock) != 0)
         return;
+    cow_end(former->cow, NULL);
     stage_inherit(memory->stage, former->stage);
     hot_inherit(memory->hot, former->hot);
     pthread_mutex_unlock(&former->lock);
@@ -63,6 +64,7 @@ void memory_unref(struct memory *memory)
 {
     if (!memory || __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    cow_destroy(memory->cow);
     memory->ops->destroy(memory->tracker);
     runs_release(&memory->base);
     runs_release(&memory->known);
@@ -119,6 +121,7 @@ void memory_begin_line(struct memory *memory, uint64_t line)
 {
     if (memory->line == line)
         return;
+    cow_end(memory->cow, NULL); /* of a line that was given up */
     stage_forget(memory->stage);
     memory->line = line;
     hot_begin_line(memory->hot);
@@ -190,9 +193,28 @@ const char *memory_tracker_name(const struct memory *memory)
     return memory->ops->name;
 }
 
+int memory_guard(struct memory *memory, int uffd, struct belay_error *err)
+{
+    memory->cow = cow_create(memory->pid, uffd, err);
+    return memory->cow ? 0 : -1;
+}
+
+bool memory_can_be_guarded(const struct memory *memory)
+{
+    return memory->cow && trust_of(memory) == MEMORY_TRUST_ALL;
+}
+
 bool memory_is_tracked(const struct memory *memory)
 {
     return memory->ops->is_concurrent && trust_of(memory) == MEMORY_TRUST_ALL;
+}
+
+bool memory_is_based(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    bool is_based = memory_has_base(memory);
+    pthread_mutex_unlock(&memory->lock);
+    return is_based;
 }
 
 bool memory_has_base(const struct memory *memory)

@@ -38,6 +38,11 @@ struct memory *memory_create(pid_t pid, const struct layout *layout, const struc
  */
 void memory_inherit(struct memory *memory, struct memory *former);
 struct memory *memory_ref(struct memory *memory);
+/*
+ * Pages can be guarded from now on (cow.h), by a userfaultfd of the process that nobody else uses (taken
+ * over; -1: it has none). Once, before the first line. Returns 0 or -1 with err.
+ */
+int memory_guard(struct memory *memory, int uffd, struct belay_error *err);
 /* Accepts NULL. */
 void memory_unref(struct memory *memory);
 
@@ -68,6 +73,12 @@ void memory_prepare(struct memory *memory, uint64_t room_bytes);
 
 /* The name of the tracker that follows it: static text. */
 const char *memory_tracker_name(const struct memory *memory);
+
+/* Whether pages can be protected while they are copied: others do not write to them unseen. */
+bool memory_can_be_guarded(const struct memory *memory);
+
+/* Whether the next line saves changes only. From any thread. */
+bool memory_is_based(struct memory *memory);
 
 /* Whether pages can be copied ahead, while the process runs: later writes to them will be told. */
 bool memory_is_tracked(const struct memory *memory);

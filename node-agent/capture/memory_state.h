@@ -12,6 +12,7 @@
 #include "common/image/layout.h"
 #include "common/image/runs.h"
 #include "common/util/error.h"
+#include "node-agent/capture/cow.h"
 #include "node-agent/capture/faults.h"
 #include "node-agent/capture/hot.h"
 #include "node-agent/capture/stage.h"
@@ -31,6 +32,7 @@ struct memory {
     uint64_t line;       /* the line that is being taken or staged; 0: none */
     struct stage *stage; /* its copies */
     struct hot *hot;
+    struct cow *cow; /* NULL: nothing can be guarded */
     struct file_tokens *tokens;
     struct faults faults; /* of the process, when it was captured last */
     int trust;            /* enum memory_trust; atomic, it only falls */

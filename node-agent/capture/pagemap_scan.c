@@ -55,6 +55,7 @@ static int scan_collect_many(struct tracker *tracker, const struct mapping *mapp
                              const struct run_set *known, struct tracker_pages *pages,
                              struct belay_error *err);
 static void scan_settle(struct tracker *tracker);
+static void scan_give_up(struct tracker *tracker, uint64_t start, uint64_t end);
 static int collect_tracked(struct tracker *tracker, const struct mapping *mapping,
                            const struct run_set *known, struct tracker_pages *found);
 static int collect_own(struct tracker *tracker, const struct mapping *mapping, const struct run_set *known,
@@ -83,6 +84,7 @@ const struct tracker_ops tracker_pagemap_scan = {
     .destroy = scan_destroy,
     .collect = scan_collect,
     .leave = scan_leave,
+    .give_up = scan_give_up,
     .collect_many = scan_collect_many,
     .settle = scan_settle,
 };
@@ -146,6 +148,11 @@ static int scan_collect(struct tracker *tracker, const struct mapping *mapping, 
 static void scan_leave(struct tracker *tracker, const struct run_set *pages)
 {
     tracker->left = pages;
+}
+
+static void scan_give_up(struct tracker *tracker, uint64_t start, uint64_t end)
+{
+    uffd_unregister(tracker->uffd, start, end);
 }
 
 static void scan_settle(struct tracker *tracker)

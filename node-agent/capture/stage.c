@@ -119,6 +119,22 @@ done:
     return rc;
 }
 
+int stage_copy_part(const struct stage *stage, const struct stage_source *source, const struct run_set *pages,
+                    struct belay_error *err)
+{
+    const struct placing placing = {stage, source};
+    return copy_placed((void *)(uintptr_t)&placing, pages, err);
+}
+
+int stage_note_current(struct stage *stage, const struct run_set *pages)
+{
+    struct run_set current = {0};
+    if (runs_union(&stage->current, pages, &current) < 0)
+        return -1;
+    runs_move(&current, &stage->current);
+    return 0;
+}
+
 int stage_trim(struct stage *stage, const struct run_set *present, struct belay_error *err)
 {
     struct run_set gone = {0};

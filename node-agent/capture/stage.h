@@ -50,6 +50,15 @@ int stage_reserve(struct stage *stage, bool is_delta, uint64_t more_bytes, struc
 int stage_copy(struct stage *stage, const struct stage_source *source, const struct run_set *pages,
                unsigned threads, uint64_t *copied_bytes, struct belay_error *err);
 
+/*
+ * Copy a part of the pages to their places, and note nothing. By several threads at a time, each with other
+ * pages; the stage may not change otherwise meanwhile.
+ */
+int stage_copy_part(const struct stage *stage, const struct stage_source *source, const struct run_set *pages,
+                    struct belay_error *err);
+/* Pages that stage_copy_part() has copied are up to date in their places. Returns 0, or -1 with ENOMEM. */
+int stage_note_current(struct stage *stage, const struct run_set *pages);
+
 /* The whole image is to hold these pages only: give back all others that were copied to it. */
 int stage_trim(struct stage *stage, const struct run_set *present, struct belay_error *err);
 

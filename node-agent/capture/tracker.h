@@ -54,6 +54,11 @@ struct tracker_ops {
      */
     void (*leave)(struct tracker *tracker, const struct run_set *pages);
     /*
+     * Do not track this mapping any more: it is to belong to another userfaultfd (cow.h). If collect() is
+     * called for it again, all its pages count as written. NULL: the tracker cannot do this, or need not.
+     */
+    void (*give_up)(struct tracker *tracker, uint64_t start, uint64_t end);
+    /*
      * collect() for `count` adjacent mappings of anonymous memory (MAPPING_CONTENT_OWN) at once, which is
      * cheaper if they are many and small. NULL: collect() has to be called for each.
      */

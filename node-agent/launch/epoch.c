@@ -11,6 +11,7 @@
 #include "common/util/process_stat.h"
 #include "common/wire/shares.h"
 #include "common/wire/streams.h"
+#include "node-agent/capture/policy.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch_lease.h"
@@ -361,6 +362,8 @@ static int take_in(struct epoch *epoch, struct connection *connection, const Bel
         rank_destroy(rank);
         return belay_error_set(err, ENOMEM, "no memory for a rank");
     }
+    if (policy_protects(policy_choose(epoch->job->config->settings->policy, NULL)))
+        rank_want_copying(rank);
     place_rank(epoch, hello->rank, rank);
     launcher_note(&epoch->launcher, rank_pid(rank));
     note_traces(epoch, rank);

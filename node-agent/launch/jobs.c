@@ -14,6 +14,7 @@
 #include "common/wire/epoch_record.h"
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
+#include "node-agent/capture/policy.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/delta/choice.h"
 #include "node-agent/job/answer.h"
@@ -59,10 +60,7 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
     if (*settings->granularity && !granularity_parse(settings->granularity))
         return belay_error_set(err, EINVAL, "there is no granularity '%.40s': page, line or auto",
                                settings->granularity);
-    if (!*settings->policy || !strcmp(settings->policy, "precopy") || !strcmp(settings->policy, "sequential"))
-        return 0;
-    return belay_error_set(err, EINVAL, "there is no policy '%.40s': precopy or sequential",
-                           settings->policy);
+    return policy_choose(settings->policy, err) == POLICY_NONE ? -1 : 0;
 }
 
 /* Files as they were at the line that a restart goes on from are where they are. */

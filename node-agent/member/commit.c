@@ -18,6 +18,13 @@ static void on_copied(void *context);
 
 static const struct line_apply_ops apply_ops = {.done = on_applied};
 
+/* Ranks that stand still until the line is over. */
+static void release_held(struct line_member *member)
+{
+    for (uint32_t i = 0; policy_is_held(member->policy) && i < member->count; i++)
+        rank_order(member->ranks[i], CONTROL_RUN, member->line);
+}
+
 /* The record decides. From here on the line does not abort; it fails only if the record cannot be written. */
 int member_record_commit(void *context, uint64_t line)
 {
@@ -38,6 +45,7 @@ int member_record_commit(void *context, uint64_t line)
     log_error("job \"%s\": %s", member->job->name, err.text);
     member_settle(member);
     say_of_line(member, PEER_UNRECORDED, line, err.text);
+    release_held(member);
     return -1;
 }
 
@@ -48,6 +56,7 @@ void member_commit(struct line_member *member)
     say_measured(member, PEER_RECORDED, member->line, NULL, &measures);
     for (uint32_t i = 0; i < member->count; i++)
         rank_tell_committed(member->ranks[i], member->line);
+    release_held(member);
     undo_forget_before(&job->undo, member->line);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, member->line);
     if (member->capture)

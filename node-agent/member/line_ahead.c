@@ -25,7 +25,7 @@ struct line_ahead {
     bool is_cancelled; /* read by the pool threads: atomic */
 };
 
-static bool is_any_tracked(const struct line_ahead_request *request);
+static bool is_any_wanted(const struct line_ahead_request *request);
 static void run(void *context, uint32_t number);
 static int do_round(const struct line_ahead *whole, const struct part *part, uint64_t most_bytes,
                     uint64_t *copied_bytes);
@@ -37,7 +37,7 @@ static const struct pool_ops ops = {.run = run, .done = after};
 struct line_ahead *line_ahead_start(const struct line_ahead_request *request, line_ahead_done_f done,
                                     void *context)
 {
-    struct line_ahead *whole = is_any_tracked(request) ? calloc(1, sizeof *whole) : NULL;
+    struct line_ahead *whole = is_any_wanted(request) ? calloc(1, sizeof *whole) : NULL;
     if (!whole || !(whole->parts = calloc(request->count, sizeof *whole->parts))) {
         free(whole);
         return NULL;
@@ -62,10 +62,15 @@ void line_ahead_cancel(struct line_ahead *whole)
     pool_cancel(whole->work);
 }
 
-static bool is_any_tracked(const struct line_ahead_request *request)
+static bool is_wanted(const struct line_ahead_request *request, struct memory *memory)
+{
+    return memory_is_tracked(memory) && policy_copies_ahead(request->policy, !memory_is_based(memory));
+}
+
+static bool is_any_wanted(const struct line_ahead_request *request)
 {
     for (uint32_t i = 0; i < request->count; i++)
-        if (memory_is_tracked(request->memories[i]))
+        if (is_wanted(request, request->memories[i]))
             return true;
     return false;
 }
@@ -75,7 +80,8 @@ static void run(void *context, uint32_t number)
     struct line_ahead *whole = context;
     struct part *part = &whole->parts[number];
     uint64_t most_bytes = UINT64_MAX;
-    if (memory_is_little_written(part->memory, whole->request.line, LITTLE_BYTES))
+    if (!is_wanted(&whole->request, part->memory) ||
+        memory_is_little_written(part->memory, whole->request.line, LITTLE_BYTES))
         return;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         uint64_t bytes = 0;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "node-agent/capture/memory.h"
+#include "node-agent/capture/policy.h"
 
 struct line_ahead;
 
@@ -17,6 +18,7 @@ struct line_ahead_request {
     uint64_t line;
     struct memory *const *memories; /* references are taken */
     uint32_t count;
+    enum policy policy;
     uint64_t room_bytes; /* memory that all deltas together may take */
 };
 

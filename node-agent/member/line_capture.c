@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/log.h"
 #include "node-agent/capture/capture.h"
 #include "node-agent/capture/crew.h"
 #include "node-agent/loop/pool.h"
@@ -75,6 +76,7 @@ static void copy_shared(struct line_capture *whole);
 static void after_copy(void *context, uint32_t number);
 static void after_copies(void *context, bool is_cancelled);
 static void stage(struct part *part);
+static void tell_guarded(const struct part *part);
 static void stage_shared(struct line_capture *whole);
 static void note_failure(struct line_capture *whole, const struct part *part);
 static void note_shared_failure(struct line_capture *whole);
@@ -158,6 +160,7 @@ void line_capture_cancel(struct line_capture *whole)
         pthread_mutex_lock(&whole->parts[i].order_lock);
         whole->parts[i].may_order = false;
         pthread_mutex_unlock(&whole->parts[i].order_lock);
+        capture_cancel(whole->parts[i].capture);
     }
     if (whole->work)
         pool_cancel(whole->work);
@@ -184,6 +187,8 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .memory = whole->request.memories[index],
         .program = rank_program(rank),
         .moves = &rank_control(rank)->moves,
+        .is_guarding = policy_protects(whole->request.policy),
+        .copying = rank_copying(rank),
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),
                    .ranks = whole->request.world,
@@ -195,7 +200,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     struct part *part = &whole->parts[index];
     part->whole = whole;
     part->rank = rank_ref(rank);
-    part->may_order = true;
+    part->may_order = !policy_is_held(whole->request.policy);
     part->number = rank_number(rank);
     part->pid = rank_pid(rank);
     if (sched_getaffinity(part->pid, sizeof *whole->processors, &whole->processors[index]) < 0)
@@ -465,6 +470,7 @@ static void stage(struct part *part)
         return;
     }
     whole->captured_bytes += capture_copied_bytes(part->capture);
+    tell_guarded(part);
     struct store_item item = {.rank = part->number,
                               .ranks = whole->request.world,
                               .here = whole->request.count,
@@ -472,6 +478,17 @@ static void stage(struct part *part)
                               .image_bytes = capture_image_bytes(part->capture)};
     item.fd = capture_take(part->capture, &item.base_line);
     part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
+}
+
+static void tell_guarded(const struct part *part)
+{
+    uint64_t bytes = capture_guarded_bytes(part->capture);
+    struct cow_faults faults = capture_faults(part->capture);
+    if (bytes > 0)
+        log_debug(
+            "line %llu: %llu bytes of rank %u were copied while it ran; %llu writes waited, at most %llu us",
+            (unsigned long long)part->whole->request.line, (unsigned long long)bytes, part->number,
+            (unsigned long long)faults.count, (unsigned long long)faults.longest_ns / 1000);
 }
 
 static void stage_shared(struct line_capture *whole)

@@ -1,6 +1,7 @@
 /*
  * line_capture.h - the capture step of a line: all ranks of this node at once, in the thread pool. Each rank
- * is told to run as soon as its memory is copied. A rank whose delta needs no new memory is copied at once,
+ * is told to run as soon as its memory is copied, or protected; not if the policy has the ranks stand still
+ * until the line has committed. A rank whose delta needs no new memory is copied at once,
  * the others when the need of all is known and there is room.
  *
  * If a rank may share something with others, all ranks stand still until what they share has been copied,
@@ -15,6 +16,7 @@
 
 #include "common/util/error.h"
 #include "node-agent/capture/memory.h"
+#include "node-agent/capture/policy.h"
 #include "node-agent/rank/rank.h"
 #include "node-agent/shared/shared.h"
 #include "node-agent/store/store.h"
@@ -28,6 +30,7 @@ struct line_capture_request {
     struct rank *const *ranks;
     struct memory *const *memories; /* of the ranks */
     struct shared *shared;
+    enum policy policy;
     bool wants_lost;             /* see line_capture_lost() */
     uint32_t count;              /* of ranks here, at least 1: all whose parts the line has here */
     uint32_t world;              /* ranks of the job, here and elsewhere */

@@ -175,6 +175,7 @@ static void begin_lines(struct line_member *member)
 
 static int make_memories(struct line_member *member, struct belay_error *err)
 {
+    member->policy = policy_choose(member->job->config->settings->policy, NULL);
     member->memories = memories_create(member, err);
     member->shared = member->memories ? make_shared(member, err) : NULL;
     return member->shared ? 0 : -1;

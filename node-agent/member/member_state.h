@@ -45,6 +45,7 @@ struct line_member {
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
     uint32_t unseen_told;          /* see memories_look() */
+    enum policy policy;            /* of the job */
 
     /* the epoch before, until the next one is open */
     struct memory **former; /* NULL: none */

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 
 #include "common/util/log.h"
+#include "node-agent/capture/cow.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/words.h"
 
 static void tell(struct line_member *member, uint32_t seen);
 static void tell_tracker(const struct line_member *member, struct memory *const *memories);
 static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err);
+static void guard(struct memory *memory, const struct rank *rank);
 
 struct memory **memories_create(struct line_member *member, struct belay_error *err)
 {
@@ -28,6 +30,8 @@ struct memory **memories_create(struct line_member *member, struct belay_error *
             memories_destroy(memories, member->count);
             return NULL;
         }
+        if (policy_protects(member->policy))
+            guard(memories[i], member->ranks[i]);
     }
     tell_tracker(member, memories);
     return memories;
@@ -112,6 +116,17 @@ static void tell(struct line_member *member, uint32_t seen)
                "stand still";
     log_info("job \"%s\": %s", member->job->name, text);
     say_notice(member, text);
+}
+
+/* Without it, the rank is copied in the pause. */
+static void guard(struct memory *memory, const struct rank *rank)
+{
+    struct belay_error err;
+    int rc = cow_works() ? memory_guard(memory, rank_take_guard(rank), &err)
+                         : belay_error_set(&err, ENOTSUP, "this kernel does not offer it to this user");
+    if (rc < 0)
+        log_warning("the memory of rank %u cannot be protected while it is copied: %s", rank_number(rank),
+                    err.text);
 }
 
 static void tell_tracker(const struct line_member *member, struct memory *const *memories)

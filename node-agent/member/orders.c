@@ -160,11 +160,11 @@ static void do_prepare(struct line_member *member)
         .line = member->line,
         .memories = member->memories,
         .count = member->count,
+        .policy = member->policy,
         .room_bytes = store_room(job->store, job->config->settings->memory_bytes),
     };
     /* Pages copied ahead would be written over what an aborted line has protected. */
-    bool is_ahead =
-        strcmp(job->config->settings->policy, "sequential") != 0 && !store_staged_line(job->store);
+    bool is_ahead = !store_staged_line(job->store);
     member->ahead = is_ahead ? line_ahead_start(&request, on_ahead, member) : NULL;
     if (!member->ahead)
         say_of_line(member, PEER_PREPARED, member->line, NULL);
@@ -228,6 +228,7 @@ static void do_capture(struct line_member *member)
         .ranks = member->ranks,
         .memories = member->memories,
         .shared = member->shared,
+        .policy = member->policy,
         .wants_lost = !member->has_told_lost,
         .count = member->count,
         .world = member->world,

@@ -226,9 +226,9 @@ int rank_take_parcel(const struct rank *rank)
 }
 
 /* The number is what the rank says: it may be anything that it has. And a read of ours must not wait. */
-int rank_take_uffd(const struct rank *rank)
+static int take_uffd(const struct rank *rank, int number)
 {
-    int number = RANK_FIELD(rank, tracking_fd), flags;
+    int flags;
     int fd = number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;
     if (fd >= 0 && descriptor_check_kind(fd, DESCRIPTOR_UFFD, "", NULL) == 0 &&
         (flags = fcntl(fd, F_GETFL)) >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0)
@@ -237,6 +237,26 @@ int rank_take_uffd(const struct rank *rank)
         close(fd);
     errno = ENOTSUP;
     return -1;
+}
+
+int rank_take_uffd(const struct rank *rank)
+{
+    return take_uffd(rank, RANK_FIELD(rank, tracking_fd));
+}
+
+int rank_take_guard(const struct rank *rank)
+{
+    return take_uffd(rank, RANK_FIELD(rank, guard_fd));
+}
+
+void rank_want_copying(struct rank *rank)
+{
+    rank->control->copying.is_wanted = 1;
+}
+
+struct control_copying *rank_copying(struct rank *rank)
+{
+    return &rank->control->copying;
 }
 
 const struct control *rank_control(const struct rank *rank)

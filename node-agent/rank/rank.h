@@ -62,8 +62,16 @@ pid_t rank_pid(const struct rank *rank);
 int rank_control_fd(const struct rank *rank); /* borrowed; -1: closed */
 void rank_close_control_fd(struct rank *rank);
 int rank_event_fd(const struct rank *rank); /* borrowed */
-/* A descriptor of the rank's userfaultfd, which the caller owns; -1 with errno: it has none. */
+/*
+ * A descriptor of a userfaultfd of the rank, which the caller owns; -1 with errno: it has none. The first is
+ * for its tracker, the second for pages that are guarded.
+ */
 int rank_take_uffd(const struct rank *rank);
+int rank_take_guard(const struct rank *rank);
+/* Before the rank is welcomed: its pages may be guarded. */
+void rank_want_copying(struct rank *rank);
+/* As long as the rank. */
+struct control_copying *rank_copying(struct rank *rank);
 /* Tell the rank that a line has committed. */
 void rank_tell_committed(struct rank *rank, uint64_t line);
 /* Until when it may change files, and which time it is for the job. */

@@ -68,18 +68,41 @@ static void be_mover(int commands, int answers, unsigned seed)
     _exit(0);
 }
 
+static struct control_copying *copying;
+static volatile uint32_t *hold_page;
+
+static bool is_agent_gone(void)
+{
+    return false; /* this process would have ended with it */
+}
+
+static void hold(uint64_t start, uint64_t end)
+{
+    control_hold_ask(copying, hold_page, start, end, is_agent_gone);
+}
+
+static void make_hold_page(const struct mover *mover)
+{
+    copying = mover->copying;
+    hold_page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *hold_page = 1;
+    copying->page = (uintptr_t)hold_page;
+}
+
 static void start_child(const struct mover *mover, const int to[2], const int from[2], unsigned seed)
 {
     const struct mover_files files = {.mapped = mover->file,
                                       .shared = mover->shared,
                                       .random = open("/dev/urandom", O_RDONLY),
-                                      .moves = mover->moves};
+                                      .moves = mover->moves,
+                                      .hold = hold};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(to[1]);
     close(from[0]);
     mover_ops_begin(seed, &files);
-    int uffd = uffd_make();
-    if (write(from[1], &uffd, sizeof uffd) != (ssize_t)sizeof uffd)
+    make_hold_page(mover);
+    int uffds[2] = {uffd_make(), uffd_make()};
+    if (write(from[1], uffds, sizeof uffds) != (ssize_t)sizeof uffds)
         _exit(1);
     be_mover(to[0], from[1], seed);
 }
@@ -96,13 +119,15 @@ static void open_files(struct mover *mover)
     mover->outside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mover->shared, 0);
     mover->moves =
         mmap(NULL, sizeof *mover->moves, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (mover->outside == MAP_FAILED || mover->moves == MAP_FAILED)
+    mover->copying =
+        mmap(NULL, sizeof *mover->copying, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mover->outside == MAP_FAILED || mover->moves == MAP_FAILED || mover->copying == MAP_FAILED)
         abort();
 }
 
 void mover_start(struct mover *mover, unsigned seed)
 {
-    int to[2], from[2], uffd;
+    int to[2], from[2], uffds[2];
     open_files(mover);
     mover->random = seed;
     if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
@@ -114,10 +139,11 @@ void mover_start(struct mover *mover, unsigned seed)
     close(from[1]);
     mover->commands = to[1];
     mover->answers = from[0];
-    if (read(mover->answers, &uffd, sizeof uffd) != (ssize_t)sizeof uffd)
+    if (read(mover->answers, uffds, sizeof uffds) != (ssize_t)sizeof uffds)
         abort();
     int pidfd = pidfd_open(mover->pid, 0);
-    mover->uffd = uffd >= 0 ? pidfd_getfd(pidfd, uffd, 0) : -1;
+    mover->uffd = uffds[0] >= 0 ? pidfd_getfd(pidfd, uffds[0], 0) : -1;
+    mover->guard = uffds[1] >= 0 ? pidfd_getfd(pidfd, uffds[1], 0) : -1;
     close(pidfd);
 }
 
@@ -176,6 +202,7 @@ void mover_end(struct mover *mover)
     kill(mover->pid, SIGKILL);
     waitpid(mover->pid, NULL, 0);
     munmap(mover->moves, sizeof *mover->moves);
+    munmap(mover->copying, sizeof *mover->copying);
     munmap(mover->outside, MOVER_FILE_PAGES * PAGE);
     close(mover->commands);
     close(mover->answers);

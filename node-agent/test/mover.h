@@ -11,12 +11,14 @@
 struct mover {
     pid_t pid;
     int uffd;     /* of the child, in this process */
+    int guard;    /* another one */
     int commands; /* pipes */
     int answers;
     int file;      /* that it maps privately */
     int shared;    /* that it maps shared, ... */
     char *outside; /* ... as mapped in this process */
     struct control_moves *moves;
+    struct control_copying *copying;
     unsigned random;
 };
 

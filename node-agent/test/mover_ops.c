@@ -122,11 +122,44 @@ static void pick_kind(struct slot *slot)
         slot->pages = (1 + pick(2)) * HUGE_BYTES / PAGE;
 }
 
+/* Pages that are being copied are copied before they are taken away or moved. */
+static void hold(const void *start, size_t bytes)
+{
+    if (files.hold)
+        files.hold((uintptr_t)start, (uintptr_t)start + bytes);
+}
+
+static int munmap_held(void *start, size_t bytes)
+{
+    hold(start, bytes);
+    return munmap(start, bytes);
+}
+
+static void *mmap_held(void *start, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    hold(start, bytes);
+    return mmap(start, bytes, prot, flags, fd, offset);
+}
+
+static void *mremap_held(void *from, size_t old_bytes, size_t bytes, int flags, void *to)
+{
+    hold(from, old_bytes);
+    if (flags & MREMAP_FIXED)
+        hold(to, bytes);
+    return mremap(from, old_bytes, bytes, flags, to);
+}
+
+static int madvise_held(void *start, size_t bytes, int advice)
+{
+    hold(start, bytes);
+    return madvise(start, bytes, advice);
+}
+
 static void map_slot(unsigned i)
 {
     struct slot *slot = &slots[i];
     unsigned first = 0;
-    munmap(at(i, 0), MOVER_SLOT_PAGES * PAGE);
+    munmap_held(at(i, 0), MOVER_SLOT_PAGES * PAGE);
     pick_kind(slot);
     int fd = slot->kind == KIND_FILE ? files.mapped : slot->kind == KIND_OUTSIDE ? files.shared : -1;
     int flags = slot->kind == KIND_SHARED || slot->kind == KIND_OUTSIDE ? MAP_SHARED : MAP_PRIVATE;
@@ -138,12 +171,12 @@ static void map_slot(unsigned i)
     if (slot->kind == KIND_HUGE)
         flags |= MAP_HUGETLB;
     size_t bytes = (slot->pages - first) * PAGE;
-    if (mmap(at(i, first), bytes, PROT_READ | PROT_WRITE, flags, fd, 0) == MAP_FAILED) {
+    if (mmap_held(at(i, first), bytes, PROT_READ | PROT_WRITE, flags, fd, 0) == MAP_FAILED) {
         slot->kind = KIND_NONE; /* the machine has no huge pages set aside */
         return;
     }
     if (slot->kind == KIND_ANON && pick(3) == 0)
-        madvise(at(i, 0), slot->pages * PAGE, MADV_HUGEPAGE);
+        madvise_held(at(i, 0), slot->pages * PAGE, MADV_HUGEPAGE);
 }
 
 static void write_some(unsigned i, unsigned first, unsigned pages)
@@ -156,7 +189,7 @@ static void write_some(unsigned i, unsigned first, unsigned pages)
 /* Of the trackers, some have to be told. */
 static void *move(void *from, size_t old_bytes, size_t bytes, int flags, void *to)
 {
-    void *moved = mremap(from, old_bytes, bytes, flags, to);
+    void *moved = mremap_held(from, old_bytes, bytes, flags, to);
     if (moved != MAP_FAILED)
         control_note_move(files.moves, (uintptr_t)moved, (uintptr_t)moved + bytes);
     return moved;
@@ -169,7 +202,7 @@ static void move_slot(unsigned from, unsigned to)
         return;
     unsigned left = MOVER_SLOT_PAGES - slot->pages + 1;
     unsigned pages = slot->kind == KIND_ANON && pick(2) ? slot->pages + pick(left) : slot->pages;
-    munmap(at(to, 0), MOVER_SLOT_PAGES * PAGE);
+    munmap_held(at(to, 0), MOVER_SLOT_PAGES * PAGE);
     slots[to].kind = KIND_NONE;
     int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
     bool stays = slot->kind == KIND_ANON && pages == slot->pages && pick(3) == 0;
@@ -194,7 +227,7 @@ static void exile_part(unsigned i, unsigned first, unsigned pages)
     if (slot->exile_pages > 0) {
         size_t bytes = slot->exile_pages * PAGE;
         move(exile_of(i), bytes, bytes, flags, at(i, slot->exile_first));
-        munmap(exile_of(i), bytes);
+        munmap_held(exile_of(i), bytes);
         slot->exile_pages = 0;
     } else if (move(at(i, first), pages * PAGE, pages * PAGE, flags, exile_of(i)) != MAP_FAILED) {
         slot->exile_first = first;
@@ -212,7 +245,7 @@ static void swap_parts(unsigned i, unsigned first, unsigned pages)
         return;
     move(at(i, first + pages), bytes, bytes, flags, at(i, first));
     move(exile_of(i), bytes, bytes, flags, at(i, first + pages));
-    munmap(exile_of(i), bytes);
+    munmap_held(exile_of(i), bytes);
 }
 
 /* As the heap does: at its end, in place. */
@@ -223,12 +256,12 @@ static void resize_slot(unsigned i)
     if (slot->kind != KIND_ANON)
         return;
     if (pages < old)
-        munmap(at(i, pages), (old - pages) * PAGE);
+        munmap_held(at(i, pages), (old - pages) * PAGE);
     else if (pick(2))
-        mmap(at(i, old), (pages - old) * PAGE, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        mmap_held(at(i, old), (pages - old) * PAGE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     else
-        mremap(at(i, old - 1), PAGE, (pages - old + 1) * PAGE, 0);
+        mremap_held(at(i, old - 1), PAGE, (pages - old + 1) * PAGE, 0, NULL);
     slot->pages = pages;
 }
 
@@ -260,9 +293,9 @@ static void advise(unsigned i, unsigned first, unsigned pages)
     int advice = advices[pick(sizeof advices / sizeof advices[0])];
     if (advice == MADV_COLLAPSE) { /* all of a huge page's memory, or nothing */
         write_some(i, 0, slots[i].pages < 512 ? slots[i].pages : 512);
-        madvise(at(i, 0), HUGE_BYTES, advice);
+        madvise_held(at(i, 0), HUGE_BYTES, advice);
     } else {
-        madvise(at(i, first), pages * PAGE, advice);
+        madvise_held(at(i, first), pages * PAGE, advice);
     }
 }
 
@@ -291,14 +324,14 @@ static void shred(unsigned i, unsigned first, unsigned pages)
     for (unsigned page = 0; page + 1 < pages; page += 2)
         mprotect(at(i, first + page), PAGE, page % 4 ? PROT_READ : PROT_NONE);
     if (pages > 2 && pick(2))
-        mmap(at(i, first + pick(pages)), PAGE, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        mmap_held(at(i, first + pick(pages)), PAGE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 static void map_over(unsigned i, unsigned first, unsigned pages)
 {
-    mmap(at(i, first), pages * PAGE, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    mmap_held(at(i, first), pages * PAGE, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 static void read_some(unsigned i, unsigned first, unsigned pages)
@@ -328,7 +361,7 @@ void mover_ops_do_one(void)
         map_slot(i);
         break;
     case 1:
-        munmap(at(i, first), pages * PAGE);
+        munmap_held(at(i, first), pages * PAGE);
         break;
     case 2:
         move_slot(i, pick(MOVER_SLOTS));

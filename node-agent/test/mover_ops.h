@@ -13,10 +13,11 @@
 #define MOVER_FILE_PAGES 40u   /* at most, of a mapped file */
 
 struct mover_files {
-    int mapped;                  /* mapped privately; it has MOVER_FILE_PAGES pages */
-    int shared;                  /* mapped shared, also by another process */
-    int random;                  /* to read from */
-    struct control_moves *moves; /* of memory, noted here */
+    int mapped;                                 /* mapped privately; it has MOVER_FILE_PAGES pages */
+    int shared;                                 /* mapped shared, also by another process */
+    int random;                                 /* to read from */
+    struct control_moves *moves;                /* of memory, noted here */
+    void (*hold)(uint64_t start, uint64_t end); /* called before pages are taken away; NULL: nothing */
 };
 
 /* Before anything else: faults on pages that may not be written are caught from now on. */

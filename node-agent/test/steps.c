@@ -53,6 +53,32 @@ struct capture *steps_capture(struct memory *memory, uint64_t line)
     return capture;
 }
 
+struct capture *steps_begin(struct memory *memory, uint64_t line, struct control_copying *copying,
+                            uint64_t *guarded_bytes)
+{
+    struct belay_error err = {0};
+    struct capture_subject subject = {.memory = memory,
+                                      .program = "/usr/bin/app",
+                                      .moves = steps_moves,
+                                      .is_guarding = true,
+                                      .guard_least_bytes = 1,
+                                      .copying = copying,
+                                      .header = {.line = line, .ranks = 1}};
+    struct capture *capture = capture_create(&subject);
+    assert_non_null(capture);
+    if (capture_plan(capture, &err) < 0 || capture_copy(capture, THREADS, &err) < 0)
+        fail_line(line, &err);
+    *guarded_bytes = capture_guarded_bytes(capture);
+    return capture;
+}
+
+void steps_finish(struct capture *capture, uint64_t line)
+{
+    struct belay_error err = {0};
+    if (capture_finish(capture, &err) < 0)
+        fail_line(line, &err);
+}
+
 int steps_image(struct capture *capture, int image, uint64_t line, bool is_pinned)
 {
     struct belay_error err = {0};

@@ -20,6 +20,14 @@ uint64_t steps_ahead(struct memory *memory, uint64_t line);
 struct capture *steps_capture(struct memory *memory, uint64_t line);
 
 /*
+ * The same in two parts: after the first, the process may go on, while the second copies what is guarded.
+ * *guarded_bytes: how much that is.
+ */
+struct capture *steps_begin(struct memory *memory, uint64_t line, struct control_copying *copying,
+                            uint64_t *guarded_bytes);
+void steps_finish(struct capture *capture, uint64_t line);
+
+/*
  * Commit, and the line's image (caller closes): a new one, or what a delta makes of `image`, which is taken
  * over. is_pinned: that one is mapped by a restored process. The capture is destroyed.
  */

@@ -20,6 +20,7 @@
 
 #include "common/util/pagemap.h"
 #include "common/util/uffd.h"
+#include "node-agent/capture/cow.h"
 #include "node-agent/test/half.h"
 #include "node-agent/test/mover.h"
 #include "node-agent/test/steps.h"
@@ -156,6 +157,65 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
     steps_moves = NULL;
     memory_unref(memory);
     memory_unref(other);
+}
+
+/*
+ * The same with lines that copy while the child goes on, with both of its threads, from what was protected
+ * when it stood still. The kernel's writes and those of this process are among the writers that race.
+ */
+static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
+{
+    struct mover mover;
+    int image = -1;
+    uint64_t guarded_bytes = 0;
+    mover_start(&mover, seed);
+    steps_moves = mover.moves;
+    struct memory *memory = memory_create(mover.pid, &upper_only, ops, mover.uffd, -1, 0, NULL);
+    struct memory *other = memory_create(mover.pid, &upper_only, &tracker_full, -1, -1, 0, NULL);
+    assert_non_null(memory);
+    assert_int_equal(memory_guard(memory, mover.guard, NULL), 0);
+    for (uint64_t line = 1; line <= lines; line++) {
+        uint64_t bytes;
+        mover_round(&mover, OPERATIONS);
+        mover_write_from_outside(&mover);
+        struct capture *mine = steps_begin(memory, line, mover.copying, &bytes);
+        struct capture *theirs = steps_capture(other, line);
+        guarded_bytes += bytes;
+        mover_run(&mover);
+        for (int i = 0; i < 8; i++)
+            mover_write_from_outside(&mover);
+        if (line % 7 != 1) /* aborted */
+            steps_finish(mine, line);
+        memory_settle(memory);
+        mover_halt(&mover);
+        if (line % 7 == 1 || line % 5 == 3) {
+            capture_destroy(mine);
+            capture_destroy(theirs);
+            continue;
+        }
+        image = steps_image(mine, image, line, line % 4 == 0);
+        int full = steps_image(theirs, -1, line, false);
+        compare(image, full, mover.file);
+        close(full);
+    }
+    print_message("seed %u: %.1f MiB were copied while the child went on\n", seed, guarded_bytes / 1048576.0);
+    assert_true(guarded_bytes > 0);
+    close(image);
+    mover_end(&mover);
+    steps_moves = NULL;
+    memory_unref(memory);
+    memory_unref(other);
+}
+
+static void test_copies_of_what_is_protected(void **state)
+{
+    const struct tracker_ops *ops = *state;
+    if (!ops->works() || !cow_works()) {
+        print_message("skipped: no %s, or no protection, on this kernel\n", ops->name);
+        skip();
+    }
+    for (unsigned seed = first_seed; seed <= last_seed; seed++)
+        follow_guarded(ops, seed);
 }
 
 /* The line's image, compared with a full capture. */
@@ -314,6 +374,7 @@ int main(int argc, char **argv)
         lines = (unsigned)atoi(argv[3]);
     }
     struct tracker_ops scan = tracker_pagemap_scan, soft = tracker_soft_dirty, book = tracker_bookkeeping;
+    struct tracker_ops full = tracker_full;
     const struct CMUnitTest tests[] = {
         {"neighbours, pagemap_scan", test_neighbours_of_a_moved_mapping, NULL, NULL, &scan},
         {"neighbours, soft_dirty", test_neighbours_of_a_moved_mapping, NULL, NULL, &soft},
@@ -322,6 +383,9 @@ int main(int argc, char **argv)
         {"every operation, pagemap_scan", test_every_operation, NULL, NULL, &scan},
         {"every operation, soft_dirty", test_every_operation, NULL, NULL, &soft},
         {"every operation, bookkeeping", test_every_operation, NULL, NULL, &book},
+        {"protected, pagemap_scan", test_copies_of_what_is_protected, NULL, NULL, &scan},
+        {"protected, soft_dirty", test_copies_of_what_is_protected, NULL, NULL, &soft},
+        {"protected, full", test_copies_of_what_is_protected, NULL, NULL, &full},
     };
     return cmocka_run_group_tests(tests, begin_pool, end_pool);
 }

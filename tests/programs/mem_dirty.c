@@ -2,8 +2,11 @@
  * mem_dirty - --value MiB of memory in each rank, of which each step writes one page in a thousand.
  *
  * --mode burst: from a third to two thirds of the steps there are 24 MiB more, full of data.
+ * --mode hot: each step writes all of the memory, and moves, gives back and unmaps parts of it.
  */
+#define _GNU_SOURCE /* mremap */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -46,21 +49,61 @@ static void end_burst(struct mem_dirty *dirty)
     dirty->burst = NULL;
 }
 
+/* Each word depends on all that was written to it before. */
+static void rewrite(struct mem_dirty *dirty, long step)
+{
+    uint64_t *words = (uint64_t *)(void *)dirty->memory;
+    for (size_t i = 0; i < dirty->pages * PAGE / sizeof *words; i++)
+        words[i] = words[i] * 3 + (uint64_t)step + i;
+}
+
+/* Memory that lives for a step or two: given back in part, moved, and unmapped in the next step. */
+static void churn(struct mem_dirty *dirty, long step)
+{
+    const size_t bytes = dirty->pages * PAGE / 4, part = bytes / 4;
+    if (dirty->burst) {
+        uint64_t *words = dirty->burst;
+        for (size_t i = 0; i < bytes / sizeof *words; i++) {
+            bool is_given_back = i >= part / sizeof *words && i < 2 * part / sizeof *words;
+            if (words[i] != (is_given_back ? 0 : i + (uint64_t)step - 1))
+                fail(&dirty->program, "word %zu is wrong", i);
+        }
+        munmap(dirty->burst, bytes);
+    }
+    char *made = mmap(NULL, bytes / 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED)
+        fail(&dirty->program, "no memory");
+    memset(made, 'x', bytes / 2);
+    made = mremap(made, bytes / 2, bytes, MREMAP_MAYMOVE);
+    if (made == MAP_FAILED)
+        fail(&dirty->program, "no memory");
+    dirty->burst = (uint64_t *)(void *)made;
+    for (size_t i = 0; i < bytes / sizeof *dirty->burst; i++)
+        dirty->burst[i] = i + (uint64_t)step;
+    madvise(made + part, part, MADV_DONTNEED);
+}
+
 int main(int argc, char **argv)
 {
     struct mem_dirty dirty = {.program = {.steps = 300, .value = 16}};
     MPI_Init(&argc, &argv);
     program_begin(&dirty.program, "mem_dirty", argc, argv);
+    int is_hot = !strcmp(dirty.program.mode, "hot");
     int is_bursting = !strcmp(dirty.program.mode, "burst");
     dirty.pages = ((size_t)dirty.program.value << 20) / PAGE;
     dirty.memory = malloc(dirty.pages * PAGE);
     memset(dirty.memory, 'm', dirty.pages * PAGE);
     for (long step = 1; step <= dirty.program.steps; step++) {
         uint64_t sum = (uint64_t)step;
-        write_pages(&dirty, step);
+        if (is_hot) {
+            rewrite(&dirty, step);
+            churn(&dirty, step);
+        } else {
+            write_pages(&dirty, step);
+        }
         if (is_bursting && step == dirty.program.steps / 3)
             begin_burst(&dirty);
-        if (dirty.burst && step == dirty.program.steps * 2 / 3)
+        if (is_bursting && dirty.burst && step == dirty.program.steps * 2 / 3)
             end_burst(&dirty);
         MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         digest_add_number(&dirty.program.digest, sum);

@@ -1,0 +1,29 @@
+/*
+ * policy.h - when the pages of a line are copied: the policies of docs/capture.md ("Policies").
+ */
+#ifndef BELAY_NODE_AGENT_CAPTURE_POLICY_H
+#define BELAY_NODE_AGENT_CAPTURE_POLICY_H
+
+#include <stdbool.h>
+
+#include "common/util/error.h"
+
+enum policy {
+    POLICY_NONE = 0,
+    POLICY_SEQUENTIAL,  /* in the pause, which ends when the line has committed */
+    POLICY_MAIN_MEMORY, /* in the pause */
+    POLICY_COW,         /* while the ranks run on, from protected memory */
+    POLICY_PRECOPY,     /* before the pause; in the pause what was written again */
+};
+
+/* The policy of this name; NULL or "": the default. NONE with err (EINVAL) if there is no such policy. */
+enum policy policy_choose(const char *name, struct belay_error *err);
+
+/* Do the ranks stand still until the line has committed? */
+bool policy_is_held(enum policy policy);
+/* Are pages copied ahead of the pause? is_whole: of a line that copies everything. */
+bool policy_copies_ahead(enum policy policy, bool is_whole);
+/* Is memory protected in the pause, and copied after it? */
+bool policy_protects(enum policy policy);
+
+#endif
