@@ -8,6 +8,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
+#include "tests/sim/opener_host.h"
 #include "tests/sim/wire.h"
 
 #define REPEAT_US 3000u
@@ -16,15 +17,18 @@
 #define GIVE_UP_PER_MILLE 400 /* of nodes whose link to the arbiter breaks */
 
 static void take_offers(struct world *world);
+static int record(struct world *world, const struct epoch_start *start);
+static void send_start(struct world *world, uint32_t node, const struct epoch_start *start);
+static void settle(struct world *world);
 static void step(struct world *world, struct arbiter_event event);
 static void give_up(struct world *world, uint32_t node);
 static void schedule_tick(struct world *world);
 static int act(void *context, const struct arbiter_action *action);
 static bool is_full(struct world *world);
-static void record(struct world *world, const struct epoch_start *start);
 static void keep(struct epoch_start **kept, const struct epoch_start *start, bool is_bare);
-static void send_start(struct world *world, uint32_t node, const struct epoch_start *start);
 static void open_run(struct world *world, const struct epoch_start *start);
+
+static const struct opener_host_ops process = {.record = record, .tell = send_start, .settle = settle};
 
 void arbiter_host_begin(struct world *world)
 {
@@ -47,6 +51,10 @@ void arbiter_host_begin(struct world *world)
     arbiter->incarnation++;
     memset(arbiter->heard, 0, sizeof(arbiter->heard));
     arbiter->tick_us = 0;
+    if (world->has_opener) {
+        opener_host_begin(world, &settings, &process);
+        return;
+    }
     arbiter->machine = arbiter_create(&settings, arbiter->durable, act, world);
     if (!arbiter->machine) {
         perror("sim: arbiter");
@@ -90,6 +98,7 @@ void arbiter_host_end(struct world *world)
 {
     struct arbiter_host *arbiter = &world->arbiter;
 
+    opener_host_end(world);
     arbiter_destroy(arbiter->machine);
     arbiter->machine = NULL;
     arbiter->is_up = arbiter->is_dying = false;
@@ -112,15 +121,14 @@ void arbiter_host_take(struct world *world, const struct message *message)
                                   .incarnation = message->incarnation,
                                   .asked_us = message->asked_us};
 
+    if (world->has_opener) {
+        opener_host_take(world, message);
+        return;
+    }
     if (message->type == MESSAGE_STATE) {
         world->arbiter.heard[message->from] = message->epoch;
         event.type = ARBITER_EVENT_STATE;
-        event.state = message->answer.state;
-        event.state.held = message->answer.held;
-        event.state.ranks = message->answer.state.ranks ? message->answer.ranks : NULL;
-        event.state.memory.sizes = message->answer.state.memory.sizes ? message->answer.sizes : NULL;
-        event.state.roots = message->answer.state.roots ? message->answer.roots : NULL;
-        event.state.refuted = message->answer.refuted;
+        event.state = wire_state_of(&message->answer);
         if (world->mutation == MUTATION_ABORT_PROTECTED)
             event.state.protected_line = 0;
     } else if (message->type == MESSAGE_RENEW) {
@@ -138,11 +146,19 @@ void arbiter_host_tick(struct world *world, uint64_t tick_us)
     if (world->arbiter.tick_us != tick_us) /* it was set anew */
         return;
     world->arbiter.tick_us = 0;
+    if (world->has_opener) {
+        opener_host_tick(world);
+        return;
+    }
     step(world, (struct arbiter_event){.type = ARBITER_EVENT_TICK});
 }
 
 void arbiter_host_notice_broken_link(struct world *world, uint32_t node)
 {
+    if (world->has_opener) {
+        opener_host_notice_broken_link(world, node);
+        return;
+    }
     world->arbiter.heard[node] = 0;
     step(world, (struct arbiter_event){.type = ARBITER_EVENT_LINK_LOST,
                                        .node = node,
@@ -180,6 +196,15 @@ static void step(struct world *world, struct arbiter_event event)
     if (arbiter_step(arbiter->machine, &event) < 0 && !arbiter->is_dying && !arbiter->is_short)
         violate(world, "the arbiter refused an event of type %d", event.type);
     arbiter->is_stepping = false;
+    settle(world);
+    if (arbiter->is_up)
+        schedule_tick(world);
+}
+
+static void settle(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+
     if (arbiter->is_dying) {
         world->crash(world, ARBITER);
         return;
@@ -188,7 +213,16 @@ static void step(struct world *world, struct arbiter_event event)
         keep(&arbiter->durable, arbiter->late, false);
     free(arbiter->late);
     arbiter->late = NULL;
-    schedule_tick(world);
+}
+
+enum arbiter_want arbiter_host_wants(const struct world *world)
+{
+    const struct arbiter_host *arbiter = &world->arbiter;
+
+    if (arbiter->opener)
+        return opener_host_wants(world);
+    return arbiter->machine && arbiter_is_stuck(arbiter->machine) ? arbiter_wants(arbiter->machine)
+                                                                  : ARBITER_WANT_NOTHING;
 }
 
 static void schedule_tick(struct world *world)
@@ -227,9 +261,8 @@ static int act(void *context, const struct arbiter_action *action)
         link_send(world, &message);
         return 0;
     case ARBITER_ACTION_RECORD:
-        if (is_full(world))
+        if (record(world, action->start) < 0)
             return -1;
-        record(world, action->start);
         break;
     case ARBITER_ACTION_START:
         send_start(world, action->node, action->start);
@@ -254,14 +287,17 @@ static bool is_full(struct world *world)
     return arbiter->is_short;
 }
 
-static void record(struct world *world, const struct epoch_start *start)
+static int record(struct world *world, const struct epoch_start *start)
 {
+    if (is_full(world))
+        return -1;
     trace(world, "arbiter: epoch %u with %u nodes from line %lu, coordinator on node %u", start->epoch,
           start->member_count, (unsigned long)start->line, start->members[start->coordinator]);
     check_opened(world, start);
     open_run(world, start);
     keep(world->mutation == MUTATION_LATE_RECORD ? &world->arbiter.late : &world->arbiter.durable, start,
          world->mutation == MUTATION_FORGET_ROOTS);
+    return 0;
 }
 
 static void keep(struct epoch_start **kept, const struct epoch_start *start, bool is_bare)

@@ -17,4 +17,7 @@ void arbiter_host_take(struct world *world, const struct message *message);
 void arbiter_host_tick(struct world *world, uint64_t tick_us);
 void arbiter_host_notice_broken_link(struct world *world, uint32_t node);
 
+/* What the next epoch lacks that only nodes that come back can bring; else ARBITER_WANT_NOTHING. */
+enum arbiter_want arbiter_host_wants(const struct world *world);
+
 #endif

@@ -280,14 +280,14 @@ uint64_t check_line(const struct world *world)
 
 bool check_is_stuck(const struct world *world)
 {
-    return world->arbiter.machine && arbiter_is_stuck(world->arbiter.machine);
+    return world->wants(world) != ARBITER_WANT_NOTHING;
 }
 
 void check_stuck(struct world *world)
 {
     const struct epoch_start *last = world->arbiter.durable;
 
-    if (arbiter_wants(world->arbiter.machine) == ARBITER_WANT_ROOTS && world->counts.changed > 0)
+    if (world->wants(world) == ARBITER_WANT_ROOTS && world->counts.changed > 0)
         return; /* nodes contradict one another */
     for (uint32_t i = 0; i < SNAPSHOTS; i++) {
         const struct snapshot *snapshot = &world->rooms->snapshots[i];

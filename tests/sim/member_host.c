@@ -624,6 +624,8 @@ static void launch(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
     struct run *run = world_run_of(world, agent->epoch);
 
+    if (world->has_opener)
+        send_plain(world, node, ARBITER, MESSAGE_ENTERED, &(struct member_action){.epoch = agent->epoch});
     if (!run)
         return;
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)

@@ -73,6 +73,7 @@ static void set_up_members(struct world *world)
     world->scarce_per_mille =
         rng_chance(&world->memory_rng, 500) ? rng_range(&world->memory_rng, 100, 800) : 0;
     world->full_per_mille = rng_chance(&world->memory_rng, 150) ? rng_range(&world->memory_rng, 1, 30) : 0;
+    world->has_opener = rng_chance(&rng, 350);
     world->arity = rng_chance(&rng, 300) ? TREE_ARITY : rng_range(&rng, 2, 3);
 }
 
@@ -84,6 +85,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->mutation = mutation;
     world->is_tracing = is_tracing;
     world->crash = fault_crash;
+    world->wants = arbiter_host_wants;
     world->rng.state = rng_mix(seed + 1);
     program_generate(&world->program, &world->rng, seed);
     world->node_count = rng_range(&world->rng, 1, MAX_NODES);
@@ -329,6 +331,8 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->believed += counts->believed;
     sum->unkept += counts->unkept;
     sum->cuts += counts->cuts;
+    sum->opened += counts->opened;
+    sum->cut_short += counts->cut_short;
     sum->offered += counts->offered;
     sum->events += counts->events;
 }

@@ -85,3 +85,15 @@ struct epoch_start wire_start_of(struct sent_start *kept)
     start.roots = kept->roots;
     return start;
 }
+
+struct epoch_state wire_state_of(const struct sent_state *sent)
+{
+    struct epoch_state state = sent->state;
+
+    state.held = sent->held;
+    state.ranks = state.ranks ? sent->ranks : NULL;
+    state.memory.sizes = state.memory.sizes ? sent->sizes : NULL;
+    state.roots = state.roots ? sent->roots : NULL;
+    state.refuted = sent->refuted;
+    return state;
+}

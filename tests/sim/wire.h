@@ -13,6 +13,7 @@ bool wire_send_start(const struct world *world, uint32_t node, const struct epoc
 void wire_keep_start(const struct epoch_start *start, struct sent_start *kept);
 /* The decision that is kept there, borrowed. */
 struct epoch_start wire_start_of(struct sent_start *kept);
+struct epoch_state wire_state_of(const struct sent_state *sent);
 bool wire_send_state(const struct epoch_state *state, struct sent_state *received);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/fiber.h"
+
 static struct rooms *rooms_create(void);
 
 void world_clear(struct world *world)
@@ -25,6 +27,8 @@ void world_destroy(struct world *world)
     for (uint32_t node = 0; world->rooms && node < MAX_NODES; node++)
         for (uint32_t i = 0; i < MAX_RANKS; i++)
             free(world->rooms->watching[node].reports[i].clocks);
+    if (world->rooms)
+        fiber_destroy(world->rooms->fiber);
     free(world->rooms);
     world->rooms = NULL;
 }

@@ -221,6 +221,7 @@ enum message_type {
     MESSAGE_RENEW,
     MESSAGE_GRANT,
     MESSAGE_TROUBLE,
+    MESSAGE_ENTERED, /* its ranks may begin; only an opener waits for it */
 };
 
 /* Who takes a word or an order on its node. */
@@ -261,6 +262,14 @@ struct message {
     };
 };
 
+/* What an opener knows of a node. */
+struct opener_line {
+    bool is_lost, is_broken;              /* given up; its connection is gone since it was asked */
+    uint32_t answered, entered, troubled; /* epochs */
+    uint64_t lost_incarnation;
+    struct sent_state answer;
+};
+
 /* The process that runs the arbiter: `durable` is on its disk, the rest dies with it. */
 struct arbiter_host {
     bool is_up;
@@ -269,7 +278,13 @@ struct arbiter_host {
     struct epoch_start *late;    /* mutation only: a record that is not on the disk yet */
     struct arbiter *machine;
     bool is_stepping, is_dying;
-    bool is_short;             /* as of an agent */
+    bool is_short;                         /* as of an agent */
+    const struct opener_host_ops *process; /* of the opener */
+    struct opener *opener;                 /* instead of the machine, in some seeds */
+    bool is_locked;                        /* of the opener */
+    uint32_t failed_node;                  /* over which an opening has failed */
+    enum arbiter_want lack;                /* of the last opening */
+    struct opener_line lines[MAX_NODES];
     uint32_t heard[MAX_NODES]; /* by node: the epoch about which it has answered; 0: it is not heard any
                                   more */
     uint64_t tick_us;
@@ -289,9 +304,10 @@ struct counts {
     uint64_t branches, demands;                /* of trees that are no stars; orders to demand */
     uint64_t changed, refused, believed;       /* images that became others; that were not taken for what they
                                                   are not; that were, where nobody can know */
-    uint64_t cuts;                             /* of the link between two nodes alone */
-    uint64_t offered; /* records that were put together of what nodes had been told */
-    uint64_t unkept;  /* copies and records for which there was no room */
+    uint64_t opened, cut_short; /* openings by coord/opener that succeeded; in which it was ended */
+    uint64_t cuts;              /* of the link between two nodes alone */
+    uint64_t offered;           /* records that were put together of what nodes had been told */
+    uint64_t unkept;            /* copies and records for which there was no room */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -321,6 +337,7 @@ struct snapshot {
 
 /* What is kept from one seed to the next: memory, and nothing that it says. */
 struct rooms {
+    struct fiber *fiber; /* of an opener; NULL: none was needed */
     union page_room pages[RUNS][MAX_RANKS];
     struct watching watching[MAX_NODES];
     struct snapshot snapshots[SNAPSHOTS];
@@ -339,6 +356,7 @@ struct world {
     struct rng rng;
     uint64_t seed, now_us;
     enum mutation mutation;
+    bool has_opener; /* the arbiter is coord/opener */
     bool is_tracing;
     struct queue queue;
     struct program program;
@@ -379,6 +397,7 @@ struct world {
     uint64_t faults_end_us;
     uint32_t crash_per_mille; /* at each step of the protocol */
     uint32_t crash_budget, node_crash_budget;
+    enum arbiter_want (*wants)(const struct world *world); /* arbiter_host_wants(), for check.c */
     void (*crash)(struct world *world, uint32_t endpoint); /* fault_crash(), for the parts below fault.c */
     /* the truth, for check.c */
     uint32_t running_epoch;
