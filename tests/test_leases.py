@@ -50,6 +50,22 @@ def test_a_lost_node_costs_the_rest_of_its_lease(sandbox, programs, witness):
     assert_same_result(job)
 
 
+def test_an_agent_is_killed_alone(sandbox, programs, witness):
+    """Its ranks run on until the next agent ends them, before it answers: the lease need not be waited for."""
+    program = programs.test_program("apart", "--steps", 2000, "--seconds", 20, "--mode", witness.path)
+    job = sandbox.run(dataclasses.replace(program, outputs="apart-*"), options=LEASED)
+    job.wait_lines()
+    before = job.status()
+    os.kill(agent_of(job, 1), signal.SIGKILL)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= newest_line(before) >= 1
+    assert [node["state"] for node in status["nodes"]] == ["member", "member"]
+    assert "s for the end of the leases" not in job.errors
+    assert job.finish() == 0
+    witness.assert_one_at_a_time(1)
+    assert_same_result(job)
+
+
 def test_an_agent_stands_still(sandbox, programs, witness):
     """Its keeper ends the ranks with the lease, before anybody misses the agent; another agent goes on."""
     program = programs.test_program("apart", "--steps", 2000, "--seconds", 20, "--mode", witness.path)

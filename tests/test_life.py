@@ -13,6 +13,7 @@ import pytest
 
 import traces
 from belaytest import assert_recovered, assert_same_result, lines_of_belay
+from nodes import on_nodes
 from waiting import communicate, wait_for
 
 NOBODY = 65534
@@ -335,8 +336,9 @@ def can_execute(user, *paths):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become other users")
-def test_two_ordinary_users(sandbox, other_sandbox, programs):
-    """Two programs at once, each with a kill and a recovery, with HOME, TMPDIR and run directory of its user."""
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_two_ordinary_users(sandbox, other_sandbox, programs, nodes):
+    """Two programs at once, on one node or on two, each with a kill and a recovery, with HOME, TMPDIR and run directory of its user."""
     boxes = {"ring": sandbox, "collmix": other_sandbox}
     jobs = []
     for number, (name, box) in enumerate(boxes.items()):
@@ -344,7 +346,7 @@ def test_two_ordinary_users(sandbox, other_sandbox, programs):
         box.become(NOBODY - number)
         if not can_execute(box.user, box.command, program.argv[0]):
             pytest.skip("other users cannot execute what was built")
-        jobs.append(box.run(program))
+        jobs.append(box.run(program, options=on_nodes(nodes) if nodes > 1 else ()))
     for job in jobs:
         job.wait_lines()
         job.kill_and_recover()

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -13,7 +14,7 @@ import pytest
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line
 from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
-from programs import pickles
+from programs import TESTS, Program, lacks, pickles
 from waiting import wait_for
 
 
@@ -578,8 +579,17 @@ def test_wrong_use(sandbox, options, words):
     assert done.returncode == 64 and words in done.stderr, done.stderr
 
 
+def melt():
+    if not shutil.which("lmp"):
+        lacks("LAMMPS is not installed (lammps)")
+    script = os.path.join(TESTS, "faults", "melt.lammps")
+    return Program((shutil.which("lmp"), "-in", script, "-log", "none", "-screen", "none"), 4, "melt.*", ends_by_itself=True)
+
+
 def other_program(programs, name):
-    """Exchanges whose partners are not known (NBX), point-to-point of all kinds, threads, heat with parallel HDF5, mpi4py."""
+    """Exchanges whose partners are not known (NBX), point-to-point of all kinds, threads, heat with parallel HDF5, mpi4py, LAMMPS."""
+    if name == "melt":
+        return melt()
     if name == "heat":
         return programs.heat()
     if name == "pickles":
@@ -588,7 +598,8 @@ def other_program(programs, name):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("name", ["heat", "pickles", "p2_nbx", "p2pmix", "threads"])
+@pytest.mark.parametrize("name", ["heat", "pickles", "p2_nbx", "p2pmix", "threads",
+                                  pytest.param("melt", marks=pytest.mark.campaign)])
 def test_a_node_is_lost_under_other_programs(sandbox, programs, name, number):
     job = sandbox.run(other_program(programs, name), interval="200ms", options=on_nodes(2),
                       trace=name in ("p2pmix", "threads", "p2_nbx", "pickles"))
