@@ -7,6 +7,7 @@
 
 #include "cmd/command.h"
 #include "cmd/exit_codes.h"
+#include "cmd/slurm_job.h"
 #include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "config.h"
@@ -119,5 +120,6 @@ int main(int argc, char **argv)
         return unknown_command(word);
     if (wants_help(argc - 1, argv + 1))
         return print_command_help(command);
-    return finish_output(command->run(argc - 1, argv + 1));
+    int code = command->takes_slurm_job ? slurm_job_route(argc - 1, argv + 1) : -1;
+    return finish_output(code >= 0 ? code : command->run(argc - 1, argv + 1));
 }

@@ -77,4 +77,5 @@ const struct command command_checkpoint = {
     .summary = "take a line of a running job now",
     .argp = &argp,
     .run = checkpoint,
+    .takes_slurm_job = true,
 };

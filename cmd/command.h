@@ -5,12 +5,14 @@
 #define BELAY_CMD_COMMAND_H
 
 #include <argp.h>
+#include <stdbool.h>
 
 struct command {
     const char *name;
     const char *summary;               /* one line of `belay --help` */
     const struct argp *argp;           /* options and help text */
     int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name; returns an exit code */
+    bool takes_slurm_job;              /* for JOB there may be a job or step of Slurm's (slurm_job.h) */
 };
 
 extern const struct command command_advise;

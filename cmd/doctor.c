@@ -34,6 +34,12 @@ static const struct check checks[] = {
      "look at agent.log in the run directory; end what listens on its agent.sock"},
     {"undo directory", false, probe_undo,
      "set BELAY_UNDO_DIR (--undo-dir) to a directory on the file system of your programs' files"},
+    {"Slurm", false, probe_slurm,
+     "for srun --checkpoint-interval: 'required LIBDIR/spank_belay.so' in plugstack.conf, PMIxCollFence=ring "
+     "in "
+     "mpi.conf (docs/slurm.md)"},
+    {"Slurm's agents", false, probe_slurm_agents,
+     "leave cgroup=none out of plugstack.conf, and have slurmd run as root: then images outlive a step"},
     {"free memory", true, probe_free_memory, "mount /proc"},
     {"huge pages", false, probe_huge_memory,
      "echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled: lines that copy much take half the "

@@ -35,5 +35,7 @@ void probe_installation(struct finding *finding);
 void probe_rundir(struct finding *finding);
 void probe_agent(struct finding *finding);
 void probe_undo(struct finding *finding);
+void probe_slurm(struct finding *finding);
+void probe_slurm_agents(struct finding *finding); /* inside or outside of jobs */
 
 #endif

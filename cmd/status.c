@@ -37,4 +37,5 @@ const struct command command_status = {
     .summary = "show one job: ranks, restarts, lines",
     .argp = &argp,
     .run = status,
+    .takes_slurm_job = true,
 };

@@ -46,4 +46,5 @@ const struct command command_stop = {
     .summary = "end a running job for good",
     .argp = &argp,
     .run = stop,
+    .takes_slurm_job = true,
 };

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util/job_group.h"
+
 #define ROOT "/sys/fs/cgroup"
 #define LIST_BYTES 8192
 
@@ -20,14 +22,6 @@
 enum failure { FAILED_ROOT = 100, FAILED_GROUP, FAILED_USER, FAILED_PROGRAM };
 
 /* ---- in the child: Slurm's daemon has threads, so nothing here allocates ---- */
-
-int outside_is_of_job(const char *path)
-{
-    for (const char *at = strstr(path, "/job_"); at; at = strstr(at + 1, "/job_"))
-        if (at[5] >= '0' && at[5] <= '9')
-            return 1;
-    return 0;
-}
 
 static int write_text(const char *folder, const char *name, const char *text)
 {
@@ -122,13 +116,13 @@ static int leave(const struct outside *of, char *row)
     *path++ = '\0';
     kinds++;
     bool is_second = !*kinds, has_memory = is_second || has_kind(kinds, "memory");
-    if (!outside_is_of_job(path) && !(of->memory && has_memory))
+    if (!job_group_is_it(path) && !(of->memory && has_memory))
         return 0;
     if (is_second)
         snprintf(top, sizeof top, "%s", access(ROOT "/cgroup.procs", F_OK) == 0 ? ROOT : ROOT "/unified");
     else
         snprintf(top, sizeof top, ROOT "/%s", !strncmp(kinds, "name=", 5) ? kinds + 5 : kinds);
-    bool is_optional = !outside_is_of_job(path) && is_second; /* where version 1 has the memory */
+    bool is_optional = !job_group_is_it(path) && is_second; /* where version 1 has the memory */
     return join(of, top, has_memory) == 0 || is_optional ? 0 : -1;
 }
 

@@ -29,9 +29,4 @@ struct outside {
  */
 int outside_run(const struct outside *of, char *const argv[], struct belay_error *err);
 
-/*
- * Is this group one of a job of Slurm's? path: as in /proc/PID/cgroup. Pure.
- */
-int outside_is_of_job(const char *path);
-
 #endif

@@ -34,6 +34,9 @@
 /* From srun to slurmstepd; names that begin so pass srun --export. */
 #define HANDED_BOARD "SLURM_BELAY_BOARD"
 #define HANDED_VERSION "SLURM_BELAY_VERSION"
+#define HANDED_TOOL                                                                                          \
+    "SLURM_BELAY_TOOL" /* the step is a command of Belay's about the job (cmd/slurm_job.c)                   \
+                        */
 static const char *const handed[WISH_KEYS] = {[WISH_INTERVAL] = "SLURM_BELAY_INTERVAL",
                                               [WISH_DIR] = "SLURM_BELAY_DIR",
                                               [WISH_REDUNDANCY] = "SLURM_BELAY_REDUNDANCY",
@@ -434,7 +437,11 @@ int slurm_spank_user_init(spank_t spank, int count, char *words[])
     uint32_t step = SLURM_BATCH_SCRIPT;
     (void)count, (void)words;
     if (spank_context() != S_CTX_REMOTE || spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS ||
-        step > SLURM_MAX_NORMAL_STEP_ID || !take(spank, HANDED_BOARD, where, sizeof where))
+        step > SLURM_MAX_NORMAL_STEP_ID)
+        return 0;
+    if (take(spank, HANDED_TOOL, where, sizeof where))
+        return set_rundir(spank, &err) < 0 ? refuse(&err) : 0;
+    if (!take(spank, HANDED_BOARD, where, sizeof where))
         return 0;
     start_porter(spank);
     if (set(spank, BOARD_VARIABLE, where, &err) == 0 && prepare_tasks(spank, step, &err) == 0)

@@ -288,6 +288,57 @@ def test_outside_of_the_job(sandbox, programs, cluster):
     cluster.plug_in()
 
 
+# ---- commands on other nodes ----
+
+def test_commands_from_any_node(sandbox, prefix, programs, cluster):
+    """status, checkpoint and stop by the number of Slurm's, on a node that has no part in the job; other users are refused."""
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *heat(sandbox, programs, steps=100000, ranks=2).argv)
+    job = wait_lines(sandbox, r"\d+\.0-heat")["job"]
+    number = job.split(".")[0]
+    for word in (number, f"{number}.0"):
+        seen = status_of(sandbox, word, at="n5")
+        assert (seen["job"], seen["state"], [node["node"] for node in seen["nodes"]]) == (job, "running", ["n1", "n2"])
+    done = sandbox.execute(sandbox.command, "checkpoint", f"{number}.0", "--json", at="n5")
+    assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "committed"), done.stderr
+    for command, message in (((f"{number}.7",), "no step of job"), (("99999",), "there is no job 99999 here")):
+        done = sandbox.execute(sandbox.command, "status", *command, at="n5")
+        assert done.returncode == 66 and only_line(done.stderr).startswith(f"belay: {message}")
+    ben = ClusterSandbox(prefix, programs, cluster, user="ben")
+    try:
+        for command in ("status", "checkpoint", "stop"):
+            done = ben.execute(ben.command, command, number, at="n5")
+            assert done.returncode == 64
+            assert only_line(done.stderr) == f"belay: job {number} of Slurm's belongs to another user (ann)"
+    finally:
+        ben.destroy()
+    sandbox.execute(sandbox.command, "stop", number, at="n2")  # the step that brings it there may end with the job
+    communicate(process, 60)
+    assert process.returncode != 0
+
+
+def only_line(text):
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_doctor(sandbox, cluster, plugin):
+    """It tells whether the plugin is there, and where agents run."""
+
+    def findings():
+        done = sandbox.execute(sandbox.command, "doctor", "--json")
+        return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+    found = findings()
+    assert found["Slurm"]["state"] == "ok" and found["Slurm"]["found"].endswith("spank_belay.so")
+    assert "outside of jobs" in found["Slurm's agents"]["found"]
+    plugin("cgroup=none")
+    found = findings()["Slurm's agents"]
+    assert (found["state"], found["found"]) == ("absent", "in the job: what they hold ends with the step")
+    cluster.plug_out()
+    assert "does not have spank_belay.so" in findings()["Slurm"]["found"]
+
+
 # ---- a requeued job ----
 
 APPEND = "--open-mode=append"
