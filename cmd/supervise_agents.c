@@ -265,6 +265,18 @@ static int open_leases(struct supervisor *s, struct belay_error *err)
     return 0;
 }
 
+/* Of so many members. Parity over smaller sets takes more memory, or survives less. */
+static void tell_of_sets(const struct supervisor *s, struct parity_code code, uint32_t count)
+{
+    struct parity_set set;
+    bool is_asked_for = strchr(s->settings.redundancy, ':') != NULL; /* a number of nodes */
+    if (!is_asked_for || !parity_set_of(code, count, count - 1, &set) || parity_is_as_asked(code, count))
+        return;
+    log_warning("--redundancy %s asks for sets of %" PRIu32 " nodes: of %" PRIu32
+                " nodes there are sets of %" PRIu32 ", of which %" PRIu32 " may be lost",
+                s->settings.redundancy, code.data + code.parity, count, set.size, set.code.parity);
+}
+
 int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err)
 {
     uint32_t spares = (uint32_t)s->settings.spares;
@@ -275,12 +287,10 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
     nodes.fan_out = (uint32_t)s->settings.fan_out;
     nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
     nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
-    if (supervise_choose_scheme(s, &nodes.scheme, err) == 0)
-        scheme_choose(s->settings.redundancy, s->nodes.count, &nodes.scheme, &nodes.code);
-    else
+    if (supervise_choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
-    if (supervise_find_domains(s, err) < 0)
-        return -1;
+    scheme_choose(s->settings.redundancy, s->nodes.count, &nodes.scheme, &nodes.code);
+    tell_of_sets(s, nodes.code, nodes.max_count);
     nodes.domains = s->domains.count > 0 ? s->domains.of : NULL;
     if (open_leases(s, err) < 0)
         return -1;

@@ -3,7 +3,7 @@
 import pytest
 
 from belaytest import assert_recovered, assert_same_result
-from nodes import kill_node, node_of, on_nodes, workload
+from nodes import kill_node, node_of, on_nodes, run_with_agent, workload
 
 
 def with_parity(count, scheme):
@@ -43,3 +43,37 @@ def test_rs_survives_two_losses_at_once(sandbox, programs):
     job.finish()
     assert_same_result(job)
     sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_losses_one_after_another(sandbox, programs):
+    """Sets of four, three and two nodes: each line after a loss makes parity anew."""
+    job = sandbox.run(workload(programs, seconds=12), options=with_parity(4, "XOR"))
+    job.wait_lines()
+    for number in (1, 3):
+        lose(job, sandbox, number)
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_a_node_is_lost_as_another_image_is_made_again(sandbox, programs):
+    """The second node has shares in the image of the first: with two nodes left, both are made."""
+    job = run_with_agent(sandbox, 2, "agent.rebuild.give=kill", workload(programs), options=with_parity(4, "RS:2+2"))
+    job.wait_lines()
+    kill_node(sandbox, job, 1)
+    status = job.wait_epoch(3)
+    assert status["history"][-1]["restored_line"] > 0
+    job.finish()
+    assert_same_result(job)
+
+
+@pytest.mark.campaign
+def test_more_losses_than_parity(sandbox, programs):
+    """Two nodes of a set with one block of parity: a clear end that names ranks."""
+    job = sandbox.run(workload(programs), options=with_parity(4, "XOR"))
+    job.wait_lines()
+    kill_node(sandbox, job, 1, 2)
+    assert job.wait() != 0
+    assert "lost" in job.errors
