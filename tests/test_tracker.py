@@ -10,10 +10,10 @@ from belaytest import assert_recovered, assert_restored, assert_same_result, lin
 from waiting import wait_for
 
 TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best first
-POLICIES = ["sequential", "main_memory", "cow", "precopy"]
-PROTECTING = ["cow"]  # those that copy after the pause
+POLICIES = ["sequential", "main_memory", "cow", "precopy", "auto"]
+PROTECTING = ["cow", "auto"]  # those that copy after the pause
 # `full` never copies ahead.
-WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) != ("full", "precopy")]
+WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) not in [("full", "precopy"), ("full", "auto")]]
 
 
 def memory_program(programs, seconds=4):

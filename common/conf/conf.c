@@ -152,7 +152,8 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_TEXT,
             .help =
                 "When written pages are copied: precopy (while the program runs, the rest in the pause), "
-                "cow (after the pause, from protected memory), main_memory (all in the pause) or "
+                "cow (after the pause, from protected memory), auto (precopy and cow combined), main_memory "
+                "(all in the pause) or "
                 "sequential (all in the pause, which lasts until the line has committed; default: precopy)",
         },
     [CONF_REDUNDANCY] =

@@ -122,7 +122,7 @@ static long replace(uint64_t start, uint64_t end, long (*with)(const struct vk_p
 
 long vk_image_leave(uint64_t start, uint64_t bytes)
 {
-    vk_hold(start, bytes);
+    vk_hold(0, UINT64_MAX); /* see vk_mremap() */
     return replace(start, start + VK_PAGE_UP(bytes), make_anonymous);
 }
 
@@ -134,7 +134,7 @@ long vk_madvise(uint64_t start, uint64_t bytes, long advice)
         return -EINVAL; /* as before Linux 6.13: nobody could read such pages, or tell where they are */
     if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_DONTNEED_LOCKED ||
         advice == MADV_REMOVE || advice == MADV_WIPEONFORK)
-        vk_hold(start, bytes);
+        vk_hold(vk_image_is_used() ? 0 : start, vk_image_is_used() ? UINT64_MAX : bytes);
     if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK)
         VK->has_advice = 1;
     if (advice == MADV_DONTNEED || advice == MADV_FREE)

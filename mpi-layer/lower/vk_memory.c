@@ -351,9 +351,7 @@ long vk_mremap(uint64_t old, uint64_t old_bytes, uint64_t bytes, long flags, uin
         return -EINVAL;
     if (vk_is_reserved(old, old_bytes))
         return -EFAULT;
-    vk_hold(old, old_bytes);
-    if (flags & MREMAP_FIXED)
-        vk_hold(wanted, bytes);
+    vk_hold(0, UINT64_MAX); /* neighbours that the kernel merges with what is moved lose their protection */
     long left = vk_image_is_used() ? vk_image_leave(old, old_bytes) : 0;
     return left < 0 ? left : note_move(move(old, old_bytes, bytes, flags, wanted), old, bytes);
 }

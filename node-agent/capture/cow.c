@@ -296,11 +296,11 @@ void cow_begin(struct cow *cow, const struct cow_request *request, struct run_se
     struct run_set pages = {0}, huge = {0};
     cow_end(cow, NULL);
     runs_release(guarded);
-    if (guard(cow, request, &pages) < 0)
-        return;
     pthread_mutex_lock(&cow->lock);
+    chunks_release(&cow->chunks); /* or a late fault in one of these would lift what is protected now */
     cow->faults = (struct cow_faults){0};
-    bool is_begun = pages.count > 0 && scan(cow, &pages, PAGEMAP_HUGE, &huge) == 0 &&
+    bool is_begun = guard(cow, request, &pages) == 0 && pages.count > 0 &&
+                    scan(cow, &pages, PAGEMAP_HUGE, &huge) == 0 &&
                     chunks_make(&cow->chunks, &pages, &huge, request->line) == 0 &&
                     runs_copy(&pages, guarded) == 0 && open_gate(cow, request->copying);
     if (is_begun) {

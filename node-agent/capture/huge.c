@@ -127,6 +127,20 @@ static void lift(struct huge *huge)
                      huge->written.runs[i].address + huge->written.runs[i].bytes, false);
 }
 
+/* Without memory they stay, and lose their protection too early: the samples of cow.h count as written. */
+void huge_forget(struct huge *huge, uint64_t start, uint64_t end)
+{
+    struct run_set gone = {0}, blocks = {0}, written = {0};
+    if (runs_append(&gone, start, end - start) == 0 && runs_subtract(&huge->blocks, &gone, &blocks) == 0 &&
+        runs_subtract(&huge->written, &gone, &written) == 0) {
+        runs_move(&blocks, &huge->blocks);
+        runs_move(&written, &huge->written);
+    }
+    runs_release(&gone);
+    runs_release(&blocks);
+    runs_release(&written);
+}
+
 /* By a copy of each, in the kernel. Needs CAP_SYS_NICE; without it khugepaged does it some time. */
 static void collapse(struct huge *huge, const struct run_set *split)
 {

@@ -35,4 +35,7 @@ int huge_note(struct huge *huge, const struct run_set *pages);
  */
 void huge_restore(struct huge *huge);
 
+/* What lies in this range is tracked no more. */
+void huge_forget(struct huge *huge, uint64_t start, uint64_t end);
+
 #endif

@@ -183,7 +183,7 @@ void memory_forget_base(struct memory *memory)
 void memory_settle(struct memory *memory)
 {
     pthread_mutex_lock(&memory->lock);
-    if (memory->ops->settle)
+    if (memory->ops->settle && !cow_is_copying(memory->cow)) /* the next line does it then */
         memory->ops->settle(memory->tracker);
     pthread_mutex_unlock(&memory->lock);
 }

@@ -62,7 +62,10 @@ bool memory_distrust(struct memory *memory, enum memory_trust trust);
  */
 bool memory_is_little_written(struct memory *memory, uint64_t line, uint64_t little_bytes);
 
-/* After a line, while the process runs: put right what tracking did to its memory. From a pool thread. */
+/*
+ * After a line, while the process runs: put right what tracking did to its memory; not while pages are
+ * guarded, whose protection would be lifted. From a pool thread.
+ */
 void memory_settle(struct memory *memory);
 
 /*

@@ -152,6 +152,7 @@ static void scan_leave(struct tracker *tracker, const struct run_set *pages)
 
 static void scan_give_up(struct tracker *tracker, uint64_t start, uint64_t end)
 {
+    huge_forget(&tracker->huge, start, end);
     uffd_unregister(tracker->uffd, start, end);
 }
 

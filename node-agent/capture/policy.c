@@ -9,7 +9,8 @@
 static const char *const names[] = {[POLICY_SEQUENTIAL] = "sequential",
                                     [POLICY_MAIN_MEMORY] = "main_memory",
                                     [POLICY_COW] = "cow",
-                                    [POLICY_PRECOPY] = "precopy"};
+                                    [POLICY_PRECOPY] = "precopy",
+                                    [POLICY_AUTO] = "auto"};
 
 enum policy policy_choose(const char *name, struct belay_error *err)
 {
@@ -18,7 +19,8 @@ enum policy policy_choose(const char *name, struct belay_error *err)
     for (size_t i = POLICY_NONE + 1; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(name, names[i]))
             return (enum policy)i;
-    belay_error_set(err, EINVAL, "there is no policy '%.40s': sequential, main_memory, cow or precopy", name);
+    belay_error_set(err, EINVAL, "there is no policy '%.40s': sequential, main_memory, cow, precopy or auto",
+                    name);
     return POLICY_NONE;
 }
 
@@ -30,10 +32,10 @@ bool policy_is_held(enum policy policy)
 /* Protecting everything costs more faults than it saves: a first line is copied ahead by cow, too. */
 bool policy_copies_ahead(enum policy policy, bool is_whole)
 {
-    return policy == POLICY_PRECOPY || (policy == POLICY_COW && is_whole);
+    return policy == POLICY_PRECOPY || policy == POLICY_AUTO || (policy == POLICY_COW && is_whole);
 }
 
 bool policy_protects(enum policy policy)
 {
-    return policy == POLICY_COW;
+    return policy == POLICY_COW || policy == POLICY_AUTO;
 }

@@ -14,6 +14,7 @@ enum policy {
     POLICY_MAIN_MEMORY, /* in the pause */
     POLICY_COW,         /* while the ranks run on, from protected memory */
     POLICY_PRECOPY,     /* before the pause; in the pause what was written again */
+    POLICY_AUTO,        /* before the pause what is cold; what was written again as with cow */
 };
 
 /* The policy of this name; NULL or "": the default. NONE with err (EINVAL) if there is no such policy. */

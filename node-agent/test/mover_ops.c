@@ -143,9 +143,7 @@ static void *mmap_held(void *start, size_t bytes, int prot, int flags, int fd, o
 
 static void *mremap_held(void *from, size_t old_bytes, size_t bytes, int flags, void *to)
 {
-    hold(from, old_bytes);
-    if (flags & MREMAP_FIXED)
-        hold(to, bytes);
+    hold(NULL, SIZE_MAX); /* neighbours that the kernel merges with it lose their protection */
     return mremap(from, old_bytes, bytes, flags, to);
 }
 

@@ -176,7 +176,10 @@ static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
     assert_int_equal(memory_guard(memory, mover.guard, NULL), 0);
     for (uint64_t line = 1; line <= lines; line++) {
         uint64_t bytes;
-        mover_round(&mover, OPERATIONS);
+        if (line % 3 == 0)
+            move_during_rounds(&mover, memory, line);
+        else
+            mover_round(&mover, OPERATIONS);
         mover_write_from_outside(&mover);
         struct capture *mine = steps_begin(memory, line, mover.copying, &bytes);
         struct capture *theirs = steps_capture(other, line);
@@ -184,9 +187,9 @@ static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
         mover_run(&mover);
         for (int i = 0; i < 8; i++)
             mover_write_from_outside(&mover);
-        if (line % 7 != 1) /* aborted */
+        memory_settle(memory); /* after the line before */
+        if (line % 7 != 1)     /* aborted */
             steps_finish(mine, line);
-        memory_settle(memory);
         mover_halt(&mover);
         if (line % 7 == 1 || line % 5 == 3) {
             capture_destroy(mine);
