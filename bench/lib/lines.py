@@ -145,7 +145,7 @@ def measure_line(environment, rounds):
 def measure_copy_rate(environment, rounds):
     """The agent's copies of all pages, in the pause, against those of the ranks themselves."""
     pauses = []
-    with MemoryJob(environment, 0, "--policy", "sequential", memory=(COPIED_MIB,)) as job:
+    with MemoryJob(environment, 0, "--policy", "main_memory", memory=(COPIED_MIB,)) as job:
         job.copy_ms()
         job.checkpoint()
         job.checkpoint()  # the first one has made the images, this one the memory of deltas

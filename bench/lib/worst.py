@@ -102,7 +102,7 @@ def measure_busy(environment, pairs):
 
 
 def _pauses_ms(environment, binding, lines):
-    with MemoryJob(environment, 0, "--policy", "sequential", memory=(CREW_MIB, ALL), ranks=1,
+    with MemoryJob(environment, 0, "--policy", "main_memory", memory=(CREW_MIB, ALL), ranks=1,
                    binding=binding) as job:
         job.copy_ms()
         job.checkpoint()
