@@ -13,7 +13,13 @@ TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best fir
 POLICIES = ["sequential", "main_memory", "cow", "precopy", "auto"]
 PROTECTING = ["cow", "auto"]  # those that copy after the pause
 # `full` never copies ahead.
-WAYS = [(tracker, policy) for tracker in TRACKERS for policy in POLICIES if (tracker, policy) not in [("full", "precopy"), ("full", "auto")]]
+# In each check: the policies that differ from one another in when ranks go on.
+WAYS = [
+    pytest.param(tracker, policy, marks=pytest.mark.campaign if policy in ("main_memory", "auto") else ())
+    for tracker in TRACKERS
+    for policy in POLICIES
+    if (tracker, policy) not in [("full", "precopy"), ("full", "auto")]
+]
 
 
 def memory_program(programs, seconds=4):
