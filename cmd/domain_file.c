@@ -113,14 +113,21 @@ int domain_file_read(const char *path, const char *const *names, uint32_t count,
     return rc;
 }
 
-int domains_check(const struct domains *domains, const char *path, uint32_t count, struct belay_error *err)
+int domains_check(const struct domains *domains, const char *path, uint32_t count, struct parity_code code,
+                  struct belay_error *err)
 {
     uint32_t nodes[PLACEMENT_NODES_MAX], large = 0;
     for (uint32_t node = 0; node < count; node++)
         nodes[node] = node;
-    uint32_t size = domains_find_large(nodes, count, domains->of, &large);
+    uint32_t size = domains_find_large(nodes, count, domains->of, code, &large);
     if (size == 0)
         return 0;
+    if (code.parity > 0)
+        return belay_error_set(
+            err, ERANGE,
+            "--failure-domains %.200s: %u of the job's %u nodes are in domain %.100s, more "
+            "than all sets of nodes together may lose",
+            path, size, count, domains->names[large]);
     return belay_error_set(
         err, ERANGE,
         "--failure-domains %.200s: %u of the job's %u nodes are in domain %.100s, so that not all "

@@ -16,6 +16,7 @@
 
 #include "common/util/error.h"
 #include "common/wire/placement.h"
+#include "coord/parity.h"
 
 #define DOMAIN_NAME_BYTES (HOST_NAME_MAX + 1)
 
@@ -33,8 +34,11 @@ struct domains {
 int domain_file_read(const char *path, const char *const *names, uint32_t count, struct domains *domains,
                      struct belay_error *err);
 
-/* Can each of the first `count` nodes keep its copies in another domain? Returns 0, or -1 with err (ERANGE).
+/*
+ * Can the first `count` nodes be apart (coord/domains.h)? code: of the scheme; without parity, nodes hold
+ * copies. Returns 0, or -1 with err (ERANGE).
  */
-int domains_check(const struct domains *domains, const char *path, uint32_t count, struct belay_error *err);
+int domains_check(const struct domains *domains, const char *path, uint32_t count, struct parity_code code,
+                  struct belay_error *err);
 
 #endif

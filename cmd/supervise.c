@@ -172,6 +172,7 @@ static int check_spares(const struct supervisor *s, struct belay_error *err)
 static int check_domains(struct supervisor *s, uint32_t count, struct belay_error *err)
 {
     const char *path = s->settings.failure_domains;
+    struct parity_code code = {0};
     enum scheme scheme;
     if (!path[0])
         return 0;
@@ -179,10 +180,10 @@ static int check_domains(struct supervisor *s, uint32_t count, struct belay_erro
         err->code = ERANGE;
         return -1;
     }
-    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme, NULL) == 0 && scheme == SCHEME_SINGLE)
+    if (scheme_choose(s->settings.redundancy, s->nodes.count, &scheme, &code) == 0 && scheme == SCHEME_SINGLE)
         return belay_error_set(err, ERANGE,
                                "--failure-domains is for a job on several nodes that hold copies");
-    return domains_check(&s->domains, path, count, err);
+    return domains_check(&s->domains, path, count, code, err);
 }
 
 static int check_nodes(struct supervisor *s, struct belay_error *err)

@@ -94,12 +94,15 @@ static int let_go(struct supervisor *s, struct belay_error *err)
 static void tell_domains(const struct supervisor *s)
 {
     const struct epoch_start *start = job_arbiter_record(s->arbiter);
-    if (s->domains.count > 0 && start->member_count > 1 &&
-        !domains_are_apart(start->members, start->member_count, s->domains.of))
-        log_warning(
-            "%s: some images have their copies in their own failure domain: the loss of a domain may be the "
-            "end of the job",
-            s->name);
+    struct parity_code code = {0};
+    enum scheme scheme;
+    if (s->domains.count == 0 || start->member_count < 2 ||
+        scheme_choose(s->settings.redundancy, s->nodes.count, &scheme, &code) < 0 ||
+        domains_are_apart(start->members, start->member_count, s->domains.of, code))
+        return;
+    log_warning(
+        "%s: some images have %s in their own failure domain: the loss of a domain may be the end of the job",
+        s->name, code.parity > 0 ? "too much of their set" : "their copies");
 }
 
 /* What another loss would mean. */

@@ -93,13 +93,13 @@ static void list_sources(struct arbiter *arbiter, const struct quality *quality)
             list_member(arbiter, node, EPOCH_NOBODY);
 }
 
-/* So that copies are in other domains than their images. */
+/* So that what protects an image is in other domains than the image. */
 static void arrange(struct arbiter *arbiter)
 {
     uint32_t count = arbiter->listed_count, *order = arbiter->room, *nodes = order + count;
 
     memcpy(nodes, arbiter->listed, count * sizeof(*nodes));
-    domains_arrange(nodes, count, arbiter->domains, order, nodes + count);
+    domains_arrange(nodes, count, arbiter->domains, arbiter->settings.code, order, nodes + count);
     for (uint32_t i = 0; i < count; i++)
         arbiter->listed[i] = nodes[order[i]];
 }

@@ -46,6 +46,21 @@ def test_a_failure_domain_is_lost(sandbox, programs, domains):
     sandbox.assert_clean()
 
 
+def test_a_failure_domain_is_lost_under_parity(sandbox, programs, domains):
+    """Both of its nodes, at once: without the domains they would have been all of one set."""
+    job = sandbox.run(workload(programs),
+                      options=[*on_nodes(4), "--redundancy", "XOR:2", "--failure-domains", domains("even 0 2\nodd 1 3\n")])
+    job.wait_lines()
+    before = job.status()["newest_line"]
+    kill_node(sandbox, job, 1, 3)
+    status = job.wait_epoch(2)
+    assert status["history"][-1]["restored_line"] >= before > 0
+    job.wait_committed(status["history"][-1]["restored_line"] + 1)
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
 def test_a_spare_of_the_lost_domain_is_preferred(sandbox, programs, domains):
     """So copies are apart as before, also after a restart."""
     job = sandbox.run(workload(programs, seconds=6),

@@ -28,6 +28,7 @@ static int read_text(const char *text, struct domains *domains, struct belay_err
 
 static void test_domains(void **state)
 {
+    const struct parity_code copies = {0}, parity = {.data = 3, .parity = 1}, two = {.data = 2, .parity = 2};
     struct domains domains;
     struct belay_error err;
     (void)state;
@@ -39,12 +40,17 @@ static void test_domains(void **state)
     assert_string_equal(domains.names[domains.of[1]], "rack2");
     assert_int_equal(domains.of[0], domains.of[2]);
     assert_int_equal(domains.of[1], domains.of[3]);
-    assert_int_equal(domains_check(&domains, "FILE", NODES, &err), 0);
-    assert_int_equal(domains_check(&domains, "FILE", 3, &err), -1);
+    assert_int_equal(domains_check(&domains, "FILE", NODES, copies, &err), 0);
+    assert_int_equal(domains_check(&domains, "FILE", 3, copies, &err), -1);
     assert_int_equal(err.code, ERANGE);
     assert_string_equal(err.text,
                         "--failure-domains FILE: 2 of the job's 3 nodes are in domain rack1, so that not "
                         "all of them can have their copies in another one");
+    assert_int_equal(domains_check(&domains, "FILE", NODES, two, &err), 0);
+    assert_int_equal(domains_check(&domains, "FILE", NODES, parity, &err), -1);
+    assert_string_equal(err.text,
+                        "--failure-domains FILE: 2 of the job's 4 nodes are in domain rack1, more than all "
+                        "sets of nodes together may lose");
 }
 
 static void test_refused(void **state)

@@ -211,14 +211,15 @@ static void check_memory(struct world *world, const struct epoch_start *start)
 
 void check_opened(struct world *world, const struct epoch_start *start)
 {
+    const struct parity_code copies = {0};
     uint64_t line = start->line;
     uint32_t large;
 
     if (start->member_count < world->min_members)
         violate(world, "epoch %u has %u members, and %u are wanted", start->epoch, start->member_count,
                 world->min_members);
-    if (domains_find_large(start->members, start->member_count, world->domains, &large) == 0 &&
-        !domains_are_apart(start->members, start->member_count, world->domains))
+    if (domains_find_large(start->members, start->member_count, world->domains, copies, &large) == 0 &&
+        !domains_are_apart(start->members, start->member_count, world->domains, copies))
         violate(world, "copies of epoch %u are in the failure domains of their images", start->epoch);
     if (line < world->committed_line)
         violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
