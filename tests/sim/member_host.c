@@ -340,7 +340,8 @@ static void carry_out_of_line(struct world *world, uint32_t node, const struct m
     }
 }
 
-/* The copy's root is that of the image that it makes here. */
+/* The copy's root is that of the image that it makes here; a partner that takes deltas blindly believes the
+ * sender's. */
 static int admit(struct world *world, uint32_t node, const struct member_action *action)
 {
     struct keeper *keeper = &world->nodes[node].keeper;
@@ -352,7 +353,8 @@ static int admit(struct world *world, uint32_t node, const struct member_action 
         return -1;
     }
     proof_change_copy(world, node, &copy);
-    proof_stage(keeper, action->rank, &copy);
+    if (world->mutation != MUTATION_BLIND_DELTA)
+        proof_stage(keeper, action->rank, &copy);
     keeper->staging[action->rank] = copy;
     return 0;
 }

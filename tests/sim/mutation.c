@@ -10,7 +10,8 @@ static const struct {
     [MUTATION_ANY_COPY] = {"any_copy", "a copy counts whatever its root is"},
     [MUTATION_ANY_IMAGE] = {"any_image", "an image that was fetched counts whatever its root is"},
     [MUTATION_ANY_PROCESSOR] = {"any_processor", "nodes do not say of which kind their processors are"},
-    [MUTATION_BLIND_DELTA] = {"blind_delta", "a partner takes a delta to an image that it does not have"},
+    [MUTATION_BLIND_DELTA] =
+        {"blind_delta", "a partner takes a delta to an image that it does not have, and believes its root"},
     [MUTATION_CLOCK_PER_GROUP] = {"clock_per_group", "one collective clock for all communicators of a group"},
     [MUTATION_COMMIT_EARLY] = {"commit_early", "COMMIT after the first PROTECTED"},
     [MUTATION_DRAIN_ALONE] = {"drain_alone", "ranks drain before those of other nodes have stopped"},
