@@ -1,5 +1,6 @@
 #include "slurm-plugin/wish.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,10 +72,20 @@ static int check_dir(const char *given_by, const char *text, struct belay_error 
                                             given_by, text);
 }
 
+/* Whether the whole of a scheme's name with numbers was read; belay run looks at the numbers. */
+static bool is_formed(const char *text, const char *format)
+{
+    char upper[16] = "";
+    int end = 0;
+    for (size_t i = 0; text[i] && i < sizeof upper - 1; i++)
+        upper[i] = (char)toupper((unsigned char)text[i]);
+    return sscanf(upper, format, &end) == 0 && end > 0 && text[end] == '\0';
+}
+
 static int check_redundancy(const char *given_by, const char *text, struct belay_error *err)
 {
-    if (!strcasecmp(text, "SINGLE") || !strcasecmp(text, "PARTNER") || !strncasecmp(text, "XOR", 3) ||
-        !strncasecmp(text, "RS:", 3)) /* belay run looks at their numbers */
+    if (!strcasecmp(text, "SINGLE") || !strcasecmp(text, "PARTNER") || !strcasecmp(text, "XOR") ||
+        is_formed(text, "XOR:%*2u%n") || is_formed(text, "RS:%*2u+%*2u%n"))
         return 0;
     return belay_error_set(
         err, EINVAL, "%s: there is no scheme '%s': write SINGLE, PARTNER, XOR[:N] or RS:k+m", given_by, text);

@@ -47,11 +47,18 @@ static void intervals(void **state)
 
 static void others(void **state)
 {
+    static const char *const wrong[] = {"copies", "XORR",  "XOR:",     "XOR:4x", "RS",
+                                        "RS:4",   "RS:4+", "RS:4+2+1", "RS:+"};
     struct wish wish = {0};
     (void)state;
     assert_int_equal(take(&wish, WISH_REDUNDANCY, "partner"), 0);
     assert_string_equal(wish.texts[WISH_REDUNDANCY], "PARTNER");
-    assert_int_equal(take(&wish, WISH_REDUNDANCY, "XOR"), -1);
+    assert_int_equal(take(&wish, WISH_REDUNDANCY, "xor"), 0);
+    assert_string_equal(wish.texts[WISH_REDUNDANCY], "XOR");
+    assert_int_equal(take(&wish, WISH_REDUNDANCY, "XOR:4"), 0);
+    assert_int_equal(take(&wish, WISH_REDUNDANCY, "RS:4+2"), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(take(&wish, WISH_REDUNDANCY, wrong[i]), -1);
     assert_int_equal(take(&wish, WISH_DIR, "/scratch/me"), 0);
     assert_int_equal(take(&wish, WISH_DIR, "scratch"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "none"), 0);
