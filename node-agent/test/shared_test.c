@@ -34,7 +34,8 @@
 #define BYTES (PAGES * PAGE)
 #define CHILDREN 2
 #define NOTES 8
-#define ID 7 /* the program knows System V objects by other ids than the kernel does */
+#define ID                                                                                                   \
+    0x7ffffff7 /* as the program knows System V objects: no id that the kernel gives, it counts from 0 */
 
 /* Where both children have it mapped, in pages from UPPER_BASE. */
 enum { ANONYMOUS = 0, MEMFD = 100, NAMED = 200, SEGMENT = 300, SECOND = 400, RENAMED = 500 };
