@@ -52,9 +52,12 @@ int supervise_find_rundir(struct supervisor *s, struct belay_error *err)
 {
     char name[HOST_NAME_MAX + 1], guest[PATH_MAX];
     uint32_t number = 0;
-    if (!s->plan->is_restart || s->plan->hosts)
+    /* What is told in the run directory itself is of the first host, though a lost first node's place may be
+     * another's. */
+    if (!s->plan->is_restart || s->plan->hosts || has_job(s, s->rundir, &number))
         return 0;
-    if (!has_job(s, s->rundir, &number) && gethostname(name, sizeof name) == 0 &&
+    number = 0;
+    if (gethostname(name, sizeof name) == 0 &&
         placement_host_rundir(guest, sizeof guest, s->rundir, name, err) == 0 && has_job(s, guest, &number))
         snprintf(s->rundir, sizeof s->rundir, "%s", guest);
     s->is_elsewhere = number > 0;
