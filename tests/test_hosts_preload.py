@@ -153,6 +153,7 @@ def test_no_partner_can_join(sandbox, programs, hosts):
     wait_for(lambda: not any("belay-arbiter" in command for command in hosts.processes("a").values()), 20, "the arbiter's end")
 
 
+@pytest.mark.campaign
 def test_a_host_that_does_not_join(sandbox, programs, hosts):
     """Its relay hangs. The launch ends within the time to join."""
     script = os.path.join(hosts.shared, "slow")

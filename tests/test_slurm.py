@@ -31,7 +31,7 @@ def test_the_cluster_itself(sandbox, cluster):
     assert cluster.states()["n4"] == "down*"
     cluster.boot("n4")
     cluster.wait_idle()
-    assert cluster.processes("n4") == {}
+    wait_for(lambda: cluster.processes("n4") == {}, 20, "the end of the epilog")
 
 
 SRUN = ("srun", "--mpi=pmix")
@@ -85,6 +85,7 @@ def test_three_nodes_in_a_row(sandbox, programs, cluster):
     assert_went_on(job, 3)
 
 
+@pytest.mark.campaign
 def test_slurm_takes_lost_nodes_away(sandbox, programs, cluster):
     """The allocation has shrunk by the time of the next loss. Slurm does not tell those who run in it."""
     job = sandbox.allocate(workload(programs, ranks=4), [*SRUN, "-N4", "-n4"], ["-N5", "-n5", "-w", "n1", "--no-kill"],
