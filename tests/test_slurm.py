@@ -129,6 +129,7 @@ def test_python_loses_a_node(sandbox, cluster):
     assert_went_on(job, 1)
 
 
+@pytest.mark.campaign  # fails with proctrack/cgroup: see docs/slurm.md
 def test_mpirun_in_an_allocation(sandbox, programs, cluster):
     """mpirun finds the nodes, and starts relays, by Slurm. A rank is killed; the nodes are all there."""
     job = sandbox.allocate(workload(programs, ranks=4), ["mpirun", "-n", "4", "--map-by", "node"], ["-N2", "-n4", "-w", "n1,n2"])
