@@ -49,7 +49,8 @@ def test_what_can_be_read(sandbox, programs, tap, is_encrypted):
     status = job.wait_epoch(2)
     assert status["history"][-1]["fetch_ms"] > 0
     job.wait_committed(status["history"][-1]["restored_line"] + 2)
-    assert any(line["sent_bytes"] > 0 for line in job.status()["lines"] if line["line"] > status["history"][-1]["restored_line"])
+    restored = status["history"][-1]["restored_line"]
+    job.wait_status(lambda now: any(line["sent_bytes"] > 0 for line in now["lines"] if line["line"] > restored), 20, "a line that is sent")
     job.finish()
     assert_recovered(job, 1)
     assert tap.has_seen(SECRET) != is_encrypted
