@@ -180,17 +180,6 @@ void host_line_names(char *const argv[], char *names, size_t bytes)
     } while (next_context(argv, &i));
 }
 
-/* NULL with errno if it has failed. */
-static char **finish(struct string_list *list, int rc)
-{
-    int code = errno;
-    if (rc == 0)
-        return list->items;
-    string_list_free(list->items);
-    errno = code;
-    return NULL;
-}
-
 char **host_line_where(char *const argv[], char *const words[])
 {
     struct string_list list = {0};
@@ -203,7 +192,7 @@ char **host_line_where(char *const argv[], char *const words[])
         if (rc == 0 && has_more)
             rc = string_list_add(&list, ":");
     }
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 char **host_line_spread(char *const argv[], char *const words[])
@@ -220,7 +209,7 @@ char **host_line_spread(char *const argv[], char *const words[])
         errno = EINVAL;
         rc = -1;
     }
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 char **host_line_start(char *const argv[], const char *host, char *const words[])
@@ -232,7 +221,7 @@ char **host_line_start(char *const argv[], const char *host, char *const words[]
                      add_all(&list, where) < 0 || add_all(&list, words) < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 /* "-n COUNT --host a,a,b" for the ranks from *rank on. */
@@ -294,5 +283,5 @@ char **host_line_place(char *const argv[], char *const hosts[], uint32_t ranks)
         if (rc == 0 && has_more)
             rc = string_list_add(&list, ":");
     }
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }

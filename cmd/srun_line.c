@@ -114,17 +114,6 @@ static int copy_options(struct string_list *list, char *const argv[], unsigned k
     return 0;
 }
 
-/* NULL with errno if it has failed. */
-static char **finish(struct string_list *list, int rc)
-{
-    int code = errno;
-    if (rc == 0)
-        return list->items;
-    string_list_free(list->items);
-    errno = code;
-    return NULL;
-}
-
 char **srun_line_where(char *const argv[], char *const words[])
 {
     struct string_list list = {0};
@@ -134,7 +123,7 @@ char **srun_line_where(char *const argv[], char *const words[])
                      string_list_add(&list, "pmix") < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 /* What all steps of ours have: they share their nodes with others, and no option of the user's is for them.
@@ -157,7 +146,7 @@ char **srun_line_spread(char *const argv[], char *const environment[], char *con
                      string_list_add(&list, "--ntasks-per-node=1") < 0 || add_all(&list, words) < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 char **srun_line_start(char *const argv[], const char *host, char *const words[])
@@ -168,7 +157,7 @@ char **srun_line_start(char *const argv[], const char *host, char *const words[]
                      string_list_addf(&list, "--nodelist=%s", host) < 0 || add_all(&list, words) < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 static uint32_t count_hosts(char *const hosts[], uint32_t ranks)
@@ -212,7 +201,7 @@ char **srun_line_place(char *const argv[], char *const hosts[], uint32_t ranks)
                      add_all(&list, argv + srun_words_program(argv)) < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 char **srun_line_build(char *const argv[], const char *preload, const char *own)
@@ -227,7 +216,7 @@ char **srun_line_build(char *const argv[], const char *preload, const char *own)
                      add_all(&list, argv + srun_words_program(argv)) < 0
                  ? -1
                  : 0;
-    return finish(&list, rc);
+    return string_list_finish(&list, rc);
 }
 
 bool srun_line_is_of_nodes(const char *entry)

@@ -60,6 +60,14 @@ size_t string_list_count(char *const items[])
     return count;
 }
 
+char **string_list_finish(struct string_list *list, int rc)
+{
+    if (rc == 0)
+        return list->items;
+    string_list_free(list->items);
+    return NULL;
+}
+
 void string_list_free(char **items)
 {
     int saved = errno;

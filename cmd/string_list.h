@@ -25,6 +25,10 @@ char **string_list_copy(char *const items[], size_t count);
 /* How many strings a NULL-terminated list has. */
 size_t string_list_count(char *const items[]);
 
+/* The items of a list that was built, rc: how that went. Taken over; NULL, with errno as it was, if it has
+ * failed. */
+char **string_list_finish(struct string_list *list, int rc);
+
 /* Free a list and its strings. Accepts NULL, keeps errno. */
 void string_list_free(char **items);
 
