@@ -92,7 +92,7 @@ def test_too_few_huge_pages_at_a_restart(sandbox, programs, huge_pages):
     """A program had better go on with ordinary pages than not at all."""
     if not huge_pages:
         pytest.skip("this user may not set huge pages aside")
-    program = huge_program(programs, "private")
+    program = huge_program(programs, "kept")
     programs.reference(program)  # which needs the pages
     job = sandbox.run(program)
     recover(job, lambda: set_pool(0))

@@ -3,6 +3,8 @@
  * what the step before has written, and changes some of it as programs do: gives back, protects, moves.
  *
  * --mode private: anonymous memory, of any size; private mappings of a memfd; address space of 1 GiB pages.
+ * --mode kept:    the same, and nothing is given back: such a page is missing when the pool has
+ *                 become smaller meanwhile, and the program ends by SIGBUS, with Belay or without.
  * --mode shared:  shared mappings of anonymous memory and a memfd, a segment of System V.
  * --mode file:    private mappings of files in the folder $MEM_HUGE_FOLDER, one of them removed.
  * --mode refused: a shared mapping of such a file.
@@ -136,19 +138,23 @@ static void use(struct program *program, long step)
         }
 }
 
-/* Memory is given back, protected, and moved. */
-static void change(const struct program *program, long step)
+static void give_back(const struct program *program, long step)
 {
     unsigned char *last = areas[1].start + 2 * HUGE;
-    if (step % 3 == 0 && madvise(last, HUGE, MADV_DONTNEED))
+    if (madvise(last, HUGE, MADV_DONTNEED))
         fail(program, "MADV_DONTNEED: %s", strerror(errno));
-    for (unsigned long place = 0; step % 3 == 0 && place < PLACES; place++) {
+    for (unsigned long place = 0; place < PLACES; place++) {
         unsigned char *at = last + place * (HUGE / PLACES);
         if (*at)
             fail(program, "what was given back has %d", *at);
         at[0] = pattern(1, 2 * PLACES + place, step);
         at[1] = 1;
     }
+}
+
+/* Memory is protected, and moved. */
+static void change(const struct program *program)
+{
     if (mprotect(areas[1].start, HUGE, PROT_READ) || mprotect(areas[1].start, HUGE, PROT_READ | PROT_WRITE))
         fail(program, "mprotect: %s", strerror(errno));
     unsigned char *to = areas[2].start == (unsigned char *)0x310000000000 ? (unsigned char *)0x320000000000
@@ -171,7 +177,8 @@ int main(int argc, char **argv)
     struct program program = {.steps = 20};
     MPI_Init(&argc, &argv);
     program_begin(&program, "mem_huge", argc, argv);
-    int is_private = strcmp(program.mode, "private") == 0;
+    int gives_back = strcmp(program.mode, "private") == 0;
+    int is_private = gives_back || strcmp(program.mode, "kept") == 0;
     if (is_private)
         map_private(&program);
     else if (strcmp(program.mode, "shared") == 0)
@@ -183,8 +190,10 @@ int main(int argc, char **argv)
         map_file(&program, "shared", MAP_SHARED);
     for (long step = 1; step <= program.steps; step++) {
         use(&program, step);
+        if (gives_back && step % 3 == 0)
+            give_back(&program, step);
         if (is_private)
-            change(&program, step);
+            change(&program);
         if (program.value)
             check_sizes(&program, step);
         MPI_Barrier(MPI_COMM_WORLD);
