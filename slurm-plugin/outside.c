@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "common/util/job_group.h"
+#include "slurm-plugin/bounded.h"
 
 #define ROOT "/sys/fs/cgroup"
 #define LIST_BYTES 8192
+#define OUTSIDE_MS 10000 /* for the program to end, or to go to the background */
 
 /* What the child's exit status says, if it has not come so far as to execute anything. */
 enum failure { FAILED_ROOT = 100, FAILED_GROUP, FAILED_USER, FAILED_PROGRAM };
@@ -211,8 +213,10 @@ int outside_run(const struct outside *of, char *const argv[], struct belay_error
         return belay_error_errno(err, "no process can be made");
     if (pid == 0)
         become(of, argv);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return belay_error_errno(err, "%s cannot be waited for", argv[0]);
+    if (bounded_wait(pid, OUTSIDE_MS, &status) < 0)
+        return errno == ETIMEDOUT
+                   ? belay_error_set(err, ETIMEDOUT, "%s has not ended after %d s, and is killed", argv[0],
+                                     OUTSIDE_MS / 1000)
+                   : belay_error_errno(err, "%s cannot be waited for", argv[0]);
     return tell(status, argv[0], err);
 }

@@ -25,7 +25,7 @@ struct outside {
 /*
  * Run a program as the user, outside of the job, until it has ended or gone to the background. argv[0] is its
  * path. Returns 0 if its exit status was 0, or -1 with err: EPERM if this process is not root's, EACCES if
- * the control groups cannot be left.
+ * the control groups cannot be left, ETIMEDOUT if it took longer than 10 s, and was killed.
  */
 int outside_run(const struct outside *of, char *const argv[], struct belay_error *err);
 

@@ -8,23 +8,21 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
 
-#include "common/util/duration.h"
-#include "common/util/size.h"
 #include "common/wire/board.h"
 #include "common/wire/placement.h"
 #include "slurm-plugin/board_child.h"
-#include "slurm-plugin/outside.h"
+#include "slurm-plugin/epilog.h"
+#include "slurm-plugin/porter_call.h"
+#include "slurm-plugin/site.h"
 #include "slurm-plugin/wish.h"
 #include "slurm-plugin/words.h"
 
@@ -57,13 +55,8 @@ EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank
 static struct board_child board = {-1, -1}; /* srun's */
 static pid_t script;                        /* which runs srun */
 static struct wish given;                   /* by options; from init_post_opt on, by whatever gives it */
-static struct wish site;                    /* plugstack.conf */
-static char folder[PATH_MAX];               /* of Belay's programs */
-static char rundir[PATH_MAX] = "/tmp";
-static char retention[DURATION_TEXT_BYTES] = "10m";
-static char group[NAME_MAX] =
-    "belay";            /* control group of what outlives jobs; "none": they end with the job */
-static uint64_t memory; /* of one user there; 0: no limit */
+static struct site site;                    /* plugstack.conf */
+static struct belay_error mistake;          /* in it; code 0: none */
 
 /* ---- what is asked for ---- */
 
@@ -114,7 +107,7 @@ static int register_options(spank_t spank)
 
 /* ---- plugstack.conf ---- */
 
-static int find_folder(struct belay_error *err)
+static int find_folder(char folder[PATH_MAX], struct belay_error *err)
 {
     Dl_info info;
     char *slash = NULL;
@@ -126,55 +119,23 @@ static int find_folder(struct belay_error *err)
     return 0;
 }
 
-static int take_text(char *to, size_t bytes, const char *word, const char *text, struct belay_error *err)
-{
-    if (!text[0] || strlen(text) >= bytes)
-        return belay_error_set(err, EINVAL, "plugstack.conf: %s= has a value that cannot be used", word);
-    snprintf(to, bytes, "%s", text);
-    return 0;
-}
-
-static int take_word(const char *word, struct belay_error *err)
-{
-    uint64_t ms;
-    const char *value = strchr(word, '=');
-    size_t length = value ? (size_t)(value - word) : strlen(word);
-    for (int key = 0; value && key < WISH_KEYS; key++) {
-        const char *name = wish_row((enum wish_key)key)->word;
-        if (strlen(name) == length && !strncmp(word, name, length))
-            return wish_take(&site, (enum wish_key)key, "plugstack.conf", value + 1, err);
-    }
-    if (value && !strncmp(word, "libdir=", length + 1))
-        return take_text(folder, sizeof folder, "libdir", value + 1, err);
-    if (value && !strncmp(word, "rundir=", length + 1))
-        return take_text(rundir, sizeof rundir, "rundir", value + 1, err);
-    if (value && !strncmp(word, "memory=", length + 1))
-        return size_parse(value + 1, &memory, err) < 0 ? belay_error_prefix(err, "plugstack.conf: memory")
-                                                       : 0;
-    if (value && !strncmp(word, "cgroup=", length + 1))
-        return strchr(value, '/') || value[1] == '.'
-                   ? belay_error_set(err, EINVAL, "plugstack.conf: cgroup=%s is not a name", value + 1)
-                   : take_text(group, sizeof group, "cgroup", value + 1, err);
-    if (value && !strncmp(word, "retention=", length + 1))
-        return duration_parse(value + 1, &ms, err) < 0
-                   ? belay_error_prefix(err, "plugstack.conf: retention")
-                   : take_text(retention, sizeof retention, "retention", value + 1, err);
-    return belay_error_set(err, EINVAL, "plugstack.conf: '%s' is no word of this plugin", word);
-}
-
 static int read_site(int count, char *words[], struct belay_error *err)
 {
-    int rc = find_folder(err);
-    for (int i = 0; rc == 0 && i < count; i++)
-        rc = take_word(words[i], err);
-    return rc;
+    char folder[PATH_MAX];
+    return find_folder(folder, err) < 0 ? -1 : site_read(&site, folder, count, words, err);
 }
 
+/*
+ * A mistake in plugstack.conf ends commands and protected steps with one line, and nothing else: over an
+ * error in slurmd, or at the begin or the end of a job, Slurm would drain the node.
+ */
 int slurm_spank_init(spank_t spank, int count, char *words[])
 {
-    struct belay_error err;
-    if (read_site(count, words, &err) < 0)
-        return refuse(&err);
+    if (read_site(count, words, &mistake) < 0) {
+        refuse(&mistake);
+        if (is_command())
+            return -1;
+    }
     bool has_options = is_command() || spank_context() == S_CTX_REMOTE;
     return has_options ? register_options(spank) : 0;
 }
@@ -194,7 +155,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
             wish_take(&given, (enum wish_key)key, given_by, text, &err) < 0)
             return refuse_submission(&err);
     }
-    wish_fill(&given, &site);
+    wish_fill(&given, &site.wish);
     return 0;
 }
 
@@ -221,7 +182,7 @@ static int protect(spank_t spank, struct belay_error *err)
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &ranks) != ESPANK_SUCCESS || ranks == 0)
         return belay_error_set(err, EINVAL, "the number of tasks is not known");
     snprintf(number, sizeof number, "%u", ranks);
-    return board_child_start(&board, folder, number, line, err) < 0 ? -1 : hand_on(line, err);
+    return board_child_start(&board, site.folder, number, line, err) < 0 ? -1 : hand_on(line, err);
 }
 
 int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
@@ -278,7 +239,7 @@ static int set_preload(spank_t spank, struct belay_error *err)
 {
     static char users[1 << 16], list[1 << 16];
     char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/libbelay.so", folder);
+    snprintf(path, sizeof path, "%s/libbelay.so", site.folder);
     if (access(path, R_OK) < 0)
         return belay_error_errno(err, "%s cannot be read", path);
     bool has_users = spank_getenv(spank, "LD_PRELOAD", users, sizeof users) == ESPANK_SUCCESS;
@@ -302,11 +263,11 @@ static int set_name(spank_t spank, uint32_t step, struct belay_error *err)
 
 static int set_rundir(spank_t spank, struct belay_error *err)
 {
-    char path[PATH_MAX + 32];
+    char path[SITE_RUNDIR_BYTES];
     uid_t user;
     if (spank_get_item(spank, S_JOB_UID, &user) != ESPANK_SUCCESS)
         return belay_error_set(err, EINVAL, "the job's user is not known");
-    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)user);
+    site_rundir(&site, user, path);
     return set(spank, "BELAY_RUNDIR", path, err) < 0 ? -1 : set(spank, PLACEMENT_LOCAL_VARIABLE, "1", err);
 }
 
@@ -326,24 +287,12 @@ static int set_restart(spank_t spank, struct belay_error *err)
 
 #define GROUPS_MAX 1024
 
-/* Returns 0, or -1 with err: ENOTSUP if the site wants everything in the job. */
-static int run_outside(const struct outside *of, const char *task, uint32_t job, struct belay_error *err)
-{
-    char path[PATH_MAX + 16], number[16];
-    char *const argv[] = {path, (char *)(uintptr_t)of->rundir, (char *)(uintptr_t)task, number, NULL};
-    if (!strcmp(group, "none"))
-        return belay_error_set(err, ENOTSUP, "the site has cgroup=none in plugstack.conf");
-    snprintf(path, sizeof path, "%s/belay-porter", folder);
-    snprintf(number, sizeof number, "%u", job);
-    return outside_run(of, argv, err);
-}
-
 /* Without a porter the job is protected as well, but what its nodes hold ends with the step. */
 static void start_porter(spank_t spank)
 {
-    char path[PATH_MAX + 32];
+    char path[SITE_RUNDIR_BYTES];
     struct belay_error err;
-    struct outside of = {.rundir = path, .name = group, .memory = memory};
+    struct outside of = {.rundir = path, .name = site.group, .memory = site.memory};
     gid_t *groups = NULL;
     int count = 0;
     uint32_t job = 0;
@@ -355,46 +304,22 @@ static void start_porter(spank_t spank)
         of.groups = groups;
         of.group_count = (size_t)count;
     }
-    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)of.user);
-    if (run_outside(&of, "expect", job, &err) < 0 && err.code != ENOTSUP)
+    site_rundir(&site, of.user, path);
+    if (porter_call(&site, &of, "expect", job, &err) < 0 && err.code != ENOTSUP)
         slurm_info("belay: what this node holds ends with the step: %s", err.text);
 }
 
-/* Will the job run again, here or elsewhere, or might the user submit it again to go on? */
-static bool is_kept(uint32_t job)
-{
-    job_info_msg_t *found = NULL;
-    bool is_it = true; /* if nobody tells, the retention time decides */
-    if (slurm_load_job(&found, job, SHOW_DETAIL) == SLURM_SUCCESS && found->record_count > 0) {
-        uint32_t state = found->job_array[0].job_state & JOB_STATE_BASE;
-        is_it = state <= JOB_SUSPENDED || state == JOB_TIMEOUT || state == JOB_NODE_FAIL ||
-                state == JOB_PREEMPTED || state == JOB_BOOT_FAIL;
-    }
-    slurm_free_job_info_msg(found);
-    return is_it;
-}
-
-/* On each node, as root, when the job has ended there. Nodes without agents of the user have no such folder.
- */
+/* On each node, as root, when the job has ended there. */
 int slurm_spank_job_epilog(spank_t spank, int count, char *words[])
 {
-    char path[PATH_MAX + 32];
     struct belay_error err;
-    struct stat st;
-    struct outside of = {.rundir = path, .name = group, .memory = memory};
     uint32_t job = 0;
+    uid_t user;
     if (read_site(count, words, &err) < 0) /* there was no slurm_spank_init() */
-        return refuse(&err);
-    if (spank_get_item(spank, S_JOB_UID, &of.user) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
-        return 0;
-    snprintf(path, sizeof path, "%s/belay-%u", rundir, (unsigned)of.user);
-    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != of.user)
-        return 0;
-    const struct passwd *user = getpwuid(of.user);
-    of.group = user ? user->pw_gid : st.st_gid;
-    if (run_outside(&of, is_kept(job) ? "release" : "forget", job, &err) < 0)
-        slurm_verbose("belay: job %u: %s", job, err.text); /* a porter that has gone leaves nothing */
+        refuse(&err);
+    if (site.folder[0] && spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS &&
+        spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS)
+        epilog_run(&site, job, user);
     return 0;
 }
 
@@ -416,6 +341,10 @@ static int check_version(spank_t spank, struct belay_error *err)
 static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
 {
     static char text[WISH_TEXT_BYTES];
+    if (mistake.code != 0) {
+        *err = mistake;
+        return -1;
+    }
     if (check_version(spank, err) < 0)
         return -1;
     for (int key = 0; key < WISH_KEYS; key++)
@@ -426,7 +355,7 @@ static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
         return -1;
     if (set_preload(spank, err) < 0 || set_name(spank, step, err) < 0 || set_rundir(spank, err) < 0)
         return -1;
-    return set(spank, "BELAY_RETENTION", retention, err);
+    return set(spank, "BELAY_RETENTION", site.retention, err);
 }
 
 /* Batch scripts and the like are steps with special numbers. */

@@ -181,16 +181,27 @@ def test_a_heterogeneous_job(sandbox):
 def test_defaults_of_the_site(sandbox, plugin, programs):
     """A word of plugstack.conf protects whoever asks for nothing; an option wins."""
     plugin("interval=500ms", "redundancy=SINGLE")
-    program = heat(sandbox, programs, steps=2000)
-    process = launch(sandbox, *MPI, *program.argv)
+    program = heat(sandbox, programs, steps=2000, ranks=2)
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", *program.argv)
     wait_lines(sandbox, r"\d+\.0-heat", count=1)
     stdout, stderr = communicate(process, 90)
     assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
     done = sandbox.execute("srun", "--checkpoint-interval=none", "-N1", "-n1", "env")
     assert "BELAY" not in done.stdout
+
+
+def test_a_mistake_in_plugstack(sandbox, cluster, plugin):
+    """It ends commands with one line. Jobs that run or begin meanwhile are not disturbed, nor is a node drained."""
+    running, waiting = (sandbox.submit("until [ -e go ]; do sleep 0.1; done", "-N1", *options) for options in ((), ("--hold",)))
+    node_of_rank_0(cluster, ("-j", str(running[1])))
     plugin("intervall=5")
     done = sandbox.execute("srun", "-N1", "true")
-    assert "plugstack.conf: 'intervall=5' is no word of this plugin" in done.stderr
+    assert "plugstack.conf: 'intervall=5' is no word of this plugin" in done.stderr and done.returncode != 0
+    cluster.slurm("scontrol", "release", str(waiting[1]))
+    for folder, number in (running, waiting):
+        write(folder, "go", "")
+        assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    cluster.wait_idle()
 
 
 # ---- others on the same nodes ----
@@ -283,9 +294,29 @@ def test_outside_of_the_job(sandbox, programs, cluster):
         assert int(limit) == 512 << 20
     sandbox.execute("scancel", number)
     communicate(process, 60)
-    for name in MPI_NODES:
-        wait_for(lambda name=name: not cluster.processes(name), 30, f"the end of {cluster.processes(name)} on {name}")
+    wait_empty(cluster, *MPI_NODES)
     cluster.plug_in()
+
+
+def wait_empty(cluster, *names):
+    """Until nothing of users runs there."""
+    for name in names:
+        wait_for(lambda name=name: not cluster.processes(name), 30, f"the end of {cluster.processes(name)} on {name}")
+
+
+@pytest.mark.campaign
+def test_a_porter_that_stands_still(sandbox, programs, cluster):
+    """The end of a job does not wait for it for long: Slurm has the node back. Later it drops what it was told to drop."""
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *heat(sandbox, programs, steps=100000, ranks=2).argv)
+    number = wait_lines(sandbox, r"\d+\.0-heat")["job"].split(".")[0]
+    porter = next(pid for pid, command in cluster.processes("n2").items() if "belay-porter" in command)
+    sandbox.execute("kill", "-STOP", str(porter), at="n2")
+    sandbox.execute("scancel", number)
+    communicate(process, 60)
+    cluster.wait_idle()
+    assert porter in cluster.processes("n2")
+    sandbox.execute("kill", "-CONT", str(porter), at="n2")
+    wait_empty(cluster, "n1", "n2")
 
 
 # ---- commands on other nodes ----
@@ -403,6 +434,11 @@ def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
     expected = programs.reference(program).stdout.decode()
     assert read(folder, "out").endswith(expected)
     assert "restart from line" in read(folder, "err")
+
+
+def write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def read(folder, name):

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "slurm-plugin/site.h"
 #include "slurm-plugin/wish.h"
 #include "slurm-plugin/words.h"
 
@@ -83,6 +84,33 @@ static void the_first_that_is_given_wins(void **state)
     assert_string_equal(option.texts[WISH_REDUNDANCY], "SINGLE");
 }
 
+static void words_of_the_site(void **state)
+{
+    char *const good[] = {(char *)"interval=5m", (char *)"rundir=/run",  (char *)"retention=1h",
+                          (char *)"memory=2G",   (char *)"cgroup=other", (char *)"libdir=/opt/belay"};
+    static const char *const bad[] = {"intervall=5", "interval",    "cgroup=../x", "cgroup=.",
+                                      "memory=much", "retention=x", "rundir="};
+    static struct site site;
+    char path[SITE_RUNDIR_BYTES];
+    (void)state;
+    assert_int_equal(site_read(&site, "/usr/lib/belay", 0, NULL, &err), 0);
+    assert_string_equal(site.folder, "/usr/lib/belay");
+    assert_string_equal(site.retention, "10m");
+    assert_string_equal(site.group, "belay");
+    site_rundir(&site, 7, path);
+    assert_string_equal(path, "/tmp/belay-7");
+    assert_int_equal(site_read(&site, "/usr/lib/belay", 6, good, &err), 0);
+    assert_string_equal(site.wish.texts[WISH_INTERVAL], "5m");
+    assert_string_equal(site.folder, "/opt/belay");
+    assert_int_equal(site.memory, 2ull << 30);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *const words[] = {(char *)(uintptr_t)bad[i], (char *)"cgroup=other"};
+        assert_int_equal(site_read(&site, "/usr/lib/belay", 2, words, &err), -1);
+        assert_non_null(strstr(err.text, "plugstack.conf"));
+        assert_string_equal(site.group, "other"); /* what makes sense holds */
+    }
+}
+
 static void names_of_jobs(void **state)
 {
     char name[WORDS_NAME_BYTES];
@@ -109,7 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(intervals),          cmocka_unit_test(others),
         cmocka_unit_test(names_of_jobs),      cmocka_unit_test(the_first_that_is_given_wins),
-        cmocka_unit_test(lists_of_libraries),
+        cmocka_unit_test(lists_of_libraries), cmocka_unit_test(words_of_the_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
