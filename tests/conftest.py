@@ -87,19 +87,20 @@ def hosts(request):
 
 @pytest.fixture(scope="session")
 def session_cluster(prefix):
-    """One for each worker, as long as it lasts."""
+    """Of each worker: clusters.Lasting."""
     if clusters.lacking():
         pytest.skip(clusters.lacking())
-    made = clusters.Cluster(os.path.join(prefix, "lib", "belay", "spank_belay.so"))
-    yield made
-    made.destroy()
+    lasting = clusters.Lasting(os.path.join(prefix, "lib", "belay", "spank_belay.so"))
+    yield lasting
+    lasting.destroy()
 
 
 @pytest.fixture
 def cluster(session_cluster):
-    """A Slurm cluster whose nodes are idle, without any trace of what ran on it before."""
+    """A Slurm cluster whose nodes are idle, without any trace of what ran on it before. A test after which they do not become
+    idle fails; the next one has another cluster."""
     session_cluster.reset()
-    yield session_cluster
+    yield session_cluster.take()
     session_cluster.reset()
 
 

@@ -18,6 +18,7 @@ HEAD = "head"
 USERS = {"ann": 42001, "ben": 42002}
 TOOLS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client", "munged": "munge"}
 READY_S = 60
+TOLD_CHARACTERS = 2500  # of each log
 
 # What differs from Slurm's defaults, and why:
 # - where the machine has no cgroups of version 1, a task's processes are found by /proc; tasks share processors
@@ -95,6 +96,31 @@ def said(command):
     done = run(command, READY_S, text=True)
     assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stderr}"
     return done.stdout
+
+
+class Lasting:
+    """The cluster of a session. It is made anew where it could not be brought back to what it was."""
+
+    def __init__(self, plugin):
+        self.plugin = plugin
+        self.made = None
+
+    def take(self):
+        if not self.made:
+            self.made = Cluster(self.plugin)
+        return self.made
+
+    def reset(self):
+        try:
+            self.take().reset()
+        except BaseException:
+            self.destroy()
+            raise
+
+    def destroy(self):
+        if self.made:
+            made, self.made = self.made, None
+            made.destroy()
 
 
 class Cluster(Hosts):
@@ -246,11 +272,32 @@ class Cluster(Hosts):
 
     def wait_idle(self):
         """Until all nodes answer and have no job."""
-        wait_for(self._is_idle, READY_S, "idle nodes")
+        try:
+            wait_for(self._is_idle, READY_S, "idle nodes")
+        except AssertionError:
+            print(self.told())
+            raise
 
     def _is_idle(self):
         done = run(self.on(HEAD, "sinfo", "-h", "-N", "-o", "%N %T"), READY_S, text=True)
-        return sorted(done.stdout.splitlines()) == [f"{name} idle" for name in self.nodes]
+        states = sorted(done.stdout.splitlines())
+        # Slurm gives such a node no more jobs: something has failed there, and waiting does not help.
+        assert not [state for state in states if " drain" in state], f"drained: {states}"
+        return states == [f"{name} idle" for name in self.nodes]
+
+    def told(self):
+        """What Slurm and its daemons tell of their state, for whoever has to find out why a node is not idle."""
+        parts = []
+        for command in (("sinfo", "-N", "-l"), ("sinfo", "-R"), ("squeue", "-l"), ("squeue", "-s")):
+            done = run(self.on(HEAD, *command), READY_S, text=True)
+            parts.append(f"---- {' '.join(command)}\n{done.stdout}{done.stderr}")
+        parts.append(f"---- slurmctld.log\n{self.log('slurmctld')[-TOLD_CHARACTERS:]}")
+        for name in self.nodes:
+            if name in self.first:
+                rows = run(self.on(name, "ps", "-ww", "-eo", "pid,ppid,user:12,stat,wchan:24,etimes,args"), READY_S, text=True).stdout
+                parts.append(f"---- processes of {name}\n{rows}")
+            parts.append(f"---- slurmd-{name}.log\n{self.log(f'slurmd-{name}')[-TOLD_CHARACTERS:]}")
+        return "\n".join(parts)
 
     def in_groups(self, name):
         """The processes of a node: what they run, and in which group of the freezer they are."""
