@@ -1,5 +1,5 @@
 /*
- * undo.h - the log from which files are put back to what they were at a line, version 5.
+ * undo.h - the log from which files are put back to what they were at a line, version 6.
  *
  * Below the job's undo folder there is a folder for each line that a restart may go back to, named by its
  * number, and in it a log of each rank, RANK.log, and the files that it has set aside, RANK-NUMBER.kept. A
@@ -27,7 +27,7 @@
 #include "common/util/file_id.h"
 
 #define UNDO_HEAD_MAGIC 0x474f4c4f444e5542ull /* "BUNDOLOG" */
-#define UNDO_VERSION 5u
+#define UNDO_VERSION 6u
 #define UNDO_MAGIC 0x6f646e75u /* "undo" */
 #define UNDO_PATH_BYTES 4096
 #define UNDO_DATA_BYTES (256u << 10) /* of an entry at most */
@@ -103,14 +103,15 @@ struct undo_entry {
 };
 
 /*
- * Of UNDO_ATTRIBUTES all is put back. Of UNDO_LENGTH only the time is: the job writes to the file, and has
- * not changed the rest.
+ * Of UNDO_ATTRIBUTES all is put back. Of UNDO_LENGTH only the times are: the job writes to the file, and has
+ * not changed the rest. A time whose nanoseconds are UTIME_OMIT stays as it is.
  */
 struct undo_attributes {
     uint32_t mode; /* permissions */
     uint32_t uid, gid;
     uint32_t reserved;
-    int64_t changed_s, changed_ns; /* since 1970 */
+    int64_t changed_s, changed_ns; /* since 1970; of its contents */
+    int64_t read_s, read_ns;       /* when it was read last; UTIME_OMIT where a write has left that alone */
 };
 
 /* The data of UNDO_RENAMED: where the new name is, and a path with a NUL. */

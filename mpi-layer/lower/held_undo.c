@@ -103,7 +103,7 @@ static bool put_attributes(int fd, const struct vk_held_entry *entry, const char
     if (entry->data_bytes != sizeof was)
         return true;
     memcpy(&was, data, sizeof was);
-    struct timespec times[2] = {{0, UTIME_OMIT}, {was.changed_s, was.changed_ns}};
+    struct timespec times[2] = {{was.read_s, was.read_ns}, {was.changed_s, was.changed_ns}};
     futimens(fd, times);
     return entry->kind == UNDO_LENGTH || fchmod(fd, was.mode & 0777u) == 0 || errno == EPERM;
 }

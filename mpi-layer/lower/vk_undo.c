@@ -122,13 +122,26 @@ void vk_undo_aside(void (*what)(const void *with), const void *with)
         raw4(SYS_wait4, child, 0, WAIT_ALL, 0);
 }
 
+/* By the program's descriptor. When the program has read the file last stays as it was. */
+static void keep_lent(const struct keeping *keeping)
+{
+    struct undo_attributes before = vk_undo_attributes_of(keeping->fd, vk_undo_itself), now;
+    vk_undo_keep_range(keeping->range, keeping->from, keeping->to);
+    now = vk_undo_attributes_of(keeping->fd, vk_undo_itself);
+    const struct timespec times[2] = {{before.read_s, before.read_ns}, {0, UTIME_OMIT}};
+    if (now.read_s != before.read_s || now.read_ns != before.read_ns)
+        raw4(SYS_utimensat, keeping->fd, 0, times, 0);
+}
+
 /* By the descriptor, whatever is at its path; it may not be open to read. */
 static void keep_opened(const void *with)
 {
     const struct keeping *keeping = with;
     char link[40];
     vk_text_put_number(vk_text_put(link, "/proc/self/fd/"), (uint64_t)keeping->fd);
-    long fd = raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    long fd = raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME, 0);
+    if (fd == -EPERM) /* somebody else's file */
+        fd = raw4(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     keeping->range->reader = fd;
     vk_undo_keep_range(keeping->range, keeping->from, keeping->to);
     if (fd >= 0)
@@ -140,6 +153,7 @@ static void keep_opened(const void *with)
 static void note_length(const struct vk_undo_range *range, long fd)
 {
     struct undo_attributes attributes = vk_undo_attributes_of(fd, vk_undo_itself);
+    attributes.read_ns = UTIME_OMIT;
     vk_undo_keep_note(range, &(struct vk_undo_note){.kind = UNDO_LENGTH,
                                                     .offset = range->file->length,
                                                     .data = {&attributes},
@@ -169,7 +183,7 @@ static void fd_locked(long fd, const struct vk_undo_facts *facts, uint64_t offse
     range.is_lent = can_be_lent(fd, facts);
     range.reader = range.is_lent ? fd : -1;
     if (range.is_lent)
-        vk_undo_keep_range(&range, keeping.from, keeping.to);
+        keep_lent(&keeping);
     else
         vk_undo_aside(keep_opened, &keeping);
 }

@@ -31,13 +31,16 @@ struct undo_attributes vk_undo_attributes_of(long folder, const char *name)
 {
     struct statx st;
     long flags = AT_SYMLINK_NOFOLLOW | (name == vk_undo_itself ? AT_EMPTY_PATH : 0);
-    if (raw_syscall(SYS_statx, folder, (long)name, flags, FILE_ID_MASK | STATX_MTIME, (long)&st, 0) < 0)
-        return (struct undo_attributes){.changed_ns = UTIME_OMIT};
+    if (raw_syscall(SYS_statx, folder, (long)name, flags, FILE_ID_MASK | STATX_MTIME | STATX_ATIME, (long)&st,
+                    0) < 0)
+        return (struct undo_attributes){.changed_ns = UTIME_OMIT, .read_ns = UTIME_OMIT};
     return (struct undo_attributes){.mode = st.stx_mode & 07777u,
                                     .uid = st.stx_uid,
                                     .gid = st.stx_gid,
                                     .changed_s = st.stx_mtime.tv_sec,
-                                    .changed_ns = st.stx_mtime.tv_nsec};
+                                    .changed_ns = st.stx_mtime.tv_nsec,
+                                    .read_s = st.stx_atime.tv_sec,
+                                    .read_ns = st.stx_atime.tv_nsec};
 }
 
 bool vk_undo_is_lost(const struct vk_undo_facts *facts)

@@ -198,7 +198,10 @@ static void copy(const void *with)
 {
     const struct copying *copying = with;
     const struct vk_undo_place *at = copying->at;
-    long from = raw4(SYS_openat, at->fd, at->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    const long flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    long from = raw4(SYS_openat, at->fd, at->name, flags | O_NOATIME, 0);
+    if (from == -EPERM) /* not its owner */
+        from = raw4(SYS_openat, at->fd, at->name, flags, 0);
     *copying->result = from < 0 ? from : copy_opened(copying, from);
     if (from >= 0)
         raw1(SYS_close, from);

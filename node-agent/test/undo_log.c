@@ -143,7 +143,9 @@ static uint64_t note_with_attributes(unsigned line, unsigned rank, const char *n
                                          .uid = st.st_uid,
                                          .gid = st.st_gid,
                                          .changed_s = st.st_mtim.tv_sec,
-                                         .changed_ns = st.st_mtim.tv_nsec};
+                                         .changed_ns = st.st_mtim.tv_nsec,
+                                         .read_s = st.st_atim.tv_sec,
+                                         .read_ns = st.st_atim.tv_nsec};
     return note(line, rank,
                 (struct undo_entry){.kind = kind,
                                     .id = id_of(name),

@@ -157,8 +157,15 @@ static void test_a_fifo_of_another_file_system(void **state)
 
 static void set_time(const char *name, time_t seconds)
 {
-    struct timespec times[2] = {{0, UTIME_OMIT}, {seconds, 5}};
+    struct timespec times[2] = {{seconds + 7, 3}, {seconds, 5}};
     assert_int_equal(utimensat(AT_FDCWD, path_of(name), times, 0), 0);
+}
+
+static void assert_read(const char *name, time_t seconds)
+{
+    struct stat st;
+    assert_int_equal(stat(path_of(name), &st), 0);
+    assert_true(st.st_atim.tv_sec == seconds && st.st_atim.tv_nsec == 3);
 }
 
 static void assert_attributes(const char *name, mode_t mode, time_t seconds)
@@ -188,6 +195,7 @@ static void test_attributes_are_what_they_were(void **state)
     note_attributes(1, 0, "folder");
     assert_int_equal(chmod(path_of("folder"), 0500), 0);
     must_apply(1, 0);
+    assert_read("file", 1007);
     assert_file("file", "before");
     assert_attributes("file", 0640, 1000);
     assert_attributes("folder", 0750, 0);

@@ -90,7 +90,7 @@ enum outcome step_renamed(struct apply *apply, const struct plan_step *step);
 enum outcome step_attributes(struct apply *apply, const struct plan_step *step); /* attributes.c */
 
 /* Of UNDO_LENGTH: the time of a file that is open, as far as the user may say so. */
-void attributes_put_time(struct apply *apply, const struct plan_step *step, int fd);
+void attributes_put_times(struct apply *apply, const struct plan_step *step, int fd);
 
 /* A file that was set aside: its folder and its name in it. */
 int kept_open_folder(const struct apply *apply, const struct plan_step *removed);

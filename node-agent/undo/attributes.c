@@ -30,17 +30,17 @@ static bool read_attributes(struct apply *apply, const struct plan_step *step, s
     return true;
 }
 
-static void put_time(int fd, const struct undo_attributes *was)
+static void put_times(int fd, const struct undo_attributes *was)
 {
-    struct timespec times[2] = {{0, UTIME_OMIT}, {was->changed_s, was->changed_ns}};
+    struct timespec times[2] = {{was->read_s, was->read_ns}, {was->changed_s, was->changed_ns}};
     utimensat(AT_FDCWD, link_of(fd).text, times, 0);
 }
 
-void attributes_put_time(struct apply *apply, const struct plan_step *step, int fd)
+void attributes_put_times(struct apply *apply, const struct plan_step *step, int fd)
 {
     struct undo_attributes was;
     if (read_attributes(apply, step, &was))
-        put_time(fd, &was);
+        put_times(fd, &was);
 }
 
 /* Who may not give a file away may not give its permissions to another owner either. */
@@ -57,7 +57,7 @@ static int put(int fd, const struct undo_attributes *was)
     if ((st.st_mode & mask) != mode && chmod(link_of(fd).text, mode) < 0)
         return -1;
     if (!S_ISDIR(st.st_mode)) /* a folder's change with each name in it */
-        put_time(fd, was);
+        put_times(fd, was);
     return 0;
 }
 

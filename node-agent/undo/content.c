@@ -119,7 +119,7 @@ static int put_back(struct apply *apply, const struct plan_step *step)
     const struct undo_entry *entry = &step->entry;
     if (entry->kind == UNDO_LENGTH) {
         int rc = put_length(apply->target, entry->offset);
-        attributes_put_time(apply, step, apply->target);
+        attributes_put_times(apply, step, apply->target);
         return rc;
     }
     if (entry->kind == UNDO_HOLE)

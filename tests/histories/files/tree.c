@@ -18,7 +18,7 @@
 static void observe_file(int folder, const char *name, const char *path)
 {
     static char contents[CONTENTS_MAX];
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME);
     ssize_t bytes = fd < 0 ? -1 : read(fd, contents, sizeof contents);
     if (bytes < 0)
         note("%s: %s", path, error_name(errno));
