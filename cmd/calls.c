@@ -192,6 +192,16 @@ Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job
     return call(caller, &request, BELAY__WIRE__REPLY__BODY_LINE_DONE, err);
 }
 
+Belay__Wire__Reply *call_verify(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__VerifyQuery body = BELAY__WIRE__VERIFY_QUERY__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_VERIFY;
+    request.verify = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_VERIFIED, err);
+}
+
 Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, struct belay_error *err)
 {
     Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;

@@ -53,6 +53,7 @@ Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job,
                                    struct belay_error *err);
 /* For tools; job NULL or "": the only one that runs (clean: all ended ones). */
 Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_verify(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_status(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_list(const struct caller *caller, struct belay_error *err);
 Belay__Wire__Reply *call_stop(const struct caller *caller, const char *job, struct belay_error *err);

@@ -20,6 +20,7 @@ extern const struct command command_checkpoint;
 extern const struct command command_clean;
 extern const struct command command_doctor;
 extern const struct command command_inspect;
+extern const struct command command_verify;
 extern const struct command command_list;
 extern const struct command command_restart;
 extern const struct command command_run;

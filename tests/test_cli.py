@@ -22,7 +22,8 @@ def only_line(done):
 
 
 def test_help_and_version(belay):
-    commands = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "inspect", "advise", "doctor")
+    commands = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "inspect", "verify", "advise",
+                "doctor")
     overview = belay("--help")
     assert overview.returncode == 0 and all(command in overview.stdout for command in commands)
     assert belay("--version").stdout.startswith("belay ")

@@ -77,3 +77,22 @@ def test_more_losses_than_parity(sandbox, programs):
     kill_node(sandbox, job, 1, 2)
     assert job.wait() != 0
     assert "lost" in job.errors
+
+
+def test_verify(sandbox, programs):
+    """All that is held agrees after a line; a bit that flips in parity is told with its place, and mended by the next line."""
+    job = run_with_agent(sandbox, 2, "agent.verify@8#2=error", workload(programs, seconds=8), interval=None,
+                         options=with_parity(4, "XOR"))
+    agrees = "4 images, 4 tables, parity of 4 slots"
+    for line in range(1, 4):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+        done = sandbox.belay("verify", "job")
+        if line == 2:
+            assert done.returncode == 81
+            assert "the parity of slot 0 of line 2 on node 2: ranks 0, 1, 3: damaged image: the page at 0x" in done.stderr
+        else:
+            assert (done.returncode, done.stderr) == (0, "") and f"line {line} on 4 nodes: {agrees}" in done.stdout
+    job.finish()
+    assert "the parity of slot 0 on node 2 is damaged in memory, and made anew at the next line" in job.errors
+    assert_same_result(job)
+    sandbox.assert_clean()

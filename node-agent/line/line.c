@@ -8,6 +8,7 @@
 #include "common/util/log.h"
 #include "node-agent/host/branch.h"
 #include "node-agent/host/host.h"
+#include "node-agent/line/checks.h"
 #include "node-agent/line/ends.h"
 #include "node-agent/link/loopback.h"
 #include "node-agent/member/member.h"
@@ -23,6 +24,8 @@ struct line {
     struct fabric_epoch next;   /* that the arbiter is about to open; wiped when it is entered */
     int late;                   /* links of the epoch that have not joined in time */
     bool is_open;               /* an epoch is */
+    struct connection *checker; /* waits for a comparison of what is held; NULL: nobody does */
+    bool is_checking;           /* maybe for somebody who has gone */
     struct line_branch *branch; /* of the epoch; NULL: this node has no children in the tree */
     /* The ends of the links on this node: to the member, and between branch and host; NULL: there is none. */
     struct link *loopbacks[2];
@@ -280,9 +283,38 @@ void line_request(struct line *line, struct connection *connection)
     line_host_request(line->host, connection);
 }
 
+static void on_verified(void *context, const struct verified *list, uint32_t count,
+                        const struct belay_error *err)
+{
+    struct line *line = context;
+    struct connection *checker = line->checker;
+    line->checker = NULL;
+    line->is_checking = false;
+    if (checker)
+        checks_answer(checker, line->job, list, count, err);
+}
+
+void line_verify(struct line *line, struct connection *connection)
+{
+    struct belay_error err;
+    if (line->is_checking) {
+        connection_reply_error(connection, EBUSY, "the images of this node are being compared already");
+        return;
+    }
+    line->checker = connection;
+    line->is_checking = true;
+    if (line_member_verify(line->member, on_verified, line, &err) == 0)
+        return;
+    line->checker = NULL;
+    line->is_checking = false;
+    connection_reply_error(connection, err.code, err.text);
+}
+
 void line_forget_connection(struct line *line, struct connection *connection)
 {
     line_host_forget_connection(line->host, connection);
+    if (line->checker == connection)
+        line->checker = NULL;
 }
 
 void line_rank_changed(struct line *line, struct rank *rank)

@@ -59,6 +59,9 @@ void line_close_epoch(struct line *line);
  * the coordinator is on another node.
  */
 void line_request(struct line *line, struct connection *connection);
+/* Compare what this node holds of the committed line (member/verify.h): the connection gets a Verified, or
+ * EBUSY. */
+void line_verify(struct line *line, struct connection *connection);
 /* A client is gone. */
 void line_forget_connection(struct line *line, struct connection *connection);
 

@@ -33,6 +33,7 @@ enum remotes_subject {
     REMOTES_IMAGES,     /* of the line that an epoch goes on from */
     REMOTES_PARITY,     /* of a line in progress */
     REMOTES_SHARES,     /* of images that are made again */
+    REMOTES_CHECKS,     /* of committed parity that is compared */
     REMOTES_SUBJECTS,
 };
 

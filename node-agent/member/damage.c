@@ -7,27 +7,30 @@
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
 
-static void tell_of_shared(struct line_member *member, uint32_t group, const struct belay_error *damage)
+/* What a part of the store is, for people. */
+static void name_part(const struct line_member *member, uint32_t part, bool is_here, char *text, size_t bytes)
 {
-    char text[BELAY_ERROR_TEXT_BYTES + 160];
-    snprintf(text, sizeof text,
-             "the image of what rank %" PRIu32 " shares with others, on node %" PRIu32
-             ", is damaged in memory, and made anew at the next line (%s)",
-             group, member->node, damage->text);
-    log_error("job \"%s\": %s", member->job->name, text);
-    job_tell_text(member->job, text);
+    uint32_t number = part % member->world;
+    if (part >= store_tables_part(member->world, 0))
+        snprintf(text, bytes, "what is kept of the tables of rank %" PRIu32, number);
+    else if (part >= store_parity_part(member->world, 0))
+        snprintf(text, bytes, "the parity of slot %" PRIu32, number);
+    else if (part >= member->world)
+        snprintf(text, bytes, "the image of what rank %" PRIu32 " shares with others,", number);
+    else
+        snprintf(text, bytes, "%s of rank %" PRIu32, is_here ? "the image" : "the copy of the image", number);
 }
 
 /*
  * A rank's next line copies everything, which goes to all that hold its images. A guest's node is told so by
- * NEED_BASE when it sends the next delta. Of what ranks share, which is compared with what is held, the next
- * line is a whole image.
+ * NEED_BASE when it sends the next delta, and so are all nodes of a set whose parity is damaged. Of what
+ * ranks share, which is compared with what is held, the next line is a whole image, and so are tables.
  */
-static void on_damaged(void *context, uint32_t part, const struct belay_error *damage)
+void member_on_damaged(void *context, uint32_t part, const struct belay_error *damage)
 {
     struct line_member *member = context;
     struct job *job = member->job;
-    char text[BELAY_ERROR_TEXT_BYTES + 128];
+    char text[BELAY_ERROR_TEXT_BYTES + 192], name[96];
     bool is_here = false;
     store_note_damage(job->store, part);
     for (uint32_t i = 0; i < member->count; i++) {
@@ -37,14 +40,10 @@ static void on_damaged(void *context, uint32_t part, const struct belay_error *d
         if (member->memories)
             memory_forget_base(member->memories[i]);
     }
-    if (part >= member->world) {
-        tell_of_shared(member, part - member->world, damage);
-        return;
-    }
+    name_part(member, part, is_here, name, sizeof name);
     snprintf(text, sizeof text,
-             "%s of rank %" PRIu32 " on node %" PRIu32
-             " is damaged in memory, and made anew at the next line (%s)",
-             is_here ? "the image" : "the copy of the image", part, member->node, damage->text);
+             "%s on node %" PRIu32 " is damaged in memory, and made anew at the next line (%s)", name,
+             member->node, damage->text);
     log_error("job \"%s\": %s", job->name, text);
     job_tell_text(job, text);
 }
@@ -55,8 +54,8 @@ int member_scrub_begin(struct line_member *member, struct belay_error *err)
     uint64_t interval_ms =
         settings->has_scrub_interval_ms ? settings->scrub_interval_ms : conf_default(CONF_SCRUB_INTERVAL);
     if (!member->scrub)
-        member->scrub =
-            scrub_create(member->job->agent->loop, member->job->store, interval_ms, on_damaged, member);
+        member->scrub = scrub_create(member->job->agent->loop, member->job->store, interval_ms,
+                                     member_on_damaged, member);
     return member->scrub ? 0 : belay_error_set(err, ENOMEM, "cannot prepare a job's lines");
 }
 

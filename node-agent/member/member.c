@@ -92,36 +92,55 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     return 0;
 }
 
-static int make_mirror(struct line_member *member, const struct line_member_epoch *epoch)
+static struct mirror_epoch mirror_epoch_of(const struct line_member *member,
+                                           const struct line_member_epoch *epoch)
 {
-    const struct mirror_epoch of_mirror = {.scheme = epoch->scheme,
-                                           .code = epoch->code,
-                                           .job = member->job,
-                                           .remotes = epoch->remotes,
-                                           .number = epoch->number,
-                                           .node = epoch->node,
-                                           .world = epoch->world,
-                                           .count = epoch->count,
-                                           .member_count = epoch->member_count,
-                                           .members = epoch->members,
-                                           .placement = epoch->placement};
-    member->mirror = mirror_create(&of_mirror, member_on_unprotected, member);
+    return (struct mirror_epoch){.scheme = epoch->scheme,
+                                 .code = epoch->code,
+                                 .job = member->job,
+                                 .remotes = epoch->remotes,
+                                 .number = epoch->number,
+                                 .node = epoch->node,
+                                 .world = epoch->world,
+                                 .count = epoch->count,
+                                 .member_count = epoch->member_count,
+                                 .members = epoch->members,
+                                 .placement = epoch->placement};
+}
+
+static int make_mirror(struct line_member *member, const struct mirror_epoch *epoch)
+{
+    member->mirror = mirror_create(epoch, member_on_unprotected, member);
     if (member->mirror && epoch->scheme == SCHEME_PARITY)
-        member->parity = parity_of_epoch(&of_mirror, &parity_ops, member);
+        member->parity = parity_of_epoch(epoch, &parity_ops, member);
     return member->mirror && (member->parity || epoch->scheme != SCHEME_PARITY) ? 0 : -1;
 }
 
 /* Without another member there is nobody to hold a copy. */
 static struct redundancy *make_redundancy(struct line_member *member, const struct line_member_epoch *epoch)
 {
+    const struct mirror_epoch of_mirror = mirror_epoch_of(member, epoch);
     const struct redundancy_epoch protected = {
         .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
+    member->verifier = verifier_create(&of_mirror, member_on_damaged, member);
+    if (!member->verifier)
+        return NULL;
     if (epoch->scheme == SCHEME_SINGLE || epoch->member_count == 1)
         return single_create(&protected, &redundancy_ops, member);
-    if (make_mirror(member, epoch) < 0)
+    if (make_mirror(member, &of_mirror) < 0)
         return NULL;
     return member->parity ? parity_create(&protected, epoch->code, &redundancy_ops, member)
                           : partner_create(&protected, &redundancy_ops, member);
+}
+
+static void forget_peers(struct line_member *member)
+{
+    mirror_destroy(member->mirror);
+    parity_destroy(member->parity);
+    verifier_destroy(member->verifier);
+    member->mirror = NULL;
+    member->parity = NULL;
+    member->verifier = NULL;
 }
 
 static int keep_ranks(struct line_member *member, const struct line_member_epoch *epoch)
@@ -133,10 +152,7 @@ static int keep_ranks(struct line_member *member, const struct line_member_epoch
         free(ranks);
         watch_destroy(watch);
         redundancy_destroy(redundancy);
-        mirror_destroy(member->mirror);
-        parity_destroy(member->parity);
-        member->mirror = NULL;
-        member->parity = NULL;
+        forget_peers(member);
         return -1;
     }
     for (uint32_t i = 0; i < epoch->count; i++)
@@ -235,11 +251,8 @@ void line_member_close_epoch(struct line_member *member)
 
 static void forget_ranks(struct line_member *member)
 {
-    mirror_destroy(member->mirror);
-    parity_destroy(member->parity);
+    forget_peers(member);
     redundancy_destroy(member->redundancy);
-    member->mirror = NULL;
-    member->parity = NULL;
     watch_destroy(member->watch);
     free(member->ranks);
     member->redundancy = NULL;
@@ -259,6 +272,14 @@ void line_member_rank_lost(struct line_member *member, const char *reason)
 {
     member_settle(member);
     say(member, PEER_LOST, reason);
+}
+
+int line_member_verify(struct line_member *member, verify_done_f *done, void *context,
+                       struct belay_error *err)
+{
+    if (!member->verifier)
+        return belay_error_set(err, EBUSY, "the job is between two launches");
+    return verifier_begin(member->verifier, done, context, err);
 }
 
 void line_member_close(struct line_member *member)

@@ -15,6 +15,7 @@
 #include "common/util/error.h"
 #include "node-agent/job/job.h"
 #include "node-agent/link/link.h"
+#include "node-agent/member/verify.h"
 #include "node-agent/rank/rank.h"
 
 struct line_member;
@@ -50,6 +51,9 @@ void line_member_close_epoch(struct line_member *member);
 
 void line_member_rank_changed(struct line_member *member, struct rank *rank);
 void line_member_rank_lost(struct line_member *member, const char *reason);
+/* Compare what this node holds: as verifier_begin() (EBUSY: no epoch is open). */
+int line_member_verify(struct line_member *member, verify_done_f *done, void *context,
+                       struct belay_error *err);
 /* The program finalizes or ends: no line any more in this epoch. */
 void line_member_close(struct line_member *member);
 

@@ -20,6 +20,7 @@
 #include "node-agent/member/parity.h"
 #include "node-agent/member/scrub.h"
 #include "node-agent/member/times.h"
+#include "node-agent/member/verify.h"
 #include "node-agent/redundancy/redundancy.h"
 
 struct line_member_epoch;
@@ -41,6 +42,7 @@ struct line_member {
     struct redundancy *redundancy; /* of the images */
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
     struct parity *parity;         /* with other members of the set; NULL: there is no parity */
+    struct verifier *verifier;     /* of the images */
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
@@ -98,6 +100,7 @@ void member_settle_if_resumed(struct line_member *member);
 void member_on_settle_limit(void *context);
 
 /* damage.c: images are compared with their sums while no line is taken. */
+void member_on_damaged(void *context, uint32_t part, const struct belay_error *damage);
 int member_scrub_begin(struct line_member *member, struct belay_error *err);
 /* If nothing is in progress that needs the images or the memory of ranks. */
 void member_scrub_go_on(struct line_member *member);

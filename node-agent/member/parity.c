@@ -13,6 +13,7 @@
 #include "node-agent/job/membership.h"
 #include "node-agent/loop/pool.h"
 #include "node-agent/store/parity_part.h"
+#include "node-agent/member/set.h"
 #include "node-agent/member/share.h"
 
 #define SENDING_MAX 6u /* at a time */
@@ -88,9 +89,7 @@ struct taking {
 
 struct parity {
     struct mirror_epoch epoch;
-    uint32_t *members, *placement; /* of it */
-    uint32_t own;                  /* index */
-    struct parity_set set;
+    struct set set;
     const struct parity_ops *ops;
     void *context;
     struct guard *guards;
@@ -99,12 +98,6 @@ struct parity {
     uint64_t sent_line, sent_bytes, sent_page_bytes;
     struct gathering *gatherings;
     struct taking *takings;
-};
-
-/* Which blocks of a member go to a holder: context of a share's map. */
-struct route {
-    struct parity_code code;
-    uint32_t home, holder; /* positions */
 };
 
 static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count);
@@ -132,20 +125,10 @@ struct parity *parity_of_epoch(const struct mirror_epoch *epoch, const struct pa
     if (!parity)
         return NULL;
     parity->epoch = *epoch;
-    parity->members = calloc(epoch->member_count, sizeof *parity->members);
-    parity->placement = calloc((size_t)epoch->world + 1, sizeof *parity->placement);
-    if (!parity->members || !parity->placement) {
-        free(parity->members);
-        free(parity->placement);
+    if (set_init(&parity->set, epoch) < 0) {
         free(parity);
-        errno = ENOMEM;
         return NULL;
     }
-    memcpy(parity->members, epoch->members, epoch->member_count * sizeof *parity->members);
-    memcpy(parity->placement, epoch->placement, epoch->world * sizeof *parity->placement);
-    while (parity->own + 1 < epoch->member_count && epoch->members[parity->own] != epoch->node)
-        parity->own++;
-    parity_set_of(epoch->code, epoch->member_count, parity->own, &parity->set);
     parity->ops = ops;
     parity->context = context;
     remotes_hear(epoch->remotes, REMOTES_PARITY, &remotes_ops, parity);
@@ -162,31 +145,8 @@ void parity_destroy(struct parity *parity)
         parity->takings = parity->takings->next;
     }
     remotes_hear(parity->epoch.remotes, REMOTES_PARITY, NULL, NULL);
-    free(parity->members);
-    free(parity->placement);
+    set_release(&parity->set);
     free(parity);
-}
-
-/* ---- who is who ---- */
-
-static uint32_t node_at(const struct parity *parity, uint32_t position)
-{
-    return parity->members[parity_set_member(&parity->set, position)];
-}
-
-static uint32_t rank_at(const struct parity *parity, uint32_t position, uint32_t slot)
-{
-    return parity_rank(parity->placement, parity->epoch.world, parity_set_member(&parity->set, position),
-                       slot);
-}
-
-/* EPOCH_NOBODY: the node is not of this set. */
-static uint32_t position_of(const struct parity *parity, uint32_t node)
-{
-    for (uint32_t i = 0; i < parity->set.size; i++)
-        if (node_at(parity, i) == node)
-            return i;
-    return EPOCH_NOBODY;
 }
 
 static void fail(struct parity *parity, uint64_t line, uint32_t rank, uint32_t node, const char *why)
@@ -217,7 +177,7 @@ void parity_send(struct parity *parity, uint64_t line, uint32_t rank)
     }
     guard->line = line;
     guard->rank = rank;
-    guard->slot = parity_slot(parity->placement, rank);
+    guard->slot = parity_slot(parity->set.placement, rank);
     guard->next = parity->guards;
     parity->guards = guard;
     if (begin_guard(parity, guard, &err) < 0) {
@@ -225,7 +185,7 @@ void parity_send(struct parity *parity, uint64_t line, uint32_t rank)
         fail(parity, line, rank, parity->epoch.node, err.text);
         return;
     }
-    for (uint32_t i = 0; i < parity->set.size; i++)
+    for (uint32_t i = 0; i < parity->set.of.size; i++)
         if (guard->awaited & 1u << i)
             add_sending(parity, guard, i, guard->base_line == 0);
     for (uint32_t i = 0; i < SENDING_MAX; i++)
@@ -240,8 +200,8 @@ static int begin_guard(struct parity *parity, struct guard *guard, struct belay_
     int staged = store_staged(store, guard->line, guard->rank, &base_line);
     if (staged < 0)
         return belay_error_set(err, ENODATA, "nothing is staged of it");
-    for (uint32_t i = 0; i < parity->set.size; i++)
-        guard->awaited |= i == parity->set.position ? 0 : 1u << i;
+    for (uint32_t i = 0; i < parity->set.of.size; i++)
+        guard->awaited |= i == parity->set.of.position ? 0 : 1u << i;
     guard->base_line = store_image_line(store, guard->rank);
     if (guard->base_line == 0)
         guard->whole = guard->awaited;
@@ -273,7 +233,7 @@ static void add_sending(struct parity *parity, const struct guard *guard, uint32
 {
     struct sending *sending = calloc(1, sizeof *sending), **last = &parity->sendings;
     if (!sending) {
-        fail(parity, guard->line, guard->rank, node_at(parity, position), strerror(ENOMEM));
+        fail(parity, guard->line, guard->rank, set_node(&parity->set, position), strerror(ENOMEM));
         return;
     }
     *sending = (struct sending){.parity = parity,
@@ -308,24 +268,11 @@ static void send_next(struct parity *parity)
     if (begin_sending(sending, &err) == 0)
         return;
     uint64_t line = sending->line;
-    uint32_t rank = sending->rank, node = node_at(parity, sending->position);
+    uint32_t rank = sending->rank, node = set_node(&parity->set, sending->position);
     take_out(sending);
     share_destroy(sending->share);
     free(sending);
     fail(parity, line, rank, node, err.text);
-}
-
-/* A block of data goes to each holder of its codeword, once. */
-static bool route_block(const void *context, uint64_t block, uint64_t *to_block, uint8_t *coefficient)
-{
-    const struct route *route = context;
-    uint64_t row = block / route->code.data;
-    uint32_t column = (uint32_t)(block % route->code.data);
-    uint32_t share =
-        parity_share(route->code, route->holder, parity_codeword(route->code, route->home, column));
-    *to_block = row * route->code.parity + share;
-    *coefficient = 1;
-    return share < route->code.parity;
 }
 
 static struct share_pages *pages_of(struct parity *parity, struct guard *guard, bool is_whole,
@@ -345,7 +292,7 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
 {
     struct parity *parity = sending->parity;
     struct guard *guard = find_guard(parity, sending->line, sending->rank);
-    const struct route route = {parity->set.code, parity->set.position, sending->position};
+    const struct set_way way = {parity->set.of.code, parity->set.of.position, sending->position};
     const struct note tag = {.magic = NOTE_MAGIC,
                              .kind = NOTE_PART,
                              .epoch = parity->epoch.number,
@@ -359,10 +306,10 @@ static int begin_sending(struct sending *sending, struct belay_error *err)
     if (!pages)
         return -1;
     fault_hit("agent.parity.send", (int)sending->rank, sending->line);
-    struct share *share = share_create(pages, route_block, &route, sizeof route);
+    struct share *share = share_create(pages, set_route, &way, sizeof way);
     if (!share)
         return belay_error_set(err, ENOMEM, "out of memory");
-    if (remotes_push(parity->epoch.remotes, REMOTES_PARITY, node_at(parity, sending->position), &tag,
+    if (remotes_push(parity->epoch.remotes, REMOTES_PARITY, set_node(&parity->set, sending->position), &tag,
                      sizeof tag, share_bound(share), share_fill, on_sent, share) < 0) {
         share_destroy(share);
         return belay_error_errno(err, "it cannot be reached");
@@ -393,7 +340,7 @@ static void on_sent(void *context, int error)
     parity->sent_page_bytes += pages;
     parity->sent_line = line;
     if (error && error != ESTALE && error != ECANCELED)
-        fail(parity, line, rank, node_at(parity, position), tell_error(error));
+        fail(parity, line, rank, set_node(&parity->set, position), tell_error(error));
     else
         send_next(parity);
 }
@@ -438,11 +385,11 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
 {
     struct parity *parity = context;
     struct note note;
-    uint32_t position = position_of(parity, node);
+    uint32_t position = set_position(&parity->set, node);
     if (!read_note(parity, bytes, count, &note) || position == EPOCH_NOBODY ||
         note.line != membership_line(parity->epoch.job->membership))
         return;
-    uint32_t rank = rank_at(parity, parity->set.position, note.slot);
+    uint32_t rank = set_rank(&parity->set, parity->set.of.position, note.slot);
     struct guard *guard = find_guard(parity, note.line, rank);
     if (!guard || !(guard->awaited & 1u << position))
         return;
@@ -467,7 +414,7 @@ static void on_lost(void *context, uint32_t node)
     struct parity *parity = context;
     uint64_t line = membership_line(parity->epoch.job->membership);
     char text[64];
-    if (line == 0 || position_of(parity, node) == EPOCH_NOBODY)
+    if (line == 0 || set_position(&parity->set, node) == EPOCH_NOBODY)
         return;
     snprintf(text, sizeof text, "the link to node %" PRIu32 " is lost", node);
     parity->ops->failed(parity->context, line, text);
@@ -485,7 +432,7 @@ static void say(const struct parity *parity, uint32_t position, const struct gat
                               .ranks = parity->epoch.world,
                               .error = error,
                               .line = gathering->line};
-    uint32_t node = node_at(parity, position);
+    uint32_t node = set_node(&parity->set, position);
     if (remotes_say(parity->epoch.remotes, REMOTES_PARITY, node, &word, sizeof word) < 0)
         log_info("node %" PRIu32 " cannot be told of its parity", node); /* it hears of the lost link */
 }
@@ -514,20 +461,9 @@ static struct adding *adding_create(const struct parity *parity)
     }
     share_sum_init(&adding->sum, adding->fd, store_room(job->store, job->config->settings->memory_bytes));
     adding->references = 1;
-    adding->code = parity->set.code;
-    adding->position = parity->set.position;
+    adding->code = parity->set.of.code;
+    adding->position = parity->set.of.position;
     return adding;
-}
-
-static struct parity_holding describe(const struct parity *parity, uint32_t slot)
-{
-    struct parity_holding holding = {.slot = slot,
-                                     .data = parity->set.code.data,
-                                     .parity = parity->set.code.parity,
-                                     .position = parity->set.position};
-    for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++)
-        holding.ranks[i] = i < parity->set.size ? rank_at(parity, i, slot) : EPOCH_NOBODY;
-    return holding;
 }
 
 /* The line of the parity that is committed here, if it is of this set; else 0. */
@@ -569,9 +505,9 @@ static struct gathering *begin_gathering(struct parity *parity, uint64_t line, u
     gathering->line = line;
     gathering->slot = slot;
     gathering->part = -1;
-    gathering->holding = describe(parity, slot);
-    for (uint32_t i = 0; i < parity->set.size; i++)
-        if (i != parity->set.position && gathering->holding.ranks[i] != EPOCH_NOBODY)
+    gathering->holding = set_holding(&parity->set, slot);
+    for (uint32_t i = 0; i < parity->set.of.size; i++)
+        if (i != parity->set.of.position && gathering->holding.ranks[i] != EPOCH_NOBODY)
             gathering->expected |= 1u << i;
     gathering->base_line = find_base(parity, &gathering->holding);
     gathering->next = parity->gatherings;
@@ -602,7 +538,7 @@ static int turn_whole(struct parity *parity, struct gathering *gathering)
     adding_unref(gathering->adding);
     gathering->adding = adding;
     gathering->base_line = 0;
-    for (uint32_t i = 0; i < parity->set.size; i++)
+    for (uint32_t i = 0; i < parity->set.of.size; i++)
         if ((gathering->arrived | gathering->coming) & 1u << i)
             say(parity, i, gathering, NOTE_NEED_BASE, 0);
     gathering->arrived = gathering->coming = 0;
@@ -613,8 +549,8 @@ static int turn_whole(struct parity *parity, struct gathering *gathering)
 static int check_part(struct parity *parity, uint32_t position, const struct note *note,
                       struct gathering **gathering)
 {
-    if (note->kind != NOTE_PART || position == EPOCH_NOBODY || position == parity->set.position ||
-        rank_at(parity, position, note->slot) == EPOCH_NOBODY)
+    if (note->kind != NOTE_PART || position == EPOCH_NOBODY || position == parity->set.of.position ||
+        set_rank(&parity->set, position, note->slot) == EPOCH_NOBODY)
         return EPERM;
     if (note->line == 0 || note->line != membership_line(parity->epoch.job->membership))
         return ECANCELED;
@@ -639,10 +575,8 @@ static int check_part(struct parity *parity, uint32_t position, const struct not
 static uint8_t weigh(const void *context, uint64_t address)
 {
     const struct taking *taking = context;
-    const struct parity_code code = taking->adding->code;
-    uint32_t share = (uint32_t)(address / PARITY_BLOCK_BYTES % code.parity), size = code.data + code.parity;
-    uint32_t column = parity_column(code, taking->position, (taking->adding->position + size - share) % size);
-    return column < code.data ? code_coefficient(code, share, column) : 0;
+    const struct set_way way = {taking->adding->code, taking->position, taking->adding->position};
+    return set_weigh(&way, address);
 }
 
 static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
@@ -652,7 +586,7 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     const struct job *job = parity->epoch.job;
     struct gathering *gathering = NULL;
     struct note note;
-    uint32_t position = position_of(parity, node);
+    uint32_t position = set_position(&parity->set, node);
     if (!read_note(parity, tag, tag_bytes, &note))
         return EPROTO;
     int code = check_part(parity, position, &note, &gathering);
@@ -685,7 +619,7 @@ static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t
 
 static void fail_gathering(struct gathering *gathering, int error)
 {
-    for (uint32_t i = 0; i < gathering->parity->set.size; i++)
+    for (uint32_t i = 0; i < gathering->parity->set.of.size; i++)
         if (gathering->expected & 1u << i)
             say(gathering->parity, i, gathering, NOTE_REFUSED, error);
 }
@@ -769,7 +703,7 @@ static void after_make(void *context, bool is_cancelled)
         close(gathering->request.base);
     bool is_now = parity && gathering->line == membership_line(parity->epoch.job->membership);
     if (is_now && gathering->part >= 0 && keep(gathering) == 0) {
-        for (uint32_t i = 0; i < parity->set.size; i++)
+        for (uint32_t i = 0; i < parity->set.of.size; i++)
             if (gathering->expected & 1u << i)
                 say(parity, i, gathering, NOTE_HELD, 0);
     } else if (is_now) {

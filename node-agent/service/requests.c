@@ -94,6 +94,9 @@ static bool serve_tool(struct agent *agent, struct connection *connection,
     case BELAY__WIRE__REQUEST__BODY_CHECKPOINT:
         take_checkpoint(agent, connection, request->checkpoint);
         return true;
+    case BELAY__WIRE__REQUEST__BODY_VERIFY:
+        take_verify(agent, connection, request->verify);
+        return true;
     case BELAY__WIRE__REQUEST__BODY_STATUS:
         take_status(agent, connection, request->status);
         return true;

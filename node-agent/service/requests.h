@@ -31,6 +31,7 @@ void take_job_close(struct agent *agent, struct connection *connection, const Be
 
 /* Of tools (tools.c). */
 void take_checkpoint(struct agent *agent, struct connection *connection, const Belay__Wire__Checkpoint *wish);
+void take_verify(struct agent *agent, struct connection *connection, const Belay__Wire__VerifyQuery *query);
 void take_status(struct agent *agent, struct connection *connection, const Belay__Wire__StatusQuery *query);
 void take_list(struct agent *agent, struct connection *connection);
 void take_stop(struct agent *agent, struct connection *connection, const Belay__Wire__Stop *stop);

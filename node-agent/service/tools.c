@@ -1,4 +1,4 @@
-/* tools.c - the requests of belay checkpoint, status, list, stop and clean. */
+/* tools.c - the requests of belay checkpoint, verify, status, list, stop and clean. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +41,16 @@ void take_checkpoint(struct agent *agent, struct connection *connection, const B
     }
     if (job)
         line_request(job->line, connection);
+    else
+        connection_reply_error(connection, err.code, err.text);
+}
+
+void take_verify(struct agent *agent, struct connection *connection, const Belay__Wire__VerifyQuery *query)
+{
+    struct belay_error err;
+    struct job *job = running_job(agent, query->job, &err);
+    if (job)
+        line_verify(job->line, connection);
     else
         connection_reply_error(connection, err.code, err.text);
 }
