@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +25,6 @@
 extern char **environ;
 
 static int connect_within(const char *rundir, const char *belayd, int limit_s, struct belay_error *err);
-static int connect_once(const char *rundir, struct belay_error *err);
 static int is_alive(int sock, const char *rundir, int limit_s, struct belay_error *err);
 static int start_agent(const char *rundir, const char *belayd, struct belay_error *err);
 static void read_complaint(int fd, char *text, size_t text_bytes);
@@ -52,7 +50,7 @@ static int connect_within(const char *rundir, const char *belayd, int limit_s, s
 {
     time_t deadline = time(NULL) + CONNECT_DEADLINE_S;
     for (;;) {
-        int sock = connect_once(rundir, err);
+        int sock = peer_connect(rundir, "agent.sock", "agent", err);
         if (sock >= 0 && (limit_s == NO_ANSWER || is_alive(sock, rundir, limit_s, err)))
             return sock;
         int code = errno;
@@ -108,36 +106,6 @@ Belay__Wire__Reply *agent_receive(int sock, int *fds, unsigned *fd_count,
         errno = code;
         return NULL;
     }
-}
-
-/* Only to a process of ours, in a directory that is ours alone. */
-static int connect_once(const char *rundir, struct belay_error *err)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int used = snprintf(name.sun_path, sizeof name.sun_path, "%s/agent.sock", rundir);
-    if (used < 0 || (size_t)used >= sizeof name.sun_path)
-        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
-    if (rundir_check(rundir, err) < 0)
-        return -1;
-    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return belay_error_errno(err, "cannot make a socket");
-    int rc;
-    do {
-        rc = connect(sock, (struct sockaddr *)&name, sizeof name);
-    } while (rc < 0 && errno == EINTR);
-    if (rc == 0 && peer_check_server(sock, err) == 0)
-        return sock;
-    int code = errno;
-    if (rc == 0)
-        ; /* err says it */
-    else if (code == ENOENT || code == ECONNREFUSED)
-        belay_error_set(err, code, "no agent is running in %s", rundir);
-    else
-        belay_error_errno(err, "cannot reach the agent in %s", rundir);
-    close(sock);
-    errno = code;
-    return -1;
 }
 
 /* An agent about to leave may still have accepted us: only an answer says that it stays. */

@@ -10,6 +10,14 @@
 #include "common/util/error.h"
 
 /*
+ * For a client: connect to the socket of this name in the run directory, which has to be this user's alone,
+ * as has the process that listens. Returns a close-on-exec descriptor (the caller closes it), or -1 with
+ * errno and err, which calls that process `who`: ENOENT or ECONNREFUSED if it does not run, EPERM if it is
+ * another user's.
+ */
+int peer_connect(const char *rundir, const char *name, const char *who, struct belay_error *err);
+
+/*
  * For a client, before it says anything: is the process that listens this user's? Another one would learn
  * what a request holds (the environment of a launch), and choose what its answer makes us do. Returns 0, or
  * -1 with err (EPERM).

@@ -1,38 +1,14 @@
 #include "common/wire/porter.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "common/wire/message.h"
 #include "common/wire/peer.h"
-#include "common/wire/rundir.h"
 
 int porter_connect(const char *rundir, struct belay_error *err)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int used = snprintf(name.sun_path, sizeof name.sun_path, "%s/" PORTER_SOCKET, rundir);
-    if (used < 0 || (size_t)used >= sizeof name.sun_path)
-        return belay_error_set(err, ENAMETOOLONG, "the run directory's path is too long: use BELAY_RUNDIR");
-    if (rundir_check(rundir, err) < 0)
-        return -1;
-    int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return belay_error_errno(err, "cannot make a socket");
-    int rc;
-    do {
-        rc = connect(sock, (struct sockaddr *)&name, sizeof name);
-    } while (rc < 0 && errno == EINTR);
-    if (rc < 0)
-        belay_error_errno(err, "no porter is running in %s", rundir);
-    else if (peer_check_server(sock, err) == 0)
-        return sock;
-    close(sock);
-    return -1;
+    return peer_connect(rundir, PORTER_SOCKET, "porter", err);
 }
 
 int porter_ask(int sock, Belay__Wire__PorterRequest *request, const int *fds, unsigned fd_count,
