@@ -15,6 +15,7 @@
 
 #include "cmd/calls.h"
 #include "cmd/layout.h"
+#include "common/conf/conf.h"
 #include "common/wire/client.h"
 #include "common/wire/rundir.h"
 
@@ -155,7 +156,7 @@ void probe_rundir(struct finding *finding)
 void probe_undo(struct finding *finding)
 {
     char path[PATH_MAX];
-    const char *given = getenv("BELAY_UNDO_DIR");
+    const char *given = conf_text(CONF_UNDO_DIR, NULL);
     struct statfs fs;
     if (given && *given)
         snprintf(path, sizeof path, "%s", given);

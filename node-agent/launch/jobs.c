@@ -101,9 +101,9 @@ static int check_encrypt(const struct job *job, const Belay__Wire__JobSettings *
         return 0;
     return belay_error_set(err, EINVAL,
                            "job \"%s\" was run with%s --encrypt, which a restart cannot change: leave "
-                           "%s out",
-                           job->name, recorded ? "" : "out",
-                           recorded ? "BELAY_ENCRYPT" : "--encrypt (BELAY_ENCRYPT)");
+                           "%s%s%s out",
+                           job->name, recorded ? "" : "out", recorded ? "" : "--encrypt (",
+                           conf_setting(CONF_ENCRYPT)->variable, recorded ? "" : ")");
 }
 
 /* The next arbiter waits for the end of leases that the former one has given. */
