@@ -35,7 +35,7 @@ static int take_report(struct branch *branch, uint32_t voice, const struct coord
 static bool is_last(struct branch *branch, uint32_t voice, enum coord_phase phase);
 static void pass_on(struct branch *branch, uint32_t voice, const struct coord_event *word);
 static void say(struct branch *branch, struct coord_event word);
-static void say_aborted(struct branch *branch, const char *reason);
+static void say_aborted(struct branch *branch, const char *reason, bool is_refuted);
 static int out_of_memory(struct branch *branch);
 
 static void on_targets(void *context, uint32_t version, const struct coord_clock *clocks, uint32_t count);
@@ -132,7 +132,7 @@ int branch_word(struct branch *branch, uint32_t voice, const struct coord_event 
     case COORD_EVENT_REPORT:
         return take_report(branch, voice, word);
     case COORD_EVENT_ABORT:
-        say_aborted(branch, word->reason);
+        say_aborted(branch, word->reason, word->is_refuted);
         return 0;
     default:
         errno = EINVAL;
@@ -247,17 +247,17 @@ static void say(struct branch *branch, struct coord_event word)
 }
 
 /* One reason is enough. */
-static void say_aborted(struct branch *branch, const char *reason)
+static void say_aborted(struct branch *branch, const char *reason, bool is_refuted)
 {
     if (branch->has_aborted || branch->phase == COORD_PHASE_COMMIT)
         return;
     branch->has_aborted = true;
-    say(branch, (struct coord_event){.type = COORD_EVENT_ABORT, .reason = reason});
+    say(branch, (struct coord_event){.type = COORD_EVENT_ABORT, .reason = reason, .is_refuted = is_refuted});
 }
 
 static int out_of_memory(struct branch *branch)
 {
-    say_aborted(branch, "an agent that speaks for others is out of memory");
+    say_aborted(branch, "an agent that speaks for others is out of memory", false);
     errno = ENOMEM;
     return -1;
 }

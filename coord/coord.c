@@ -45,7 +45,7 @@ static void begin_line(struct coord *coord);
 static int settle_targets(struct coord *coord);
 static void enter(struct coord *coord, enum coord_phase phase, enum coord_action_type action);
 static void leave_phase(struct coord *coord);
-static void abort_line(struct coord *coord, const char *reason);
+static void abort_line(struct coord *coord, const char *reason, bool is_refuted);
 static void end_line(struct coord *coord, const char *reason);
 static void answer(struct coord *coord, struct tokens *tokens, uint64_t line, const char *reason);
 static void shut(struct coord *coord, const char *reason);
@@ -284,7 +284,7 @@ static void take_abort(struct coord *coord, const struct coord_event *event)
     if (coord->line == 0 || event->line != coord->line || coord->phase == COORD_PHASE_COMMIT)
         return;
     if (!is_draining)
-        abort_line(coord, event->reason ? event->reason : "an agent gave up");
+        abort_line(coord, event->reason ? event->reason : "an agent gave up", event->is_refuted);
     if (!is_draining || coord->abort_reason[0])
         return;
     keep_reason(coord->abort_reason, event->reason, "an agent gave up");
@@ -298,7 +298,7 @@ static void take_lost(struct coord *coord, const struct coord_event *event)
     keep_reason(reason, event->reason, "a member was lost");
     shut(coord, reason);
     if (coord->line != 0 && coord->phase != COORD_PHASE_COMMIT)
-        abort_line(coord, reason);
+        abort_line(coord, reason, false);
 }
 
 /* Ranks in MPI_Finalize do not park any more; what they left behind before may still commit. */
@@ -306,7 +306,7 @@ static void take_close(struct coord *coord)
 {
     shut(coord, "the job is finalizing");
     if (coord->line != 0 && coord->phase <= COORD_PHASE_DRAIN)
-        abort_line(coord, coord->shut_reason);
+        abort_line(coord, coord->shut_reason, false);
 }
 
 static void begin_line(struct coord *coord)
@@ -358,7 +358,7 @@ static void leave_phase(struct coord *coord)
         break;
     case COORD_PHASE_DRAIN:
         if (coord->abort_reason[0])
-            abort_line(coord, coord->abort_reason);
+            abort_line(coord, coord->abort_reason, false);
         else
             enter(coord, COORD_PHASE_CAPTURE, COORD_ACTION_CAPTURE);
         break;
@@ -377,9 +377,15 @@ static void leave_phase(struct coord *coord)
     }
 }
 
-static void abort_line(struct coord *coord, const char *reason)
+static void abort_line(struct coord *coord, const char *reason, bool is_refuted)
 {
-    emit(coord, COORD_ACTION_ABORT, reason);
+    const struct coord_action action = {.type = COORD_ACTION_ABORT,
+                                        .epoch = coord->epoch,
+                                        .line = coord->line,
+                                        .reason = reason,
+                                        .is_refuted = is_refuted};
+
+    coord->emit(coord->context, &action);
     end_line(coord, reason);
 }
 

@@ -56,7 +56,7 @@ enum coord_event_type {
     COORD_EVENT_CAPTURED,  /* agent, line */
     COORD_EVENT_PROTECTED, /* agent, line */
     COORD_EVENT_COMMITTED, /* agent, line: COMMIT is recorded there */
-    COORD_EVENT_ABORT,     /* agent, line, reason: it cannot go on with this line */
+    COORD_EVENT_ABORT,     /* agent, line, reason, is_refuted: it cannot go on with this line */
     COORD_EVENT_LOST,      /* agent or rank lost, reason: no line until the next EPOCH */
     COORD_EVENT_CLOSE,     /* the job finalizes: no line any more */
 };
@@ -71,6 +71,7 @@ struct coord_event {
     uint32_t clock_count;
     struct coord_report report;
     const char *reason; /* borrowed; NULL if none */
+    bool is_refuted;    /* ABORT: what a node keeps of the line is another image than it was given */
     /* EPOCH only */
     uint32_t agent_count, rank_count;
     uint64_t committed_line; /* newest line known as committed, 0: none */
@@ -89,10 +90,11 @@ enum coord_action_type {
     COORD_ACTION_CAPTURE, /* to all agents: line; global quiescence: capture, resume, then CAPTURED */
     COORD_ACTION_PROTECT, /* to all agents: line; then PROTECTED */
     COORD_ACTION_COMMIT,  /* to all agents: line; record, apply, then COMMITTED */
-    COORD_ACTION_ABORT,   /* to all agents: line, reason; resume ranks, fold the dirty set into the next */
-    COORD_ACTION_LEAVE,   /* to all agents: line; one of them has given up between STOP and the capture: ranks
-                             leave the drain, in which nobody waits for what another cannot do; then PARKED */
-    COORD_ACTION_DEMAND,  /* to a branch (branch.h): line, targets_version, ranks that others wait for */
+    COORD_ACTION_ABORT,  /* to all agents: line, reason, is_refuted; resume ranks, fold the dirty set into the
+                            next */
+    COORD_ACTION_LEAVE,  /* to all agents: line; one of them has given up between STOP and the capture: ranks
+                            leave the drain, in which nobody waits for what another cannot do; then PARKED */
+    COORD_ACTION_DEMAND, /* to a branch (branch.h): line, targets_version, ranks that others wait for */
     COORD_ACTION_LINE_DONE, /* to the requester `token`: line committed (reason NULL) or aborted (reason) */
 };
 
@@ -108,6 +110,7 @@ struct coord_action {
     uint64_t token;
     bool is_committed;  /* LINE_DONE */
     const char *reason; /* valid during the callback only */
+    bool is_refuted;    /* ABORT: no verdict may choose the line */
 };
 
 /* Called for each action, in order, from within coord_step(). It must not call coord_step(). */

@@ -60,7 +60,7 @@ static int prepare(struct member *member, uint64_t line);
 static int capture(struct member *member);
 static int protect(struct member *member);
 static int commit(struct member *member);
-static void abort_line(struct member *member);
+static void abort_line(struct member *member, bool is_refuted);
 static void await_all(struct member *member);
 static bool stop_awaiting(struct member *member, uint32_t rank);
 static int say_protected(struct member *member);
@@ -357,7 +357,7 @@ static int take_order(struct member *member, const struct member_event *event)
         return 0;
     if (order == COORD_ACTION_ABORT) {
         if (member->order != COORD_ACTION_COMMIT)
-            abort_line(member);
+            abort_line(member, event->is_refuted);
         return 0;
     }
     member->order = order;
@@ -623,10 +623,18 @@ static int commit(struct member *member)
 
 /*
  * What is staged and the record of its protection stay until the next capture, or the next epoch: on the
- * other side of a partition the arbiter may be rolling forward to it.
+ * other side of a partition the arbiter may be rolling forward to it. It may not if a copy has been refuted:
+ * the home of that rank has not protected the line, and without this home the copy would be believed. If the
+ * record cannot be changed, the word of any other member, or the home's, decides.
  */
-static void abort_line(struct member *member)
+static void abort_line(struct member *member, bool is_refuted)
 {
+    struct member_record record = member->record;
+
+    if (is_refuted && record.protected_line == member->line) {
+        record.protected_line = 0;
+        keep(member, record);
+    }
     act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_ABORT});
     member->line = 0;
 }

@@ -55,7 +55,7 @@ enum member_event_type {
     MEMBER_EVENT_FETCH,     /* epoch, peer, rank, line: peer needs this image; image_line: of ours */
     MEMBER_EVENT_IMAGE,     /* epoch, rank, line: an image that this node needed has come */
     /* of a line */
-    MEMBER_EVENT_ORDER,     /* epoch, line, order: the coordinator's */
+    MEMBER_EVENT_ORDER,     /* epoch, line, order, is_refuted: the coordinator's */
     MEMBER_EVENT_CAPTURED,  /* line, rank: the rank is staged */
     MEMBER_EVENT_DATA,      /* epoch, peer, line, rank, base_line: peer's staging; image_line: of ours */
     MEMBER_EVENT_HELD,      /* epoch, line, rank: the copies that the scheme wants are there */
@@ -72,6 +72,7 @@ struct member_event {
     uint64_t line, base_line, image_line;
     uint64_t asked_us;
     enum coord_action_type order;
+    bool is_refuted; /* ORDER: ABORT, and no verdict may choose the line */
     uint32_t room;
     uint64_t processor;
     struct epoch_memory memory; /* what it borrows is borrowed for the call */

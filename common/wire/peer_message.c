@@ -17,6 +17,7 @@ enum {
     HAS_RANKS = 256,
     HAS_COUNTS = 512, /* of members, with each clock */
     MAY_HAVE_ROOT = 1024,
+    MAY_BE_REFUTED = 2048,
 };
 
 static const struct {
@@ -31,7 +32,7 @@ static const struct {
     {PEER_CAPTURE, FROM_HOST | HAS_LINE},
     {PEER_PROTECT, FROM_HOST | HAS_LINE},
     {PEER_COMMIT, FROM_HOST | HAS_LINE | MAY_HAVE_ROOT},
-    {PEER_ABORT, FROM_HOST | HAS_LINE | HAS_REASON},
+    {PEER_ABORT, FROM_HOST | HAS_LINE | HAS_REASON | MAY_BE_REFUTED},
     {PEER_LEAVE, FROM_HOST | HAS_LINE},
     {PEER_DEMAND, FROM_HOST | HAS_LINE | HAS_VERSION | HAS_RANKS},
     {PEER_READY, FROM_MEMBER | HAS_RANKS},
@@ -48,7 +49,7 @@ static const struct {
     {PEER_UNAPPLIED, FROM_MEMBER | HAS_LINE},
     {PEER_COMMITTED, FROM_MEMBER | HAS_LINE},
     {PEER_RESUMED, FROM_MEMBER | HAS_LINE | HAS_MEASURES},
-    {PEER_ABORTED, FROM_MEMBER | HAS_LINE | HAS_REASON | HAS_MEASURES},
+    {PEER_ABORTED, FROM_MEMBER | HAS_LINE | HAS_REASON | HAS_MEASURES | MAY_BE_REFUTED},
     {PEER_LOST, FROM_MEMBER | HAS_REASON},
     {PEER_CLOSE, FROM_MEMBER},
     {PEER_NOTICE, FROM_MEMBER | HAS_REASON},
@@ -92,6 +93,7 @@ uint8_t *peer_message_pack(const struct peer_message *message, size_t *bytes)
     peer.targets_version = message->targets_version;
     strncat(reason, message->reason ? message->reason : "", PEER_MAX_REASON);
     peer.reason = reason;
+    peer.refuted = message->is_refuted;
     fill_report(&message->report, &report);
     fill_measures(&message->measures, &measures);
     peer.report = traits & HAS_REPORT ? &report : NULL;
@@ -240,6 +242,8 @@ static const char *find_fault_of_content(const Belay__Wire__Peer *peer, uint32_t
         return "its ranks";
     if (peer->root.len && (!(traits & MAY_HAVE_ROOT) || peer->root.len != DIGEST_BYTES))
         return "its root";
+    if (peer->refuted && !(traits & MAY_BE_REFUTED))
+        return "that it is refuted";
     if (!(traits & HAS_REPORT) != !peer->report)
         return "its report";
     return peer->report ? find_fault_of_report(peer->report, world) : NULL;
@@ -287,6 +291,7 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                      .epoch = peer->epoch,
                                      .line = peer->line,
                                      .reason = peer->reason[0] ? peer->reason : NULL,
+                                     .is_refuted = peer->refuted,
                                      .targets_version = peer->targets_version,
                                      .clocks = unpacked->clocks,
                                      .clock_count = (uint32_t)peer->n_comms,

@@ -101,6 +101,7 @@ struct peer_message {
     uint32_t epoch;
     uint64_t line;      /* 0: of no line in particular */
     const char *reason; /* NULL: none */
+    bool is_refuted;    /* ABORTED, ABORT: a node keeps another image of the line than it was given */
     uint32_t targets_version;
     const struct coord_clock *clocks;
     uint32_t clock_count;

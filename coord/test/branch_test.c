@@ -69,6 +69,8 @@ static void order(void *context, uint32_t voice, const struct coord_action *acti
     note_clocks(fixture, action->clocks, action->clock_count);
     for (uint32_t i = 0; i < action->rank_count; i++)
         note(fixture, " %u", action->ranks[i]);
+    if (action->is_refuted)
+        note(fixture, " refuted");
 }
 
 static void say(void *context, const struct coord_event *word)
@@ -91,6 +93,8 @@ static void say(void *context, const struct coord_event *word)
     }
     if (word->reason)
         note(fixture, " (%s)", word->reason);
+    if (word->is_refuted)
+        note(fixture, " refuted");
 }
 
 #define assert_heard(fixture, expected)                                                                      \
@@ -410,6 +414,19 @@ static void strangers_are_refused(void **state)
     assert_heard(fixture, "");
 }
 
+static void a_refuted_line_is_told_up_and_down(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct coord_event word = {.type = COORD_EVENT_ABORT, .reason = "no", .is_refuted = true};
+    const struct coord_action abort = {.type = COORD_ACTION_ABORT, .line = LINE, .is_refuted = true};
+
+    converge(fixture);
+    assert_int_equal(hear(fixture, LEAF, word), 0);
+    assert_heard(fixture, "ABORT (no) refuted");
+    assert_int_equal(branch_order(fixture->branch, &abort), 0);
+    assert_heard(fixture, "abort refuted");
+}
+
 static void an_abort_goes_up_once_and_down(void **state)
 {
     struct fixture *fixture = *state;
@@ -441,6 +458,7 @@ int main(void)
         WITH_BRANCH(a_settled_branch_asks_before_it_raises),
         WITH_BRANCH(more_demands_than_can_be_named_are_for_all),
         WITH_BRANCH(strangers_are_refused),
+        WITH_BRANCH(a_refuted_line_is_told_up_and_down),
         WITH_BRANCH(an_abort_goes_up_once_and_down),
     };
 

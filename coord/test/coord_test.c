@@ -49,7 +49,7 @@ static void record(void *context, const struct coord_action *action)
         snprintf(at, (size_t)(end - at), " for %lu %s", (unsigned long)action->token,
                  action->is_committed ? "committed" : action->reason);
     if (action->type == COORD_ACTION_ABORT)
-        snprintf(at, (size_t)(end - at), " %s", action->reason);
+        snprintf(at, (size_t)(end - at), " %s%s", action->reason, action->is_refuted ? ", refuted" : "");
 }
 
 /* The actions since the last look. */
@@ -280,6 +280,18 @@ static void repeated_and_late_words_change_nothing(void **state)
         open_epoch(recorder, recorder->epoch + 1, 0, line);
         recorder->text[0] = '\0';
     }
+}
+
+/* All are told, so that none counts the line as protected. */
+static void a_refuted_line_is_told(void **state)
+{
+    struct recorder *recorder = *state;
+    struct coord_event event = {
+        .type = COORD_EVENT_ABORT, .epoch = 1, .agent = 1, .line = 1, .reason = "no", .is_refuted = true};
+
+    lead_to(recorder, COORD_PHASE_PROTECT, 5, 1);
+    assert_int_equal(coord_step(recorder->coord, &event), 0);
+    assert_said(recorder, "ABORT 1 no, refuted DONE 1 for 5 no");
 }
 
 static void an_abort_ends_the_line_up_to_protect(void **state)
@@ -522,6 +534,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_release_makes_a_new_version, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_while_a_line_runs_share_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(repeated_and_late_words_change_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_refuted_line_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_ends_the_line_up_to_protect, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_waits_for_the_drain, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_between_stop_and_drain_waits_too, setup, teardown),

@@ -64,6 +64,26 @@ static void an_abort_leaves_what_is_protected(void **state)
     assert_said(recorder, "");
 }
 
+/* Its copy is another image: without the rank's home, nobody would know. */
+static void nothing_refuted_stays_protected(void **state)
+{
+    struct recorder *recorder = *state;
+    struct member_event refuted = {
+        .type = MEMBER_EVENT_ORDER, .epoch = 1, .line = 2, .order = COORD_ACTION_ABORT, .is_refuted = true};
+
+    run_first(recorder);
+    lead_to(recorder, COORD_ACTION_PROTECT, 3);
+    of_rank(recorder, MEMBER_EVENT_HELD, 3, 0);
+    of_rank(recorder, MEMBER_EVENT_HELD, 3, 1);
+    recorder->text[0] = '\0';
+    step(recorder, refuted); /* of another line */
+    assert_said(recorder, "");
+    refuted.line = 3;
+    step(recorder, refuted);
+    assert_said(recorder, "RECORD OBEY 9");
+    assert_int_equal(recorder->durable.protected_line, 0);
+}
+
 /* LEAVE does not move the line on: what follows is obeyed as without it. */
 static void a_drain_is_left_before_or_after_its_order(void **state)
 {
@@ -190,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_leaves_its_records_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(an_abort_leaves_what_is_protected, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_refuted_stays_protected, setup, teardown),
         cmocka_unit_test_setup_teardown(a_drain_is_left_before_or_after_its_order, setup, teardown),
         cmocka_unit_test_setup_teardown(orders_of_another_line_or_phase_are_not_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(data_are_taken_for_the_line_in_progress_with_their_base, setup,

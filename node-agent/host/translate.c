@@ -49,7 +49,8 @@ struct coord_event translate_word(const struct peer_message *message)
     struct coord_event event = {.line = message->line,
                                 .clocks = message->clocks,
                                 .clock_count = message->clock_count,
-                                .reason = message->reason};
+                                .reason = message->reason,
+                                .is_refuted = message->is_refuted};
     for (size_t i = 0; i < COUNT(words); i++)
         if (words[i].kind == message->kind)
             event.type = words[i].type;
@@ -65,6 +66,7 @@ struct peer_message translate_said(const struct coord_event *word)
     struct peer_message message = {.role = PEER_MEMBER,
                                    .line = word->line,
                                    .reason = word->reason,
+                                   .is_refuted = word->is_refuted,
                                    .clocks = word->clocks,
                                    .clock_count = word->clock_count};
     for (size_t i = 0; i < COUNT(words); i++)
@@ -87,6 +89,7 @@ struct peer_message translate_order(const struct coord_action *action)
                                    .epoch = action->epoch,
                                    .line = action->line,
                                    .reason = action->reason,
+                                   .is_refuted = action->is_refuted,
                                    .targets_version = action->targets_version,
                                    .clocks = action->clocks,
                                    .clock_count = action->clock_count,
@@ -103,6 +106,7 @@ struct coord_action translate_ordered(const struct peer_message *message)
     struct coord_action action = {.epoch = message->epoch,
                                   .line = message->line,
                                   .reason = message->reason,
+                                  .is_refuted = message->is_refuted,
                                   .targets_version = message->targets_version,
                                   .clocks = message->clocks,
                                   .clock_count = message->clock_count,

@@ -368,7 +368,12 @@ void membership_end_lines(struct membership *membership)
 void membership_order(struct membership *membership, const struct coord_action *order)
 {
     const struct member_event event = {
-        .type = MEMBER_EVENT_ORDER, .epoch = order->epoch, .line = order->line, .order = order->type};
+        .type = MEMBER_EVENT_ORDER,
+        .epoch = order->epoch,
+        .line = order->line,
+        .order = order->type,
+        .is_refuted = order->is_refuted,
+    };
     step(membership, &event, order);
 }
 

@@ -317,7 +317,8 @@ static void take_order(struct line_member *member, const struct peer_message *me
     const struct coord_action order = {.type = orders[message->kind],
                                        .epoch = message->epoch,
                                        .line = message->line,
-                                       .reason = message->reason};
+                                       .reason = message->reason,
+                                       .is_refuted = message->is_refuted};
     member->arrived = message;
     membership_order(member->job->membership, &order);
     member->arrived = NULL;

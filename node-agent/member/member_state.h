@@ -83,7 +83,7 @@ void member_on_held(void *context, uint64_t line, uint32_t rank);
 void member_encode(void *context, uint64_t line, uint32_t rank);
 void member_on_parity(void *context, uint64_t line, uint32_t rank);
 void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole);
-void member_on_unprotected(void *context, uint64_t line, const char *reason);
+void member_on_unprotected(void *context, uint64_t line, const char *reason, bool is_refuted);
 void member_on_patience(void *context);
 
 /* commit.c */

@@ -181,7 +181,8 @@ static uint32_t index_of(const struct mirror *mirror, uint32_t node)
     return EPOCH_NOBODY;
 }
 
-static void fail(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t node, const char *why)
+static void give_up(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t node, const char *why,
+                    bool is_refuted)
 {
     char text[BELAY_ERROR_TEXT_BYTES + 96];
     bool is_shared = part >= mirror->epoch.world && !is_tables(mirror, part);
@@ -190,7 +191,12 @@ static void fail(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t n
              : is_tables(mirror, part) ? "the tables of "
                                        : "",
              rank_of(mirror, part), is_shared ? " shares with others" : "", node, why);
-    mirror->failed(mirror->context, line, text);
+    mirror->failed(mirror->context, line, text, is_refuted);
+}
+
+static void fail(struct mirror *mirror, uint64_t line, uint32_t part, uint32_t node, const char *why)
+{
+    give_up(mirror, line, part, node, why, false);
 }
 
 /* An errno value of a link or of the other node. */
@@ -448,7 +454,7 @@ static void conclude(struct proof *proof)
         !is_due(mirror, line, store_tables_part(world, rank)))
         membership_held(mirror->epoch.job->membership, line, rank);
     else if (!is_same)
-        fail(mirror, line, part, node, "what it holds is another image");
+        give_up(mirror, line, part, node, "what it holds is another image", true);
 }
 
 static void drop_proof(struct proof *proof)
@@ -516,7 +522,7 @@ static void on_lost(void *context, uint32_t node)
     if (line == 0 || !is_keeper(mirror, mirror->own, index_of(mirror, node)))
         return;
     snprintf(text, sizeof text, "the link to node %" PRIu32 " is lost", node);
-    mirror->failed(mirror->context, line, text);
+    mirror->failed(mirror->context, line, text, false);
 }
 
 /* ---- guests ---- */

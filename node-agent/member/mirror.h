@@ -33,7 +33,7 @@ struct mirror_epoch {
 };
 
 /* The line in progress cannot be protected. */
-typedef void mirror_failed_f(void *context, uint64_t line, const char *reason);
+typedef void mirror_failed_f(void *context, uint64_t line, const char *reason, bool is_refuted);
 
 /* NULL with ENOMEM. */
 struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *failed, void *context);

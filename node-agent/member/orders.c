@@ -117,10 +117,14 @@ void member_on_parity(void *context, uint64_t line, uint32_t rank)
     mirror_send_tables(member->mirror, line, rank);
 }
 
-void member_on_unprotected(void *context, uint64_t line, const char *reason)
+void member_on_unprotected(void *context, uint64_t line, const char *reason, bool is_refuted)
 {
     struct line_member *member = context;
-    if (line == member->line)
+    if (line != member->line)
+        return;
+    if (is_refuted)
+        say_refuted(member, reason);
+    else
         say_aborted(member, reason);
 }
 

@@ -154,7 +154,7 @@ static void fail(struct parity *parity, uint64_t line, uint32_t rank, uint32_t n
     char text[BELAY_ERROR_TEXT_BYTES + 96];
     snprintf(text, sizeof text, "rank %" PRIu32 " cannot be protected by parity on node %" PRIu32 ": %s",
              rank, node, why);
-    parity->ops->failed(parity->context, line, text);
+    parity->ops->failed(parity->context, line, text, false);
 }
 
 /* An errno value of a link or of the other node. */
@@ -417,7 +417,7 @@ static void on_lost(void *context, uint32_t node)
     if (line == 0 || set_position(&parity->set, node) == EPOCH_NOBODY)
         return;
     snprintf(text, sizeof text, "the link to node %" PRIu32 " is lost", node);
-    parity->ops->failed(parity->context, line, text);
+    parity->ops->failed(parity->context, line, text, false);
 }
 
 /* ---- parity that is made here ---- */

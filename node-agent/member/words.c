@@ -19,13 +19,29 @@ void say_measured(struct line_member *member, enum peer_kind kind, uint64_t line
                 (struct peer_message){.kind = kind, .line = line, .reason = reason, .measures = *measures});
 }
 
-void say_aborted(struct line_member *member, const char *reason)
+static void say_given_up(struct line_member *member, const char *reason, bool is_refuted)
 {
     if (member->mirror)
         member->times.sent = mirror_sent(member->mirror, member->line);
-    const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
-    if (member->line)
-        say_measured(member, PEER_ABORTED, member->line, reason, &measures);
+    if (member->line == 0)
+        return;
+    say_message(member, (struct peer_message){
+                            .kind = PEER_ABORTED,
+                            .line = member->line,
+                            .reason = reason,
+                            .is_refuted = is_refuted,
+                            .measures = times_tell(&member->times, member->ranks, member->count),
+                        });
+}
+
+void say_aborted(struct line_member *member, const char *reason)
+{
+    say_given_up(member, reason, false);
+}
+
+void say_refuted(struct line_member *member, const char *reason)
+{
+    say_given_up(member, reason, true);
 }
 
 void say_notice(struct line_member *member, const char *text)

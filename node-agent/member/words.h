@@ -19,6 +19,9 @@ void say_measured(struct line_member *member, enum peer_kind kind, uint64_t line
                   const struct peer_measures *measures);
 /* The line in progress cannot go on. */
 void say_aborted(struct line_member *member, const char *reason);
+/* The same, since what a node keeps of it is another image than it was given: no verdict may choose the line.
+ */
+void say_refuted(struct line_member *member, const char *reason);
 /* A text for the user. */
 void say_notice(struct line_member *member, const char *text);
 /* A message with content of its own: sender and epoch are filled in. */

@@ -64,6 +64,7 @@ static struct side {
     Belay__Wire__JobSettings settings;
     struct job job;
     char failure[512];
+    bool is_refuted; /* the failure */
 } sides[2];
 static struct transit *in_transit;
 static uv_loop_t loop;
@@ -221,11 +222,12 @@ int membership_data(struct membership *machine, uint32_t node, uint64_t line, ui
     return 0;
 }
 
-static void on_failed(void *context, uint64_t line, const char *reason)
+static void on_failed(void *context, uint64_t line, const char *reason, bool is_refuted)
 {
     struct side *side = context;
     assert_int_equal(line, side->machine.line);
     snprintf(side->failure, sizeof side->failure, "%s", reason);
+    side->is_refuted = is_refuted;
 }
 
 /* ---- two members, each with one rank ---- */
@@ -570,6 +572,7 @@ static void words_are_checked(void **state)
     held.error = ENOSPC;
     say_to_first(1, &held, sizeof held);
     assert_string_equal(sides[0].failure, "rank 0 cannot be copied to node 1: No space left on device");
+    assert_false(sides[0].is_refuted);
 }
 
 /* Its sums fit: only its root tells that it is another image. The line is not protected. */
@@ -588,6 +591,7 @@ static void another_copy_is_no_copy(void **state)
     assert_int_equal(sides[0].machine.held, 0);
     assert_string_equal(sides[0].failure,
                         "rank 0 cannot be copied to node 1: what it holds is another image");
+    assert_true(sides[0].is_refuted);
 }
 
 /* The partner itself changes what has come, a delta and an image, and has all sums fit. */

@@ -137,6 +137,12 @@ void agent_say(struct world *world, uint32_t node, enum coord_event_type type, u
     branch_host_say(world, node, &(struct coord_event){.type = type, .line = line});
 }
 
+void agent_refute(struct world *world, uint32_t node, uint64_t line)
+{
+    branch_host_say(world, node,
+                    &(struct coord_event){.type = COORD_EVENT_ABORT, .line = line, .is_refuted = true});
+}
+
 /* Copying ahead takes its time, on each node another. */
 static void prepare(struct world *world, uint32_t node, uint64_t line)
 {

@@ -24,5 +24,7 @@ void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank,
 
 /* Say something of a line to the coordinator of the agent's epoch. */
 void agent_say(struct world *world, uint32_t node, enum coord_event_type type, uint64_t line);
+/* The line is given up since what a node keeps of it is another image. */
+void agent_refute(struct world *world, uint32_t node, uint64_t line);
 
 #endif

@@ -103,6 +103,7 @@ void arbiter_host_end(struct world *world)
     arbiter->machine = NULL;
     arbiter->is_up = arbiter->is_dying = false;
     arbiter->incarnation++;
+    memset(arbiter->is_given_up, 0, sizeof(arbiter->is_given_up));
     free(arbiter->late);
     arbiter->late = NULL;
 }
@@ -126,7 +127,8 @@ void arbiter_host_take(struct world *world, const struct message *message)
         return;
     }
     if (message->type == MESSAGE_STATE) {
-        world->arbiter.heard[message->from] = message->epoch;
+        if (!world->arbiter.is_given_up[message->from])
+            world->arbiter.heard[message->from] = message->epoch;
         event.type = ARBITER_EVENT_STATE;
         event.state = wire_state_of(&message->answer);
         if (world->mutation == MUTATION_ABORT_PROTECTED)
@@ -176,6 +178,7 @@ static void give_up(struct world *world, uint32_t node)
     bool is_mutant = world->mutation == MUTATION_SILENT_IS_GONE;
 
     trace(world, "arbiter: node %u is given up", node);
+    world->arbiter.is_given_up[node] = true;
     queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 1000, 60000),
                                               .kind = EVENT_ARBITER_END,
                                               .incarnation = world->arbiter.incarnation});

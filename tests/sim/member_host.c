@@ -71,6 +71,7 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
     case MESSAGE_ACTION:
         event.type = MEMBER_EVENT_ORDER;
         event.order = message->action.type;
+        event.is_refuted = message->action.is_refuted;
         break;
     case MESSAGE_DATA_HELD:
         if (!proof_is_copied(world, node, message)) {
@@ -96,7 +97,7 @@ static void refuse_copy(struct world *world, uint32_t node, const struct message
 {
     world->counts.refused++;
     trace(world, "node %u refuses the copy of rank %u that node %u has", node, message->rank, message->from);
-    agent_say(world, node, COORD_EVENT_ABORT, message->line);
+    agent_refute(world, node, message->line);
 }
 
 void member_host_captured(struct world *world, uint32_t node, uint64_t line, uint32_t rank)

@@ -93,7 +93,8 @@ void opener_host_take(struct world *world, const struct message *message)
         return;
     }
     if (message->type == MESSAGE_STATE) {
-        arbiter->heard[message->from] = line->answered = message->epoch;
+        line->answered = message->epoch;
+        arbiter->heard[message->from] = line->is_lost ? 0 : message->epoch;
         line->answer = message->answer;
     } else if (message->type == MESSAGE_ENTERED) {
         line->entered = message->epoch;

@@ -285,8 +285,9 @@ struct arbiter_host {
     uint32_t failed_node;                  /* over which an opening has failed */
     enum arbiter_want lack;                /* of the last opening */
     struct opener_line lines[MAX_NODES];
-    uint32_t heard[MAX_NODES]; /* by node: the epoch about which it has answered; 0: it is not heard any
-                                  more */
+    uint32_t heard[MAX_NODES];   /* by node: the epoch about which it has answered; 0: it is not heard any
+                                    more */
+    bool is_given_up[MAX_NODES]; /* by node: this process listens to it no more */
     uint64_t tick_us;
 };
 

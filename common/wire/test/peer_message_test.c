@@ -63,6 +63,20 @@ static void an_order_comes_whole(void **state)
     assert_refused(&sent, &member); /* an order of somebody who gives none */
 }
 
+/* Only of a line that is given up. */
+static void what_is_refuted_is_told(void **state)
+{
+    (void)state;
+    struct peer_message sent = word(PEER_ABORTED, 9), came;
+    sent.is_refuted = true;
+    struct peer_unpacked *unpacked = carry(&sent, &member, &came);
+    assert_non_null(unpacked);
+    assert_true(came.is_refuted);
+    peer_message_release(unpacked);
+    sent.kind = PEER_CAPTURED;
+    assert_refused(&sent, &member);
+}
+
 static void clocks_come_with_their_counts(void **state)
 {
     (void)state;
@@ -235,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_comes_whole),
+        cmocka_unit_test(what_is_refuted_is_told),
         cmocka_unit_test(clocks_come_with_their_counts),
         cmocka_unit_test(a_demand_names_ranks_or_none),
         cmocka_unit_test(a_report_comes_whole),
