@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/epolls.h"
 #include "mpi-layer/lower/fd_info.h"
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/fd_record.h"
@@ -256,7 +256,7 @@ void special_note(struct fd_record *record, const char *path)
             note_fdinfo(record);
         break;
     case FD_EPOLL:
-        note_fdinfo(record);
+        epolls_note(record);
         break;
     case FD_PIPE:
     case FD_ENDED_PIPE:
@@ -349,12 +349,6 @@ static bool restore_signal(const struct fd_record *record)
     return fd >= 0 && fd_record_place((int)fd, record) >= 0;
 }
 
-static bool restore_epoll(const struct fd_record *record)
-{
-    int fd = epoll_create1(0);
-    return fd >= 0 && fd_record_place(fd, record) >= 0;
-}
-
 bool special_restore(const struct fd_record *record, int messages)
 {
     switch (record->kind) {
@@ -365,7 +359,7 @@ bool special_restore(const struct fd_record *record, int messages)
     case FD_SIGNAL:
         return restore_signal(record);
     case FD_EPOLL:
-        return restore_epoll(record);
+        return epolls_restore(record);
     case FD_PIPE:
     case FD_ENDED_PIPE:
     case FD_UNBEGUN_PIPE:
@@ -376,19 +370,6 @@ bool special_restore(const struct fd_record *record, int messages)
         return terminals_restore(record, messages);
     }
     return false;
-}
-
-/* Lines of fdinfo: "tfd: 5 events: 19 data: ffffffff00000005 ..." (events and data in hex). */
-static void watch_all(const struct fd_record *record)
-{
-    for (const char *at = details(record); (at = strstr(at, "tfd:")); at += 4) {
-        int fd;
-        struct epoll_event event;
-        if (sscanf(at, "tfd: %d events: %x data: %" SCNx64, &fd, &event.events, &event.data.u64) == 3 &&
-            epoll_ctl(record->fd, EPOLL_CTL_ADD, fd, &event))
-            fprintf(stderr, "belay: descriptor %d is no longer watched by epoll descriptor %d: %s\n", fd,
-                    record->fd, strerror(errno));
-    }
 }
 
 int special_restore_locks(struct belay_error *err)
@@ -407,5 +388,5 @@ void special_restore_end(void)
     terminals_restore_end();
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].kind == FD_EPOLL && VK->fds[i].same_as < 0)
-            watch_all(&VK->fds[i]);
+            epolls_watch(&VK->fds[i]);
 }

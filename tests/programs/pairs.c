@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -29,6 +30,7 @@ struct pairs {
     int empty[2][2]; /* messages and packets of which some are empty */
     int mute[2];     /* for datagrams, shut for writing only */
     int alone[2]; /* for datagrams, the other end was closed: nobody has written to it since, somebody has */
+    int watching_numbers, reused, holder, counter; /* see begin_reused() */
     long filled, sent_bytes;
 };
 
@@ -95,6 +97,41 @@ static void look_at_options(const struct pairs *p)
           "SO_PEEK_OFF");
 }
 
+static void watch(const struct pairs *p, int fd, uint64_t value)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = value};
+    check(p, epoll_ctl(p->watching_numbers, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
+}
+
+/*
+ * A watched descriptor is closed, a copy keeps what it stood for, and another one gets its number and is
+ * watched, too; then one more, whose number stays free.
+ */
+static void begin_reused(struct pairs *p)
+{
+    int ended;
+    p->watching_numbers = epoll_create1(EPOLL_CLOEXEC);
+    p->reused = eventfd(1, 0);
+    watch(p, p->reused, 1);
+    p->holder = dup(p->reused);
+    p->counter = eventfd(2, 0);
+    check(p, dup3(p->counter, p->reused, O_CLOEXEC) == p->reused, "another one at the number");
+    watch(p, p->reused, 2);
+    ended = dup(p->holder);
+    watch(p, ended, 3);
+    close(ended);
+}
+
+static void step_reused(const struct pairs *p)
+{
+    struct epoll_event events[4];
+    int count = epoll_wait(p->watching_numbers, events, 4, 0), seen = 0;
+    for (int i = 0; i < count; i++)
+        seen |= 1 << events[i].data.u64;
+    check(p, count == 3 && seen == (1 << 1 | 1 << 2 | 1 << 3), "watches of numbers that were used again");
+    check(p, fcntl(p->reused, F_GETFD) == FD_CLOEXEC, "the flag of such a number");
+}
+
 static void begin(struct pairs *p)
 {
     int pair[2], room = 16384, yes = 1;
@@ -102,6 +139,7 @@ static void begin(struct pairs *p)
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 77};
     char block[1000] = "full";
     begin_options(p);
+    begin_reused(p);
     for (int i = 0; i < KINDS; i++)
         check(p, socketpair(AF_UNIX, kinds[i], 0, p->pairs[i]) == 0, "socketpair");
     check(p, fcntl(p->pairs[1][0], F_SETFL, O_NONBLOCK) == 0, "F_SETFL");
@@ -256,6 +294,7 @@ static void step_others(struct pairs *p)
     struct epoll_event event;
     socklen_t bytes = sizeof room, timeout_bytes = sizeof timeout;
     look_at_options(p);
+    step_reused(p);
     check(p, recv(p->copy, &byte, 1, MSG_PEEK) == 1 && byte == 's', "by the copy");
     check(p, epoll_wait(p->watching, &event, 1, 0) == 1 && event.data.u64 == 77, "epoll");
     check(p, fcntl(p->pairs[1][0], F_GETFL) & O_NONBLOCK && !(fcntl(p->pairs[1][1], F_GETFL) & O_NONBLOCK),
