@@ -109,8 +109,17 @@ static bool has_kind(const char *kinds, const char *kind)
     return false;
 }
 
-/* A row of /proc/self/cgroup: NUMBER:KINDS:PATH, without kinds for version 2. */
-static int leave(const struct outside *of, char *row)
+/* Where the hierarchy of these kinds is mounted; of version 2 there are none. */
+static void find_top(const char *kinds, char top[PATH_MAX])
+{
+    if (!*kinds)
+        snprintf(top, PATH_MAX, "%s", access(ROOT "/cgroup.procs", F_OK) == 0 ? ROOT : ROOT "/unified");
+    else
+        snprintf(top, PATH_MAX, ROOT "/%s", !strncmp(kinds, "name=", 5) ? kinds + 5 : kinds);
+}
+
+/* A row of /proc/PID/cgroup: NUMBER:KINDS:PATH, without kinds for version 2. */
+static int change_group(const struct outside *of, char *row)
 {
     char top[PATH_MAX], *kinds = strchr(row, ':'), *path = kinds ? strchr(kinds + 1, ':') : NULL;
     if (!path)
@@ -118,24 +127,27 @@ static int leave(const struct outside *of, char *row)
     *path++ = '\0';
     kinds++;
     bool is_second = !*kinds, has_memory = is_second || has_kind(kinds, "memory");
-    if (!job_group_is_it(path) && !(of->memory && has_memory))
+    if (!job_group_is_it(path) && (of->beside || !(of->memory && has_memory)))
         return 0;
-    if (is_second)
-        snprintf(top, sizeof top, "%s", access(ROOT "/cgroup.procs", F_OK) == 0 ? ROOT : ROOT "/unified");
-    else
-        snprintf(top, sizeof top, ROOT "/%s", !strncmp(kinds, "name=", 5) ? kinds + 5 : kinds);
+    find_top(kinds, top);
+    if (of->beside)
+        return strlen(top) + strlen(path) < sizeof top ? write_text(strcat(top, path), "cgroup.procs", "0")
+                                                       : -1;
     bool is_optional = !job_group_is_it(path) && is_second; /* where version 1 has the memory */
     return join(of, top, has_memory) == 0 || is_optional ? 0 : -1;
 }
 
-static bool leave_groups(const struct outside *of)
+static bool change_groups(const struct outside *of)
 {
     static char list[LIST_BYTES];
-    if (!read_text("/proc/self/cgroup", list, sizeof list))
+    char path[32] = "/proc/self/cgroup";
+    if (of->beside)
+        snprintf(path, sizeof path, "/proc/%d/cgroup", (int)of->beside);
+    if (!read_text(path, list, sizeof list))
         return access("/proc/self/cgroup", F_OK) < 0; /* a kernel without them */
     char *more = NULL;
     for (char *row = strtok_r(list, "\n", &more); row; row = strtok_r(NULL, "\n", &more))
-        if (leave(of, row) < 0)
+        if (change_group(of, row) < 0)
             return false;
     return true;
 }
@@ -177,7 +189,7 @@ static _Noreturn void become(const struct outside *of, char *const argv[])
     shed();
     if (setegid(0) < 0 || seteuid(0) < 0 || chdir("/") < 0)
         _exit(FAILED_ROOT);
-    if (!leave_groups(of))
+    if (!change_groups(of))
         _exit(FAILED_GROUP);
     make_rundir(of);
     if (setgroups(of->group_count, of->groups) < 0 || setresgid(of->group, of->group, of->group) < 0 ||
@@ -219,4 +231,12 @@ int outside_run(const struct outside *of, char *const argv[], struct belay_error
                                      OUTSIDE_MS / 1000)
                    : belay_error_errno(err, "%s cannot be waited for", argv[0]);
     return tell(status, argv[0], err);
+}
+
+int outside_start(const struct outside *of, char *const argv[], struct belay_error *err)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        become(of, argv);
+    return pid < 0 ? belay_error_errno(err, "no process can be made") : 0;
 }

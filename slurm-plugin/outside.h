@@ -1,5 +1,6 @@
 /*
- * outside.h - processes of a user outside of the control groups of the user's jobs, started by root.
+ * outside.h - processes of a user outside of the control groups of the user's jobs, or beside a task, started
+ * by root.
  *
  * This is all that Belay does with privileges: it forks, joins the site's group, becomes the user and
  * executes a program of the installation. Nothing that a user has written is read or parsed.
@@ -20,6 +21,7 @@ struct outside {
     const char *rundir; /* of the user: made if the folder above is root's alone */
     const char *name;   /* of the control group, below the root of each hierarchy; users have theirs in it */
     uint64_t memory;    /* of all processes there of one user; 0: no limit */
+    pid_t beside;       /* instead: in the control groups of the job that this process is in; 0: none */
 };
 
 /*
@@ -28,5 +30,8 @@ struct outside {
  * the control groups cannot be left, ETIMEDOUT if it took longer than 10 s, and was killed.
  */
 int outside_run(const struct outside *of, char *const argv[], struct belay_error *err);
+
+/* Start a program as the user, as a child that nobody waits for. Returns 0, or -1 with err. */
+int outside_start(const struct outside *of, char *const argv[], struct belay_error *err);
 
 #endif

@@ -32,6 +32,7 @@
 #include "common/wire/peer.h"
 #include "common/wire/porter.h"
 #include "common/wire/rundir.h"
+#include "slurm-plugin/own_path.h"
 
 #define EXPECTED_MAX 256u
 #define EXPECT_MS 60000 /* from the begin of a step to what its ranks ask for */
@@ -156,14 +157,8 @@ static int forget(uint32_t job, struct belay_error *err)
     snprintf(words, sizeof words, "PATH=%s", search ? search : "/usr/bin:/bin");
     char *environment[] = {variable, words, NULL};
     pid_t pid;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    for (int up = 0; up < 3; up++) /* X/lib/belay/belay-porter */
-        if (strrchr(path, '/'))
-            *strrchr(path, '/') = '\0';
-    if (strlen(path) + sizeof "/bin/belay" > sizeof path)
-        return belay_error_set(err, ENAMETOOLONG, "the path of belay is too long");
-    strcat(path, "/bin/belay");
+    if (own_path_of_belay(path, err) < 0)
+        return -1;
     snprintf(number, sizeof number, "%u", job);
     snprintf(variable, sizeof variable, "BELAY_RUNDIR=%s", rundir);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -7,6 +7,8 @@
 
 #include "common/util/size.h"
 
+#define LAST_LINE_MS 60000
+
 static int take_text(char *to, size_t bytes, const char *word, const char *text, struct belay_error *err)
 {
     if (!text[0] || strlen(text) >= bytes)
@@ -26,6 +28,13 @@ static int take_retention(struct site *site, const char *text, struct belay_erro
     return duration_parse(text, &ms, err) < 0
                ? belay_error_prefix(err, "plugstack.conf: retention")
                : take_text(site->retention, sizeof site->retention, "retention", text, err);
+}
+
+static int take_last_line(struct site *site, const char *text, struct belay_error *err)
+{
+    return duration_parse(text, &site->last_line_ms, err) < 0
+               ? belay_error_prefix(err, "plugstack.conf: last-line")
+               : 0;
 }
 
 static int take_group(struct site *site, const char *text, struct belay_error *err)
@@ -50,11 +59,8 @@ static int take_word(struct site *site, const char *word, struct belay_error *er
     static const struct {
         const char *name;
         int (*take)(struct site *site, const char *text, struct belay_error *err);
-    } rows[] = {{"cgroup", take_group},
-                {"libdir", take_folder},
-                {"memory", take_memory},
-                {"retention", take_retention},
-                {"rundir", take_rundir}};
+    } rows[] = {{"cgroup", take_group},  {"last-line", take_last_line}, {"libdir", take_folder},
+                {"memory", take_memory}, {"retention", take_retention}, {"rundir", take_rundir}};
     const char *value = strchr(word, '=');
     size_t length = value ? (size_t)(value - word) : 0;
     for (int key = 0; value && key < WISH_KEYS; key++) {
@@ -77,6 +83,7 @@ int site_read(struct site *site, const char *folder, int count, char *const word
     snprintf(site->rundir, sizeof site->rundir, "/tmp");
     snprintf(site->retention, sizeof site->retention, "10m");
     snprintf(site->group, sizeof site->group, "belay");
+    site->last_line_ms = LAST_LINE_MS;
     for (int i = 0; i < count; i++)
         if (take_word(site, words[i], rc == 0 ? err : &later) < 0)
             rc = -1;

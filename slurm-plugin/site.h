@@ -16,8 +16,9 @@ struct site {
     char folder[PATH_MAX]; /* of Belay's programs */
     char rundir[PATH_MAX]; /* users have their run directories in it */
     char retention[DURATION_TEXT_BYTES];
-    char group[NAME_MAX]; /* control group of what outlives jobs; "none": it ends with the job */
-    uint64_t memory;      /* bytes that one user may take in that group; 0: no limit */
+    char group[NAME_MAX];  /* control group of what outlives jobs; "none": it ends with the job */
+    uint64_t last_line_ms; /* before a job's time limit, when a line is taken; 0: none */
+    uint64_t memory;       /* bytes that one user may take in that group; 0: no limit */
 };
 
 /*

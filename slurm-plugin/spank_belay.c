@@ -7,12 +7,14 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -32,6 +34,7 @@
 /* From srun to slurmstepd; names that begin so pass srun --export. */
 #define HANDED_BOARD "SLURM_BELAY_BOARD"
 #define HANDED_VERSION "SLURM_BELAY_VERSION"
+#define HANDED_LAST_LINE "SLURM_BELAY_LAST_LINE"
 #define HANDED_TOOL                                                                                          \
     "SLURM_BELAY_TOOL" /* the step is a command of Belay's about the job (cmd/slurm_job.c)                   \
                         */
@@ -50,13 +53,16 @@ EXPORTED const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 EXPORTED const unsigned int spank_plugin_version = 1;
 
 EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_local_user_init,
-    slurm_spank_user_init, slurm_spank_exit, slurm_spank_job_epilog;
+    slurm_spank_user_init, slurm_spank_task_post_fork, slurm_spank_exit, slurm_spank_job_epilog;
 
 static struct board_child board = {-1, -1}; /* srun's */
 static pid_t script;                        /* which runs srun */
 static struct wish given;                   /* by options; from init_post_opt on, by whatever gives it */
-static struct site site;                    /* plugstack.conf */
-static struct belay_error mistake;          /* in it; code 0: none */
+static char
+    step_name[WORDS_NAME_BYTES];   /* in slurmstepd and its tasks: of a protected step; "": of another one */
+static char last_line[24] = "0";   /* of it: when one is taken before the time limit (bell.c) */
+static struct site site;           /* plugstack.conf */
+static struct belay_error mistake; /* in it; code 0: none */
 
 /* ---- what is asked for ---- */
 
@@ -161,9 +167,24 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
 
 /* ---- srun ---- */
 
-static int hand_on(const char *where, struct belay_error *err)
+/* Nothing is handed on of a job without a limit, or if slurmctld does not tell. */
+static int hand_on_last_line(spank_t spank)
 {
-    int rc = setenv(HANDED_BOARD, where, 1) | setenv(HANDED_VERSION, PACKAGE_VERSION, 1);
+    uint32_t job = 0;
+    time_t end_s = 0;
+    int64_t at_s;
+    if (site.last_line_ms == 0 || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        slurm_get_end_time(job, &end_s) != SLURM_SUCCESS)
+        return 0;
+    at_s = end_s - (int64_t)(site.last_line_ms / 1000);
+    snprintf(last_line, sizeof last_line, "%" PRId64, at_s);
+    return at_s > time(NULL) && at_s < UINT32_MAX ? setenv(HANDED_LAST_LINE, last_line, 1) : 0;
+}
+
+static int hand_on(spank_t spank, const char *where, struct belay_error *err)
+{
+    int rc = setenv(HANDED_BOARD, where, 1) | setenv(HANDED_VERSION, PACKAGE_VERSION, 1) |
+             hand_on_last_line(spank);
     for (int key = 0; key < WISH_KEYS; key++)
         if (given.texts[key][0])
             rc |= setenv(handed[key], given.texts[key], 1);
@@ -182,7 +203,7 @@ static int protect(spank_t spank, struct belay_error *err)
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &ranks) != ESPANK_SUCCESS || ranks == 0)
         return belay_error_set(err, EINVAL, "the number of tasks is not known");
     snprintf(number, sizeof number, "%u", ranks);
-    return board_child_start(&board, site.folder, number, line, err) < 0 ? -1 : hand_on(line, err);
+    return board_child_start(&board, site.folder, number, line, err) < 0 ? -1 : hand_on(spank, line, err);
 }
 
 int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
@@ -250,15 +271,14 @@ static int set_preload(spank_t spank, struct belay_error *err)
 
 static int set_name(spank_t spank, uint32_t step, struct belay_error *err)
 {
-    char name[WORDS_NAME_BYTES];
     char **argv = NULL;
     uint32_t job = 0;
     int argc = 0;
     if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
         return belay_error_set(err, EINVAL, "the program of the step is not known");
-    words_job_name(job, step, argv[0], name);
-    return set(spank, "BELAY_NAME", name, err);
+    words_job_name(job, step, argv[0], step_name);
+    return set(spank, "BELAY_NAME", step_name, err);
 }
 
 static int set_rundir(spank_t spank, struct belay_error *err)
@@ -287,23 +307,30 @@ static int set_restart(spank_t spank, struct belay_error *err)
 
 #define GROUPS_MAX 1024
 
+/* Whom the job is of; the groups are Slurm's own list. */
+static int find_user(spank_t spank, struct outside *of)
+{
+    gid_t *groups = NULL;
+    int count = 0;
+    if (spank_get_item(spank, S_JOB_UID, &of->user) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_GID, &of->group) != ESPANK_SUCCESS)
+        return -1;
+    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) == ESPANK_SUCCESS && count > 0) {
+        of->groups = groups;
+        of->group_count = (size_t)count;
+    }
+    return 0;
+}
+
 /* Without a porter the job is protected as well, but what its nodes hold ends with the step. */
 static void start_porter(spank_t spank)
 {
     char path[SITE_RUNDIR_BYTES];
     struct belay_error err;
     struct outside of = {.rundir = path, .name = site.group, .memory = site.memory};
-    gid_t *groups = NULL;
-    int count = 0;
     uint32_t job = 0;
-    if (spank_get_item(spank, S_JOB_UID, &of.user) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_GID, &of.group) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
+    if (find_user(spank, &of) < 0 || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS)
         return;
-    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &count) == ESPANK_SUCCESS && count > 0) {
-        of.groups = groups;
-        of.group_count = (size_t)count;
-    }
     site_rundir(&site, of.user, path);
     if (porter_call(&site, &of, "expect", job, &err) < 0 && err.code != ENOTSUP)
         slurm_info("belay: what this node holds ends with the step: %s", err.text);
@@ -351,6 +378,8 @@ static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
         if (variables[key] && take(spank, handed[key], text, sizeof text) &&
             set(spank, variables[key], text, err) < 0)
             return -1;
+    if (!take(spank, HANDED_LAST_LINE, last_line, sizeof last_line))
+        snprintf(last_line, sizeof last_line, "0");
     if (set_restart(spank, err) < 0)
         return -1;
     if (set_preload(spank, err) < 0 || set_name(spank, step, err) < 0 || set_rundir(spank, err) < 0)
@@ -376,4 +405,29 @@ int slurm_spank_user_init(spank_t spank, int count, char *words[])
     if (set(spank, BOARD_VARIABLE, where, &err) == 0 && prepare_tasks(spank, step, &err) == 0)
         return 0;
     return refuse(&err);
+}
+
+/*
+ * In slurmstepd, for each of its tasks. On the node of the arbiter one process of the step hears of Slurm's
+ * signals. Slurm signals children of slurmstepd in the step's control groups, and ends all that is in the
+ * groups with the step.
+ */
+int slurm_spank_task_post_fork(spank_t spank, int count, char *words[])
+{
+    char path[PATH_MAX + 16], rundir[SITE_RUNDIR_BYTES], step[16];
+    char *const argv[] = {path, step, rundir, step_name, last_line, NULL};
+    struct outside of = {.rundir = rundir};
+    struct belay_error err;
+    uint32_t task = 0;
+    (void)count, (void)words;
+    if (spank_context() != S_CTX_REMOTE || !step_name[0] ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0 ||
+        spank_get_item(spank, S_TASK_PID, &of.beside) != ESPANK_SUCCESS || find_user(spank, &of) < 0)
+        return 0;
+    site_rundir(&site, (unsigned)of.user, rundir);
+    snprintf(path, sizeof path, "%s/belay-bell", site.folder);
+    snprintf(step, sizeof step, "%d", (int)getpid());
+    if (outside_start(&of, argv, &err) < 0)
+        slurm_info("belay: no line is taken on a signal: %s", err.text);
+    return 0;
 }

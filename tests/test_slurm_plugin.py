@@ -270,6 +270,57 @@ def test_daemons_are_restarted(sandbox, programs, cluster):
     assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
 
 
+# ---- lines on a signal ----
+
+def test_a_line_on_a_signal(sandbox, programs, cluster):
+    """scancel --signal=URG takes a line; the program and its other signals are left alone."""
+    if not cluster.groups.are_there():
+        pytest.skip("no control groups of version 1")
+    program = heat(sandbox, programs, steps=2000, ranks=2)
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=1h", *program.argv)
+    job = wait_lines(sandbox, r"\d+\.0-heat", count=0)["job"]
+    for line in (1, 2):
+        sandbox.execute("scancel", "--signal=URG", job.split(".")[0])
+        wait_lines(sandbox, re.escape(job), count=line)
+    stdout, stderr = communicate(process, 90)
+    assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
+    wait_empty(cluster, "n1", "n2")
+
+
+@pytest.mark.campaign
+def test_a_line_before_the_time_limit(sandbox, programs, cluster, plugin):
+    """Slurm's limits are minutes: the site has the line 45 s before them."""
+    plugin("last-line=45s")
+    process = launch(sandbox, "-t", "1", "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=1h",
+                     *heat(sandbox, programs, steps=100000, ranks=2).argv)
+    job = wait_lines(sandbox, r"\d+\.0-heat", count=1)["job"]
+    sandbox.execute("scancel", job.split(".")[0])
+    communicate(process, 60)
+
+
+@pytest.mark.campaign
+def test_a_line_at_preemption(sandbox, programs, cluster):
+    """A job of a partition with priority takes the nodes: Slurm tells the step by its --signal, and requeues it after the grace time.
+    Once it runs again, it goes on from that line."""
+    cluster.configure(PreemptType="preempt/partition_prio", PreemptMode="REQUEUE", SlurmctldParameters="preempt_send_user_signal",
+                      PartitionName="main Nodes=ALL Default=YES State=UP OverSubscribe=NO PriorityTier=1 GraceTime=5\n"
+                                    "PartitionName=first Nodes=ALL State=UP OverSubscribe=NO PriorityTier=2")
+    cluster.restart("head", "slurmctld")
+    try:
+        program = heat(sandbox, programs, steps=6000, ranks=4)
+        line = " ".join(["srun", "--mpi=pmix", *program.argv])
+        folder, number = sandbox.submit(line, "--checkpoint-interval=1h", "--requeue", APPEND, "-N4", "-n4", "--exclusive", "-w", "n1",
+                                        "--signal=URG@3600")
+        before = wait_lines(sandbox, rf"{number}\.0-heat", count=0)
+        sandbox.execute("srun", "-p", "first", "-N4", "--exclusive", "-w", "n1", "true", deadline_s=90)
+        after = wait_lines(sandbox, re.escape(before["job"]), count=0)
+        assert after["history"][-1]["restored_line"] >= 1 and after["restarts_from_start"] == 0
+        assert_output(sandbox, programs, program, folder, number)
+    finally:
+        cluster.configure()
+        cluster.restart("head", "slurmctld")
+
+
 # ---- what outlives a step ----
 
 def groups_of(cluster, name):

@@ -89,7 +89,7 @@ static void words_of_the_site(void **state)
     char *const good[] = {(char *)"interval=5m", (char *)"rundir=/run",  (char *)"retention=1h",
                           (char *)"memory=2G",   (char *)"cgroup=other", (char *)"libdir=/opt/belay"};
     static const char *const bad[] = {"intervall=5", "interval",    "cgroup=../x", "cgroup=.",
-                                      "memory=much", "retention=x", "rundir="};
+                                      "memory=much", "retention=x", "rundir=",     "last-line=soon"};
     static struct site site;
     char path[SITE_RUNDIR_BYTES];
     (void)state;
