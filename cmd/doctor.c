@@ -51,6 +51,9 @@ static const struct check checks[] = {
     {"bookkeeping", false, probe_bookkeeping,
      "Linux 5.13 or later; for others than root, sysctl vm.unprivileged_userfaultfd=1 or a readable "
      "/dev/userfaultfd"},
+    {"restore on demand", false, probe_demand,
+     "Linux 5.14 or later; for others than root, sysctl vm.unprivileged_userfaultfd=1 or a readable "
+     "/dev/userfaultfd; without it, --restore demand is as eager"},
 };
 
 /* What becomes of the world outside of memory; more in docs/policies.md. */

@@ -24,6 +24,7 @@ void probe_pidfd(struct finding *finding);
 void probe_pagemap_scan(struct finding *finding);
 void probe_soft_dirty(struct finding *finding);
 void probe_bookkeeping(struct finding *finding);
+void probe_demand(struct finding *finding);
 void probe_free_memory(struct finding *finding);
 void probe_huge_memory(struct finding *finding);
 

@@ -171,6 +171,13 @@ void probe_bookkeeping(struct finding *finding)
          is_good ? "write faults are served, those of the kernel as well" : "not offered to this user");
 }
 
+void probe_demand(struct finding *finding)
+{
+    bool is_good = uffd_demand_works();
+    find(finding, is_good,
+         is_good ? "pages may come when they are needed, by the kernel as well" : "not offered to this user");
+}
+
 void probe_free_memory(struct finding *finding)
 {
     struct memory_room room;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,11 +24,15 @@
 static int make_by_device(void);
 static bool is_kernel_served(int uffd, char *pages);
 
-int uffd_make(void)
+int uffd_make_full(void)
 {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        fd = make_by_device();
+    return fd >= 0 ? fd : make_by_device();
+}
+
+int uffd_make(void)
+{
+    int fd = uffd_make_full();
     return fd >= 0 ? fd : (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
 }
 
@@ -37,6 +42,7 @@ int uffd_begin(int uffd, enum uffd_mode mode)
         [UFFD_MODE_ASYNC] = FEATURE_WP_ASYNC | FEATURE_WP_UNPOPULATED,
         [UFFD_MODE_SERVED] = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP,
         [UFFD_MODE_GUARD] = UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED,
+        [UFFD_MODE_DEMAND] = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM,
     };
     struct uffdio_api api = {.api = UFFD_API, .features = features[mode]};
     return ioctl(uffd, UFFDIO_API, &api);
@@ -45,6 +51,8 @@ int uffd_begin(int uffd, enum uffd_mode mode)
 int uffd_register(int uffd, enum uffd_mode mode, uint64_t start, uint64_t end)
 {
     struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+    if (mode == UFFD_MODE_DEMAND) /* one alone misses pages that are in the memfd, or that are not */
+        range.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR;
     if (ioctl(uffd, UFFDIO_REGISTER, &range))
         return -1;
     bool is_huge = !(range.ioctls & 1ull << _UFFDIO_ZEROPAGE); /* what the kernel offers for all but these */
@@ -66,6 +74,22 @@ int uffd_protect(int uffd, uint64_t start, uint64_t end, bool is_protected)
     struct uffdio_writeprotect range = {.range = {start, end - start},
                                         .mode = is_protected ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
     return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
+}
+
+void uffd_map(int uffd, uint64_t start, uint64_t end)
+{
+    while (start < end) {
+        struct uffdio_continue range = {.range = {start, end - start}};
+        int rc = ioctl(uffd, UFFDIO_CONTINUE, &range);
+        if (rc == 0)
+            return;
+        if (range.mapped > 0) {
+            start += (uint64_t)range.mapped;
+        } else if (errno != EAGAIN) { /* that page is mapped already, or has no such mapping any more */
+            uffd_wake(uffd, start, start + PAGE_BYTES);
+            start += PAGE_BYTES;
+        }
+    }
 }
 
 void uffd_wake(int uffd, uint64_t start, uint64_t end)
@@ -177,6 +201,78 @@ bool uffd_guard_works(void)
                 count_unprotected(&trial) == 1;
     }
     trial_close(&trial);
+    return works;
+}
+
+/* Two pages of a memfd: the first is there before it is touched, the second comes when somebody waits for it.
+ */
+static bool serves_demand(int uffd, int file, char *pages);
+
+bool uffd_demand_works(void)
+{
+    int uffd = uffd_make_full();
+    int file = uffd >= 0 ? memfd_create("belay-trial", MFD_CLOEXEC) : -1;
+    char *pages = MAP_FAILED;
+    bool works = false;
+    if (file >= 0 && ftruncate(file, 2 * PAGE_BYTES) == 0)
+        pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (pages != MAP_FAILED) {
+        works = serves_demand(uffd, file, pages);
+        munmap(pages, 2 * PAGE_BYTES);
+    }
+    if (file >= 0)
+        close(file);
+    if (uffd >= 0)
+        close(uffd);
+    return works;
+}
+
+struct demand_probe {
+    int uffd, file, done;
+    uint64_t pages;
+};
+
+/* The pages as they are asked for. Whatever happens, nobody waits for ever. */
+static void *serve_demand(void *argument)
+{
+    static const char text[] = {'a', 'b'};
+    struct demand_probe *probe = argument;
+    struct pollfd ready[] = {{.fd = probe->uffd, .events = POLLIN}, {.fd = probe->done, .events = POLLIN}};
+    uint64_t start, end;
+    while (poll(ready, 2, PROBE_MS) > 0 && !ready[1].revents) {
+        while (uffd_read(probe->uffd, &start, &end) == UFFD_NEWS_WRITE) {
+            uint64_t at = start - probe->pages;
+            if (pwrite(probe->file, &text[at / PAGE_BYTES], 1, (off_t)at) == 1)
+                uffd_map(probe->uffd, start, end);
+        }
+    }
+    uffd_unregister(probe->uffd, probe->pages, probe->pages + 2 * PAGE_BYTES);
+    return NULL;
+}
+
+/* The kernel reads what is not there yet. */
+static bool serves_demand(int uffd, int file, char *pages)
+{
+    struct demand_probe probe = {uffd, file, eventfd(0, EFD_CLOEXEC), (uintptr_t)pages};
+    uint64_t at = probe.pages;
+    int ends[2] = {-1, -1};
+    char got[2] = {0};
+    pthread_t server;
+    bool works = false;
+    if (probe.done >= 0 && pipe2(ends, O_CLOEXEC) == 0 && pwrite(file, "a", 1, 0) == 1 &&
+        uffd_begin(uffd, UFFD_MODE_DEMAND) == 0 &&
+        uffd_register(uffd, UFFD_MODE_DEMAND, at, at + 2 * PAGE_BYTES) == 0 &&
+        !pthread_create(&server, NULL, serve_demand, &probe)) {
+        works = *(volatile char *)pages == 'a' && write(ends[1], pages + PAGE_BYTES, 1) == 1 &&
+                read(ends[0], got, 1) == 1 && got[0] == 'b';
+        eventfd_write(probe.done, 1);
+        pthread_join(server, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
+    if (probe.done >= 0)
+        close(probe.done);
     return works;
 }
 
