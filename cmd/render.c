@@ -100,12 +100,28 @@ static void put_protection(json_t *object, const Belay__Wire__JobStatus *status,
     json_object_set_new(object, "holders", holders);
 }
 
+static json_t *render_loading_json(const Belay__Wire__LoadStatus *loading)
+{
+    if (!loading)
+        return json_null();
+    json_t *object = json_object();
+    put_number(object, "bytes", loading->bytes);
+    put_number(object, "here_bytes", loading->here_bytes);
+    put_number(object, "faults", loading->faults);
+    put_ms(object, "bytes_per_s", loading->rate);
+    put_ms(object, "to_go_ms", loading->to_go_ms);
+    put_ms(object, "first_ms", loading->first_ms);
+    put_number(object, "first_bytes", loading->first_bytes);
+    return object;
+}
+
 static json_t *render_rank_json(const Belay__Wire__JobStatus *status, const Belay__Wire__RankStatus *rank)
 {
     json_t *object = json_object();
     put_number(object, "rank", rank->rank);
     put_number(object, "pid", rank->pid);
     put_protection(object, status, rank->rank);
+    json_object_set_new(object, "loading", render_loading_json(rank->loading));
     return object;
 }
 

@@ -15,6 +15,7 @@ static Belay__Wire__EpochStatus epoch = BELAY__WIRE__EPOCH_STATUS__INIT;
 static Belay__Wire__LineStatus line = BELAY__WIRE__LINE_STATUS__INIT;
 static Belay__Wire__JobStatus job = BELAY__WIRE__JOB_STATUS__INIT;
 
+static Belay__Wire__LoadStatus load = BELAY__WIRE__LOAD_STATUS__INIT;
 static Belay__Wire__RankStatus *ranks[] = {&rank};
 static Belay__Wire__NodeStatus *nodes[] = {&node};
 static Belay__Wire__EpochStatus *history[] = {&epoch};
@@ -27,6 +28,9 @@ static int fill_job(void **state)
     (void)state;
     rank.rank = 2;
     rank.pid = 4711;
+    rank.loading = &load;
+    load.bytes = 8192;
+    load.here_bytes = 4096;
     node.node = "n1";
     node.agent_pid = 99;
     node.ranks = ranks;
@@ -83,6 +87,10 @@ static void test_job_json(void **state)
     const json_t *first_rank = json_array_get(json_object_get(first_node, "ranks"), 0);
     assert_int_equal(json_integer_value(json_object_get(first_rank, "rank")), 2);
     assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
+    const json_t *loading = json_object_get(first_rank, "loading");
+    EXPECT_KEYS(loading, "bytes", "here_bytes", "faults", "bytes_per_s", "to_go_ms", "first_ms",
+                "first_bytes");
+    assert_int_equal(json_integer_value(json_object_get(loading, "here_bytes")), 4096);
     const json_t *first_epoch = json_array_get(json_object_get(value, "history"), 0);
     EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms", "detect_ms", "fetch_ms",
                 "launch_ms", "lost_nodes", "begun_at_ms");

@@ -181,6 +181,17 @@ static const struct conf_setting settings[CONF_END] = {
                 "lines of 64 bytes that changed) or auto (what takes less time on this machine; default: "
                 "auto)",
         },
+    [CONF_RESTORE] =
+        {
+            .name = "restore",
+            .variable = "BELAY_RESTORE",
+            .argument = "WORD",
+            .unit = CONF_UNIT_TEXT,
+            .help =
+                "When a rank that moves to another node runs again: eager (once its image is there), demand "
+                "(at once, while its image is fetched) or auto (demand where this machine can; default: "
+                "eager)",
+        },
     [CONF_MIN_NODES] =
         {
             .name = "min-nodes",

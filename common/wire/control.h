@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 14u
+#define CONTROL_VERSION 15u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -126,6 +126,21 @@ struct control_copying {
     } holds[CONTROL_MAX_HOLDS];
 };
 
+/*
+ * The image that the rank is restored from is still on its way to this node (docs/restart.md). Pages of it
+ * that have not come are holes in its memfd. The rank maps the image, has its userfaultfd catch accesses to
+ * it, and then says that it is ready; what it reads of the image by itself, it asks for first.
+ */
+struct control_loading {
+    uint32_t is_on; /* A>R 1 before the rank is welcomed; 0: all of the image is here, nothing is caught */
+    uint32_t
+        arrivals; /* A>R futex: bumped when parts have come that were asked for, and when is_on changes */
+    uint32_t is_ready;           /* R>A everything is mapped; uffd is valid */
+    int32_t uffd;                /* R>A its descriptor; 0: none, the rank has waited for the whole image */
+    uint32_t asks;               /* R>A bumped when the range has been written */
+    uint64_t ask_start, ask_end; /* R>A addresses of pages that it waits for */
+};
+
 /* What a program that executes another one hands on to that. R>A, A>R in the page of its new Hello */
 struct control_carried {
     struct stream_end outputs[STREAMS_PER_RANK];
@@ -198,6 +213,7 @@ struct control {
     struct control_moves moves;
     struct control_carried carried;
     struct control_copying copying;
+    struct control_loading loading;
 
     /* R>A, of the line just parked. */
     uint32_t may_share; /* 1: the process may share memory, or System V objects, with others; notes of pipes

@@ -42,6 +42,7 @@
 #include "mpi-layer/lower/loader.h"
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/meeting.h"
+#include "mpi-layer/lower/on_demand.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/reopen.h"
@@ -63,6 +64,7 @@
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_lease.h"
+#include "mpi-layer/lower/vk_load.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_postponed.h"
 #include "mpi-layer/lower/vk_signal.h"
@@ -355,6 +357,7 @@ static void fill_gate(void)
     long guard_fd = rank.control->copying.is_wanted ? vk_fd_own(uffd_make()) : 0;
     rank.control->guard_fd = guard_fd > 0 ? (int)guard_fd : 0;
     vk_hold_begin(rank.sock);
+    vk_load_begin(rank.sock, rank.event_fd);
     /* See control.h: the agent's membarrier takes the place of a fence in every collective. */
     rank.control->needs_fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) != 0;
 }
@@ -477,7 +480,11 @@ static void restart_program(struct belay_error *err)
     if (shares_restore_begin(&rank, err) || reopen_begin(rank.undo_fd, rank.restore_line, err) ||
         process_restore_fds(rank.parcel_fd, err) || init_mpi(err) ||
         restore_regions(&restore, 0, VK_ADDRESS, err) ||
-        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err) || shares_restore_end(err))
+        restore_regions(&restore, VK_ARENA_END, LAYOUT_END, err))
+        return;
+    gate_fault("rank.load.mapped", rank.restore_line);
+    on_demand_ready();
+    if (shares_restore_end(err))
         return;
     process_free_numbers();
     held_close();

@@ -14,6 +14,7 @@
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/map.h"
 #include "mpi-layer/lower/mapped.h"
+#include "mpi-layer/lower/on_demand.h"
 #include "mpi-layer/lower/reopen.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk.h"
@@ -41,6 +42,7 @@ int restore_open(struct restore *restore, int fd, struct belay_error *err)
     restore->map_bytes = choose_map_bytes(&restore->view);
     restore->stack = find_stack(&restore->view);
     vk_image_begin(st.st_ino);
+    on_demand_begin(fd);
     return 0;
 }
 
@@ -316,11 +318,12 @@ static int map_run(const struct restore *restore, const struct image_run *run, s
     if (at == MAP_FAILED)
         return belay_error_errno(err, "cannot map the image at 0x%lx", (unsigned long)run->address);
     vk_image_add(run->address, run->address + run->bytes);
-    return 0;
+    return on_demand_mapped(run, err);
 }
 
 static int copy_run(const struct restore *restore, const struct image_run *run, struct belay_error *err)
 {
+    on_demand_await(run);
     for (uint64_t done = 0; done < run->bytes;) {
         ssize_t got = pread(restore->fd, (char *)run->address + done, run->bytes - done,
                             (off_t)(run->data_offset + done));

@@ -20,6 +20,7 @@
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_lease.h"
+#include "mpi-layer/lower/vk_load.h"
 #include "mpi-layer/lower/vk_lock.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
@@ -115,6 +116,8 @@ static void become_child(uint64_t *mask)
 static long serve_fork(long nr, ucontext_t *uc, const long args[6])
 {
     bool is_direct = vk_is_own_process(); /* not a vfork()ed child that forks */
+    if (nr == SYS_fork || !(args[0] & CLONE_VM))
+        vk_load_wait_for_all();
     long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (result == 0 && is_direct)
         become_child((uint64_t *)(void *)&uc->uc_sigmask);

@@ -140,6 +140,8 @@ void epoch_destroy(struct epoch *epoch)
 static int pin_image(struct epoch *epoch, uint32_t rank, struct belay_error *err)
 {
     struct store_pin *pin = &epoch->pins[rank];
+    if (line_load(epoch->job->line, rank)) /* once it is whole */
+        return 0;
     return pin->reason ? 0 : store_image_pin(epoch->job->store, rank, PIN_MAPPED, pin, err);
 }
 
@@ -179,15 +181,32 @@ void epoch_join(struct epoch *epoch, struct connection *connection, const Belay_
         return;
     }
     struct rank *rank = epoch->table[hello->rank];
+    struct load *load = epoch->restore_line ? line_load(job->line, hello->rank) : NULL;
+    if (load)
+        load_welcome(load, rank);
     int fds[] = {rank_control_fd(rank),
                  rank_event_fd(rank),
                  job->streams.fd,
                  job->streams.wake_fd,
-                 store_image(job->store, hello->rank),
+                 load ? load_fd(load) : store_image(job->store, hello->rank),
                  parcels_find(&job->parcels, epoch->restore_line, hello->rank)};
     unsigned fd_count = !epoch->restore_line ? 4 : fds[5] < 0 ? 5 : 6;
     reply_welcome(connection, job, epoch->number, epoch->restore_line, fds, fd_count);
     rank_close_control_fd(rank); /* the page stays mapped */
+}
+
+void epoch_loaded(struct epoch *epoch, uint32_t rank)
+{
+    struct belay_error err;
+    if (!epoch->table || rank >= epoch->ranks || !epoch->table[rank] || epoch->restore_line == 0)
+        return;
+    if (pin_image(epoch, rank, &err) <
+        0) { /* its successor would be made in the memory that the rank has mapped */
+        log_warning("job \"%s\": %s", epoch->job->name, err.text);
+        rank_lose(epoch->table[rank]);
+    } else if (epoch->is_ready) {
+        place_ranks(epoch);
+    }
 }
 
 /* What it runs now is nothing that a line could save. */
@@ -402,6 +421,9 @@ static void turn_away(struct epoch *epoch, const struct belay_error *err)
 static void on_rank_changed(struct rank *rank, void *context)
 {
     struct epoch *epoch = context;
+    struct load *load = line_load(epoch->job->line, rank_number(rank));
+    if (load)
+        load_look(load);
     if (!epoch->is_ready && rank_report(rank)->state != CONTROL_STATE_NONE)
         note_remains(epoch, rank);
     if (!epoch->is_ready && is_every_rank_up(epoch))
@@ -564,7 +586,7 @@ void epoch_placed(struct epoch *epoch)
     bool is_empty = places_count(start, epoch->job->config->node, start->rank_count) == 0;
     if (is_empty && !epoch->table && begin_without_ranks(epoch, start, &err) < 0)
         refuse_lines(epoch, err.text);
-    if (epoch->has_lines || !epoch->is_ready || epoch->has_loss)
+    if (epoch->has_lines || !epoch->is_ready || epoch->has_loss || line_is_loading(epoch->job->line))
         return;
     epoch->has_lines = true;
     open_lines(epoch);

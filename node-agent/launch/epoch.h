@@ -41,6 +41,8 @@ int epoch_begin(struct job *job, const struct epoch_launcher *launcher, const ch
                 struct belay_error *err);
 /* The arbiter has said where the epoch's ranks are: lines may be taken. */
 void epoch_placed(struct epoch *epoch);
+/* The image of a rank that came while the rank ran is whole: lines begin when that holds for all of them. */
+void epoch_loaded(struct epoch *epoch, uint32_t rank);
 /* Accepts NULL. */
 void epoch_destroy(struct epoch *epoch);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/image/image.h"
+#include "node-agent/line/line.h"
 
 static int check_image(const struct job *job, const struct image_view *view, uint64_t line,
                        const Belay__Wire__RankHello *hello, struct belay_error *err);
@@ -14,14 +15,15 @@ int match_check(const struct job *job, uint64_t line, const Belay__Wire__RankHel
     struct image_view view;
     if (line == 0)
         return 0;
-    if (store_ranks(job->store) != hello->ranks)
+    const struct load *load = line_load(job->line, hello->rank);
+    uint32_t ranks = load ? membership_record(job->membership)->rank_count : store_ranks(job->store);
+    if (ranks != hello->ranks)
         return belay_error_set(
             err, EPERM,
             "line %llu was taken with %u ranks, this launch has %u: 'belay restart %s -- mpirun -n "
             "%u ...' with the same number goes on, 'belay clean %s' gives the job up",
-            (unsigned long long)line, store_ranks(job->store), hello->ranks, job->name,
-            store_ranks(job->store), job->name);
-    int fd = store_image(job->store, hello->rank);
+            (unsigned long long)line, ranks, hello->ranks, job->name, ranks, job->name);
+    int fd = load ? load_fd(load) : store_image(job->store, hello->rank);
     if (fd < 0)
         return belay_error_set(err, EIO, "the image of rank %u is missing", hello->rank);
     if (image_load(fd, &view, err) < 0)

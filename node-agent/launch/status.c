@@ -9,6 +9,7 @@
 #include "node-agent/job/answer.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch_state.h"
+#include "node-agent/line/line.h"
 
 #define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
 
@@ -178,6 +179,30 @@ static bool is_spare(const struct job *job)
            (job->config->settings->spares > 0 && membership_has_promised(job->membership));
 }
 
+/* What has come of a rank's image, if that is still on its way. */
+static int fill_loading(const struct job *job, Belay__Wire__RankStatus *rank)
+{
+    const struct load *load = line_load(job->line, rank->rank);
+    if (!load)
+        return 0;
+    const struct load_figures figures = load_figures(load);
+    Belay__Wire__LoadStatus *loading = malloc(sizeof *loading);
+    if (!loading)
+        return -1;
+    belay__wire__load_status__init(loading);
+    loading->bytes = figures.bytes;
+    loading->here_bytes = figures.here_bytes;
+    loading->faults = figures.faults;
+    if (figures.elapsed_ms > 0)
+        loading->rate = (double)figures.here_bytes / figures.elapsed_ms * 1e3;
+    if (loading->rate > 0)
+        loading->to_go_ms = (double)(figures.bytes - figures.here_bytes) / loading->rate * 1e3;
+    loading->first_ms = figures.first_ms;
+    loading->first_bytes = figures.first_bytes;
+    rank->loading = loading;
+    return 0;
+}
+
 /* The processes that live here. */
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
 {
@@ -213,6 +238,8 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
         rank->rank = i;
         rank->pid = (uint32_t)rank_pid(epoch->table[i]);
         node->ranks[node->n_ranks++] = rank;
+        if (fill_loading(job, rank) < 0)
+            return -1;
     }
     return 0;
 }

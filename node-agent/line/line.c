@@ -34,6 +34,7 @@ struct line {
 static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct rank *const *ranks,
                      uint32_t count, struct belay_error *err);
 static void on_link(void *context, uint32_t node, enum remote_news news);
+static void stop_loading(struct line *line);
 
 struct line *line_create(struct job *job, struct belay_error *err)
 {
@@ -187,6 +188,7 @@ int line_listen(struct line *line, uint64_t incarnation, const struct links_key 
                 struct belay_error *err)
 {
     line->next = key->next;
+    stop_loading(line);
     if (line->links && line->incarnation == incarnation && !memcmp(line->key_of, key->job, sizeof key->job)) {
         links_expect(line->links);
         return 0;
@@ -232,11 +234,30 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
     return line->fetch ? 0 : -1;
 }
 
-int line_fetch(struct line *line, fetch_done_f *done, void *context, struct belay_error *err)
+int line_fetch(struct line *line, fetch_done_f *done, loads_whole_f *whole, void *context,
+               struct belay_error *err)
 {
     if (!line->fetch)
         return belay_error_set(err, EINVAL, "its images are on other nodes, and there are no links to them");
+    loads_tell(fetch_loads(line->fetch), whole);
     return fetch_start(line->fetch, done, context, err);
+}
+
+struct load *line_load(const struct line *line, uint32_t rank)
+{
+    return line->fetch ? loads_find(fetch_loads(line->fetch), rank) : NULL;
+}
+
+bool line_is_loading(const struct line *line)
+{
+    return line->fetch && loads_count(fetch_loads(line->fetch)) > 0;
+}
+
+/* The next epoch's verdict is on what is here by then. */
+static void stop_loading(struct line *line)
+{
+    if (line->fetch)
+        loads_stop(fetch_loads(line->fetch));
 }
 
 void line_refuse(struct line *line, const char *reason)
@@ -256,6 +277,7 @@ static void flush(const struct line *line)
 /* What both have said is heard before they part, so that a line's end is known on both sides. */
 void line_close_epoch(struct line *line)
 {
+    stop_loading(line);
     if (line->is_open) {
         line_member_rank_lost(line->member, "the epoch has ended");
         flush(line);

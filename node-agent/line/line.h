@@ -14,6 +14,7 @@
 #include "node-agent/job/job.h"
 #include "node-agent/line/links.h"
 #include "node-agent/member/fetch.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/rank/rank.h"
 
 struct line;
@@ -39,8 +40,16 @@ void line_address(const struct line *line, struct fabric_address *address);
 int line_connect(struct line *line, const struct epoch_start *start, const struct fabric_address *addresses,
                  struct belay_error *err);
 
-/* Fetch the images that the epoch's ranks here need: member/fetch.h. Returns 0 or -1 with err. */
-int line_fetch(struct line *line, fetch_done_f *done, void *context, struct belay_error *err);
+/*
+ * Fetch the images that the epoch's ranks here need: member/fetch.h. whole() is called for each of those that
+ * come while their ranks run, as it is here. Returns 0 or -1 with err.
+ */
+int line_fetch(struct line *line, fetch_done_f *done, loads_whole_f *whole, void *context,
+               struct belay_error *err);
+/* The image of a rank that is still on its way (member/load.h); NULL: it is not. */
+struct load *line_load(const struct line *line, uint32_t rank);
+/* Is any? */
+bool line_is_loading(const struct line *line);
 
 /*
  * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this

@@ -19,6 +19,7 @@
 #include "node-agent/member/fetch_note.h"
 #include "node-agent/member/incoming.h"
 #include "node-agent/member/lend.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/member/rebuild.h"
 
 #define LOOK_MS 5000   /* the arbiter hears so often that the agent is at work */
@@ -49,6 +50,8 @@ struct want {
     uint64_t bytes;
     struct digest root;
     uint32_t follows; /* of what a group shares: the number of its rank's want */
+    bool is_loaded;   /* it is asked for without its pages, which come while the rank runs */
+    bool is_here;     /* that has come */
 };
 
 struct fetch {
@@ -57,6 +60,7 @@ struct fetch {
     struct epoch_start *start;
     struct lender *lender;
     struct rebuilder *rebuilder;
+    struct loads *loads;
     fetch_done_f *done; /* NULL: nothing is fetched (any more) */
     void *context;
     struct want *wants; /* room for twice as many as there are ranks among them */
@@ -106,10 +110,11 @@ struct fetch *fetch_create(struct job *job, struct remotes *remotes, const struc
         fetch->look = timer_new(job->agent->loop, on_look, fetch);
         fetch->end = timer_new(job->agent->loop, on_end, fetch);
         fetch->lender = fetch->start ? lender_create(job, remotes, fetch->start) : NULL;
+        fetch->loads = fetch->start ? loads_create(job, remotes, fetch->start) : NULL;
         fetch->rebuilder =
             fetch->start ? rebuilder_create(job, remotes, fetch->start, on_rebuilt, fetch) : NULL;
     }
-    if (!fetch || !fetch->lender || !fetch->rebuilder || !fetch->look || !fetch->end) {
+    if (!fetch || !fetch->lender || !fetch->loads || !fetch->rebuilder || !fetch->look || !fetch->end) {
         fetch_destroy(fetch);
         belay_error_set(err, ENOMEM, "no memory to fetch images");
         return NULL;
@@ -125,6 +130,7 @@ void fetch_destroy(struct fetch *fetch)
     stop(fetch);
     rebuilder_destroy(fetch->rebuilder);
     lender_destroy(fetch->lender);
+    loads_destroy(fetch->loads);
     if (fetch->lender)
         remotes_hear(fetch->remotes, REMOTES_IMAGES, NULL, NULL);
     timer_destroy(fetch->look);
@@ -133,15 +139,25 @@ void fetch_destroy(struct fetch *fetch)
     free(fetch);
 }
 
+struct loads *fetch_loads(const struct fetch *fetch)
+{
+    return fetch->loads;
+}
+
 int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct belay_error *err)
 {
     const struct membership_want *wants;
+    bool is_loaded = loads_are_wanted(fetch->job);
     uint32_t count = membership_wants(fetch->job->membership, &wants);
     fetch->wants = calloc(2 * (size_t)count + 1, sizeof *fetch->wants);
     if (!fetch->wants)
         return belay_error_set(err, ENOMEM, "no memory to fetch images");
     for (uint32_t i = 0; i < count; i++)
-        fetch->wants[i] = (struct want){.part = wants[i].rank, .node = wants[i].node, .fd = -1};
+        fetch->wants[i] =
+            (struct want){.part = wants[i].rank,
+                          .node = wants[i].node,
+                          .fd = -1,
+                          .is_loaded = is_loaded && !epoch_start_rebuild(fetch->start, wants[i].rank)};
     fetch->want_count = count;
     fetch->done = done;
     fetch->context = context;
@@ -164,7 +180,7 @@ int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct b
 static int ask(struct fetch *fetch, const struct want *want)
 {
     const struct fetch_note word = {.magic = FETCH_NOTE_MAGIC,
-                                    .kind = FETCH_NOTE_WANT,
+                                    .kind = want->is_loaded ? FETCH_NOTE_WANT_TABLES : FETCH_NOTE_WANT,
                                     .epoch = fetch->start->epoch,
                                     .part = want->part,
                                     .ranks = fetch->start->rank_count,
@@ -193,8 +209,11 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     struct fetch_note note;
     if (!read_note(fetch, bytes, count, &note))
         return;
-    if (note.kind == FETCH_NOTE_WANT)
+    if (note.kind == FETCH_NOTE_WANT || note.kind == FETCH_NOTE_WANT_TABLES ||
+        note.kind == FETCH_NOTE_WANT_PAGES || note.kind == FETCH_NOTE_LOADED)
         lender_take(fetch->lender, node, &note);
+    else if (note.kind == FETCH_NOTE_REFUSED)
+        loads_refused(fetch->loads, node, &note);
     const struct want *want = note.kind == FETCH_NOTE_REFUSED ? find_want(fetch, node, &note) : NULL;
     if (want)
         fail(fetch, want, words_of(note.error));
@@ -206,12 +225,17 @@ static uint32_t rank_of(const struct fetch *fetch, uint32_t part)
     return part < fetch->start->rank_count ? part : part - fetch->start->rank_count;
 }
 
+static bool is_to_come(const struct want *want)
+{
+    return want->fd < 0 && !want->is_here;
+}
+
 /* That is still to come. NULL: none. */
 static struct want *find_want(struct fetch *fetch, uint32_t node, const struct fetch_note *note)
 {
     for (uint32_t i = 0; i < fetch->want_count; i++) {
         struct want *want = &fetch->wants[i];
-        if (want->part == note->part && want->node == node && want->fd < 0)
+        if (want->part == note->part && want->node == node && is_to_come(want))
             return want;
     }
     return NULL;
@@ -220,8 +244,9 @@ static struct want *find_want(struct fetch *fetch, uint32_t node, const struct f
 static void on_lost(void *context, uint32_t node)
 {
     struct fetch *fetch = context;
+    loads_lost(fetch->loads, node);
     for (uint32_t i = 0; i < fetch->want_count; i++)
-        if (fetch->wants[i].node == node && fetch->wants[i].fd < 0) {
+        if (fetch->wants[i].node == node && is_to_come(&fetch->wants[i])) {
             fail(fetch, &fetch->wants[i], "the link to it is lost");
             return;
         }
@@ -245,10 +270,14 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     struct fetch *fetch = context;
     struct fetch_note note;
     struct belay_error err;
-    if (!read_note(fetch, tag, tag_bytes, &note) || note.kind != FETCH_NOTE_IMAGE)
+    if (!read_note(fetch, tag, tag_bytes, &note))
+        return EPROTO;
+    if (note.kind == FETCH_NOTE_PAGES)
+        return loads_offered(fetch->loads, node, &note, bytes, intake);
+    if (note.kind != FETCH_NOTE_IMAGE && note.kind != FETCH_NOTE_TABLES)
         return EPROTO;
     struct want *want = find_want(fetch, node, &note);
-    if (!want || want->arrival)
+    if (!want || want->arrival || want->is_loaded != (note.kind == FETCH_NOTE_TABLES))
         return want ? EALREADY : EPERM;
     struct arrival *arrival = bytes <= room_of(fetch) ? calloc(1, sizeof *arrival) : NULL;
     if (!arrival || incoming_begin(&arrival->incoming, &err) < 0) {
@@ -301,17 +330,20 @@ static void check_arrival(void *context, uint32_t part)
     struct arrival *arrival = context;
     const struct fetch_note *note = &arrival->note;
     struct image_view view;
+    bool is_loaded = note->kind == FETCH_NOTE_TABLES; /* its pages are holes */
     (void)part;
     if (image_load(arrival->incoming.fd, &view, &arrival->err) < 0)
         return;
-    if (fault_hit("agent.fetch.taken", (int)note->part, note->line))
+    if (!is_loaded && fault_hit("agent.fetch.taken", (int)note->part, note->line))
         fault_flip(arrival->incoming.fd, image_first_data(&view));
     const struct image_header *header = view.header;
     arrival->bytes = header->total_bytes;
     if (header->line != note->line || header->base_line != 0 || header->rank != note->part ||
         header->ranks != (note->part < note->ranks ? note->ranks : 2 * note->ranks))
         belay_error_set(&arrival->err, EBADMSG, "what has come is another image");
-    else if (sums_check(arrival->incoming.fd, &view, NULL, &arrival->err) == 0 && check_root(arrival) == 0)
+    else if ((is_loaded ? sums_check_tables(&view, &arrival->err)
+                        : sums_check(arrival->incoming.fd, &view, NULL, &arrival->err)) == 0 &&
+             check_root(arrival) == 0)
         arrival->err.code = 0;
     image_unload(&view);
 }
@@ -319,7 +351,10 @@ static void check_arrival(void *context, uint32_t part)
 /* The sums fit the pages; do both fit what was committed? All of a rank has one root. */
 static int check_root(struct arrival *arrival)
 {
-    if (root_of_image(arrival->incoming.fd, -1, &arrival->root, &arrival->err) < 0)
+    int rc = arrival->note.kind == FETCH_NOTE_TABLES
+                 ? root_of_tables(arrival->incoming.fd, -1, &arrival->root, &arrival->err)
+                 : root_of_image(arrival->incoming.fd, -1, &arrival->root, &arrival->err);
+    if (rc < 0)
         return -1;
     const struct digest all = digest_sum(&arrival->other, &arrival->root);
     arrival->is_refuted =
@@ -328,6 +363,42 @@ static int check_root(struct arrival *arrival)
                ? belay_error_set(&arrival->err, EBADMSG,
                                  "what has come is another image than the one that was committed")
                : 0;
+}
+
+/* What its group shares has to be there before it runs: then all of it is fetched first. */
+static void fetch_whole(struct fetch *fetch, struct want *want)
+{
+    const struct fetch_note word = {.magic = FETCH_NOTE_MAGIC,
+                                    .kind = FETCH_NOTE_LOADED,
+                                    .epoch = fetch->start->epoch,
+                                    .part = want->part,
+                                    .ranks = fetch->start->rank_count,
+                                    .line = fetch->start->line};
+    want->is_loaded = false;
+    want->arrival = NULL;
+    if (remotes_say(fetch->remotes, REMOTES_IMAGES, want->node, &word, sizeof word) < 0 ||
+        ask(fetch, want) < 0)
+        fail(fetch, want, strerror(errno));
+}
+
+/* All but the pages has come, and is what was committed. */
+static void begin_load(struct fetch *fetch, struct want *want, struct arrival *arrival)
+{
+    struct belay_error err;
+    if (!arrival->is_last) {
+        fetch_whole(fetch, want);
+        arrival->fetch = NULL;
+    } else if (arrival->bytes > room_of(fetch)) {
+        fail(fetch, want, "there is not enough memory for it");
+    } else if (loads_add(fetch->loads, want->part, want->node, arrival->incoming.fd, &arrival->root, &err) <
+               0) {
+        fail(fetch, want, err.text);
+    } else {
+        arrival->incoming.fd = -1;
+        want->bytes = arrival->bytes;
+        want->is_here = true;
+        fetch->here++;
+    }
 }
 
 static void after_check(void *context, bool is_cancelled)
@@ -340,6 +411,8 @@ static void after_check(void *context, bool is_cancelled)
         membership_refute(fetch->job->membership, want->node, rank_of(fetch, want->part), arrival->note.line);
     if (want && arrival->err.code) {
         fail(fetch, want, arrival->err.text);
+    } else if (want && want->is_loaded) {
+        begin_load(fetch, want, arrival);
     } else if (want) {
         want->fd = arrival->incoming.fd;
         want->bytes = arrival->bytes;
@@ -376,7 +449,7 @@ static void on_rebuilt(void *context, uint32_t rank, const struct rebuilt *rebui
     }
     while (want < fetch->wants + fetch->want_count && want->part != rank)
         want++;
-    if (want == fetch->wants + fetch->want_count || want->fd >= 0) { /* nobody waits for it any more */
+    if (want == fetch->wants + fetch->want_count || !is_to_come(want)) { /* nobody waits for it any more */
         close(rebuilt->fd);
         return;
     }
@@ -430,12 +503,15 @@ static void keep_all(struct fetch *fetch)
     const struct epoch_start *start = fetch->start;
     struct store_fetched *fetched = calloc(fetch->want_count, sizeof *fetched);
     struct belay_error err = {.code = ENOMEM, .text = "out of memory"};
+    uint32_t count = 0;
     for (uint32_t i = 0; fetched && i < fetch->want_count; i++)
-        fetched[i] = (struct store_fetched){fetch->wants[i].part, fetch->wants[i].fd, fetch->wants[i].bytes,
-                                            fetch->wants[i].root};
-    int rc = fetched ? store_take_images(job->store, start->line, start->rank_count, fetched,
-                                         fetch->want_count, &err)
-                     : -1;
+        if (fetch->wants[i].fd >= 0)
+            fetched[count++] = (struct store_fetched){fetch->wants[i].part, fetch->wants[i].fd,
+                                                      fetch->wants[i].bytes, fetch->wants[i].root};
+    int rc = !fetched ? -1
+             : count == 0
+                 ? 0
+                 : store_take_images(job->store, start->line, start->rank_count, fetched, count, &err);
     free(fetched);
     if (rc < 0) {
         fail(fetch, &fetch->wants[0], err.text);
@@ -448,8 +524,9 @@ static void keep_all(struct fetch *fetch)
             membership_image(job->membership, start->line, fetch->wants[i].part);
     }
     job->fetch_ms = (double)(uv_hrtime() - fetch->begun_ns) / 1e6;
-    log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " have come in %.1f ms", job->name,
-             fetch->want_count, start->line, job->fetch_ms);
+    log_info("job \"%s\": %" PRIu32 " images of line %" PRIu64 " have come in %.1f ms; %" PRIu32
+             " of them come while their ranks run",
+             job->name, fetch->want_count, start->line, job->fetch_ms, fetch->want_count - count);
     timer_start(fetch->end, 0, 0);
 }
 
@@ -516,7 +593,7 @@ static void on_look(void *context)
     uint32_t first = 0;
     bool is_checking = rebuilder_is_busy(fetch->rebuilder);
     char text[128];
-    while (first < fetch->want_count && fetch->wants[first].fd >= 0)
+    while (first < fetch->want_count && !is_to_come(&fetch->wants[first]))
         first++;
     for (uint32_t i = 0; i < fetch->want_count; i++)
         is_checking |= fetch->wants[i].arrival && fetch->wants[i].arrival->is_checking;

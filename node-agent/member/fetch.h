@@ -14,6 +14,7 @@
 #include "node-agent/link/remote.h"
 
 struct fetch;
+struct loads;
 
 /*
  * For an epoch of several members that is about to be entered, over its links: from now on this node lends.
@@ -29,6 +30,10 @@ void fetch_destroy(struct fetch *fetch);
  * Called once, from the loop; it may destroy the fetch.
  */
 typedef void fetch_done_f(struct job *job, void *context, const struct belay_error *err);
+
+/* The images of the epoch that come while their ranks run: of these, done() is told when all but their pages
+ * is here. */
+struct loads *fetch_loads(const struct fetch *fetch);
 
 /* Fetch what the machine wants, at least one image. Returns 0 or -1 with err: done() is not called then. */
 int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct belay_error *err);

@@ -14,6 +14,12 @@ enum fetch_note_kind {
     FETCH_NOTE_WANT,    /* a word: send this image */
     FETCH_NOTE_IMAGE,   /* a tag: this is it */
     FETCH_NOTE_REFUSED, /* a word: it is not sent; error tells why */
+    /* Of an image whose rank runs while it comes (load.h): */
+    FETCH_NOTE_WANT_TABLES, /* a word: send all but its pages, and keep it until FETCH_NOTE_LOADED */
+    FETCH_NOTE_TABLES,      /* a tag: that is it */
+    FETCH_NOTE_WANT_PAGES,  /* a word: send these bytes of its pages (packed.h) */
+    FETCH_NOTE_PAGES,       /* a tag: these are the bytes */
+    FETCH_NOTE_LOADED,      /* a word: no more of it is wanted */
 };
 
 struct fetch_note {
@@ -25,6 +31,7 @@ struct fetch_note {
     uint32_t has_shared;  /* IMAGE, of a rank: what its group shares has its number, and is wanted, too */
     uint32_t reserved;    /* 0 */
     uint64_t line;
+    uint64_t offset, bytes; /* WANT_PAGES, PAGES; else 0 */
 };
 
 #endif

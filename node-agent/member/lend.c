@@ -9,6 +9,7 @@
 #include "common/image/spoil.h"
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
+#include "node-agent/member/lend_pages.h"
 #include "node-agent/member/outgoing.h"
 
 #define SENDING_MAX 4u /* at a time */
@@ -21,6 +22,8 @@ struct loan {
     struct store_pin pin;
     struct outgoing *outgoing; /* NULL: it waits */
     bool is_spoiled;           /* by a fault, until it has been sent */
+    bool is_loaded;            /* its pages are asked for one range after the other, until LOADED comes */
+    struct lent *lent;         /* of one that is loaded; it does not wait any more */
 };
 
 struct lender {
@@ -32,7 +35,9 @@ struct lender {
 };
 
 static int check_want(const struct lender *lender, uint32_t node, const struct fetch_note *note);
-static int add_loan(struct lender *lender, uint32_t node, uint32_t part);
+static int add_loan(struct lender *lender, uint32_t node, uint32_t part, bool is_loaded);
+static void send_pages(struct lender *lender, uint32_t node, const struct fetch_note *note);
+static void end_loaded(struct lender *lender, uint32_t node, uint32_t part);
 static void send_next(struct lender *lender);
 static int begin_sending(struct loan *loan, struct belay_error *err);
 static void on_sent(void *context, int error, const struct outgoing_figures *figures);
@@ -62,12 +67,19 @@ void lender_destroy(struct lender *lender)
 
 void lender_take(struct lender *lender, uint32_t node, const struct fetch_note *note)
 {
+    if (note->kind == FETCH_NOTE_WANT_PAGES || note->kind == FETCH_NOTE_LOADED) {
+        if (note->kind == FETCH_NOTE_LOADED)
+            end_loaded(lender, node, note->part);
+        else
+            send_pages(lender, node, note);
+        return;
+    }
     for (const struct loan *loan = lender->loans; loan; loan = loan->next)
         if (loan->part == note->part)
             return;
     int code = check_want(lender, node, note);
     if (code == 0)
-        code = add_loan(lender, node, note->part);
+        code = add_loan(lender, node, note->part, note->kind == FETCH_NOTE_WANT_TABLES);
     if (code)
         refuse(lender, node, note->part, code);
     else
@@ -89,7 +101,7 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
                : ENODATA;
 }
 
-static int add_loan(struct lender *lender, uint32_t node, uint32_t part)
+static int add_loan(struct lender *lender, uint32_t node, uint32_t part, bool is_loaded)
 {
     struct loan *loan = calloc(1, sizeof *loan), **last = &lender->loans;
     struct belay_error err;
@@ -101,10 +113,37 @@ static int add_loan(struct lender *lender, uint32_t node, uint32_t part)
     loan->lender = lender;
     loan->part = part;
     loan->node = node;
+    loan->is_loaded = is_loaded;
     while (*last)
         last = &(*last)->next;
     *last = loan;
     return 0;
+}
+
+static struct loan *find_loaded(const struct lender *lender, uint32_t node, uint32_t part)
+{
+    for (struct loan *loan = lender->loans; loan; loan = loan->next)
+        if (loan->part == part && loan->node == node && loan->lent)
+            return loan;
+    return NULL;
+}
+
+static void send_pages(struct lender *lender, uint32_t node, const struct fetch_note *note)
+{
+    const struct loan *loan = find_loaded(lender, node, note->part);
+    struct fetch_note tag = note_of(lender, FETCH_NOTE_PAGES, note->part);
+    tag.offset = note->offset;
+    tag.bytes = note->bytes;
+    int code = loan ? lent_send(loan->lent, node, &tag) : ENODATA;
+    if (code)
+        refuse(lender, node, note->part, code);
+}
+
+static void end_loaded(struct lender *lender, uint32_t node, uint32_t part)
+{
+    struct loan *loan = find_loaded(lender, node, part);
+    if (loan)
+        drop(loan);
 }
 
 /* The first that waits. */
@@ -112,7 +151,7 @@ static void send_next(struct lender *lender)
 {
     struct belay_error err = {0};
     struct loan *loan = lender->loans;
-    while (loan && loan->outgoing)
+    while (loan && (loan->outgoing || loan->lent))
         loan = loan->next;
     if (!loan || lender->sending_count >= SENDING_MAX)
         return;
@@ -127,7 +166,8 @@ static void send_next(struct lender *lender)
 static int begin_sending(struct loan *loan, struct belay_error *err)
 {
     struct lender *lender = loan->lender;
-    struct fetch_note tag = note_of(lender, FETCH_NOTE_IMAGE, loan->part);
+    struct fetch_note tag =
+        note_of(lender, loan->is_loaded ? FETCH_NOTE_TABLES : FETCH_NOTE_IMAGE, loan->part);
     const struct outgoing_request request = {.loop = lender->job->agent->loop,
                                              .remotes = lender->remotes,
                                              .subject = REMOTES_IMAGES,
@@ -137,6 +177,7 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
                                              .part = loan->pin.fd,
                                              .form = OUTGOING_AS_IT_IS,
                                              .base = -1,
+                                             .is_tables = loan->is_loaded,
                                              .line = tag.line,
                                              .rank = loan->part,
                                              .done = on_sent,
@@ -146,6 +187,8 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
         image_spoil(loan->pin.fd);
         loan->is_spoiled = true;
     }
+    if (loan->is_loaded && !(loan->lent = lent_create(lender->remotes, loan->pin.fd, err)))
+        return -1;
     loan->outgoing = outgoing_start(&request, err);
     lender->sending_count += loan->outgoing != NULL;
     return loan->outgoing ? 0 : -1;
@@ -162,7 +205,12 @@ static void on_sent(void *context, int error, const struct outgoing_figures *fig
     else
         log_debug("job \"%s\": image %" PRIu32 " has gone to node %" PRIu32 ", %" PRIu64 " bytes",
                   lender->job->name, loan->part, loan->node, figures->sent_bytes);
-    drop(loan);
+    if (error == 0 && loan->lent) { /* its pages are still to be asked for */
+        loan->outgoing = NULL;
+        lender->sending_count--;
+    } else {
+        drop(loan);
+    }
     send_next(lender);
 }
 
@@ -174,6 +222,7 @@ static void drop(struct loan *loan)
         at = &(*at)->next;
     *at = loan->next;
     lender->sending_count -= loan->outgoing != NULL;
+    lent_destroy(loan->lent);
     if (loan->is_spoiled)
         image_spoil(loan->pin.fd); /* it is as it was */
     store_image_unpin(lender->job->store, &loan->pin);

@@ -249,6 +249,29 @@ int rank_take_guard(const struct rank *rank)
     return take_uffd(rank, RANK_FIELD(rank, guard_fd));
 }
 
+int rank_take_loading(const struct rank *rank)
+{
+    return take_uffd(rank, RANK_FIELD(rank, loading.uffd));
+}
+
+void rank_begin_loading(struct rank *rank)
+{
+    __atomic_store_n(&rank->control->loading.is_on, 1, __ATOMIC_SEQ_CST);
+}
+
+void rank_tell_arrival(struct rank *rank)
+{
+    uint32_t *arrivals = &rank->control->loading.arrivals;
+    __atomic_fetch_add(arrivals, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, arrivals, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void rank_end_loading(struct rank *rank)
+{
+    __atomic_store_n(&rank->control->loading.is_on, 0, __ATOMIC_SEQ_CST);
+    rank_tell_arrival(rank);
+}
+
 void rank_want_copying(struct rank *rank)
 {
     rank->control->copying.is_wanted = 1;

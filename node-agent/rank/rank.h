@@ -68,6 +68,13 @@ int rank_event_fd(const struct rank *rank); /* borrowed */
  */
 int rank_take_uffd(const struct rank *rank);
 int rank_take_guard(const struct rank *rank);
+/* The third one, for the pages of its image that come while it runs (struct control_loading). */
+int rank_take_loading(const struct rank *rank);
+/* Before the rank is welcomed: its image is still on its way. */
+void rank_begin_loading(struct rank *rank);
+/* Parts of it have come, or all of it: the rank looks whether that is what it waits for. */
+void rank_tell_arrival(struct rank *rank);
+void rank_end_loading(struct rank *rank);
 /* Before the rank is welcomed: its pages may be guarded. */
 void rank_want_copying(struct rank *rank);
 /* As long as the rank. */

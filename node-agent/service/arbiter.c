@@ -285,6 +285,12 @@ static void on_fetched(struct job *job, void *context, const struct belay_error 
         lease_await(job->lease, go_on, context);
 }
 
+static void on_whole(struct job *job, uint32_t rank)
+{
+    if (job->epoch)
+        epoch_loaded(job->epoch, rank);
+}
+
 /*
  * The files follow the decision: they are put back to the line that the arbiter has chosen. A node that had
  * no part in the job before has changed none; it makes again what ranks that come to it have shared.
@@ -308,7 +314,7 @@ static int enter_epoch(struct job *job, const struct epoch_start *start,
         return -1;
     lease_ask(job->lease);
     if (membership_lacks_images(job->membership))
-        return line_fetch(job->line, on_fetched, (void *)(intptr_t)launcher_pid, err);
+        return line_fetch(job->line, on_fetched, on_whole, (void *)(intptr_t)launcher_pid, err);
     lease_await(job->lease, go_on, (void *)(intptr_t)launcher_pid);
     return 0;
 }

@@ -16,9 +16,12 @@
 #include <cmocka.h>
 
 #include "common/image/root.h"
+#include "common/image/sums.h"
 #include "common/test/fuzz.h"
+#include "common/util/uffd.h"
 #include "node-agent/member/fetch.h"
 #include "node-agent/member/fetch_note.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/test/store_parts.h"
 
 #define EPOCH 3u
@@ -520,6 +523,167 @@ static void damaged_data_are_not_kept(void **state)
     assert_true(failed > rounds / 2);
 }
 
+/* ---- images that come while their ranks run ---- */
+
+static unsigned whole_told;
+
+static void on_whole(struct job *job, uint32_t rank)
+{
+    assert_ptr_equal(job, &sides[1].job);
+    assert_int_equal(rank, 1);
+    whole_told++;
+}
+
+/* Its tables have come, and no page. */
+static struct load *begin_load(void)
+{
+    if (!uffd_demand_works())
+        skip();
+    sides[1].settings.restore = (char *)"demand";
+    whole_told = 0;
+    loads_tell(fetch_loads(sides[1].fetch), on_whole);
+    begin();
+    while (sides[1].told == 0) {
+        if (in_transit &&
+            (in_transit->is_word ? !loads_count(fetch_loads(sides[1].fetch)) : in_transit->to == 1))
+            deliver_one(NULL);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(sides[1].err.code, 0);
+    return loads_find(fetch_loads(sides[1].fetch), 1);
+}
+
+static void deliver_load(struct fuzz *damage)
+{
+    while (loads_count(fetch_loads(sides[1].fetch)) > 0 && (in_transit || uv_loop_alive(&loop))) {
+        while (in_transit)
+            deliver_one(damage);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+}
+
+/* The rank may be launched; nobody takes what is here for an image before all of it is. */
+static void an_image_is_loaded(void **state)
+{
+    (void)state;
+    const struct load *load = begin_load();
+    assert_non_null(load);
+    assert_int_equal(sides[1].machine.images, 1);
+    assert_int_equal(parts_line(load_fd(load)), LINE);
+    assert_int_equal(store_image(sides[1].job.store, 1), -1);
+    assert_int_equal(store_image_line(sides[1].job.store, 1), 0);
+    assert_int_equal(load_figures(load).here_bytes, 0);
+    assert_int_equal(load_figures(load).bytes, 4 * PAGE);
+    assert_int_equal(store_image_pins(sides[0].job.store, 1), 1);
+    int fd = dup(load_fd(load));
+    deliver_load(NULL);
+    assert_int_equal(whole_told, 1);
+    while (in_transit) /* that it is over */
+        deliver_one(NULL);
+    assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 1)), LINE);
+    for (uint64_t page = 0; page < 4; page++)
+        assert_int_equal(parts_byte(fd, page), LINE); /* the memfd that the rank was given */
+    const struct digest root = store_image_root(sides[1].job.store, 1);
+    struct digest wanted;
+    assert_int_equal(root_of_image(store_image(sides[0].job.store, 1), -1, &wanted, NULL), 0);
+    assert_true(digest_is_equal(&root, &wanted));
+    close(fd);
+}
+
+/* Whatever comes in place of its pages: none of it gets into the memfd, or all of it is the image's. */
+static void damaged_pages_are_not_loaded(void **state)
+{
+    struct fuzz fuzz = fuzz_begin("damaged pages");
+    unsigned failed = 0, rounds = fuzz_rounds(ROUNDS);
+    (void)state;
+    for (unsigned round = 0; round < rounds; round++) {
+        fetch_destroy(sides[1].fetch);
+        store_destroy(sides[1].job.store, true);
+        while (in_transit)
+            deliver_one(NULL);
+        fetch_destroy(sides[0].fetch); /* it would wait for the end of the former load */
+        sides[0].fetch = fetch_create(&sides[0].job, &sides[0].remotes, start, NULL);
+        open_side(1);
+        const struct load *load = begin_load();
+        int fd = dup(load_fd(load));
+        while (in_transit)
+            deliver_one(&fuzz);
+        for (int i = 0; i < 100 && !whole_told && loads_count(fetch_loads(sides[1].fetch)); i++)
+            uv_run(&loop, UV_RUN_ONCE);
+        if (whole_told == 0) {
+            failed++;
+            assert_int_equal(store_image_line(sides[1].job.store, 1), 0);
+        }
+        for (uint64_t page = 0; page < 4; page++)
+            assert_int_equal(parts_byte(fd, page), whole_told ? LINE : 0);
+        close(fd);
+    }
+    assert_true(failed > rounds / 2);
+}
+
+/* Pages are sent to nobody but the member that loads the image, and no others than it has. */
+static void other_pages_are_refused(void **state)
+{
+    struct fetch_note word = note_of(FETCH_NOTE_WANT_PAGES, 1), answer;
+    (void)state;
+    word.bytes = PAGE;
+    say_to(0, 1, &word, sizeof word); /* before the tables */
+    memcpy(&answer, in_transit->tag, sizeof answer);
+    assert_int_equal(answer.kind, FETCH_NOTE_REFUSED);
+    deliver_one(NULL);
+    begin_load();
+    while (in_transit)
+        deliver_one(NULL);
+    const uint64_t wrong[][2] = {{0, 0}, {0, 5 * PAGE}, {4 * PAGE, 1}, {UINT64_MAX, 2}, {PAGE, UINT64_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        word.offset = wrong[i][0];
+        word.bytes = wrong[i][1];
+        say_to(0, 1, &word, sizeof word);
+        assert_true(in_transit->is_word);
+        memcpy(&answer, in_transit->tag, sizeof answer);
+        assert_int_equal(answer.kind, FETCH_NOTE_REFUSED);
+        free(in_transit);
+        in_transit = NULL;
+    }
+    word.offset = 0;
+    word.bytes = PAGE;
+    say_to(0, 5, &word, sizeof word);
+    assert_true(in_transit->is_word);
+    free(in_transit);
+    in_transit = NULL;
+}
+
+static void a_lost_link_ends_a_load(void **state)
+{
+    const struct remotes_ops *ops = sides[1].remotes.ops;
+    (void)state;
+    begin_load();
+    ops->lost(sides[1].remotes.ops_context, 0);
+    for (int i = 0; i < 3; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(whole_told, 0);
+    assert_int_equal(loads_count(fetch_loads(sides[1].fetch)), 1); /* no line is to begin */
+    assert_int_equal(store_image_line(sides[1].job.store, 1), 0);
+}
+
+/* What it shares has to be there first. */
+static void what_is_shared_is_not_loaded(void **state)
+{
+    (void)state;
+    if (!uffd_demand_works())
+        skip();
+    share();
+    sides[1].settings.restore = (char *)"demand";
+    begin();
+    deliver(NULL);
+    assert_int_equal(sides[1].err.code, 0);
+    assert_int_equal(loads_count(fetch_loads(sides[1].fetch)), 0);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 1)), LINE);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 3)), LINE);
+    assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +701,11 @@ int main(void)
         TEST(damaged_data_are_not_kept),
         TEST(what_is_shared_is_fetched_with_its_rank),
         TEST(another_image_of_what_is_shared_is_refused),
+        TEST(an_image_is_loaded),
+        TEST(damaged_pages_are_not_loaded),
+        TEST(other_pages_are_refused),
+        TEST(a_lost_link_ends_a_load),
+        TEST(what_is_shared_is_not_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

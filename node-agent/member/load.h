@@ -1,0 +1,70 @@
+/*
+ * load.h - an image that comes from another node while its rank already runs on it (docs/restart.md).
+ *
+ * Header, tables and sums are here from the beginning; the pages are holes in the memfd, and come in ranges
+ * of packed.h, those first that the rank waits for. A range is compared with its sums before any of it gets
+ * into the memfd: so what is in the memfd is the image's. The rank waits at each page that is not there
+ * (uffd.h), and goes on when it has come; nobody else reads the image before all of it is here.
+ *
+ * All functions are called from the agent's loop.
+ */
+#ifndef BELAY_NODE_AGENT_MEMBER_LOAD_H
+#define BELAY_NODE_AGENT_MEMBER_LOAD_H
+
+#include <uv.h>
+
+#include "common/util/error.h"
+#include "node-agent/link/transfers.h"
+#include "node-agent/rank/rank.h"
+
+struct load;
+
+struct load_config {
+    uv_loop_t *loop;
+    uint32_t rank, node; /* from that node */
+    uint64_t line;
+    /* Ask the node for these bytes, which load_offered() is told of later. Returns 0 or -1 with errno. */
+    int (*ask)(void *context, const struct load *load, uint64_t offset, uint64_t bytes);
+    /*
+     * All of it is here, and the rank, if it has been welcomed, has mapped it (err NULL); or it cannot be
+     * had. Called once, from the loop, and may destroy the load.
+     */
+    void (*done)(void *context, struct load *load, const struct belay_error *err);
+    void *context;
+};
+
+/* fd is the image without its pages; it is taken over if this succeeds. Begins to ask. NULL with err. */
+struct load *load_create(const struct load_config *config, int fd, struct belay_error *err);
+/* What is on its way is dropped as it comes. A rank that waits for a page does so until it is killed. Accepts
+ * NULL. */
+void load_destroy(struct load *load);
+
+/* This process is about to be given load_fd(); ready() follows when load_look() finds that it has mapped it.
+ */
+void load_welcome(struct load *load, struct rank *rank);
+/* The rank has published something. */
+void load_look(struct load *load);
+
+/* The node sends these bytes. Returns 0 and fills *intake, or an errno. */
+int load_offered(struct load *load, uint64_t offset, uint64_t bytes, uint64_t most_bytes,
+                 struct transfer_intake *intake);
+/* It will not: the load ends, for this reason. */
+void load_fail(struct load *load, const char *why);
+
+int load_fd(const struct load *load); /* borrowed */
+uint32_t load_rank(const struct load *load);
+uint32_t load_node(const struct load *load);
+/* NULL: it has not been welcomed. */
+struct rank *load_process(const struct load *load);
+
+struct load_figures {
+    uint64_t bytes, here_bytes; /* of its pages */
+    uint64_t faults;            /* pages that the rank has waited for */
+    uint64_t asks;              /* ranges that have been asked for */
+    double elapsed_ms;          /* since the load began */
+    double first_ms;            /* until the rank was ready, 0: it is not yet ... */
+    uint64_t first_bytes;       /* ... and what was here by then */
+};
+struct load_figures load_figures(const struct load *load);
+
+#endif

@@ -1,0 +1,237 @@
+#include "node-agent/member/loads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/image/image.h"
+#include "common/util/log.h"
+#include "common/util/uffd.h"
+
+/* One image. */
+struct item {
+    struct item *next;
+    struct load *load;
+    struct digest root;
+};
+
+struct loads {
+    struct job *job;
+    struct remotes *remotes;
+    const struct epoch_start *start;
+    loads_whole_f *whole;
+    struct item *items;
+};
+
+static int ask(void *context, const struct load *load, uint64_t offset, uint64_t bytes);
+static void on_done(void *context, struct load *load, const struct belay_error *err);
+static int keep(const struct loads *loads, const struct item *item, struct belay_error *err);
+static void drop(struct loads *loads, const struct load *load);
+
+static bool works_here(void)
+{
+    static enum { UNKNOWN = 0, WORKS, FAILS } found;
+    if (found == UNKNOWN)
+        found = uffd_demand_works() ? WORKS : FAILS;
+    return found == WORKS;
+}
+
+bool loads_are_wanted(struct job *job)
+{
+    const char *word = job->config->settings->restore;
+    bool is_demand = !strcmp(word, "demand");
+    if (!is_demand && strcmp(word, "auto"))
+        return false;
+    if (works_here())
+        return true;
+    if (is_demand)
+        job_tell_text(job,
+                      "this user may not catch page faults of the kernel (userfaultfd): ranks that move run "
+                      "when their images are there, as with --restore eager");
+    return false;
+}
+
+struct loads *loads_create(struct job *job, struct remotes *remotes, const struct epoch_start *start)
+{
+    struct loads *loads = calloc(1, sizeof *loads);
+    if (loads)
+        *loads = (struct loads){.job = job, .remotes = remotes, .start = start};
+    return loads;
+}
+
+void loads_destroy(struct loads *loads)
+{
+    if (loads)
+        loads_stop(loads);
+    free(loads);
+}
+
+void loads_stop(struct loads *loads)
+{
+    while (loads->items)
+        drop(loads, loads->items->load);
+}
+
+void loads_tell(struct loads *loads, loads_whole_f *whole)
+{
+    loads->whole = whole;
+}
+
+int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const struct digest *root,
+              struct belay_error *err)
+{
+    const struct load_config config = {.loop = loads->job->agent->loop,
+                                       .rank = rank,
+                                       .node = node,
+                                       .line = loads->start->line,
+                                       .ask = ask,
+                                       .done = on_done,
+                                       .context = loads};
+    struct item *item = calloc(1, sizeof *item);
+    if (!item)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    item->load = load_create(&config, fd, err);
+    if (!item->load) {
+        free(item);
+        return -1;
+    }
+    item->root = *root;
+    item->next = loads->items;
+    loads->items = item;
+    return 0;
+}
+
+struct load *loads_find(const struct loads *loads, uint32_t rank)
+{
+    for (const struct item *item = loads->items; item; item = item->next)
+        if (load_rank(item->load) == rank)
+            return item->load;
+    return NULL;
+}
+
+uint32_t loads_count(const struct loads *loads)
+{
+    uint32_t count = 0;
+    for (const struct item *item = loads->items; item; item = item->next)
+        count++;
+    return count;
+}
+
+/* ---- what is said ---- */
+
+static struct fetch_note note_of(const struct loads *loads, enum fetch_note_kind kind,
+                                 const struct load *load)
+{
+    return (struct fetch_note){.magic = FETCH_NOTE_MAGIC,
+                               .kind = kind,
+                               .epoch = loads->start->epoch,
+                               .part = load_rank(load),
+                               .ranks = loads->start->rank_count,
+                               .line = loads->start->line};
+}
+
+static int ask(void *context, const struct load *load, uint64_t offset, uint64_t bytes)
+{
+    const struct loads *loads = context;
+    struct fetch_note word = note_of(loads, FETCH_NOTE_WANT_PAGES, load);
+    word.offset = offset;
+    word.bytes = bytes;
+    return remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word, sizeof word);
+}
+
+static struct load *find_of(const struct loads *loads, uint32_t node, const struct fetch_note *note)
+{
+    struct load *load = loads_find(loads, note->part);
+    return load && load_node(load) == node ? load : NULL;
+}
+
+int loads_offered(const struct loads *loads, uint32_t node, const struct fetch_note *note, uint64_t bytes,
+                  struct transfer_intake *intake)
+{
+    struct load *load = find_of(loads, node, note);
+    return load ? load_offered(load, note->offset, note->bytes, bytes, intake) : EPERM;
+}
+
+void loads_refused(const struct loads *loads, uint32_t node, const struct fetch_note *note)
+{
+    struct load *load = find_of(loads, node, note);
+    if (load)
+        load_fail(load, note->error == ENODATA ? "it is not held there" : strerror(note->error));
+}
+
+void loads_lost(const struct loads *loads, uint32_t node)
+{
+    for (const struct item *item = loads->items; item; item = item->next)
+        if (load_node(item->load) == node)
+            load_fail(item->load, "the link to it is lost");
+}
+
+/* ---- the end of one ---- */
+
+static void drop(struct loads *loads, const struct load *load)
+{
+    struct item **at = &loads->items, *item;
+    while ((*at)->load != load)
+        at = &(*at)->next;
+    item = *at;
+    *at = item->next;
+    load_destroy(item->load);
+    free(item);
+}
+
+/* One that has failed stays: its rank is not to run, and no line is to begin. */
+static void on_done(void *context, struct load *load, const struct belay_error *err)
+{
+    struct loads *loads = context;
+    struct job *job = loads->job;
+    const struct fetch_note word = note_of(loads, FETCH_NOTE_LOADED, load);
+    const struct load_figures figures = load_figures(load);
+    struct belay_error failure;
+    const struct item *item = loads->items;
+    uint32_t rank = load_rank(load);
+    while (item->load != load)
+        item = item->next;
+    if (!err && keep(loads, item, &failure) < 0) {
+        err = &failure;
+        if (load_process(load))
+            rank_lose(load_process(load));
+    }
+    if (err) {
+        log_warning("job \"%s\": %s", job->name, err->text);
+        job_tell_text(job, err->text);
+        return;
+    }
+    remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word,
+                sizeof word); /* or it hears of the end */
+    log_info("job \"%s\": the image of rank %" PRIu32 " of line %" PRIu64 " has come in %.1f ms, %" PRIu64
+             " bytes in %" PRIu64 " ranges; the rank was there after %.1f ms with %" PRIu64
+             " bytes and has waited for %" PRIu64 " pages",
+             job->name, rank, loads->start->line, figures.elapsed_ms, figures.bytes, figures.asks,
+             figures.first_ms, figures.first_bytes, figures.faults);
+    drop(loads, load);
+    if (loads->whole)
+        loads->whole(job, rank);
+}
+
+/* The memfd itself: it is what the rank has mapped. */
+static int keep(const struct loads *loads, const struct item *item, struct belay_error *err)
+{
+    struct image_view view;
+    struct store_fetched fetched = {.rank = load_rank(item->load), .root = item->root};
+    if (image_load(load_fd(item->load), &view, err) < 0)
+        return -1;
+    fetched.bytes = view.header->total_bytes;
+    image_unload(&view);
+    fetched.fd = fcntl(load_fd(item->load), F_DUPFD_CLOEXEC, 3);
+    if (fetched.fd < 0)
+        return belay_error_errno(err, "no descriptor for the image of rank %" PRIu32, fetched.rank);
+    if (store_take_images(loads->job->store, loads->start->line, loads->start->rank_count, &fetched, 1,
+                          err) == 0)
+        return 0;
+    close(fetched.fd);
+    return -1;
+}

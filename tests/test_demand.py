@@ -1,0 +1,130 @@
+"""Ranks that move, and run while their images come (--restore demand): the same result, whatever is lost meanwhile."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from belaytest import assert_same_result
+from nodes import agent_of, homes, on_nodes, run_with_agent, service_of
+from test_fetch import AFTER, assert_goes_on, lose_first_node
+
+# As in test_fetch.py: once node 0 is lost, node 2 has rank 1, and its image comes from node 1.
+DEMAND = [*on_nodes(3), "--restore", "demand"]
+MOVED, LENDER, LOADER = 1, 1, 2
+# Until the rank has waited for so many pages, nothing else is asked for.
+LATE = "agent.load.others#0-60=error"
+COME = re.compile(r"the image of rank (\d+) of line (\d+) has come in [0-9.]+ ms, (\d+) bytes in \d+ ranges; the rank was there "
+                  r"after [0-9.]+ ms with (\d+) bytes and has waited for (\d+) pages")
+
+
+def program(programs, mode="touch", megabytes=48, seconds=2):
+    return programs.test_program("mem_load", "--mode", mode, "--value", megabytes, "--steps", 50 * seconds,
+                                 "--seconds", seconds, ranks=4)
+
+
+def log_of(sandbox, number):
+    with open(os.path.join(sandbox.rundir, f"node-{number}" if number else "", "agent.log"), encoding="utf-8") as log:
+        return log.read()
+
+
+def loading(status):
+    """What is told of the moved rank's image; None: it is here, or the rank does not run yet."""
+    rows = [row for node in status["nodes"] for row in node["ranks"] if row["rank"] == MOVED]
+    return rows[0]["loading"] if rows else None
+
+
+def wait_loaded(sandbox, job):
+    """Of the moved rank's image, as the loader's log has it: bytes, how many were there when the rank was, pages waited for."""
+    job.wait_status(lambda _: COME.search(log_of(sandbox, LOADER)), 60, "the image")
+    rank, _, *figures = map(int, COME.search(log_of(sandbox, LOADER)).groups())
+    assert rank == MOVED
+    return figures
+
+
+@pytest.mark.parametrize("mode", ["touch", *(pytest.param(mode, marks=pytest.mark.campaign)
+                                             for mode in ("threads", "calls", "fork", "maps"))])
+def test_a_rank_runs_while_its_image_comes(sandbox, programs, mode):
+    """It runs before a tenth of the image is there. Every page is what it was."""
+    job = run_with_agent(sandbox, LOADER, LATE, program(programs, mode), options=DEMAND)
+    lose_first_node(sandbox, job)
+    status = job.wait_epoch(2)
+    assert homes(status) == AFTER
+    size, first, waited = wait_loaded(sandbox, job)
+    assert first < size / 10
+    assert waited > (0 if mode == "fork" else 60)  # which waits for all of it at once
+    assert_goes_on(sandbox, job, status, 1)
+
+
+def assert_goes_on_again(job, line):
+    """In a later epoch, from this line or a newer one; with the undisturbed result."""
+    status = job.wait_status(lambda status: status["epoch"] >= 3 and status["state"] == "running", 60, "the next launch")
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait_committed(status["history"][-1]["restored_line"] + 2, 60)
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 0
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("number, point", [
+    *((LENDER, f"agent.load.{point}") for point in ("send", "fill")),
+    *((LOADER, f"agent.load.{point}") for point in ("ask", "taken", "write", "attach", "fault", "whole")),
+])
+def test_an_agent_dies_while_an_image_comes(sandbox, programs, number, point):
+    """The rank never runs on zeros: it waits, and is ended; the next epoch is opened with another agent."""
+    job = run_with_agent(sandbox, number, f"{point}=kill", program(programs, seconds=4), options=DEMAND)
+    job.wait_lines()
+    agent = agent_of(job, number)
+    line = lose_first_node(sandbox, job)
+    assert_goes_on_again(job, line)
+    assert agent_of(job, number) != agent
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_the_rank_dies_while_its_image_comes(sandbox, programs):
+    """Its image is fetched once more, from where it was."""
+    job = run_with_agent(sandbox, LOADER, "agent.load.others=error", program(programs, seconds=4), options=DEMAND)
+    line = lose_first_node(sandbox, job)
+    job.wait_epoch(2)
+    job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
+    newest = job.status()["newest_line"]
+    job.kill_rank(MOVED)
+    assert newest == job.status()["newest_line"]  # no line was taken meanwhile
+    status = job.wait_epoch(3)
+    assert status["history"][-1]["restored_line"] == newest >= line
+    assert COME.search(log_of(sandbox, LOADER)) is None
+    job.process.send_signal(signal.SIGTERM)
+    job.wait()
+
+
+@pytest.mark.campaign
+def test_the_node_that_lends_is_lost(sandbox, programs):
+    """Nobody else has the image: the job ends, and says so. The rank has not gone on without it."""
+    job = run_with_agent(sandbox, LOADER, "agent.load.others=error", program(programs, seconds=4), options=DEMAND)
+    lose_first_node(sandbox, job)
+    job.wait_epoch(2)
+    job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
+    for pid in service_of(sandbox, LENDER):
+        os.kill(pid, signal.SIGKILL)
+    assert job.wait() != 0, job.errors
+    assert "no node holds the image" in job.errors
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_damaged_pages_end_the_rank(sandbox, programs):
+    """They differ from their sums: nothing of them is seen by the rank, which is ended, each time."""
+    job = run_with_agent(sandbox, LOADER, "agent.load.taken=error", program(programs, seconds=4), options=DEMAND)
+    lose_first_node(sandbox, job)
+    assert job.wait() != 0, job.errors
+    assert "cannot be loaded from node 1: what has come at address" in job.errors
+    sandbox.assert_clean()
+
+
+def test_an_unknown_way_to_restore_is_refused(sandbox, programs):
+    job = sandbox.run(program(programs), options=["--restore", "lazy"])
+    assert job.wait() == 64
+    assert "there is no way to restore 'lazy': eager, demand or auto" in job.errors
