@@ -98,23 +98,6 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
     return *words ? 0 : belay_error_set(err, ENOMEM, "out of memory");
 }
 
-/* Members that have the rank's image, now that all have entered. */
-static uint32_t count_holders(const struct job_arbiter *arbiter, const struct epoch_start *start,
-                              uint32_t rank)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < start->member_count; i++) {
-        struct epoch_state state;
-        const Belay__Wire__Reply *reply = arbiter->members[start->members[i]].state;
-        if (i == start->placement[rank]) /* if it had none, it has fetched it */
-            count++;
-        else if (reply && epoch_message_to_state(reply->node_state, &state) == 0 &&
-                 epoch_state_holding(&state, rank))
-            count += holding_has(epoch_state_holding(&state, rank), start->line);
-    }
-    return count;
-}
-
 enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter)
 {
     const struct epoch_start *start = opener_record(arbiter->opener);
@@ -122,8 +105,5 @@ enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter)
         return JOB_ARBITER_COVERED;
     if (start->member_count == 1)
         return JOB_ARBITER_ALONE;
-    for (uint32_t rank = 0; rank < start->rank_count; rank++)
-        if (count_holders(arbiter, start, rank) < 2)
-            return JOB_ARBITER_EXPOSED;
-    return JOB_ARBITER_COVERED;
+    return opener_is_covered(arbiter->opener) ? JOB_ARBITER_COVERED : JOB_ARBITER_EXPOSED;
 }

@@ -459,9 +459,9 @@ void supervise_take_cut(struct supervisor *s, uint64_t newest_line)
     s->nodes.of[s->watch.cut[0]].cuts++;
     s->nodes.of[s->watch.cut[1]].cuts++;
     uint32_t number = most_cut_off(s);
-    bool is_held_twice =
+    bool is_protected =
         supervise_choose_scheme(s, &scheme, &err) == 0 && scheme != SCHEME_SINGLE && !s->watch.is_exposed;
-    if (s->nodes.of[number].cuts < CUTS_MAX || !is_held_twice || leave_node(s, number, &err) < 0)
+    if (s->nodes.of[number].cuts < CUTS_MAX || !is_protected || leave_node(s, number, &err) < 0)
         return;
     s->nodes.of[number].cuts = 0;
     s->nodes.of[number].is_left_out = true;

@@ -220,7 +220,7 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     if (event->text[0])
         log_write(level, "%s", event->text);
     if (is_commit && watch->is_exposed)
-        log_info("line %" PRIu64 " is held on two nodes again: the loss of one is survived", event->line);
+        log_info("line %" PRIu64 " is protected again: the loss of a node is survived", event->line);
     watch->is_exposed &= !is_commit;
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);

@@ -504,6 +504,7 @@ static int place_ranks(struct arbiter *arbiter, struct epoch_start *start)
     const struct spread_facts facts = {.last = arbiter->record,
                                        .members = members,
                                        .scheme = arbiter->settings.scheme,
+                                       .code = arbiter->settings.code,
                                        .first = choose(arbiter, start->epoch, 2, start->member_count),
                                        .placed = start->line > 0 ? arbiter->placed : NULL,
                                        .placed_count = arbiter->settings.placed_count,

@@ -63,6 +63,12 @@ const struct spread_lack *arbiter_lack(const struct arbiter *arbiter);
  * missing. */
 bool arbiter_is_stuck(const struct arbiter *arbiter);
 
+/*
+ * Whether any one member of the newest epoch may be lost, by what nodes have told when it was opened: others
+ * have the images of its ranks, or can make them again. True without a line.
+ */
+bool arbiter_is_covered(struct arbiter *arbiter);
+
 /* What the newest inquiry has found to be other images than the committed ones, and left aside. Returns how
  * many; valid until the next step. */
 uint32_t arbiter_refusals(const struct arbiter *arbiter, const struct arbiter_refusal **refusals);

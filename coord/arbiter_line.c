@@ -6,7 +6,6 @@
 static uint64_t candidate_of(const struct arbiter *arbiter, uint64_t committed);
 static bool has_protected(const struct arbiter *arbiter, const struct node *node, uint64_t line);
 static bool is_disproved(const struct arbiter *arbiter, uint64_t line);
-static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 static uint32_t walk_told(struct arbiter *arbiter, uint32_t index, uint32_t *told);
 
 /*
@@ -86,7 +85,7 @@ static bool is_disproved(const struct arbiter *arbiter, uint64_t line)
             scheme_partner(arbiter->settings.scheme, last->placement[rank], last->member_count);
 
         if (partner != EPOCH_NOBODY && arbiter_is_survivor(arbiter, partner) &&
-            !is_held_of(arbiter, line, rank))
+            !arbiter_is_held_of(arbiter, line, rank))
             return true;
     }
     return false;
@@ -112,12 +111,12 @@ bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index)
 bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line)
 {
     for (uint32_t rank = 0; rank < arbiter_rank_count(arbiter); rank++)
-        if (!is_held_of(arbiter, line, rank))
+        if (!arbiter_is_held_of(arbiter, line, rank))
             return false;
     return true;
 }
 
-static bool is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
+bool arbiter_is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank)
 {
     const struct arbiter_tellers tellers = arbiter_tellers(arbiter, rank);
     struct epoch_rebuild rebuild;

@@ -17,7 +17,6 @@ static uint32_t find_parity(const struct arbiter *arbiter, uint64_t line, const 
                             uint32_t position);
 static uint32_t find_image(const struct arbiter *arbiter, uint64_t line, uint64_t rank);
 static uint32_t find_tables(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
-static bool is_enough(const struct epoch_rebuild *rebuild);
 static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start *start);
 
 /* By nodes. */
@@ -42,7 +41,7 @@ bool arbiter_find_rebuild(const struct arbiter *arbiter, uint64_t line, uint32_t
         rebuild->images[i] = is_there ? find_image(arbiter, line, layout->ranks[i]) : EPOCH_NOBODY;
         rebuild->parities[i] = is_there ? find_parity(arbiter, line, layout, i) : EPOCH_NOBODY;
     }
-    return rebuild->tables != EPOCH_NOBODY && is_enough(rebuild);
+    return rebuild->tables != EPOCH_NOBODY && epoch_rebuild_is_enough(rebuild);
 }
 
 int arbiter_plan_rebuilds(const struct arbiter *arbiter, struct epoch_start **start)
@@ -135,9 +134,13 @@ static uint32_t find_parity(const struct arbiter *arbiter, uint64_t line, const 
 static uint32_t find_image(const struct arbiter *arbiter, uint64_t line, uint64_t rank)
 {
     struct arbiter_tellers tellers;
+    uint32_t home;
 
     if (rank >= arbiter_rank_count(arbiter))
         return EPOCH_NOBODY;
+    home = arbiter->homes ? arbiter->homes->members[arbiter->homes->placement[rank]] : EPOCH_NOBODY;
+    if (home != EPOCH_NOBODY && arbiter->nodes[home].has_answered)
+        return home;
     tellers = arbiter_tellers(arbiter, (uint32_t)rank);
     for (uint32_t i = 0; i < tellers.count; i++)
         if (arbiter_node_holds(&arbiter->nodes[tellers.nodes[i]], line, (uint32_t)rank))
@@ -158,29 +161,6 @@ static uint32_t find_tables(const struct arbiter *arbiter, uint64_t line, uint32
     return EPOCH_NOBODY;
 }
 
-/* Of each codeword that the position has a block of. A member without a rank has blocks of zeros. */
-static bool is_enough(const struct epoch_rebuild *rebuild)
-{
-    const struct parity_code code = {rebuild->data, rebuild->parity};
-    uint32_t size = code.data + code.parity;
-
-    for (uint32_t codeword = 0; codeword < size; codeword++) {
-        uint32_t left = 0;
-
-        if (parity_column(code, rebuild->position, codeword) >= code.data)
-            continue;
-        for (uint32_t i = 0; i < size; i++) {
-            bool is_data = parity_column(code, i, codeword) < code.data;
-
-            left += is_data ? rebuild->ranks[i] == EPOCH_NOBODY || rebuild->images[i] != EPOCH_NOBODY
-                            : rebuild->parities[i] != EPOCH_NOBODY;
-        }
-        if (left < code.data)
-            return false;
-    }
-    return true;
-}
-
 /* Nodes become members; one that is none has nothing to give. */
 static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start *start)
 {
@@ -190,5 +170,5 @@ static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start
         rebuild->parities[i] = epoch_start_index(start, rebuild->parities[i]);
     }
     errno = ENODATA;
-    return rebuild->tables != EPOCH_NOBODY && is_enough(rebuild) ? 0 : -1;
+    return rebuild->tables != EPOCH_NOBODY && epoch_rebuild_is_enough(rebuild) ? 0 : -1;
 }

@@ -34,7 +34,9 @@ struct arbiter {
                                     told_first[rank + 1], are the nodes that tell something of a rank */
     uint32_t *domains, *room;    /* by node, and room to arrange them; NULL: each node is a domain */
     uint32_t *placed;            /* by rank: a node; NULL: ranks are placed by what nodes hold */
-    bool has_grants;             /* when leases were given is known */
+    const struct epoch_start
+        *homes;      /* its ranks have their images where they are, whatever was told; NULL: not known */
+    bool has_grants; /* when leases were given is known */
     bool is_inquiring;
     uint64_t inquiry_us; /* began then */
     uint64_t asked_us;   /* last time */
@@ -57,7 +59,8 @@ int arbiter_list_tellers(struct arbiter *arbiter);
 /* Whether a node has answered that it holds a rank's part of a line. */
 bool arbiter_node_holds(const struct node *node, uint64_t line, uint32_t rank);
 
-/* Whether somebody who has answered holds each rank's part. */
+/* Whether somebody who has answered holds a rank's part, or it can be made again; of each rank. */
+bool arbiter_is_held_of(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 bool arbiter_is_held(const struct arbiter *arbiter, uint64_t line);
 /* A member of the last epoch that answers and has kept its memory since that epoch was opened. */
 bool arbiter_is_survivor(const struct arbiter *arbiter, uint32_t index);

@@ -132,6 +132,28 @@ bool epoch_start_join(struct epoch_start *start, const struct epoch_start *other
     return true;
 }
 
+bool epoch_rebuild_is_enough(const struct epoch_rebuild *rebuild)
+{
+    const struct parity_code code = {rebuild->data, rebuild->parity};
+    uint32_t size = code.data + code.parity;
+
+    for (uint32_t codeword = 0; codeword < size; codeword++) {
+        uint32_t left = 0;
+
+        if (parity_column(code, rebuild->position, codeword) >= code.data)
+            continue;
+        for (uint32_t i = 0; i < size; i++) {
+            bool is_data = parity_column(code, i, codeword) < code.data;
+
+            left += is_data ? rebuild->ranks[i] == EPOCH_NOBODY || rebuild->images[i] != EPOCH_NOBODY
+                            : rebuild->parities[i] != EPOCH_NOBODY;
+        }
+        if (left < code.data)
+            return false;
+    }
+    return true;
+}
+
 bool epoch_start_is_valid(const struct epoch_start *start)
 {
     if (start->epoch == 0 || start->member_count == 0 || start->coordinator >= start->member_count)

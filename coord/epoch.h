@@ -137,6 +137,9 @@ struct epoch_start *epoch_start_with(const struct epoch_start *start, const stru
 const struct epoch_rebuild *epoch_start_rebuild(const struct epoch_start *start, uint32_t rank);
 /* Whether a rebuild is of a sound code, and its indices are in range. */
 bool epoch_rebuild_is_valid(const struct epoch_rebuild *rebuild, uint32_t members, uint32_t ranks);
+/* Whether of each codeword with a block of the image enough is left: a member without a rank has blocks of
+ * zeros. */
+bool epoch_rebuild_is_enough(const struct epoch_rebuild *rebuild);
 /* Whether all its indices are of members: a message or a file may be damaged. */
 bool epoch_start_is_valid(const struct epoch_start *start);
 /* The index of a node among the members, EPOCH_NOBODY if it is no member. */

@@ -148,6 +148,11 @@ const struct spread_lack *opener_lack(const struct opener *opener)
     return arbiter_lack(opener->arbiter);
 }
 
+bool opener_is_covered(struct opener *opener)
+{
+    return arbiter_is_covered(opener->arbiter);
+}
+
 uint32_t opener_refusals(const struct opener *opener, const struct arbiter_refusal **refusals)
 {
     return arbiter_refusals(opener->arbiter, refusals);

@@ -82,6 +82,8 @@ enum arbiter_want opener_wants(const struct opener *opener);
 /* If it lacked room: the rank for which there is no memory. Valid until the next opening. */
 const struct spread_lack *opener_lack(const struct opener *opener);
 
+/* See arbiter_is_covered(). */
+bool opener_is_covered(struct opener *opener);
 /* See arbiter_refusals(). */
 uint32_t opener_refusals(const struct opener *opener, const struct arbiter_refusal **refusals);
 

@@ -551,6 +551,17 @@ static bool has_room(const struct spread *spread, uint32_t index)
     return spread->load[index] < spread->facts->members[index].room;
 }
 
+/* A member holds m/k of images like its own; what a line makes anew of them is staged. */
+static uint64_t parity_bytes(const struct spread *spread, uint32_t index, uint64_t bytes)
+{
+    struct parity_set set;
+
+    if (spread->facts->scheme != SCHEME_PARITY ||
+        !parity_set_of(spread->facts->code, spread->start->member_count, index, &set))
+        return 0;
+    return bytes / set.code.data * set.code.parity;
+}
+
 /* What a rank needs on a member, and on the member that keeps its copy. */
 static void find_burdens(const struct spread *spread, uint32_t rank, uint32_t index, struct burden *burden,
                          struct burden *of_partner)
@@ -562,6 +573,8 @@ static void find_burdens(const struct spread *spread, uint32_t rank, uint32_t in
     *burden = (struct burden){.member = index, .image_bytes = line_bytes, .memory_bytes = size->image_bytes};
     if (!has_image(spread, index, rank))
         burden->image_bytes += size->image_bytes;
+    if (spread->does_count_lines)
+        burden->image_bytes += parity_bytes(spread, index, size->image_bytes + size->line_bytes);
     *of_partner = (struct burden){.member = EPOCH_NOBODY};
     if (!spread->does_count_lines || partner == EPOCH_NOBODY)
         return;

@@ -17,7 +17,8 @@
  * number of ranks.
  *
  * A rank that moves goes where there is memory for it (budget.h): for its process, for its image if that is
- * not there, for what a line stages of it, and on the member's partner for the copy. If that cannot be, it is
+ * not there, for what a line stages of it, and for its redundancy: on the member's partner for the copy, or,
+ * with parity, on the member itself, as each one holds m/k of images like its own. If that cannot be, it is
  * placed without room for its lines and copies, so that the job goes on and lines abort for want of memory.
  * A rank that stays needs what it has had. Pure.
  */
@@ -50,8 +51,9 @@ struct spread_facts {
     const struct epoch_start *last;      /* the epoch before; NULL: there was none */
     const struct spread_member *members; /* by index */
     enum scheme scheme;
-    uint32_t first;         /* any number: of members that are equal, which one is taken */
-    const uint32_t *placed; /* by rank: the node where it is, whatever nodes hold; NULL: not known */
+    struct parity_code code; /* of SCHEME_PARITY */
+    uint32_t first;          /* any number: of members that are equal, which one is taken */
+    const uint32_t *placed;  /* by rank: the node where it is, whatever nodes hold; NULL: not known */
     uint32_t placed_count;
     struct spread_lack *lack; /* filled in with ENOSPC; NULL: not asked for */
 };

@@ -26,14 +26,15 @@ def test_disturbed_frames(sandbox, programs, fault):
 
 
 @pytest.mark.limit(200)
-@pytest.mark.parametrize("number, other, left_out", [
-    (1, 2, 2),
-    pytest.param(0, 1, 1, marks=pytest.mark.campaign),
+@pytest.mark.parametrize("number, other, left_out, scheme", [
+    (1, 2, 2, "PARTNER"),
+    pytest.param(0, 1, 1, "PARTNER", marks=pytest.mark.campaign),
+    pytest.param(1, 2, 2, "XOR", marks=pytest.mark.campaign),
 ])
-def test_nodes_that_do_not_reach_each_other(sandbox, programs, number, other, left_out):
+def test_nodes_that_do_not_reach_each_other(sandbox, programs, number, other, left_out, scheme):
     """Both reach belay run. The launch is begun again once; then one of the two is left out, as if it were lost."""
     job = run_with_agent(sandbox, number, f"fabric.loss@{other}#150+=error", workload(programs, seconds=20),
-                         options=[*on_nodes(3), "--comeback", "0"])
+                         options=[*on_nodes(3), "--comeback", "0", "--redundancy", scheme])
     job.wait_lines(1)
     status = job.wait_epoch(3)
     assert f"the job goes on without node {left_out}" in job.errors

@@ -126,8 +126,8 @@ def assert_copied_again(job, restored, members):
         assert all(len(row["holders"]) == 1 for row in rows)
         assert all(line["sent_bytes"] == 0 for line in later)
         return
-    assert "until the next line has been copied" in job.errors
-    assert re.search(r"line \d+ is held on two nodes again", job.errors)
+    assert "until the next line is protected" in job.errors
+    assert re.search(r"line \d+ is protected again", job.errors)
     assert all(len(row["holders"]) == 2 for row in rows)
     assert later[0]["sent_bytes"] > 0.4 * later[0]["image_bytes"]
     assert later[0]["sent_bytes"] >= later[0]["dirty_bytes"] > 0

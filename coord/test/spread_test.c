@@ -235,6 +235,33 @@ static void a_copy_needs_memory(void **state)
     assert_int_equal(stage->start->placement[1], 2); /* without lines */
 }
 
+/* Node 1 of four is lost. Its image is made again: 10; a line stages 1 of each; of both a half is parity over
+ * three members. */
+static void parity_needs_memory(void **state)
+{
+    struct stage *stage = *state;
+    struct rank_size sizes[RANKS_MAX];
+    uint64_t limits[] = {21, 21, 21};
+    uint32_t chosen;
+
+    had(stage, 4, 4, (const uint32_t[]){0, 1, 2, 3});
+    has(stage, 3, (const uint32_t[]){0, 2, 3}, NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        stage->held[i][1].image_line = 0;
+    tell_memory(stage, sizes, limits, NULL, false);
+    stage->facts.scheme = SCHEME_SINGLE;
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    chosen = stage->start->placement[1];
+    limits[(chosen + 1) % 3] = 22;
+    tell_memory(stage, sizes, limits, NULL, false);
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], chosen);
+    stage->facts.scheme = SCHEME_PARITY;
+    stage->facts.code = (struct parity_code){3, 1};
+    assert_int_equal(spread_ranks(stage->start, &stage->facts), 0);
+    assert_int_equal(stage->start->placement[1], (chosen + 1) % 3);
+}
+
 /* A rank that has the image needs memory for its process; members of one machine have it in common. */
 static void a_process_needs_memory_of_the_machine(void **state)
 {
@@ -429,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bound_ranks_move_together, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rank_goes_where_there_is_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_needs_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(parity_needs_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_needs_memory_of_the_machine, setup, teardown),
         cmocka_unit_test_setup_teardown(large_ranks_find_their_place, setup, teardown),
         cmocka_unit_test_setup_teardown(an_heir_has_to_have_memory, setup, teardown),
