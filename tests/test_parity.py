@@ -96,3 +96,15 @@ def test_verify(sandbox, programs):
     assert "the parity of slot 0 on node 2 is damaged in memory, and made anew at the next line" in job.errors
     assert_same_result(job)
     sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_a_false_share_is_left_out(sandbox, programs):
+    """A node's share in a lost image is not what it should be: the image is made without it, as there is more parity than it takes."""
+    job = run_with_agent(sandbox, 2, "agent.rebuild.give=error", workload(programs), options=with_parity(4, "RS:2+2"))
+    job.wait_lines()
+    lose(job, sandbox, 1)
+    job.finish()
+    assert "it is made without what position 2 of the set has" in job.errors
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
