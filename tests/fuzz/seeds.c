@@ -15,6 +15,7 @@
 #include "common/image/tables.h"
 #include "common/secure/envelope.h"
 #include "common/secure/hello.h"
+#include "common/wire/board.h"
 #include "common/wire/control.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/peer_message.h"
@@ -22,9 +23,12 @@
 #include "common/wire/undo.h"
 #include "coord/epoch_message.h"
 #include "coord/epoch_telling.h"
+#include "mpi-layer/lower/vk_held.h"
 #include "node-agent/fabric/frame.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/record.pb-c.h"
+#include "node-agent/member/outgoing.h"
+#include "node-agent/member/share.h"
 #include "node-agent/store/commits.h"
 #include "relay/session.h"
 #include "tests/fuzz/target.h"
@@ -320,6 +324,8 @@ static void put_image(bool is_delta)
     must(header.tables_bytes <= ROOM);
     must(pread(fd, bytes + PAGE, header.tables_bytes, at) == (ssize_t)header.tables_bytes);
     put("image", is_delta ? "delta" : "whole", is_delta, bytes, PAGE + header.tables_bytes);
+    if (is_delta)
+        put("delta", "pages", 1, bytes, PAGE + header.tables_bytes);
     image_writer_destroy(writer);
     close(fd);
 }
@@ -362,6 +368,82 @@ static void put_lines(void)
     must(tables_seal(&header, tables, NULL) == 0);
     memcpy(bytes, &header, sizeof header);
     put("image", "lines", true, bytes, PAGE + header.tables_bytes);
+    put("delta", "lines", 1, bytes, PAGE + header.tables_bytes);
+}
+
+/* A member's pages: one line of one, two of another, which lies behind it. */
+static void put_contribution(void)
+{
+    const struct share_record records[] = {{UPPER_BASE, 1}, {UPPER_BASE + 5 * PAGE, 6}};
+    const uint8_t lines[2 * LINE_BYTES] = {1, 2, 3};
+    uint8_t bytes[1024] = {15}, *at = bytes + 1; /* pages that the sum may have */
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(at, &records[i], sizeof records[i]);
+        at += sizeof records[i];
+        memcpy(at, lines, (i + 1) * LINE_BYTES);
+        at += (i + 1) * LINE_BYTES;
+    }
+    const struct part_range range = {8 * PAGE, sizeof lines};
+    uint8_t part[sizeof range + sizeof lines];
+    memcpy(part, &range, sizeof range);
+    memcpy(part + sizeof range, lines, sizeof lines);
+    put("contribution", "whole", 0, bytes, (size_t)(at - bytes));
+    put("contribution", "multiplied_in_pieces", 6, bytes, (size_t)(at - bytes));
+    put("delta", "range", 2, part, sizeof part);
+}
+
+/* The journal of two open files: one is cut, written to and has a hole, the other one has other times. */
+static void put_parcel(void)
+{
+    static const struct vk_held_entry entries[] = {
+        {VK_HELD_MAGIC, UNDO_LENGTH, {.inode = 0}, 3, 0, 0},
+        {VK_HELD_MAGIC, UNDO_DATA, {.inode = 0}, 1, 0, 4},
+        {VK_HELD_MAGIC, UNDO_HOLE, {.inode = 0}, 0, 2, 0},
+        {VK_HELD_MAGIC, UNDO_ATTRIBUTES, {.inode = 1}, 0, 0, sizeof(struct undo_attributes)},
+        {VK_HELD_MAGIC, UNDO_UNPROTECTED, {.inode = 1}, 0, 0, 0}};
+    const struct undo_attributes attributes = {.mode = 0600, .changed_s = 5, .read_s = 7};
+    uint8_t bytes[1024] = {0}, *at = bytes + 2;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        memcpy(at, &entries[i], sizeof *entries);
+        at += sizeof *entries;
+        memcpy(at, &attributes, entries[i].data_bytes);
+        at += entries[i].data_bytes;
+    }
+    put("parcel", "all", -1, bytes, (size_t)(at - bytes));
+    put("parcel", "without_the_last", -1, bytes, (size_t)(at - bytes) - sizeof *entries);
+}
+
+static uint8_t *put_board_frame(uint8_t *at, enum board_verb verb, uint32_t rank, const char *text)
+{
+    const struct board_frame frame = {
+        .magic = BOARD_MAGIC, .verb = verb, .rank = rank, .bytes = (uint32_t)strlen(text)};
+    memcpy(at, &frame, sizeof frame);
+    memcpy(at + sizeof frame, text, frame.bytes);
+    return at + sizeof frame + frame.bytes;
+}
+
+static void put_board(void)
+{
+    uint8_t bytes[1024], *at = put_board_frame(bytes, BOARD_TEXT, 1, "node-1 secret");
+    put("board", "text", 0, bytes, (size_t)(at - bytes));
+    at = put_board_frame(bytes, BOARD_GONE, 1, "");
+    put("board", "gone", 0, bytes, (size_t)(at - bytes));
+    at = put_board_frame(bytes, BOARD_HELLO, 7, "a token of 32 bytes, but not his");
+    put("board", "stranger", 2, bytes, (size_t)(at - bytes));
+    at = put_board_frame(bytes, BOARD_PUT, 1, "node-1 secret");
+    at = put_board_frame(at, BOARD_GET, 1, "");
+    at = put_board_frame(at, BOARD_STAY, 1, "");
+    at = put_board_frame(at, BOARD_LOST, 1, "");
+    at = put_board_frame(at, BOARD_GET, 9, "");
+    put("board", "rank", 1, bytes, (size_t)(at - bytes));
+}
+
+static void put_claim(void)
+{
+    char text[129];
+    snprintf(text, sizeof text, "%-127s\n", "belay-arbiter-1 node-1 3 00000000deadbeef");
+    put("claim", "claim", -1, text, 128);
+    put("claim", "cut_short", -1, text, 40);
 }
 
 static void put_undo_log(void)
@@ -555,6 +637,10 @@ int main(int argc, char **argv)
     put_image(false);
     put_image(true);
     put_lines();
+    put_contribution();
+    put_parcel();
+    put_board();
+    put_claim();
     put_undo_log();
     put_streams();
     put_page();
