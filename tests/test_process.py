@@ -118,10 +118,10 @@ def test_settings_that_no_restart_could_repeat(sandbox, programs):
     """They fail as where they do not exist; what a program would not expect is said."""
     job = sandbox.run(programs.test_program("process_settings", "--mode", "refused"), trace=False)
     assert job.wait() == 0
-    assert job.read("out").decode().splitlines()[:5] == [
-        "seccomp: Invalid argument", "another seccomp: Invalid argument", "chroot: Operation not permitted",
-        "unshare: Operation not permitted", "key: No space left on device"]
-    assert job.errors.count("refused (E") == 4, job.errors
+    assert job.read("out").decode().splitlines()[:6] == [
+        "seccomp: Invalid argument", "another seccomp: Invalid argument", "landlock: Operation not supported",
+        "chroot: Operation not permitted", "unshare: Operation not permitted", "key: No space left on device"]
+    assert job.errors.count("refused (E") == 5, job.errors
 
 
 def test_pairs_of_sockets(sandbox, programs):

@@ -77,6 +77,7 @@ static inline void vk_note_unseen(uint32_t how)
 #define VK_SYS_close_range 436
 #define VK_SYS_openat2 437
 #define VK_SYS_process_madvise 440
+#define VK_SYS_landlock_restrict_self 446
 #define VK_SYS_faccessat2 439
 #define VK_SYS_fchmodat2 452
 #define VK_SYS_mseal 462 /* Linux 6.10 */

@@ -93,6 +93,10 @@ long vk_refuse(long nr, long a, long b, long c, long d, long e)
     case SYS_setns:
         return tell("the program wants another namespace, which a restart could not give it again: refused ",
                     -EPERM, "(EPERM)");
+    case VK_SYS_landlock_restrict_self: /* as on a kernel without it; it would be gone after a restart */
+        return tell(
+            "the program wants to be kept from files (Landlock), which a restart could not repeat: refused ",
+            -EOPNOTSUPP, "(EOPNOTSUPP)");
     default: /* ioperm, iopl */
         return -EPERM;
     }

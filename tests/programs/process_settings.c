@@ -190,6 +190,7 @@ static void try_refused(void)
 {
     try("seccomp", prctl(PR_SET_SECCOMP, 1));
     try("another seccomp", syscall(SYS_seccomp, 1, 0, NULL));
+    try("landlock", syscall(446 /* landlock_restrict_self */, -1, 0));
     try("chroot", chroot("/tmp"));
     try("unshare", unshare(CLONE_NEWNS));
     try("key", syscall(SYS_pkey_alloc, 0, 0));
