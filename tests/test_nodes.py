@@ -40,13 +40,14 @@ def test_a_rank_is_killed(sandbox, programs, name, rank):
 def test_abort_over_the_loss_of_a_rank_on_another_node(sandbox, programs):
     """A rank ends the program when a peer is dead and the peer's agent has not seen it: that is no end of the program's own."""
     program = programs.test_program("exits", "--steps", 50, "--seconds", 2, "--mode", "told", "--rank", 3, "--value", 7)
-    job = sandbox.run(program, interval="1h", options=on_nodes(2))  # no line is amid anything when the agent stands still
+    # No line is amid anything when the agent stands still. `belay run` does, too, so that nobody ends a silent agent.
+    job = sandbox.run(program, interval="1h", options=[*on_nodes(2), "--lease", "60s"])
     job.wait_epoch(1)
     done = sandbox.belay("checkpoint", "job")
     assert done.returncode == 0, done.stderr
     job.let_end()
     job.wait_step(50)
-    stopped = [job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
+    stopped = [job.process.pid, job.find_launcher(), job.status()["nodes"][0]["agent_pid"]]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
