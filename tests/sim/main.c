@@ -63,8 +63,8 @@ static void print_counts(const struct counts *counts)
            "copy or record: %lu; cuts of one link: %lu; records put together by nodes: %lu\n",
            (unsigned long)counts->changed, (unsigned long)counts->refused, (unsigned long)counts->believed,
            (unsigned long)counts->unkept, (unsigned long)counts->cuts, (unsigned long)counts->offered);
-    printf("openings by belay run's opener: %lu, cut short: %lu\n", (unsigned long)counts->opened,
-           (unsigned long)counts->cut_short);
+    printf("openings by belay run's opener: %lu, cut short: %lu, with slow writing of a record: %lu\n",
+           (unsigned long)counts->opened, (unsigned long)counts->cut_short, (unsigned long)counts->slow);
     printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,
            (unsigned long)counts->demands);
     printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "

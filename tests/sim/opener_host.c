@@ -27,6 +27,9 @@ static void wake_at(struct world *world, uint64_t us);
 static int ask(void *context, uint32_t node, uint32_t epoch);
 static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state *state);
 static int record(void *context, const struct epoch_start *start);
+static void write_slowly(struct world *world);
+static void renew(struct world *world, const struct message *message);
+static void renew_late(struct world *world);
 static int tell(void *context, uint32_t node, const struct epoch_start *start);
 static int entered(void *context, uint32_t node, const struct epoch_start *start);
 static int placed(void *context, uint32_t node, const struct epoch_start *start);
@@ -89,7 +92,7 @@ void opener_host_take(struct world *world, const struct message *message)
     const struct epoch_start *last = opener_record(arbiter->opener);
 
     if (message->type == MESSAGE_RENEW) {
-        opener_renew(arbiter->opener, message->from, message->epoch, message->incarnation, message->asked_us);
+        renew(world, message);
         return;
     }
     if (message->type == MESSAGE_STATE) {
@@ -103,6 +106,33 @@ void opener_host_take(struct world *world, const struct message *message)
             line->troubled = message->epoch;
     }
     let_go_on(world);
+}
+
+/* While the machine writes a record, what has been asked last waits for it. */
+static void renew(struct world *world, const struct message *message)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+    struct opener_line *line = &arbiter->lines[message->from];
+
+    line->renewal_epoch = message->epoch;
+    line->renewal_incarnation = message->incarnation;
+    line->renewal_asked_us = message->asked_us;
+    line->has_late_renewal = true;
+    if (!arbiter->is_writing)
+        renew_late(world);
+}
+
+static void renew_late(struct world *world)
+{
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        struct opener_line *line = &world->arbiter.lines[node];
+
+        if (!line->has_late_renewal)
+            continue;
+        line->has_late_renewal = false;
+        opener_renew(world->arbiter.opener, node, line->renewal_epoch, line->renewal_incarnation,
+                     line->renewal_asked_us);
+    }
 }
 
 void opener_host_tick(struct world *world)
@@ -282,15 +312,37 @@ static int hear(void *context, uint32_t node, uint32_t epoch, struct epoch_state
 static int record(void *context, const struct epoch_start *start)
 {
     struct world *world = context;
+    struct arbiter_host *arbiter = &world->arbiter;
 
-    if (world->arbiter.is_dying) {
+    if (arbiter->is_dying) {
         errno = ECANCELED;
         return -1;
     }
-    if (world->arbiter.process->record(world, start) < 0)
+    write_slowly(world);
+    /* Of a process that died meanwhile, the disk may have it all the same. */
+    bool is_kept = !arbiter->is_dying || rng_chance(&world->disk_rng, 500);
+    if (is_kept && arbiter->process->record(world, start) < 0)
         return -1;
-    world->arbiter.is_dying |= fault_is_due(world);
-    return 0;
+    if (!arbiter->is_dying)
+        write_slowly(world);
+    arbiter->is_dying |= fault_is_due(world);
+    if (!arbiter->is_dying)
+        return 0;
+    errno = ECANCELED;
+    return -1;
+}
+
+/* Up to some leases, or until the process dies. The thread that renews leases waits for the machine. */
+static void write_slowly(struct world *world)
+{
+    struct arbiter_host *arbiter = &world->arbiter;
+
+    if (world->now_us >= world->faults_end_us || !rng_chance(&world->disk_rng, world->slow_per_mille))
+        return;
+    world->counts.slow++;
+    arbiter->is_writing = true;
+    wait_until(world, now_us(world) + rng_range(&world->disk_rng, 100, 3 * LEASE_US));
+    arbiter->is_writing = false;
 }
 
 static int tell(void *context, uint32_t node, const struct epoch_start *start)
@@ -368,4 +420,6 @@ static void lock(void *context, bool is_taken)
     if (world->arbiter.is_locked == is_taken)
         violate(world, "two threads use the arbiter's machine at once");
     world->arbiter.is_locked = is_taken;
+    if (!is_taken && !world->arbiter.is_dying)
+        renew_late(world);
 }

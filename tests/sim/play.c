@@ -102,6 +102,8 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
           (unsigned long)seed, world->program.ranks, world->program.comms, world->node_count, world->arity,
           world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
     world->cut_rng.state = rng_mix(~seed + 1);
+    world->disk_rng.state = rng_mix(~seed + 2);
+    world->slow_per_mille = rng_chance(&world->disk_rng, 300) ? rng_range(&world->disk_rng, 50, 600) : 0;
     fault_plan(world);
     proof_plan(world, (struct rng){.state = rng_mix(~seed)});
     for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
@@ -330,6 +332,7 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->refused += counts->refused;
     sum->believed += counts->believed;
     sum->unkept += counts->unkept;
+    sum->slow += counts->slow;
     sum->cuts += counts->cuts;
     sum->opened += counts->opened;
     sum->cut_short += counts->cut_short;

@@ -268,6 +268,10 @@ struct opener_line {
     uint32_t answered, entered, troubled; /* epochs */
     uint64_t lost_incarnation;
     struct sent_state answer;
+    /* What was asked for last while the machine wrote a record. */
+    bool has_late_renewal;
+    uint32_t renewal_epoch;
+    uint64_t renewal_incarnation, renewal_asked_us;
 };
 
 /* The process that runs the arbiter: `durable` is on its disk, the rest dies with it. */
@@ -282,6 +286,7 @@ struct arbiter_host {
     const struct opener_host_ops *process; /* of the opener */
     struct opener *opener;                 /* instead of the machine, in some seeds */
     bool is_locked;                        /* of the opener */
+    bool is_writing;                       /* to a slow disk, and the opener is locked */
     uint32_t failed_node;                  /* over which an opening has failed */
     enum arbiter_want lack;                /* of the last opening */
     struct opener_line lines[MAX_NODES];
@@ -309,6 +314,7 @@ struct counts {
     uint64_t cuts;              /* of the link between two nodes alone */
     uint64_t offered;           /* records that were put together of what nodes had been told */
     uint64_t unkept;            /* copies and records for which there was no room */
+    uint64_t slow;              /* records that took long, before or after the disk had them */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -377,6 +383,8 @@ struct world {
     uint32_t fail_per_mille;  /* of a rank in a drain, and of each message that it takes */
     uint32_t tight_per_mille; /* how often a node has not room for all ranks */
     uint32_t full_per_mille;  /* how often there is no memory or disk for what is to be kept */
+    uint32_t slow_per_mille;  /* how often a record takes long */
+    struct rng disk_rng;      /* chances of its own: a slow disk */
     struct rng cut_rng;       /* chances of their own: cuts of one link */
     struct rng proof_rng;     /* chances of its own: one node that errs or lies about images */
     uint32_t false_node;
