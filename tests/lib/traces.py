@@ -38,6 +38,13 @@ def processes_of(rundir):
     return found
 
 
+def variable_of(pid, name):
+    """What this variable is in the environment of the process; None without it."""
+    mark = os.fsencode(name) + b"="
+    found = [item for item in _read(f"/proc/{pid}/environ").split(b"\0") if item.startswith(mark)]
+    return os.fsdecode(found[0][len(mark):]) if found else None
+
+
 def service_of(rundir, number):
     """The process ids of the agent and the keeper of a local node: with both, its memory is gone."""
     node = os.path.join(rundir, f"node-{number}") if number else rundir

@@ -1,0 +1,203 @@
+"""A whole node is lost where one of its processes passes a named fault point: what brings each point about.
+
+docs/faults.md lists the points. A process of the node (or `belay run`) stands still at its point, and then agent, keeper and
+all ranks of the node are killed: its memory is gone.
+"""
+
+import os
+import re
+import signal
+from dataclasses import dataclass, replace
+
+import traces
+from nodes import kill_node, on_nodes, run_with_agent, service_of, wait_back, wait_said, workload
+from programs import TOP
+from waiting import wait_for
+
+LINE = 3  # the line amid which the node is lost; there are older ones then
+HOMES = (0, 0, 1, 2)  # of four ranks on three nodes
+OTHER = {0: 3, 1: 3, 2: 2}  # a rank that is not on this node
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a job is brought to a point."""
+
+    nodes: int = 3
+    options: tuple = ()
+    program: str = "ring"
+    arguments: tuple = ()
+    outputs: str = ""
+    restarts: bool = False  # a rank of another node is killed, and the point is passed in the restart
+    first: int = -1  # a node that is lost before, with all its memory
+    comes_back: bool = False  # and is there again before the restart
+    targets: tuple = (0, 1)  # nodes that pass the point
+    begins_anew: bool = False  # there is no line at that point
+
+
+AT_A_LINE = Way()
+OF_PARITY = Way(nodes=4, options=("--redundancy", "XOR"))
+AT_A_RESTART = Way(restarts=True)
+AT_THE_START = Way(begins_anew=True)
+OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite+append+remove+rename"), outputs="data-*")
+OF_SHARED = Way(restarts=True, program="kin", targets=(0, 1))
+# The spare, node 2, fetches what node 0 had.
+BY_A_SPARE = Way(nodes=2, options=("--spares", "1"), first=0, targets=(2,))
+# Node 1, which was lost, is there again: it fetches its part of the ranks from others.
+FOR_ONE_THAT_IS_BACK = Way(options=("--comeback", "300ms"), first=1, comes_back=True, restarts=True, targets=(0, 2))
+# Two of the three nodes that are left give their shares, and the third makes the image.
+OF_A_REBUILD = Way(nodes=4, options=("--redundancy", "RS:2+2"), first=0, targets=(1, 2))
+AT_ITS_HOME = replace(OF_A_REBUILD, targets=(3,))
+
+# Of each point: how it is narrowed, and how a job gets there.
+EPOCH, ANY = "#2", ""
+AT = f"#{LINE}"
+POINTS = {
+    **{f"arbiter.epoch.{step}": (EPOCH, AT_A_RESTART) for step in ("answered", "recorded", "told", "entered")},
+    "arbiter.epoch.placed": ("#1", AT_THE_START),
+    **{f"agent.epoch.{step}": (EPOCH, AT_A_RESTART) for step in ("promised", "told", "entered")},
+    "agent.epoch.placed": ("#1", AT_THE_START),
+    "record.write": ("#3", AT_A_RESTART),  # of `belay run`: an epoch, where its ranks are, the next epoch
+    **{f"agent.{step}": (AT, AT_A_LINE) for step in (
+        "prepare", "strobe", "drain", "capture", "captured", "mirror.send", "mirror.taken", "protected", "commit.before",
+        "commit.recorded", "commit.after", "apply", "apply.pages", "apply.done", "apply.kept")},
+    "agent.guarded": (AT, Way(options=("--policy", "cow"))),
+    **{f"agent.parity.{step}": (AT, OF_PARITY) for step in ("send", "folded", "kept")},
+    "agent.scrub": (AT, Way(options=("--scrub-interval", "50ms"))),
+    **{f"agent.image.{step}": (ANY, AT_A_RESTART) for step in ("check", "root")},
+    **{f"agent.fetch.{step}": (ANY, BY_A_SPARE) for step in ("ask", "taken", "kept")},
+    "agent.fetch.send": (ANY, FOR_ONE_THAT_IS_BACK),
+    "agent.rebuild.give": (ANY, OF_A_REBUILD),
+    "agent.rebuild.made": (ANY, AT_ITS_HOME),
+    **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "step", "stepped", "replace", "end", "forget", "forgotten")},
+    **{f"agent.{step}": (ANY, OF_SHARED) for step in ("renew", "renewed")},
+    "fabric.frame": ("#200", AT_A_LINE),
+    "fabric.chunk": ("#9", AT_A_LINE),
+    **{f"rank.{step}": (AT, AT_A_LINE) for step in ("drain", "drain.counts", "drain.message", "note", "park", "resume")},
+    "rank.restore": (ANY, AT_A_RESTART),
+}
+# No step of these at which a node could be lost, or one that is in the table already.
+LEFT_OUT = {
+    "agent.processor": "what a node answers, before it has promised",
+    "agent.memory": "the same",
+    "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
+    "fabric.loss": "the same step as fabric.frame",
+    "fabric.late": "the same step as fabric.frame",
+    "fabric.twice": "the same step as fabric.frame",
+    "fabric.chunk.loss": "the same step as fabric.chunk",
+    "rank.large": "in MPI_Init: how messages are drained",
+}
+
+
+def documented_points():
+    with open(os.path.join(TOP, "docs", "faults.md"), encoding="utf-8") as file:
+        return re.findall(r"^\| `([a-z.]+)` \|", file.read(), re.MULTILINE)
+
+
+class Loss:
+    """One run: the job, and what is known of it before the loss."""
+
+    def __init__(self, sandbox, programs, point, number):
+        self.sandbox, self.point, self.number = sandbox, point, number
+        self.narrowed, self.way = POINTS[point]
+        self.program = self._program(programs)
+        self.processes = set()  # of all ranks at the loss
+        self.line = 0  # the newest one that has to be there
+        self.job = self._run()
+
+    def _program(self, programs):
+        way = self.way
+        if way.program == "ring":
+            return workload(programs, seconds=6)
+        found = programs.test_program(way.program, *way.arguments, "--steps", 600, "--seconds", 6)
+        return type(found)(found.argv, found.ranks, way.outputs)
+
+    def _run(self):
+        fault = f"{self.point}{self.narrowed}=stop"
+        options = [*on_nodes(self.way.nodes), *self.way.options]
+        if self._is_of("agent", "fabric"):
+            return run_with_agent(self.sandbox, self.number, fault, self.program, interval="200ms", options=options)
+        if self._is_of("rank"):
+            fault = f"{self.point}@{HOMES.index(self.number)}{self.narrowed}=stop"
+        return self.sandbox.run(self.program, interval="200ms", options=options, BELAY_FAULT=fault)
+
+    def _is_of(self, *kinds):
+        return self.point.split(".")[0] in kinds
+
+    # ---- what brings the point about ----
+
+    def reach_point(self):
+        """Returns the process that stands still at it."""
+        if not self.way.begins_anew and (self.way.restarts or self.way.first >= 0):
+            self._lose_something()
+        return wait_for(self._stopped, 40, f"{self.point} on node {self.number} in {self.job.errors}")
+
+    def _lose_something(self):
+        job, way = self.job, self.way
+        job.wait_lines()
+        if way.first >= 0:
+            self._note_line()
+            kill_node(self.sandbox, job, way.first)
+        if way.comes_back:
+            status = job.wait_epoch(2)
+            wait_said(job, f"node {way.first} is there again: it is a spare")
+            job.wait_status(lambda now: now["newest_line"] > status["newest_line"] + 1)
+        if way.restarts:
+            self._note_line()
+            os.kill(job.pids[max(job.pids)][OTHER[self.number]], signal.SIGKILL)
+
+    def _note_line(self):
+        self.line = self.job.status()["newest_line"]
+
+    def _candidates(self):
+        if self._is_of("arbiter", "record"):
+            return [self.job.process.pid]
+        return self._ranks() if self._is_of("rank") else self._service()
+
+    def _stopped(self):
+        return next((pid for pid in self._candidates() if traces.is_stopped(pid)), None)
+
+    def _service(self):
+        """The agent and the keeper; what is left of them."""
+        try:
+            return service_of(self.sandbox, self.number)
+        except AssertionError:
+            return ()
+
+    def _ranks(self):
+        """All that run on the node now, or begin to. Its agent may stand still, and nobody else tells."""
+        found = self._processes_of_ranks()
+        return [pid for pid, rank in found.items() if HOMES[rank] == self.number] if self.way.first < 0 else []
+
+    def _processes_of_ranks(self):
+        """{process: rank} of all that there are."""
+        ranks = {pid: traces.variable_of(pid, "OMPI_COMM_WORLD_RANK") for pid in traces.processes_of(self.sandbox.rundir)}
+        return {pid: int(rank) for pid, rank in ranks.items() if rank}
+
+    # ---- the loss ----
+
+    def lose(self, stopped):
+        """All of the node at once; who stands still elsewhere goes on."""
+        self.processes = set(self._processes_of_ranks())
+        victims = [*self._service(), *self._ranks()]
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        if stopped not in victims:
+            os.kill(stopped, signal.SIGCONT)
+        wait_for(lambda: not any(map(traces.is_alive, victims)), 20, "the end of the node")
+
+    def let_go_on(self):
+        """A rank has its fault in each launch, and `belay run` passes a point once for each node."""
+        ranks = self._processes_of_ranks() if self._is_of("rank") else ()
+        for pid in [*ranks, self.job.process.pid]:
+            if traces.is_stopped(pid):
+                os.kill(pid, signal.SIGCONT)
+
+    def wait_back(self):
+        """The status once all ranks run without the node and a line is committed that is newer than what was restored."""
+        def is_back(status):
+            self.let_go_on()
+            is_out = any(node["number"] == self.number and node["state"] in ("lost", "spare") for node in status["nodes"])
+            return is_out and status["state"] == "running" and status["epoch"] in self.job.pids and \
+                status["newest_line"] > status["history"][-1]["restored_line"]
+        return self.job.wait_status(is_back, 60, f"the job without node {self.number}")
