@@ -81,6 +81,7 @@ LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
     "agent.memory": "the same",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
+    "agent.verify": "in `belay verify` alone, for which neither a line nor a restart waits",
     "fabric.loss": "the same step as fabric.frame",
     "fabric.late": "the same step as fabric.frame",
     "fabric.twice": "the same step as fabric.frame",
