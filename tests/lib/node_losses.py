@@ -39,7 +39,8 @@ AT_A_LINE = Way()
 OF_PARITY = Way(nodes=4, options=("--redundancy", "XOR"))
 AT_A_RESTART = Way(restarts=True)
 AT_THE_START = Way(begins_anew=True)
-OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite+append+remove+rename"), outputs="data-*")
+OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*")
+OF_REMOVED_FILES = replace(OF_FILES, arguments=("--mode", "remove"))
 OF_SHARED = Way(restarts=True, program="kin", targets=(0, 1))
 # The spare, node 2, fetches what node 0 had.
 BY_A_SPARE = Way(nodes=2, options=("--spares", "1"), first=0, targets=(2,))
@@ -69,7 +70,8 @@ POINTS = {
     "agent.fetch.send": (ANY, FOR_ONE_THAT_IS_BACK),
     "agent.rebuild.give": (ANY, OF_A_REBUILD),
     "agent.rebuild.made": (ANY, AT_ITS_HOME),
-    **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "step", "stepped", "replace", "end", "forget", "forgotten")},
+    **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "step", "stepped", "end", "forget", "forgotten")},
+    "agent.undo.replace": (ANY, OF_REMOVED_FILES),
     **{f"agent.{step}": (ANY, OF_SHARED) for step in ("renew", "renewed")},
     "fabric.frame": ("#200", AT_A_LINE),
     "fabric.chunk": ("#9", AT_A_LINE),
