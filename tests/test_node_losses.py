@@ -10,10 +10,8 @@ BY_DEFAULT = {("agent.commit.recorded", 0)}
 
 
 def cases():
-    for point, (_, way) in POINTS.items():
-        for number in way.targets:
-            marks = [] if (point, number) in BY_DEFAULT else [pytest.mark.campaign]
-            yield pytest.param(point, number, marks=marks)
+    return [pytest.param(point, number, marks=[] if (point, number) in BY_DEFAULT else [pytest.mark.campaign])
+            for point, (_, way) in POINTS.items() for number in way.targets]
 
 
 def test_all_points_are_here():
