@@ -81,7 +81,7 @@ LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
     "agent.memory": "the same",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
-    "agent.undo.replace": "for a file that has to be made anew, as none of the jobs here has: test_rollback_attacks.py",
+    "agent.undo.replace": "for a file that has to be made anew: no job here has one",
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "send", "fill", "taken", "write", "attach", "fault", "whole")},
     "rank.load.mapped": "the same",
