@@ -31,6 +31,7 @@ struct holder {
     uint32_t number, count; /* its own, and of how many nodes, before */
     uint32_t epoch;
     uint64_t line;
+    bool *ranks; /* by rank: does it hold an image of it, its own or a copy? */
 };
 
 /* ---- what the hosts hold ---- */
@@ -51,6 +52,18 @@ static Belay__Wire__Reply *ask_when_ended(struct supervisor *s, uint32_t i, stru
     }
 }
 
+/* Returns 0, or -1 with err. */
+static int note_ranks(struct holder *holder, const Belay__Wire__JobStatus *status, struct belay_error *err)
+{
+    holder->ranks = calloc(status->ranks ? status->ranks : 1, sizeof *holder->ranks);
+    if (!holder->ranks)
+        return belay_error_set(err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < status->n_held_ranks; i++)
+        if (status->held_ranks[i] < status->ranks)
+            holder->ranks[status->held_ranks[i]] = true;
+    return 0;
+}
+
 /* Returns 0, or -1 with err: the agent is lost. */
 static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, struct belay_error *err)
 {
@@ -59,6 +72,7 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
     if (!reply)
         return err->code == ENOENT ? 0 : -1;
     const Belay__Wire__JobStatus *status = reply->status;
+    int rc = 0;
     bool is_alike = s->is_elsewhere || status->ranks == s->hosts.ranks;
     if (status->held_bytes > 0 && is_alike && status->node_number < PLACEMENT_NODES_MAX &&
         status->node_count <= PLACEMENT_NODES_MAX)
@@ -67,8 +81,10 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
                                   .count = status->node_count,
                                   .epoch = status->epoch,
                                   .line = status->newest_line};
+    if (holder->is_one)
+        rc = note_ranks(holder, status, err);
     calls_free(reply);
-    return 0;
+    return rc;
 }
 
 /* One that was cut off from an earlier launch holds what has been gone on from since. */
@@ -106,6 +122,48 @@ static uint64_t newest_of(const struct holder *holders, uint32_t count)
         if (holders[i].is_one && holders[i].line > line)
             line = holders[i].line;
     return line;
+}
+
+/*
+ * The first rank of which no host holds an image; s->hosts.ranks: there is none. With parity an image may be
+ * made again from others: then the arbiter finds out.
+ */
+static uint32_t find_lacking(const struct supervisor *s, const struct holder *holders)
+{
+    struct belay_error err;
+    enum scheme scheme;
+    uint32_t rank = 0;
+    if (supervise_choose_scheme(s, &scheme, &err) < 0 || scheme == SCHEME_PARITY)
+        return s->hosts.ranks;
+    for (; rank < s->hosts.ranks; rank++) {
+        bool is_held = false;
+        for (uint32_t i = 0; i < supervise_host_count(s); i++)
+            is_held |= holders[i].is_one && holders[i].ranks[rank];
+        if (!is_held)
+            break;
+    }
+    return rank;
+}
+
+static void free_ranks(struct holder *holders)
+{
+    for (uint32_t i = 0; i < PLACEMENT_NODES_MAX; i++)
+        free(holders[i].ranks);
+}
+
+/* ---- from the start ---- */
+
+/* What the hosts hold of the former launch goes. Returns 0, or -1 with err. */
+static int drop_former(struct supervisor *s, const struct holder *holders, struct belay_error *err)
+{
+    for (uint32_t i = 0; i < supervise_host_count(s); i++) {
+        const struct caller agent = watch_caller(&s->nodes.of[i]);
+        Belay__Wire__Reply *reply = holders[i].is_one ? call_clean(&agent, s->plan->name, err) : NULL;
+        if (holders[i].is_one && !reply)
+            return belay_error_prefix(err, "host %s", name_of(s, i));
+        calls_free(reply);
+    }
+    return 0;
 }
 
 /* ---- as a restart ---- */
@@ -182,19 +240,33 @@ static int check_line(const struct supervisor *s, uint64_t newest, struct belay_
                            s->plan->name, wanted, newest);
 }
 
-int supervise_resume(struct supervisor *s, struct belay_error *err)
+static int resume_from(struct supervisor *s, const struct holder *holders, struct belay_error *err)
 {
-    struct holder holders[PLACEMENT_NODES_MAX] = {{0}};
-    if (find_holders(s, holders, err) < 0)
-        return -1;
     uint64_t newest = newest_of(holders, supervise_host_count(s));
     if (check_line(s, newest, err) < 0)
         return -1;
-    if (newest > 0)
-        return open_again(s, holders, err);
-    if (s->is_elsewhere)
+    if (s->is_elsewhere && newest == 0)
         return belay_error_set(err, ENODATA, "no host of the launch line holds a line of job \"%s\"",
                                s->plan->name);
-    log_warning("%s: no node holds a line of it: it begins from the start", s->plan->name);
-    return supervise_open(s, false, err);
+    uint32_t lacking = s->is_elsewhere ? s->hosts.ranks : find_lacking(s, holders);
+    bool is_wanted = s->plan->resumes && *s->plan->resumes; /* this line or none */
+    if (newest > 0 && (is_wanted || lacking == s->hosts.ranks))
+        return open_again(s, holders, err);
+    if (newest == 0)
+        log_warning("%s: no node holds a line of it: it begins from the start", s->plan->name);
+    else
+        log_warning("%s: no node of this launch holds an image of rank %" PRIu32 ", so line %" PRIu64
+                    " is lost: it begins from the start",
+                    s->plan->name, lacking, newest);
+    return drop_former(s, holders, err) < 0 ? -1 : supervise_open(s, false, err);
+}
+
+int supervise_resume(struct supervisor *s, struct belay_error *err)
+{
+    struct holder holders[PLACEMENT_NODES_MAX] = {{0}};
+    int rc = find_holders(s, holders, err);
+    if (rc == 0)
+        rc = resume_from(s, holders, err);
+    free_ranks(holders);
+    return rc;
 }

@@ -487,6 +487,20 @@ def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
     assert "restart from line" in read(folder, "err")
 
 
+@pytest.mark.campaign
+def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
+    """Without copies, the image of the lost node's rank is gone: the job begins from the start, and says why."""
+    program, folder, number = submit_heat(sandbox, programs, "--checkpoint-redundancy=SINGLE", "--exclude=n4,n5", steps=2000, nodes=2, ranks=2)
+    before = wait_lines(sandbox, rf"{number}\.0-heat")
+    cluster.lose("n2")
+    wait_lost(sandbox, before["job"])
+    cluster.declare_lost("n2")
+    after = wait_lines(sandbox, re.escape(before["job"]), count=1)
+    assert [entry["restored_line"] for entry in after["history"]] == [0]
+    assert_output(sandbox, programs, program, folder, number)
+    assert "no node of this launch holds an image of rank 1" in read(folder, "err")
+
+
 def write(folder, name, text):
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)

@@ -17,6 +17,7 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
+static int list_held(const struct job *job, uint32_t **ranks, size_t *count);
 
 Belay__Wire__JobStatus *status_make(const struct job *job)
 {
@@ -42,7 +43,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->node_number = job->config->node;
     status->is_encrypted = job->config->settings->encrypt;
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
-        fill_lines(job, status) < 0) {
+        fill_lines(job, status) < 0 || list_held(job, &status->held_ranks, &status->n_held_ranks) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);
         errno = ENOMEM;
         return NULL;
@@ -145,23 +146,29 @@ static bool is_member(const struct job *job)
     return start && epoch_start_index(start, job->config->node) != EPOCH_NOBODY;
 }
 
-/* Whose images of the committed line are here. */
-static int fill_held(const struct job *job, Belay__Wire__NodeStatus *node)
+/* Whose images of the committed line are here. Returns 0, or -1: no memory. */
+static int list_held(const struct job *job, uint32_t **ranks, size_t *count)
 {
-    uint32_t count = store_held_ranks(job->store);
-    struct holding *held = calloc((size_t)count + 1, sizeof *held);
-    node->held_ranks = calloc((size_t)count + 1, sizeof *node->held_ranks);
-    if (!held || !node->held_ranks) {
+    uint32_t all = store_held_ranks(job->store);
+    uint64_t line = store_committed_line(job->store);
+    struct holding *held = calloc((size_t)all + 1, sizeof *held);
+    *ranks = calloc((size_t)all + 1, sizeof **ranks);
+    if (!held || !*ranks) {
         free(held);
         return -1;
     }
     store_list_held(job->store, held);
-    node->held_line = store_committed_line(job->store);
-    for (uint32_t rank = 0; node->held_line && rank < count; rank++)
-        if (held[rank].image_line == node->held_line)
-            node->held_ranks[node->n_held_ranks++] = rank;
+    for (uint32_t rank = 0; line && rank < all; rank++)
+        if (held[rank].image_line == line)
+            (*ranks)[(*count)++] = rank;
     free(held);
     return 0;
+}
+
+static int fill_held(const struct job *job, Belay__Wire__NodeStatus *node)
+{
+    node->held_line = store_committed_line(job->store);
+    return list_held(job, &node->held_ranks, &node->n_held_ranks);
 }
 
 static bool is_coordinator(const struct job *job)
