@@ -269,15 +269,16 @@ static int set_preload(spank_t spank, struct belay_error *err)
                : set(spank, "LD_PRELOAD", list, err);
 }
 
-static int set_name(spank_t spank, uint32_t step, struct belay_error *err)
+/* earlier: the job whose step is gone on with; 0: none. */
+static int set_name(spank_t spank, uint32_t step, uint32_t earlier, struct belay_error *err)
 {
     char **argv = NULL;
     uint32_t job = 0;
     int argc = 0;
-    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+    if ((earlier == 0 && spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) ||
         spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
         return belay_error_set(err, EINVAL, "the program of the step is not known");
-    words_job_name(job, step, argv[0], step_name);
+    words_job_name(earlier ? earlier : job, step, argv[0], step_name);
     return set(spank, "BELAY_NAME", step_name, err);
 }
 
@@ -291,16 +292,17 @@ static int set_rundir(spank_t spank, struct belay_error *err)
     return set(spank, "BELAY_RUNDIR", path, err) < 0 ? -1 : set(spank, PLACEMENT_LOCAL_VARIABLE, "1", err);
 }
 
-/* Only a requeued job can have lines. */
-static int set_restart(spank_t spank, struct belay_error *err)
+/* Only a requeued job has lines, unless an earlier one is named (0: none is). */
+static int set_restart(spank_t spank, uint32_t *earlier, struct belay_error *err)
 {
     char number[16], line[32] = "";
     bool is_requeued = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS &&
                        strtoul(number, NULL, 10) > 0;
     bool is_given = take(spank, handed[WISH_RESTART], line, sizeof line);
-    if (!is_requeued || (is_given && !strcmp(line, "none")))
+    *earlier = is_given ? wish_restart_job(line) : 0;
+    if ((!is_requeued && *earlier == 0) || (is_given && !strcmp(line, "none")))
         return 0;
-    return set(spank, "BELAY_RESTART", line, err);
+    return set(spank, "BELAY_RESTART", *earlier ? "" : line, err);
 }
 
 /* ---- what outlives the step ---- */
@@ -380,9 +382,10 @@ static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
             return -1;
     if (!take(spank, HANDED_LAST_LINE, last_line, sizeof last_line))
         snprintf(last_line, sizeof last_line, "0");
-    if (set_restart(spank, err) < 0)
+    uint32_t earlier;
+    if (set_restart(spank, &earlier, err) < 0)
         return -1;
-    if (set_preload(spank, err) < 0 || set_name(spank, step, err) < 0 || set_rundir(spank, err) < 0)
+    if (set_preload(spank, err) < 0 || set_name(spank, step, earlier, err) < 0 || set_rundir(spank, err) < 0)
         return -1;
     return set(spank, "BELAY_RETENTION", site.retention, err);
 }

@@ -37,9 +37,10 @@ static const struct wish_row rows[WISH_KEYS] = {
     [WISH_RESTART] = {.option = "restart-from",
                       .variable = "BELAY_RESTART_FROM",
                       .word = "restart-from",
-                      .argument = "line|none",
+                      .argument = "line|job:id|none",
                       .help = "of a requeued job: go on from this line only, or, with none, from the start "
-                              "(default: the newest line that nodes of the job still hold)"},
+                              "(default: the newest line that nodes of the job still hold); job:<id>: go on "
+                              "from the newest line that they hold of this earlier job"},
 };
 
 const struct wish_row *wish_row(enum wish_key key)
@@ -91,6 +92,16 @@ static int check_redundancy(const char *given_by, const char *text, struct belay
         err, EINVAL, "%s: there is no scheme '%s': write SINGLE, PARTNER, XOR[:N] or RS:k+m", given_by, text);
 }
 
+uint32_t wish_restart_job(const char *text)
+{
+    char *end;
+    if (strncmp(text, WISH_JOB, strlen(WISH_JOB)) != 0)
+        return 0;
+    const char *digits = text + strlen(WISH_JOB);
+    unsigned long long job = strtoull(digits, &end, 10);
+    return isdigit((unsigned char)digits[0]) && !*end && job <= UINT32_MAX ? (uint32_t)job : 0;
+}
+
 static int check_restart(const char *given_by, const char *text, struct belay_error *err)
 {
     char *end;
@@ -99,13 +110,17 @@ static int check_restart(const char *given_by, const char *text, struct belay_er
     if (strchr(text, '/'))
         return belay_error_set(err, ENOTSUP,
                                "%s: '%s': lines are held in memory, there is no folder to go on from; write "
-                               "the number of a line, or none",
+                               "the number of a line, job:ID or none",
                                given_by, text);
+    if (!strncmp(text, WISH_JOB, strlen(WISH_JOB)))
+        return wish_restart_job(text) > 0
+                   ? 0
+                   : belay_error_set(err, EINVAL, "%s: '%s' has no number of a job", given_by, text);
     errno = 0;
     unsigned long long line = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || line == 0)
-        return belay_error_set(err, EINVAL, "%s: '%s' is neither the number of a line nor none", given_by,
-                               text);
+        return belay_error_set(err, EINVAL, "%s: '%s' is neither the number of a line nor job:ID nor none",
+                               given_by, text);
     return 0;
 }
 

@@ -18,7 +18,7 @@ enum wish_key {
     WISH_INTERVAL = 0, /* a time; "0" or "none": no lines */
     WISH_DIR,          /* a folder that all nodes share, for files as they were at the line */
     WISH_REDUNDANCY,   /* SINGLE or PARTNER */
-    WISH_RESTART,      /* the number of a line, or "none": from the start */
+    WISH_RESTART,      /* the number of a line; "job:ID": of that job; or "none": from the start */
     WISH_KEYS
 };
 
@@ -45,6 +45,10 @@ int wish_take(struct wish *wish, enum wish_key key, const char *given_by, const 
 
 /* What is not given is taken from another. */
 void wish_fill(struct wish *wish, const struct wish *other);
+
+/* The job that a value of WISH_RESTART names; 0: it names none. */
+#define WISH_JOB "job:"
+uint32_t wish_restart_job(const char *text);
 
 /* Are lines asked for? */
 bool wish_is_on(const struct wish *wish);

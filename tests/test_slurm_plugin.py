@@ -94,7 +94,7 @@ def test_help_lists_the_options(sandbox):
     for command in COMMANDS:
         text = sandbox.execute(command, "--help").stdout
         for option in ("--checkpoint-interval=time", "--checkpoint-dir=dir", "--checkpoint-redundancy=scheme",
-                       "--restart-from=line|none"):
+                       "--restart-from=line|job:id|none"):
             assert option in text, command
 
 
@@ -485,6 +485,21 @@ def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
     expected = programs.reference(program).stdout.decode()
     assert read(folder, "out").endswith(expected)
     assert "restart from line" in read(folder, "err")
+
+
+@pytest.mark.campaign
+def test_a_job_that_is_submitted_again(sandbox, programs, cluster):
+    """Slurm has ended the first job at its time limit. Another one goes on from the first one's newest line."""
+    cluster.configure(OverTimeLimit="0", KillWait="1")
+    program, _, first = submit_heat(sandbox, programs, "-t", "1", steps=100000, nodes=2, ranks=2)
+    line = newest_line(wait_lines(sandbox, rf"{first}\.0-heat"))
+    assert sandbox.wait_end(first, 120)[0] == "TIMEOUT"
+    _, number = sandbox.submit(" ".join(["srun", "--mpi=pmix", *program.argv]), PROTECT, f"--restart-from=job:{first}", "-N2", "-n2", "-w", "n1,n2")
+    assert_goes_on(sandbox, f"{first}.0-heat", line)
+    sandbox.execute("scancel", str(number))
+    sandbox.wait_end(number)
+    sandbox.execute(sandbox.command, "clean", f"{first}.0-heat", at="n1")
+    sandbox.execute(sandbox.command, "clean", f"{first}.0-heat", at="n2")
 
 
 @pytest.mark.campaign

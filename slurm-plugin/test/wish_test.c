@@ -64,6 +64,15 @@ static void others(void **state)
     assert_int_equal(take(&wish, WISH_DIR, "scratch"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "none"), 0);
     assert_int_equal(take(&wish, WISH_RESTART, "12"), 0);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:4711"), 0);
+    assert_int_equal(wish_restart_job("job:4711"), 4711);
+    assert_int_equal(wish_restart_job("4711"), 0);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:0"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:-1"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:4294967296"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "job:7x"), -1);
+    assert_int_equal(take(&wish, WISH_RESTART, "12"), 0);
     assert_int_equal(take(&wish, WISH_RESTART, "0"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "-1"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "12x"), -1);
