@@ -53,7 +53,8 @@ EXPORTED const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 EXPORTED const unsigned int spank_plugin_version = 1;
 
 EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_local_user_init,
-    slurm_spank_user_init, slurm_spank_task_post_fork, slurm_spank_exit, slurm_spank_job_epilog;
+    slurm_spank_user_init, slurm_spank_task_init, slurm_spank_task_post_fork, slurm_spank_exit,
+    slurm_spank_job_epilog;
 
 static struct board_child board = {-1, -1}; /* srun's */
 static pid_t script;                        /* which runs srun */
@@ -61,6 +62,7 @@ static struct wish given;                   /* by options; from init_post_opt on
 static char
     step_name[WORDS_NAME_BYTES];   /* in slurmstepd and its tasks: of a protected step; "": of another one */
 static char last_line[24] = "0";   /* of it: when one is taken before the time limit (bell.c) */
+static bool is_refused;            /* there: this step is, with a line */
 static struct site site;           /* plugstack.conf */
 static struct belay_error mistake; /* in it; code 0: none */
 
@@ -407,7 +409,17 @@ int slurm_spank_user_init(spank_t spank, int count, char *words[])
     start_porter(spank);
     if (set(spank, BOARD_VARIABLE, where, &err) == 0 && prepare_tasks(spank, step, &err) == 0)
         return 0;
-    return refuse(&err);
+    is_refused = true;
+    step_name[0] = '\0';
+    refuse(&err);
+    return 0;
+}
+
+/* srun exits with 0 where a plugin has failed before there are tasks, and with 1 where it fails in them. */
+int slurm_spank_task_init(spank_t spank, int count, char *words[])
+{
+    (void)spank, (void)count, (void)words;
+    return is_refused ? -1 : 0;
 }
 
 /*

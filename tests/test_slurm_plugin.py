@@ -178,6 +178,28 @@ def test_a_heterogeneous_job(sandbox):
         ["belay: the steps of a heterogeneous job cannot be protected: leave --checkpoint-interval out, or give 0"]
 
 
+def test_another_version(sandbox):
+    """A node whose plugin is of another version than srun's: what that one hands on stands for it here."""
+    done = sandbox.execute("srun", "-N1", "-n1", "true", SLURM_BELAY_BOARD="1 00 127.0.0.1", SLURM_BELAY_VERSION="0.0.1")
+    assert done.returncode != 0
+    told = belay_lines(done.stderr)
+    assert len([line for line in told if "srun's plugin is of version 0.0.1, and that of node n1 of version" in line]) == 1, done.stderr
+    assert "install the same Belay on all nodes" in done.stderr
+
+
+@pytest.mark.campaign
+def test_steps_side_by_side(sandbox, programs, cluster):
+    """Two sruns of one script at once, on the same nodes: each is protected by itself."""
+    program = heat(sandbox, programs, steps=2000, ranks=2)
+    line = " ".join(["srun", "--mpi=pmix", "-N2", "-n2", "--exact", *program.argv])
+    folder, number = sandbox.submit(f"{line} > first &\n{line} > second &\nwait", PROTECT, "-N2", "-n4", "-w", "n1,n2")
+    for step in (0, 1):
+        wait_lines(sandbox, rf"{number}\.{step}-heat", count=1)
+    assert sandbox.wait_end(number) == ("COMPLETED", 0)
+    expected = programs.reference(program).stdout.decode()
+    assert [read(folder, name) for name in ("first", "second")] == [expected] * 2
+
+
 def test_defaults_of_the_site(sandbox, plugin, programs):
     """A word of plugstack.conf protects whoever asks for nothing; an option wins."""
     plugin("interval=500ms", "redundancy=SINGLE")
