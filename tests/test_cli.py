@@ -4,12 +4,14 @@ import json
 import math
 import os
 import pty
+import re
 import shlex
 import subprocess
 
 import pytest
 
 from belaytest import assert_recovered
+from programs import TOP
 
 KEYS = {"job", "state", "epoch", "ranks", "restarts", "restarts_from_start", "nodes", "history", "lines"}
 
@@ -21,13 +23,25 @@ def only_line(done):
     return lines[0]
 
 
+COMMANDS = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "inspect", "verify", "advise", "doctor")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_manual_pages(belay, command):
+    """A command's page has each option that its help lists, and explains no other one."""
+    with open(os.path.join(TOP, "man", f"belay-{command}.1"), encoding="utf-8") as file:
+        page = file.read().replace("\\-", "-")
+    listed = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", belay(command, "--help").stdout, re.M)) - {"--help", "--usage", "--version"}
+    named = set(re.findall(r"--[a-z][a-z-]*", page))
+    explained = {option for row in re.findall(r"^\.TP\n(.*)$", page, re.M) for option in re.findall(r"--[a-z][a-z-]*", row)}
+    assert (listed - named, explained - listed) == (set(), set())
+
+
 def test_help_and_version(belay):
-    commands = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "inspect", "verify", "advise",
-                "doctor")
     overview = belay("--help")
-    assert overview.returncode == 0 and all(command in overview.stdout for command in commands)
+    assert overview.returncode == 0 and all(command in overview.stdout for command in COMMANDS)
     assert belay("--version").stdout.startswith("belay ")
-    for command in commands:
+    for command in COMMANDS:
         for arguments in (("help", command), (command, "--help")):
             done = belay(*arguments)
             assert (done.returncode, done.stderr) == (0, "") and f"belay {command}" in done.stdout
