@@ -4,6 +4,7 @@ import pytest
 
 from belaytest import assert_recovered, assert_same_result
 from nodes import kill_node, node_of, on_nodes, run_with_agent, workload
+from waiting import wait_for
 
 
 def with_parity(count, scheme):
@@ -107,4 +108,41 @@ def test_a_false_share_is_left_out(sandbox, programs):
     job.finish()
     assert "it is made without what position 2 of the set has" in job.errors
     assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_damaged_parity_is_found_and_mended(sandbox, programs):
+    """By the scrubber, without a restart: the set's next line makes it anew. It is good for a lost image then."""
+    job = run_with_agent(sandbox, 2, "agent.scrub@8#2=error", workload(programs, seconds=8), interval=None,
+                         options=[*with_parity(4, "XOR"), "--scrub-interval", "200ms"])
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    wait_for(lambda: "the parity of slot 0 on node 2 is damaged in memory, and made anew at the next line" in job.errors,
+             30, "what the scrubber says")
+    assert sandbox.belay("verify", "job").returncode == 81
+    for _ in range(2):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    done = sandbox.belay("verify", "job")
+    assert (done.returncode, done.stderr) == (0, "")
+    kill_node(sandbox, job, 1)
+    assert job.wait_epoch(2)["history"][-1]["restored_line"] == 4
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("scheme", ["XOR", "RS:2+2"])
+@pytest.mark.parametrize("point", ["agent.parity.folded", "agent.parity.kept", "agent.commit.recorded", "agent.apply.pages",
+                                   "agent.apply.kept"])
+def test_an_agent_dies_as_parity_is_made(sandbox, programs, point, scheme):
+    """A holder's agent, at each step of the fold and of the commit: what is held afterwards is what it has to be."""
+    job = run_with_agent(sandbox, 2, f"{point}#3=kill", workload(programs, seconds=8), options=with_parity(4, scheme))
+    job.wait_epoch(2)
+    job.wait_committed(4)
+    done = sandbox.belay("verify", "job")
+    assert done.returncode in (0, 74), done.stderr  # 74: lines commit all the time
+    job.finish()
+    assert_same_result(job)
     sandbox.assert_clean()
