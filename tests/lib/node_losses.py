@@ -39,7 +39,7 @@ AT_A_LINE = Way()
 OF_PARITY = Way(nodes=4, options=("--redundancy", "XOR"))
 AT_A_RESTART = Way(restarts=True)
 AT_THE_START = Way(begins_anew=True)
-OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*")
+OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*", targets=(0,))
 OF_SHARED = Way(restarts=True, program="kin", homes=(0, 0, 1, 1, 2, 2))  # neighbours share memory
 # The spare, node 2, fetches what node 0 had.
 BY_A_SPARE = Way(nodes=2, options=("--spares", "1"), first=0, targets=(2,))
@@ -72,7 +72,7 @@ POINTS = {
     **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "step", "stepped", "end", "forget", "forgotten")},
     **{f"agent.{step}": (ANY, OF_SHARED) for step in ("renew", "renewed")},
     "fabric.frame": ("#200", AT_A_LINE),
-    "fabric.chunk": ("#9", AT_A_LINE),
+    "fabric.chunk": ("#60", AT_A_LINE),  # the first line has fewer
     **{f"rank.{step}": (AT, AT_A_LINE) for step in ("drain", "drain.counts", "drain.message", "note", "park", "resume")},
     "rank.restore": (ANY, AT_A_RESTART),
 }
