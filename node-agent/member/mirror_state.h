@@ -1,7 +1,7 @@
 /*
- * mirror_state.h - what the files of the mirror share: mirror.c (an epoch's mirror, words), mirror_out.c
- * (copies of this node's ranks on their way to their keepers), mirror_in.c (copies of guests' parts that
- * come).
+ * mirror_state.h - what the files of the mirror share: mirror_epoch.c (an epoch's mirror, words),
+ * mirror_out.c (copies of this node's ranks on their way to their keepers), mirror_in.c (copies of guests'
+ * parts that come).
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_MIRROR_STATE_H
 #define BELAY_NODE_AGENT_MEMBER_MIRROR_STATE_H
@@ -82,7 +82,7 @@ struct mirror {
     const struct mirror_note *asked; /* the part that the machine is asked about; NULL: none */
 };
 
-/* ---- mirror.c ---- */
+/* ---- mirror_epoch.c ---- */
 
 /* Whether a member keeps copies, or tables, of what member `home` runs. */
 bool mirror_is_keeper(const struct mirror *mirror, uint32_t home, uint32_t index);

@@ -24,7 +24,7 @@
 #define ROOM (1u << 20) /* of all that a transfer brings here */
 #define ROUNDS 3000
 
-/* As mirror.c writes it. */
+/* As mirror_out.c writes it. */
 struct note {
     uint32_t magic, kind, epoch, part, ranks;
     int32_t error;
