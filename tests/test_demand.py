@@ -2,19 +2,23 @@
 
 import os
 import re
+import shutil
 import signal
 
 import pytest
 
-from belaytest import assert_same_result
-from nodes import agent_of, homes, on_nodes, run_with_agent, service_of
+from belaytest import assert_recovered, assert_same_result
+from nodes import agent_of, homes, kill_node, on_nodes, run_with_agent, service_of
+from programs import PYTHON, TESTS, Program, needs_modules
 from test_fetch import AFTER, assert_goes_on, lose_first_node
+from test_life import NOBODY, can_execute
 
 # As in test_fetch.py: once node 0 is lost, node 2 has rank 1, and its image comes from node 1.
 DEMAND = [*on_nodes(3), "--restore", "demand"]
 MOVED, LENDER, LOADER = 1, 1, 2
 # Until the rank has waited for so many pages, nothing else is asked for.
 LATE = "agent.load.others#0-60=error"
+LATER = "agent.load.others#0-10=error"
 COME = re.compile(r"the image of rank (\d+) of line (\d+) has come in [0-9.]+ ms, (\d+) bytes in \d+ ranges; the rank was there "
                   r"after [0-9.]+ ms with (\d+) bytes and has waited for (\d+) pages")
 
@@ -57,11 +61,63 @@ def test_a_rank_runs_while_its_image_comes(sandbox, programs, mode):
     assert_goes_on(sandbox, job, status, 1)
 
 
-def assert_goes_on_again(job, line):
-    """In a later epoch, from this line or a newer one; with the undisturbed result."""
+@pytest.mark.campaign
+def test_a_program_of_numpy(sandbox):
+    """Its threads, libraries and files, in an image of which little is there when it runs."""
+    needs_modules("mpi4py", "numpy")
+    science = Program((PYTHON, os.path.join(TESTS, "programs", "science.py"), "--steps", "150"), 4, "science.dat")
+    job = run_with_agent(sandbox, LOADER, LATER, science, options=DEMAND, seconds=3, OPENBLAS_NUM_THREADS="2")
+    lose_first_node(sandbox, job)
+    status = job.wait_epoch(2)
+    assert homes(status) == AFTER
+    size, first, _ = wait_loaded(sandbox, job)
+    assert first < size / 2
+    job.finish()
+    assert_recovered(job, 1)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+def test_heat(sandbox, programs):
+    job = run_with_agent(sandbox, LOADER, LATER, programs.heat(side=1000, steps=2500), options=DEMAND, trace=False)
+    job.wait_committed(job.wait_committed(0) + 2)
+    assert homes(job.status()) == [0, 0, 1, 2]
+    kill_node(sandbox, job, 0)
+    status = job.wait_epoch(2)
+    assert homes(status) == AFTER
+    wait_loaded(sandbox, job)
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts"] == 1
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to become another user")
+@pytest.mark.parametrize("word", ["demand", "auto"])
+def test_without_the_privilege_the_image_comes_first(sandbox, programs, word):
+    """A system call into a hole would fail: so there are none. Whoever asked for them is told."""
+    sandbox.become(NOBODY)
+    if not can_execute(sandbox.user, sandbox.command, program(programs).argv[0]):
+        pytest.skip("other users cannot execute what was built")
+    doctor = sandbox.belay("doctor").stdout
+    if any("restore on demand" in row and row.startswith("ok") for row in doctor.splitlines()):
+        pytest.skip("every user may catch page faults of the kernel here")
+    job = sandbox.run(program(programs, "calls"), options=[*on_nodes(3), "--restore", word])
+    lose_first_node(sandbox, job)
+    status = job.wait_epoch(2)
+    assert homes(status) == AFTER
+    assert ("as with --restore eager" in job.errors) == (word == "demand"), job.errors
+    assert COME.search(log_of(sandbox, LOADER)) is None
+    assert_goes_on(sandbox, job, status, 1)
+
+
+def assert_goes_on_again(job, line, number, agent):
+    """In a later epoch, from this line or a newer one, with another agent of the node than this; with the undisturbed result."""
     status = job.wait_status(lambda status: status["epoch"] >= 3 and status["state"] == "running", 60, "the next launch")
     assert status["history"][-1]["restored_line"] >= line
     job.wait_committed(status["history"][-1]["restored_line"] + 2, 60)
+    assert agent_of(job, number) != agent
     job.finish()
     assert_same_result(job)
     assert job.status()["restarts_from_start"] == 0
@@ -74,12 +130,11 @@ def assert_goes_on_again(job, line):
 ])
 def test_an_agent_dies_while_an_image_comes(sandbox, programs, number, point):
     """The rank never runs on zeros: it waits, and is ended; the next epoch is opened with another agent."""
-    job = run_with_agent(sandbox, number, f"{point}=kill", program(programs, seconds=4), options=DEMAND)
+    job = run_with_agent(sandbox, number, f"{LATE},{point}=kill", program(programs, seconds=4), options=DEMAND)
     job.wait_lines()
     agent = agent_of(job, number)
     line = lose_first_node(sandbox, job)
-    assert_goes_on_again(job, line)
-    assert agent_of(job, number) != agent
+    assert_goes_on_again(job, line, number, agent)
     sandbox.assert_clean()
 
 

@@ -1,7 +1,7 @@
 /*
  * holes.h - which parts of an image are still to come while a rank runs on it, and which to ask for next: the
- * hole list of FREM (Li and Lan, "A fast restart mechanism for checkpoint/recovery protocols in networked
- * environments", IEEE Transactions on Computers 59, 2010).
+ * hole list of FREM (Li and Lan, "FREM: A Fast Restart Mechanism for General Checkpoint/Restart", IEEE
+ * Transactions on Computers).
  *
  * Pure: no clock, no descriptor. Offsets are those of packed.h. The image is divided into units of
  * HOLES_UNIT_BYTES; a unit is a hole, asked for, or here.
