@@ -223,6 +223,7 @@ static void lose(struct world *world, uint32_t node)
 
     trace(world, "opener: node %u is given up", node);
     line->is_lost = true;
+    world->arbiter.heard[node] = 0; /* its answer counts no more */
     line->lost_incarnation = world->nodes[node].keeper.record.incarnation;
     opener_lose(world->arbiter.opener, node);
     queue_push(&world->queue, &(struct event){.time_us = world->now_us + rng_range(&world->rng, 1000, 60000),
