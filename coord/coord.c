@@ -52,7 +52,7 @@ static void shut(struct coord *coord, const char *reason);
 static int out_of_memory(struct coord *coord);
 static bool speaks_of(const struct coord *coord, const struct coord_event *event, enum coord_phase phase);
 static void keep_reason(char *kept, const char *reason, const char *otherwise);
-static void emit(struct coord *coord, enum coord_action_type type, const char *reason);
+static void emit(struct coord *coord, enum coord_action_type type);
 
 struct coord *coord_create(coord_action_f emit_action, void *context)
 {
@@ -288,7 +288,7 @@ static void take_abort(struct coord *coord, const struct coord_event *event)
     if (!is_draining || coord->abort_reason[0])
         return;
     keep_reason(coord->abort_reason, event->reason, "an agent gave up");
-    emit(coord, COORD_ACTION_LEAVE, NULL);
+    emit(coord, COORD_ACTION_LEAVE);
 }
 
 static void take_lost(struct coord *coord, const struct coord_event *event)
@@ -327,7 +327,7 @@ static int settle_targets(struct coord *coord)
 {
     if (coord->targets.is_raised) {
         waitfor_begin_version(&coord->waitfor, targets_announce(&coord->targets));
-        emit(coord, COORD_ACTION_TARGETS, NULL);
+        emit(coord, COORD_ACTION_TARGETS);
     } else if (waitfor_is_settled(&coord->waitfor)) {
         enter(coord, COORD_PHASE_STOP, COORD_ACTION_STOP);
     }
@@ -339,7 +339,7 @@ static void enter(struct coord *coord, enum coord_phase phase, enum coord_action
     coord->phase = phase;
     coord->said_count = 0;
     memset(coord->has_said, 0, coord->agent_count * sizeof(*coord->has_said));
-    emit(coord, action, NULL);
+    emit(coord, action);
 }
 
 /* All agents have said the phase's word. */
@@ -446,13 +446,12 @@ static void keep_reason(char *kept, const char *reason, const char *otherwise)
     snprintf(kept, REASON_BYTES, "%s", reason && reason[0] ? reason : otherwise);
 }
 
-static void emit(struct coord *coord, enum coord_action_type type, const char *reason)
+static void emit(struct coord *coord, enum coord_action_type type)
 {
     struct coord_action action = {
         .type = type,
         .epoch = coord->epoch,
         .line = coord->line,
-        .reason = reason,
     };
 
     if (type == COORD_ACTION_TARGETS) {
