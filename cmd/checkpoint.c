@@ -60,16 +60,7 @@ static int take_line(const struct tool *tool, const struct tool_options *options
 
 static int checkpoint(int argc, char **argv)
 {
-    struct tool_options options;
-    struct tool tool;
-    if (tool_options_parse(&argp, argc, argv, false, &options))
-        return EXIT_USAGE;
-    if (tool_open(&tool))
-        return EXIT_NO_AGENT;
-    tool_turn(&tool, options.job);
-    int code = take_line(&tool, &options);
-    tool_close(&tool);
-    return code;
+    return tool_run(&argp, argc, argv, false, take_line);
 }
 
 const struct command command_checkpoint = {

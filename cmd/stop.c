@@ -12,13 +12,13 @@ static const struct argp argp = {
     .doc = "End a running job; it is not restarted and its images are dropped.",
 };
 
-static int stop_job(const struct tool *tool, const char *job)
+static int stop_job(const struct tool *tool, const struct tool_options *options)
 {
     struct belay_error err = {0};
-    int code = tool_require_agent(tool, job);
+    int code = tool_require_agent(tool, options->job);
     if (code != EXIT_OK)
         return code;
-    Belay__Wire__Reply *reply = members_call(tool, job, call_stop, &err);
+    Belay__Wire__Reply *reply = members_call(tool, options->job, call_stop, &err);
     if (reply) {
         calls_free(reply);
         return EXIT_OK;
@@ -29,16 +29,7 @@ static int stop_job(const struct tool *tool, const char *job)
 
 static int stop(int argc, char **argv)
 {
-    struct tool_options options;
-    struct tool tool;
-    if (tool_options_parse(&argp, argc, argv, true, &options))
-        return EXIT_USAGE;
-    if (tool_open(&tool))
-        return EXIT_NO_AGENT;
-    tool_turn(&tool, options.job);
-    int code = stop_job(&tool, options.job);
-    tool_close(&tool);
-    return code;
+    return tool_run(&argp, argc, argv, true, stop_job);
 }
 
 const struct command command_stop = {

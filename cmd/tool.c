@@ -338,3 +338,17 @@ int tool_exit_code(const struct belay_error *err)
         return EXIT_INTERNAL;
     }
 }
+
+int tool_run(const struct argp *argp, int argc, char **argv, bool needs_job, tool_act_f *act)
+{
+    struct tool_options options;
+    struct tool tool;
+    if (tool_options_parse(argp, argc, argv, needs_job, &options))
+        return EXIT_USAGE;
+    if (tool_open(&tool))
+        return EXIT_NO_AGENT;
+    tool_turn(&tool, options.job);
+    int code = act(&tool, &options);
+    tool_close(&tool);
+    return code;
+}

@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #include "cmd/calls.h"
+#include "cmd/options.h"
 #include "common/util/error.h"
 
 struct tool {
@@ -65,6 +66,11 @@ void job_status_free(Belay__Wire__JobStatus *status);
 /* All jobs. Returns 0, or -1 with err. jobs_release() is due on success. */
 int tool_list_jobs(const struct tool *tool, struct jobs *jobs, struct belay_error *err);
 void jobs_release(struct jobs *jobs);
+
+/* What a command does with the job of its options. Returns an exit code. */
+typedef int tool_act_f(const struct tool *tool, const struct tool_options *options);
+/* Parse [JOB] and options, find the run directory and the job's folder, and act. Returns an exit code. */
+int tool_run(const struct argp *argp, int argc, char **argv, bool needs_job, tool_act_f *act);
 
 /* The exit code for a request that failed. */
 int tool_exit_code(const struct belay_error *err);

@@ -29,8 +29,7 @@ static const struct argp argp = {
     .parser = tool_options_parser,
     .args_doc = "[JOB]",
     .doc = "Compare what the nodes of a running job hold of its newest line: images with their sums, copies "
-           "with the "
-           "images, parity with a recomputation from the images."
+           "with the images, parity with a recomputation from the images."
            "\vJOB may be left out if exactly one runs. The exit code is 0 only if all that is held could be "
            "compared "
            "and agrees, 81 if anything differs, 74 if something could not be compared.",
@@ -319,16 +318,7 @@ static int verify_job(const struct tool *tool, const struct tool_options *option
 
 static int verify(int argc, char **argv)
 {
-    struct tool_options options;
-    struct tool tool;
-    if (tool_options_parse(&argp, argc, argv, false, &options))
-        return EXIT_USAGE;
-    if (tool_open(&tool))
-        return EXIT_NO_AGENT;
-    tool_turn(&tool, options.job);
-    int code = verify_job(&tool, &options);
-    tool_close(&tool);
-    return code;
+    return tool_run(&argp, argc, argv, false, verify_job);
 }
 
 const struct command command_verify = {
