@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,32 @@ static int add(struct map *map, uint32_t rank, const char *name, const char *add
     if (address)
         snprintf(map->addresses[node], sizeof map->addresses[0], "%s", address);
     return 0;
+}
+
+/*
+ * Where one rank is without Belay, its own MPI_Init fails at the fence that the others have left, and the
+ * launcher sends SIGTERM to all, SIGKILL a second later. Who looks for the missing rank tells before it ends.
+ */
+static struct sigaction end_before;
+static volatile sig_atomic_t has_to_end;
+
+static void note_end(int number)
+{
+    (void)number;
+    has_to_end = 1;
+}
+
+static void put_end_off(void)
+{
+    struct sigaction action = {.sa_handler = note_end, .sa_flags = SA_RESTART};
+    sigaction(SIGTERM, &action, &end_before);
+}
+
+static void end_if_told(void)
+{
+    sigaction(SIGTERM, &end_before, NULL);
+    if (has_to_end)
+        raise(SIGTERM);
 }
 
 static int name_missing(uint32_t missing, const struct meeting_place *place, struct belay_error *err)
@@ -270,11 +297,13 @@ static int hold(const struct rank *rank, const struct meeting_place *place, stru
     bool is_first = rank->rank == 0, is_first_here = rank_is_first_here();
     if (exchange_open(rank->rank, err) < 0 || say_host(pair, err) < 0)
         return -1;
+    put_end_off(); /* and if this fails, until it is told */
     if (exchange_fence(patience_ms(rank), err) < 0)
         return err->code == ETIMEDOUT ? explain_absence(rank, place, err) : -1;
     if ((is_first || is_first_here) &&
         (find_all(map, rank, place, err) < 0 || check_names(map, rank, err) < 0))
         return -1;
+    end_if_told();
     if (is_first && (start_arbiter(rank, place, map, arbiter, err) < 0 ||
                      pass_on(arbiter, KEY_LISTEN, map, JOIN_MS, err) < 0))
         return -1;

@@ -260,7 +260,14 @@ class Job:
             assert not has_ended, f"the job ended ({self.process.returncode}) before {what}:\n{self.errors}"
             return None
 
-        return wait_for(look, deadline_s, what)
+        return self._wait(look, deadline_s, what)
+
+    def _wait(self, look, deadline_s, what):
+        """What is late tells what the job said last."""
+        try:
+            return wait_for(look, deadline_s, what)
+        except Late as late:
+            raise Late(f"{late}; {self.name} said last: {self.errors[-200:]!r}") from None
 
     def wait_committed(self, at_least=1, deadline_s=30):
         """Wait until all ranks run and a line with this number or a later one is committed; its number."""
@@ -284,7 +291,16 @@ class Job:
         return {(float(row[2]), int(row[1])) for row in rows if len(row) == 3}
 
     def wait_step(self, at_least, deadline_s=60):
-        wait_for(lambda: any(step >= at_least for _, step in self.steps()), deadline_s, f"step {at_least}")
+        """Also of a job that has ended since."""
+
+        def look():
+            has_ended = self.process.poll() is not None
+            if any(step >= at_least for _, step in self.steps()):
+                return True
+            assert not has_ended, f"the job ended ({self.process.returncode}) before step {at_least}:\n{self.errors}"
+            return False
+
+        self._wait(look, deadline_s, f"step {at_least}")
 
     def wait_lines(self, more=2):
         """Wait until two steps are taken, if the job notes them, and then so many lines are committed: all of
