@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node-agent/redundancy/code.h"
-
 int set_init(struct set *set, const struct mirror_epoch *epoch)
 {
     *set = (struct set){.world = epoch->world,
@@ -56,23 +54,4 @@ struct parity_holding set_holding(const struct set *set, uint32_t slot)
     for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++)
         holding.ranks[i] = i < set->of.size ? set_rank(set, i, slot) : EPOCH_NOBODY;
     return holding;
-}
-
-bool set_route(const void *context, uint64_t block, uint64_t *to_block, uint8_t *coefficient)
-{
-    const struct set_way *way = context;
-    uint64_t row = block / way->code.data;
-    uint32_t column = (uint32_t)(block % way->code.data);
-    uint32_t share = parity_share(way->code, way->holder, parity_codeword(way->code, way->home, column));
-    *to_block = row * way->code.parity + share;
-    *coefficient = 1;
-    return share < way->code.parity;
-}
-
-uint8_t set_weigh(const struct set_way *way, uint64_t address)
-{
-    const struct parity_code code = way->code;
-    uint32_t share = (uint32_t)(address / PARITY_BLOCK_BYTES % code.parity), size = code.data + code.parity;
-    uint32_t column = parity_column(code, way->home, (way->holder + size - share) % size);
-    return column < code.data ? code_coefficient(code, share, column) : 0;
 }

@@ -1,6 +1,6 @@
 /*
  * set.h - this node's place in the parity set of an epoch (coord/parity.h): which node and which rank is at a
- * position, and where blocks of an image go in a holder's parity.
+ * position.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_SET_H
 #define BELAY_NODE_AGENT_MEMBER_SET_H
@@ -11,6 +11,7 @@
 #include "coord/epoch.h"
 #include "coord/parity.h"
 #include "node-agent/member/mirror.h"
+#include "node-agent/redundancy/way.h"
 
 struct set {
     uint32_t *members, *placement; /* of the epoch */
@@ -31,16 +32,5 @@ uint32_t set_rank(const struct set *set, uint32_t position, uint32_t slot);
 uint32_t set_position(const struct set *set, uint32_t node);
 /* What this node's parity of a slot is of, without lines. */
 struct parity_holding set_holding(const struct set *set, uint32_t slot);
-
-/* Which blocks of a member go to a holder, both by position: context of set_route(). */
-struct set_way {
-    struct parity_code code;
-    uint32_t home, holder;
-};
-/* A share_map_f (share.h): a block of data goes to each holder of its codeword, once. */
-bool set_route(const void *context, uint64_t block, uint64_t *to_block, uint8_t *coefficient);
-/* The coefficient of what comes along such a way for a place in the holder's parity; 0: it does not belong
- * there. */
-uint8_t set_weigh(const struct set_way *way, uint64_t address);
 
 #endif

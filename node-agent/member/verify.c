@@ -47,7 +47,7 @@ struct taking {
     struct verifier *verifier; /* NULL: gone */
     struct summing *summing;
     uint32_t position;
-    struct set_way way;
+    struct way way;
     struct share_intake intake;
 };
 
@@ -428,7 +428,7 @@ static struct giving *giving_create(struct verifier *verifier, uint32_t rank, ui
                                     struct belay_error *err)
 {
     struct store *store = verifier->epoch.job->store;
-    const struct set_way way = {verifier->set.of.code, verifier->set.of.position, position};
+    const struct way way = {verifier->set.of.code, verifier->set.of.position, position};
     struct giving *giving = calloc(1, sizeof *giving);
     if (!giving || store_image_pin(store, rank, PIN_SCRUBBED, &giving->pin, err) < 0) {
         free(giving);
@@ -436,7 +436,7 @@ static struct giving *giving_create(struct verifier *verifier, uint32_t rank, ui
     }
     struct share_pages *pages = share_pages_of_image(giving->pin.fd, err);
     giving->verifier = verifier;
-    giving->share = pages ? share_create(pages, set_route, &way, sizeof way) : NULL;
+    giving->share = pages ? share_create(pages, way_route, &way, sizeof way) : NULL;
     share_pages_unref(pages);
     if (giving->share) {
         share_set_owner(giving->share, giving);
@@ -522,7 +522,7 @@ static void on_lost(void *context, uint32_t node)
 
 static uint8_t weigh(const void *context, uint64_t address)
 {
-    return set_weigh(&((const struct taking *)context)->way, address);
+    return way_weigh(&((const struct taking *)context)->way, address);
 }
 
 /* In a thread of the fabric's. */

@@ -176,14 +176,14 @@ static int stage(uint32_t rank, uint64_t line, bool is_whole)
 
 static uint8_t weigh(const void *context, uint64_t address)
 {
-    return set_weigh(context, address);
+    return way_weigh(context, address);
 }
 
 /* The contribution of a member to a holder's parity. */
 static void contribute(struct share_pages *pages, uint32_t home, uint32_t holder, int sum_fd)
 {
-    const struct set_way way = {world.code, home, holder};
-    struct share *share = share_create(pages, set_route, &way, sizeof way);
+    const struct way way = {world.code, home, holder};
+    struct share *share = share_create(pages, way_route, &way, sizeof way);
     struct share_intake intake;
     struct share_sum sum;
     uint8_t bytes[3 * PAGE];
