@@ -410,15 +410,15 @@ static struct rank_size size_of(const struct held *image, const struct held *sta
     return size;
 }
 
-/* Of a rank whose image is elsewhere. */
-static uint64_t bytes_by_tables(const struct store *store, uint32_t rank)
+/* Of the image that a set's tables are of; 0: they are not here, or of a delta. */
+static uint64_t bytes_by_tables(const struct held_set *set, uint32_t rank)
 {
-    uint32_t part = store_tables_part(store->images.ranks, rank);
+    uint32_t part = (STORE_PARTS - 1) * set->ranks + rank;
     struct image_header header;
-    if (part >= store->images.parts || !held_is_usable(&store->images.items[part]) ||
-        pread(store->images.items[part].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
+    if (rank >= set->ranks || part >= set->parts || !held_is_usable(&set->items[part]) ||
+        pread(set->items[part].fd, &header, sizeof header, 0) != (ssize_t)sizeof header)
         return 0;
-    return header.total_bytes;
+    return header.base_line == 0 ? header.total_bytes : 0;
 }
 
 void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct epoch_memory *memory,
@@ -429,8 +429,10 @@ void store_tell_memory(const struct store *store, uint64_t limit_bytes, struct e
             size_of(find_shared(&store->images, i), find_shared(&store->staging, i));
         sizes[i] = size_of(i < store->images.ranks ? &store->images.items[i] : NULL,
                            i < store->staging.ranks ? &store->staging.items[i] : NULL);
-        if (sizes[i].image_bytes == 0)
-            sizes[i].image_bytes = bytes_by_tables(store, i);
+        if (sizes[i].image_bytes == 0) /* it is elsewhere */
+            sizes[i].image_bytes = bytes_by_tables(&store->images, i);
+        if (sizes[i].image_bytes == 0) /* and of the first line, which a verdict may choose */
+            sizes[i].image_bytes = bytes_by_tables(&store->staging, i);
         sizes[i].image_bytes += shared.image_bytes;
         sizes[i].line_bytes += shared.line_bytes;
     }

@@ -94,6 +94,31 @@ static void test_in_the_place_of_another_line(void **state)
     assert_int_equal(parts_held(), 0);
 }
 
+/* Its home may be lost before the line is committed: a verdict may choose it, and the rank moves. */
+static void test_tables_tell_the_size_of_their_image(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 3};
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    const struct store_guest tables = {.rank = store_tables_part(RANKS, 1),
+                                       .ranks = RANKS,
+                                       .here = STORE_NOBODY_HERE,
+                                       .fd = parts_image(3, 1)};
+    assert_int_equal(store_stage_guest(store, 3, &tables, NULL), 0);
+    for (int is_committed = 0; is_committed < 2; is_committed++) {
+        struct rank_size sizes[RANKS] = {{0}};
+        struct epoch_memory memory;
+        assert_int_equal(store_held_ranks(store), RANKS);
+        store_tell_memory(store, 0, &memory, sizes);
+        assert_int_equal(sizes[0].image_bytes, 0);
+        assert_true(sizes[1].image_bytes >= 4 * PAGE); /* four pages, which are not here */
+        if (!is_committed)
+            assert_int_equal(store_commit(store, &entry, NULL), 0);
+    }
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
 /* The second one is here already: the first is not taken either, and stays the caller's. */
 static void test_all_or_none(void **state)
 {
@@ -131,6 +156,7 @@ int main(void)
         EACH(test_beside_others),
         EACH(test_in_the_place_of_a_damaged_image),
         EACH(test_in_the_place_of_another_line),
+        EACH(test_tables_tell_the_size_of_their_image),
         EACH(test_all_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
