@@ -5,6 +5,7 @@
 #include "tests/sim/branch_host.h"
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
+#include "tests/sim/parity_host.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
 #include "tests/sim/watch_host.h"
@@ -65,6 +66,9 @@ bool agent_capture(struct world *world, uint32_t node, uint32_t index, uint64_t 
         if (staging->mask >> page & 1)
             staging->pages[page] = rank->pages[page];
     proof_stage(&world->nodes[node].keeper, index, staging);
+    agent->last[index] = agent->newest[index];
+    agent->newest[index].line = line;
+    memcpy(agent->newest[index].pages, rank->pages, sizeof(rank->pages));
     rank->dirty = 0;
     agent->folded[index] = 0;
     agent->captured |= 1ull << index;
@@ -83,6 +87,10 @@ void agent_send_data(struct world *world, uint32_t node, const struct member_act
                               .line = action->line,
                               .rank = action->rank};
 
+    if (world->scheme == SCHEME_PARITY) {
+        parity_host_protect(world, node, action->rank);
+        return;
+    }
     if (action->peer == EPOCH_NOBODY) {
         push(world, node, EVENT_HELD, action->rank, 1);
         return;
@@ -108,6 +116,7 @@ void agent_apply_all(struct world *world, uint32_t node, uint64_t line)
 {
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
         agent_apply_rank(world, &world->nodes[node].keeper, rank, line);
+    parity_host_drop(world, &world->nodes[node].keeper, line);
 }
 
 /* A delta whose base is not here is left as it is: nobody takes it for an image (holding_has()). */
@@ -117,6 +126,7 @@ void agent_apply_rank(struct world *world, struct keeper *keeper, uint32_t rank,
     struct staging *staging = &keeper->staging[rank];
     struct image *image = &keeper->images[rank];
 
+    parity_host_apply(world, keeper, rank, line);
     if (line == 0 || staging->line != line)
         return;
     if (!holding_has(&holding, line) && world->mutation != MUTATION_BLIND_DELTA)

@@ -40,6 +40,7 @@ void arbiter_host_begin(struct world *world)
         .domains = world->mutation == MUTATION_SAME_DOMAIN ? NULL : world->domains,
         .min_members = world->mutation == MUTATION_FEW_MEMBERS ? 0 : world->min_members,
         .scheme = world->scheme,
+        .code = world->code,
         .lease_us = LEASE_US,
         .collect_us = COLLECT_US,
         .repeat_us = REPEAT_US,

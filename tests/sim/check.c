@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coord/domains.h"
+#include "tests/sim/parity_sum.h"
 #include "tests/sim/process.h"
 #include "tests/sim/proof.h"
 
@@ -108,6 +109,9 @@ void check_quiescent(struct world *world, const struct run *run, uint64_t line, 
     snapshot->line = line;
     world->newest_line = line;
     snapshot->epoch = run->epoch;
+    snapshot->member_count = agent->member_count;
+    memcpy(snapshot->members, agent->members, sizeof(snapshot->members));
+    memcpy(snapshot->places, agent->places, sizeof(snapshot->places));
     for (uint32_t node = 0; node < world->node_count; node++)
         snapshot->incarnations[node] = world->nodes[node].keeper.record.incarnation;
     for (uint32_t i = 0; i < program->ranks; i++) {
@@ -211,15 +215,14 @@ static void check_memory(struct world *world, const struct epoch_start *start)
 
 void check_opened(struct world *world, const struct epoch_start *start)
 {
-    const struct parity_code copies = {0};
     uint64_t line = start->line;
     uint32_t large;
 
     if (start->member_count < world->min_members)
         violate(world, "epoch %u has %u members, and %u are wanted", start->epoch, start->member_count,
                 world->min_members);
-    if (domains_find_large(start->members, start->member_count, world->domains, copies, &large) == 0 &&
-        !domains_are_apart(start->members, start->member_count, world->domains, copies))
+    if (domains_find_large(start->members, start->member_count, world->domains, world->code, &large) == 0 &&
+        !domains_are_apart(start->members, start->member_count, world->domains, world->code))
         violate(world, "copies of epoch %u are in the failure domains of their images", start->epoch);
     if (line < world->committed_line)
         violate(world, "rolled back to line %lu past the committed line %lu", (unsigned long)line,
@@ -318,6 +321,19 @@ struct holding check_holding(const struct keeper *keeper, uint32_t rank)
                             .base_line = staging->base_line};
 }
 
+void check_parity(struct world *world, uint32_t slot, const struct parity_image *image)
+{
+    const struct snapshot *snapshot = snapshot_of(world, image->line);
+    uint64_t pages[PAGES];
+
+    if (!snapshot)
+        return;
+    parity_sum_of(world, &image->layout, snapshot->pages, pages);
+    if (memcmp(pages, image->pages, sizeof(pages)) != 0)
+        violate(world, "the parity of slot %u at line %lu is not that of the images", slot,
+                (unsigned long)image->line);
+}
+
 void violate(struct world *world, const char *format, ...)
 {
     va_list arguments;
@@ -387,6 +403,22 @@ static bool are_same_counts(const struct upper *a, const struct upper *b)
     return true;
 }
 
+/* Of the set of a rank's home no more than it has parity for. */
+static bool is_set_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank)
+{
+    struct parity_set set;
+    uint32_t lost = 0;
+
+    if (!parity_set_of(world->code, snapshot->member_count, snapshot->places[rank], &set))
+        return false;
+    for (uint32_t i = 0; i < set.size; i++) {
+        uint32_t node = snapshot->members[parity_set_member(&set, i)];
+
+        lost += !is_alive_since(world, node, snapshot->incarnations[node]);
+    }
+    return lost <= set.code.parity;
+}
+
 /* Has at most what the scheme survives been lost of the rank's redundancy set since the capture? */
 static bool is_survivable(const struct world *world, const struct snapshot *snapshot, uint32_t rank)
 {
@@ -394,6 +426,8 @@ static bool is_survivable(const struct world *world, const struct snapshot *snap
 
     if (is_alive_since(world, home, snapshot->incarnations[home]) && is_counted(world, home, snapshot->line))
         return true;
+    if (world->scheme == SCHEME_PARITY)
+        return is_set_survivable(world, snapshot, rank);
     return partner != NOBODY && is_alive_since(world, partner, snapshot->incarnations[partner]) &&
            is_counted(world, partner, snapshot->line);
 }
@@ -419,13 +453,78 @@ static bool is_alive_since(const struct world *world, uint32_t node, uint64_t in
     return world->nodes[node].keeper.record.incarnation == incarnation;
 }
 
-/* Does some node's memory hold the rank at this line, as it was captured? */
-static bool is_held(struct world *world, uint64_t line, uint32_t rank)
+/* Has some node right parity of a slot, at the position of this set? */
+static bool has_parity(struct world *world, const struct snapshot *snapshot, uint32_t slot,
+                       const struct parity_layout *layout)
+{
+    uint64_t pages[PAGES];
+
+    parity_sum_of(world, layout, snapshot->pages, pages);
+    for (uint32_t node = 0; node < world->node_count; node++) {
+        struct parity_image found;
+
+        if (parity_sum_find(&world->nodes[node].keeper, slot, snapshot->line, &found) &&
+            memcmp(&found.layout, layout, sizeof(*layout)) == 0 &&
+            memcmp(found.pages, pages, sizeof(pages)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_tables(const struct world *world, uint64_t line, uint32_t rank)
+{
+    for (uint32_t node = 0; node < world->node_count; node++)
+        if (world->nodes[node].keeper.tables[rank].line == line ||
+            world->nodes[node].keeper.tables_staging[rank].line == line)
+            return true;
+    return false;
+}
+
+static bool has_image(struct world *world, uint64_t line, uint32_t rank)
 {
     for (uint32_t node = 0; node < world->node_count; node++)
         if (has_right_image(world, node, line, rank))
             return true;
     return false;
+}
+
+/* Is enough left of the set for its image? */
+static bool can_be_made(struct world *world, uint64_t line, uint32_t rank)
+{
+    const struct snapshot *snapshot = snapshot_of(world, line);
+    uint32_t slot = parity_slot(snapshot->places, rank);
+    struct parity_layout layout = {0};
+    struct epoch_rebuild plan = {.rank = rank};
+    struct parity_set set;
+
+    if (!has_tables(world, line, rank) ||
+        !parity_set_of(world->code, snapshot->member_count, snapshot->places[rank], &set))
+        return false;
+    for (uint32_t i = 0; i < set.size; i++)
+        layout.ranks[i] =
+            parity_rank(snapshot->places, world->program.ranks, parity_set_member(&set, i), slot);
+    layout.code = set.code;
+    plan.data = set.code.data;
+    plan.parity = set.code.parity;
+    plan.position = set.position;
+    for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++) {
+        bool is_there = i < set.size;
+
+        layout.position = i;
+        plan.ranks[i] = is_there ? layout.ranks[i] : EPOCH_NOBODY;
+        plan.images[i] =
+            is_there && layout.ranks[i] != PARITY_NOBODY && has_image(world, line, layout.ranks[i])
+                ? i
+                : EPOCH_NOBODY;
+        plan.parities[i] = is_there && has_parity(world, snapshot, slot, &layout) ? i : EPOCH_NOBODY;
+    }
+    return epoch_rebuild_is_enough(&plan);
+}
+
+/* Does some node's memory hold the rank at this line, as it was captured, or can that be made again? */
+static bool is_held(struct world *world, uint64_t line, uint32_t rank)
+{
+    return has_image(world, line, rank) || (world->scheme == SCHEME_PARITY && can_be_made(world, line, rank));
 }
 
 static bool has_right_image(struct world *world, uint32_t node, uint64_t line, uint32_t rank)

@@ -45,6 +45,8 @@ uint64_t check_line(const struct world *world);
 /* What a node's memory truly holds of a rank. */
 struct holding check_holding(const struct keeper *keeper, uint32_t rank);
 
+/* Parity of a slot is that of the images of its line. */
+void check_parity(struct world *world, uint32_t slot, const struct parity_image *image);
 void violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

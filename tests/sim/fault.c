@@ -7,6 +7,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
+#include "tests/sim/parity_host.h"
 #include "tests/sim/process.h"
 
 static void crash_some(struct world *world, uint32_t node);
@@ -195,6 +196,7 @@ static void apply_half(struct world *world, uint32_t node)
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
         if (rng_chance(&world->rng, 500))
             agent_apply_rank(world, keeper, rank, keeper->record.committed_line);
+    parity_host_apply_half(world, keeper);
 }
 
 static void push_comeback(struct world *world, uint32_t endpoint)

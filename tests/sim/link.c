@@ -89,7 +89,16 @@ static size_t bytes_of(enum message_type type)
     case MESSAGE_EVENT:
         return offsetof(struct message, said.peers) + sizeof(int32_t[MAX_PEERS]);
     case MESSAGE_DATA:
+        return offsetof(struct message, data) + sizeof(struct staging);
     case MESSAGE_IMAGE:
+        return offsetof(struct message, image) + sizeof(struct image);
+    case MESSAGE_PART:
+        return offsetof(struct message, part) + sizeof(struct part);
+    case MESSAGE_TABLES:
+        return offsetof(struct message, tables) + sizeof(struct tables);
+    case MESSAGE_WANT:
+    case MESSAGE_SHARE:
+        return offsetof(struct message, share) + sizeof(struct share_message);
     case MESSAGE_STATE:
     case MESSAGE_START:
         return sizeof(struct message);

@@ -65,6 +65,8 @@ static void print_counts(const struct counts *counts)
            (unsigned long)counts->unkept, (unsigned long)counts->cuts, (unsigned long)counts->offered);
     printf("openings by belay run's opener: %lu, cut short: %lu, with slow writing of a record: %lu\n",
            (unsigned long)counts->opened, (unsigned long)counts->cut_short, (unsigned long)counts->slow);
+    printf("parity of slots made: %lu, contributions that came again: %lu, images made again: %lu\n",
+           (unsigned long)counts->folded, (unsigned long)counts->twice, (unsigned long)counts->rebuilt);
     printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,
            (unsigned long)counts->demands);
     printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "

@@ -11,6 +11,7 @@
 #include "tests/sim/coord_host.h"
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
+#include "tests/sim/parity_host.h"
 #include "tests/sim/process.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/watch_host.h"
@@ -25,6 +26,8 @@ static void take_inquiry(struct world *world, uint32_t node, const struct messag
 static void take_start(struct world *world, uint32_t node, const struct message *message);
 static void take_data(struct world *world, uint32_t node, const struct message *message);
 static void take_image(struct world *world, uint32_t node, const struct message *message);
+static bool take_of_parity(struct world *world, uint32_t node, const struct message *message,
+                           struct member_event *event);
 static void refuse_copy(struct world *world, uint32_t node, const struct message *message);
 static int admit(struct world *world, uint32_t node, const struct member_action *action);
 static bool is_full(struct world *world, uint32_t node);
@@ -47,6 +50,11 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
         .epoch = message->epoch, .peer = message->from, .rank = message->rank, .line = message->line};
 
     world->nodes[node].agent.message = message;
+    if (message->type >= MESSAGE_PART && message->type <= MESSAGE_SHARE) {
+        if (take_of_parity(world, node, message, &event))
+            step(world, node, event);
+        return;
+    }
     switch (message->type) {
     case MESSAGE_INQUIRE:
         take_inquiry(world, node, message);
@@ -90,6 +98,26 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
         return;
     }
     step(world, node, event);
+}
+
+/* Whether the machine is to hear of it. */
+static bool take_of_parity(struct world *world, uint32_t node, const struct message *message,
+                           struct member_event *event)
+{
+    switch (message->type) {
+    case MESSAGE_TABLES: /* whole, so that they rest on nothing */
+        event->type = MEMBER_EVENT_DATA;
+        return true;
+    case MESSAGE_WANT:
+        parity_host_give(world, node, message);
+        return false;
+    case MESSAGE_SHARE:
+        event->type = MEMBER_EVENT_IMAGE;
+        return parity_host_add(world, node, message);
+    default:
+        event->type = MEMBER_EVENT_HELD;
+        return parity_host_take(world, node, message);
+    }
 }
 
 /* The home of a rank gives the line up. */
@@ -294,7 +322,8 @@ static int carry_out(struct world *world, uint32_t node, const struct member_act
         world->nodes[node].keeper.fence_us = action->until_us;
         break;
     case MEMBER_ACTION_FETCH:
-        send_plain(world, node, action->peer, MESSAGE_FETCH, action);
+        if (!parity_host_make(world, node, action->rank))
+            send_plain(world, node, action->peer, MESSAGE_FETCH, action);
         break;
     case MEMBER_ACTION_SEND_IMAGE:
         send_image(world, node, action);
@@ -346,12 +375,17 @@ static void carry_out_of_line(struct world *world, uint32_t node, const struct m
 static int admit(struct world *world, uint32_t node, const struct member_action *action)
 {
     struct keeper *keeper = &world->nodes[node].keeper;
-    struct staging copy = world->nodes[node].agent.message->data;
+    const struct message *message = world->nodes[node].agent.message;
+    struct staging copy = message->data;
 
     if (is_full(world, node)) {
         send_plain(world, node, action->peer, MESSAGE_REFUSED, action);
         errno = ENOMEM;
         return -1;
+    }
+    if (message->type == MESSAGE_TABLES) {
+        keeper->tables_staging[action->rank] = message->tables;
+        return 0;
     }
     proof_change_copy(world, node, &copy);
     if (world->mutation != MUTATION_BLIND_DELTA)
@@ -373,7 +407,8 @@ static bool is_full(struct world *world, uint32_t node)
 
 static void say_held(struct world *world, uint32_t node, const struct member_action *action)
 {
-    const struct message message = {.type = MESSAGE_DATA_HELD,
+    bool is_tables = world->nodes[node].agent.message->type == MESSAGE_TABLES;
+    const struct message message = {.type = is_tables ? MESSAGE_TABLES_HELD : MESSAGE_DATA_HELD,
                                     .from = node,
                                     .to = action->peer,
                                     .epoch = action->epoch,
@@ -388,11 +423,14 @@ static void say_held(struct world *world, uint32_t node, const struct member_act
 static void tell_memory(struct world *world, uint32_t node, uint32_t epoch, const struct holding *held,
                         struct rank_size *sizes, struct epoch_memory *memory)
 {
+    const struct keeper *keeper = &world->nodes[node].keeper;
     bool is_scarce = rng_chance(&world->memory_rng, world->scarce_per_mille);
     uint64_t bytes = is_scarce ? rng_range(&world->memory_rng, 0, 2 * world->program.ranks) : UINT64_MAX;
 
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
-        sizes[rank] = (struct rank_size){.image_bytes = held[rank].image_line || held[rank].staging_line};
+        sizes[rank] =
+            (struct rank_size){.image_bytes = held[rank].image_line || held[rank].staging_line ||
+                                              keeper->tables[rank].line || keeper->tables_staging[rank].line};
     if (epoch > world->memory_epoch[node] || bytes > world->memory[node])
         world->memory[node] = bytes;
     if (epoch > world->memory_epoch[node])
@@ -549,6 +587,7 @@ static void answer(struct world *world, uint32_t node, uint32_t epoch, const str
     struct sent_state rooms;
 
     proof_tell(world, node, &told, &rooms);
+    parity_host_tell(world, node, &told, &rooms);
     if (world->mutation == MUTATION_FORGET_ENTERED)
         told.entered_epoch = 0;
     if (!wire_send_state(&told, &message.answer))
@@ -590,6 +629,7 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
     wire_keep_start(start, &world->nodes[node].keeper.copy);
     branch_host_end(world, node);
     *agent = entered;
+    parity_host_enter(world, node);
     branch_host_begin(world, node);
     watch_host_begin(world, node);
     link_check(world, node);
@@ -602,8 +642,10 @@ static void settle(struct world *world, uint32_t node, uint64_t line)
 
     for (uint32_t rank = 0; rank < world->program.ranks; rank++) {
         agent_apply_rank(world, keeper, rank, line);
-        keeper->staging[rank].line = 0;
+        keeper->staging[rank].line = keeper->parity_staging[rank].line = 0;
+        keeper->tables_staging[rank].line = 0;
     }
+    parity_host_drop(world, keeper, line);
     proof_leave_out(world, node);
 }
 

@@ -17,6 +17,7 @@ static const struct {
     [MUTATION_DRAIN_ALONE] = {"drain_alone", "ranks drain before those of other nodes have stopped"},
     [MUTATION_DRAIN_EARLY] = {"drain_early", "ranks park with messages on the wire"},
     [MUTATION_FEW_MEMBERS] = {"few_members", "an epoch is opened with fewer members than it has to have"},
+    [MUTATION_FOLD_TWICE] = {"fold_twice", "a holder stages differences instead of new values"},
     [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
     [MUTATION_FORGET_ENTERED] = {"forget_entered", "nodes do not say which epoch they have entered"},
     [MUTATION_FORGET_NUMBER] = {"forget_number", "the number of a line is not recorded before its use"},
@@ -34,8 +35,10 @@ static const struct {
     [MUTATION_LOSE_DEMAND] = {"lose_demand", "branches do not hand on who is waited for"},
     [MUTATION_NO_FENCE] = {"no_fence", "ranks without an agent run on after their lease"},
     [MUTATION_NO_LEASE] = {"no_lease", "a new epoch starts before the old leases have expired"},
+    [MUTATION_NO_MARK] = {"no_mark", "a holder does not note which contributions have come"},
     [MUTATION_NO_PROMISE] = {"no_promise", "agents serve the old epoch after the arbiter's inquiry"},
     [MUTATION_NO_ROOTS] = {"no_roots", "nodes do not tell the roots of what they hold"},
+    [MUTATION_PARITY_FIRST] = {"parity_first", "parity is committed before the data"},
     [MUTATION_RAISE_ALONE] = {"raise_alone", "a branch that has said settled raises targets by itself"},
     [MUTATION_REUSE_NUMBER] = {"reuse_number", "the number of an aborted line is used again"},
     [MUTATION_SAME_DOMAIN] = {"same_domain", "copies are in the failure domain of their images"},
@@ -44,6 +47,7 @@ static const struct {
     [MUTATION_SHORT_ENTRY] = {"short_entry", "clocks stop at a branch that has not met all members"},
     [MUTATION_SKIP_RELEASE] = {"skip_release", "held ranks are not released along wait-for edges"},
     [MUTATION_STALE_CHILD] = {"stale_child", "a subtree's report counts for newer targets"},
+    [MUTATION_STALE_OLD_PAGE] = {"stale_old_page", "old content is taken from an aborted line"},
     [MUTATION_STALE_REPORT] = {"stale_report", "reports count for targets they were not judged against"},
     [MUTATION_TAKE_BACK_ALL] = {"take_back_all", "a void drain forgets what former drains may have taken"},
 };
@@ -56,6 +60,12 @@ const char *mutation_name(enum mutation mutation)
 const char *mutation_summary(enum mutation mutation)
 {
     return mutations[mutation].summary;
+}
+
+bool mutation_is_of_parity(enum mutation mutation)
+{
+    return mutation == MUTATION_FOLD_TWICE || mutation == MUTATION_NO_MARK ||
+           mutation == MUTATION_PARITY_FIRST || mutation == MUTATION_STALE_OLD_PAGE;
 }
 
 enum mutation mutation_find(const char *name)

@@ -5,6 +5,8 @@
 #ifndef BELAY_TESTS_SIM_MUTATION_H
 #define BELAY_TESTS_SIM_MUTATION_H
 
+#include <stdbool.h>
+
 enum mutation {
     MUTATION_NONE = 0,
     MUTATION_ABORT_PROTECTED, /* the arbiter aborts what nobody it sees has committed */
@@ -17,6 +19,7 @@ enum mutation {
     MUTATION_DRAIN_ALONE,     /* ranks drain when their own node has told them to stop */
     MUTATION_DRAIN_EARLY,     /* ranks park with messages still on the wire */
     MUTATION_FEW_MEMBERS,     /* an epoch is opened with fewer members than it has to have */
+    MUTATION_FOLD_TWICE,      /* a holder stages differences, which an apply that was cut short adds twice */
     MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
     MUTATION_FORGET_ENTERED,
     MUTATION_FORGET_NUMBER,  /* a line's number is not recorded before the line begins */
@@ -34,9 +37,11 @@ enum mutation {
     MUTATION_LOSE_DEMAND,    /* branches do not hand on who is waited for */
     MUTATION_NO_FENCE,       /* keepers let ranks run on without an agent after their lease */
     MUTATION_SILENT_IS_GONE, /* a node that the arbiter gives up counts as one whose ranks are gone */
+    MUTATION_NO_MARK,        /* a holder does not note what has come */
     MUTATION_NO_LEASE,       /* the arbiter does not wait for the old epoch's leases */
     MUTATION_NO_PROMISE,     /* agents serve the old epoch after they have answered the arbiter */
     MUTATION_NO_ROOTS,       /* nodes do not tell the roots of what they hold */
+    MUTATION_PARITY_FIRST,   /* parity is committed when it is made, before the data */
     MUTATION_RAISE_ALONE,    /* a branch that has said that it is settled makes a new version by itself */
     MUTATION_REUSE_NUMBER,   /* a new epoch counts on from the committed line, not from the last one */
     MUTATION_SAME_DOMAIN,    /* copies are in the failure domain of their images */
@@ -44,6 +49,7 @@ enum mutation {
     MUTATION_SHORT_ENTRY,    /* clocks stop at a branch that has not met all members */
     MUTATION_SKIP_RELEASE,   /* agents do not say who waits for whom */
     MUTATION_STALE_CHILD,    /* what a subtree says of older targets counts for the newest ones */
+    MUTATION_STALE_OLD_PAGE, /* deltas are to the capture before, though its line was aborted */
     MUTATION_STALE_REPORT,   /* reports count for newer targets than they were judged against */
     MUTATION_TAKE_BACK_ALL,  /* after a void drain the library's word counts for sends of earlier drains */
     MUTATION_COUNT,
@@ -51,6 +57,9 @@ enum mutation {
 
 const char *mutation_name(enum mutation mutation);
 const char *mutation_summary(enum mutation mutation);
+/* Whether it breaks a rule of parity: such mutants are looked for in seeds of XOR and RS alone, all others in
+ * those of the other schemes. */
+bool mutation_is_of_parity(enum mutation mutation);
 /* MUTATION_NONE if there is none of that name. */
 enum mutation mutation_find(const char *name);
 

@@ -13,6 +13,7 @@
 #include "tests/sim/fault_point.h"
 #include "tests/sim/link.h"
 #include "tests/sim/member_host.h"
+#include "tests/sim/parity_host.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
 
@@ -77,6 +78,14 @@ static void set_up_members(struct world *world)
     world->arity = rng_chance(&rng, 300) ? TREE_ARITY : rng_range(&rng, 2, 3);
 }
 
+static const char *scheme_name(const struct world *world)
+{
+    return world->scheme == SCHEME_PARTNER  ? "PARTNER"
+           : world->scheme == SCHEME_SINGLE ? "SINGLE"
+           : world->code.parity == 1        ? "XOR"
+                                            : "RS";
+}
+
 /* Everything about a run follows from its seed. */
 static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing)
 {
@@ -98,9 +107,10 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->fail_per_mille = rng_chance(&world->rng, 200) ? rng_range(&world->rng, 1, 60) : 0;
     world->tight_per_mille = rng_chance(&world->rng, 700) ? rng_range(&world->rng, 500, 900) : 0;
     set_up_members(world);
+    parity_host_plan(world, (struct rng){.state = rng_mix(~seed + 3)});
     trace(world, "seed %lu: %u ranks, %u communicators, %u nodes with %u children each, %s",
           (unsigned long)seed, world->program.ranks, world->program.comms, world->node_count, world->arity,
-          world->scheme == SCHEME_PARTNER ? "PARTNER" : "SINGLE");
+          scheme_name(world));
     world->cut_rng.state = rng_mix(~seed + 1);
     world->disk_rng.state = rng_mix(~seed + 2);
     world->slow_per_mille = rng_chance(&world->disk_rng, 300) ? rng_range(&world->disk_rng, 50, 600) : 0;
@@ -202,6 +212,9 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
         break;
     case EVENT_HELD:
         member_host_held(world, event->node, event->number, event->rank);
+        break;
+    case EVENT_FOLDED:
+        parity_host_fold(world, event->node, event->number, event->rank);
         break;
     case EVENT_APPLY:
         agent_apply_all(world, event->node, event->number);
@@ -332,6 +345,9 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->refused += counts->refused;
     sum->believed += counts->believed;
     sum->unkept += counts->unkept;
+    sum->folded += counts->folded;
+    sum->rebuilt += counts->rebuilt;
+    sum->twice += counts->twice;
     sum->slow += counts->slow;
     sum->cuts += counts->cuts;
     sum->opened += counts->opened;

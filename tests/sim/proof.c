@@ -12,7 +12,7 @@ static bool is_another(const struct digest *known, const struct digest *root);
 void proof_plan(struct world *world, struct rng rng)
 {
     world->proof_rng = rng;
-    if (world->faults_end_us == 0 || !rng_chance(&world->proof_rng, 300))
+    if (world->scheme == SCHEME_PARITY || world->faults_end_us == 0 || !rng_chance(&world->proof_rng, 300))
         return;
     world->false_node = rng_range(&world->proof_rng, 0, world->node_count - 1);
     world->falsity = (enum falsity)rng_range(&world->proof_rng, FALSE_MEMORY, FALSE_SENDING);
@@ -232,6 +232,10 @@ static void find_roots(const struct keeper *keeper, uint32_t rank, struct digest
 {
     roots[0] = keeper->images[rank].line > 0 ? keeper->images[rank].root : (struct digest){{0}};
     roots[1] = keeper->staging[rank].line > 0 ? keeper->staging[rank].root : (struct digest){{0}};
+    if (keeper->tables[rank].line > keeper->images[rank].line)
+        roots[0] = keeper->tables[rank].root;
+    if (keeper->tables_staging[rank].line > keeper->staging[rank].line)
+        roots[1] = keeper->tables_staging[rank].root;
 }
 
 static bool is_another(const struct digest *known, const struct digest *root)

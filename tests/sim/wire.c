@@ -6,14 +6,14 @@
 #include "coord/epoch_message.h"
 #include "coord/epoch_telling.h"
 
-#define START_BYTES (1024u + MAX_RANKS * 128u) /* more than the largest of the simulation takes */
-#define STATE_BYTES (1024u + MAX_RANKS * 384u)
+#define START_BYTES (1024u + MAX_RANKS * 768u) /* more than the largest of the simulation takes */
+#define STATE_BYTES (1024u + MAX_RANKS * 2048u)
 
 bool wire_send_start(const struct world *world, uint32_t node, const struct epoch_start *start,
                      struct sent_start *received)
 {
     struct epoch_telling *telling =
-        epoch_telling_create(start, world->scheme, (struct parity_code){0}, world->arity, "job");
+        epoch_telling_create(start, world->scheme, world->code, world->arity, "job");
     const Belay__Wire__EpochRecord *sent =
         telling ? epoch_telling_to(telling, epoch_start_index(start, node)) : NULL;
     Belay__Wire__EpochRecord *record = NULL;
@@ -43,7 +43,8 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
     if (told && belay__wire__node_state__get_packed_size(&sent) <= sizeof(bytes))
         message = belay__wire__node_state__unpack(NULL, belay__wire__node_state__pack(&sent, bytes), bytes);
     is_accepted = message && epoch_message_to_state(message, &received->state) == 0 &&
-                  received->state.held_count <= MAX_RANKS && received->state.refuted_count <= MAX_REFUTED;
+                  received->state.held_count <= MAX_RANKS && received->state.refuted_count <= MAX_REFUTED &&
+                  received->state.parity_count <= 2 * MAX_RANKS;
     if (is_accepted && received->state.roots)
         memcpy(received->roots, received->state.roots,
                2 * received->state.held_count * sizeof(*received->roots));
@@ -57,6 +58,12 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
     if (is_accepted)
         memcpy(received->refuted, received->state.refuted,
                received->state.refuted_count * sizeof(*received->refuted));
+    if (is_accepted && received->state.tables)
+        memcpy(received->tables, received->state.tables,
+               received->state.held_count * sizeof(*received->tables));
+    if (is_accepted && received->state.parity_count > 0)
+        memcpy(received->parities, received->state.parities,
+               received->state.parity_count * sizeof(*received->parities));
     belay__wire__node_state__free_unpacked(message, NULL);
     free(told);
     return is_accepted;
@@ -71,6 +78,8 @@ void wire_keep_start(const struct epoch_start *start, struct sent_start *receive
     memcpy(received->placement, start->placement, start->rank_count * sizeof(*start->placement));
     memcpy(received->holder, start->holder, start->rank_count * sizeof(*start->holder));
     memcpy(received->roots, start->roots, start->rank_count * sizeof(*start->roots));
+    if (start->rebuild_count > 0)
+        memcpy(received->rebuilds, start->rebuilds, start->rebuild_count * sizeof(*start->rebuilds));
 }
 
 struct epoch_start wire_start_of(struct sent_start *kept)
@@ -83,6 +92,7 @@ struct epoch_start wire_start_of(struct sent_start *kept)
     start.placement = kept->placement;
     start.holder = kept->holder;
     start.roots = kept->roots;
+    start.rebuilds = kept->rebuilds;
     return start;
 }
 
@@ -95,5 +105,7 @@ struct epoch_state wire_state_of(const struct sent_state *sent)
     state.memory.sizes = state.memory.sizes ? sent->sizes : NULL;
     state.roots = state.roots ? sent->roots : NULL;
     state.refuted = sent->refuted;
+    state.tables = state.tables ? sent->tables : NULL;
+    state.parities = sent->parities;
     return state;
 }

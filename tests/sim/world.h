@@ -16,6 +16,7 @@
 #include "coord/branch.h"
 #include "coord/coord.h"
 #include "coord/epoch.h"
+#include "coord/fold.h"
 #include "coord/member.h"
 #include "coord/watch.h"
 #include "mpi-layer/upper/drain_rule.h"
@@ -136,12 +137,68 @@ struct staging {
     uint64_t pages[PAGES];
 };
 
+/* Which parity a node holds of a slot: of which set, and at which position. */
+struct parity_layout {
+    struct parity_code code;
+    uint32_t position;
+    uint32_t ranks[MAX_NODES]; /* by position; PARITY_NOBODY: none */
+};
+
+/* The parity of a slot, or what is staged of it; line 0: none. */
+struct parity_image {
+    uint64_t line;
+    uint64_t base_line; /* of what is staged: as of struct staging */
+    struct parity_layout layout;
+    bool is_difference; /* mutation only: the pages are to be added to the image */
+    uint64_t pages[PAGES];
+};
+
+/* Of an image all but its pages. */
+struct tables {
+    uint64_t line; /* 0: none */
+    struct digest root;
+    struct upper upper;
+    uint64_t sums[PAGES];
+};
+
+/* A contribution to the parity of a slot; pages are those of the holder's parity. */
+struct part {
+    uint32_t slot;
+    uint64_t base_line;
+    uint64_t pages[PAGES];
+};
+
+/* What an image is made again of. */
+enum share_kind { SHARE_TABLES = 0, SHARE_IMAGE, SHARE_PARITY, SHARE_KINDS };
+
+struct share_message {
+    enum share_kind kind;
+    uint32_t position;
+    uint64_t pages[PAGES];
+    struct tables tables;
+};
+
+/* An image that is being made again. */
+struct making {
+    bool is_begun;
+    uint32_t awaited[SHARE_KINDS]; /* masks of positions */
+    struct tables tables;
+    struct image image;
+};
+
+/* What a rank was at the capture before this one. */
+struct captured {
+    uint64_t line;
+    uint64_t pages[PAGES];
+};
+
 /* An opened epoch on its way: the arrays of epoch_start travel with it. */
 struct sent_start {
     struct epoch_start start;
     uint32_t members[MAX_NODES], placement[MAX_RANKS], holder[MAX_RANKS];
     uint64_t incarnations[MAX_NODES], processors[MAX_NODES];
     struct digest roots[MAX_RANKS];
+    struct epoch_rebuild rebuilds[MAX_RANKS];
 };
 
 /* What a node's keeper holds: outlives the agent, not the node. */
@@ -152,6 +209,8 @@ struct keeper {
     uint64_t fence_us;            /* by the node's clock: when it kills the ranks if the agent is gone */
     struct image images[MAX_RANKS];
     struct staging staging[MAX_RANKS];
+    struct parity_image parities[MAX_RANKS], parity_staging[MAX_RANKS]; /* by slot */
+    struct tables tables[MAX_RANKS], tables_staging[MAX_RANKS];
 };
 
 struct agent {
@@ -178,6 +237,16 @@ struct agent {
     uint64_t noticed;          /* ranks whose notice is on its way, bit per rank */
     uint64_t captured;         /* ranks done for this line */
     uint8_t folded[MAX_RANKS]; /* dirty sets of aborted lines */
+    /* parity, in the line in progress */
+    bool has_set;
+    struct parity_set set;
+    uint64_t fold_line;           /* of what follows */
+    struct fold folds[MAX_RANKS]; /* by slot */
+    uint64_t sums[MAX_RANKS][PAGES];
+    struct guard_marks guards[MAX_RANKS]; /* by rank */
+    uint32_t tables_awaited[MAX_RANKS];   /* by rank: members that have not said that they have its tables */
+    struct captured last[MAX_RANKS], newest[MAX_RANKS]; /* mutation only */
+    struct making makings[MAX_RANKS];
     /* the coordinator's role */
     struct coord *coord;
     uint32_t ready;             /* members whose ranks are launched, by index */
@@ -212,6 +281,13 @@ enum message_type {
     MESSAGE_DATA_HELD,
     MESSAGE_NEED_BASE,
     MESSAGE_REFUSED, /* there is no memory for the copy */
+    MESSAGE_PART,    /* of parity: a contribution, ... */
+    MESSAGE_PART_HELD,
+    MESSAGE_PART_NEED_BASE,
+    MESSAGE_TABLES,
+    MESSAGE_TABLES_HELD,
+    MESSAGE_WANT, /* ... and what an image is made again of */
+    MESSAGE_SHARE,
     MESSAGE_FETCH,
     MESSAGE_IMAGE,
     /* with the arbiter: datagrams, may be lost or doubled */
@@ -234,6 +310,8 @@ struct sent_state {
     struct rank_size sizes[MAX_RANKS];
     struct digest roots[2 * MAX_RANKS];
     struct refuted refuted[MAX_REFUTED];
+    struct holding tables[MAX_RANKS];
+    struct parity_holding parities[2 * MAX_RANKS];
 };
 
 struct message {
@@ -257,6 +335,9 @@ struct message {
         } said;
         struct staging data;
         struct image image;
+        struct part part;
+        struct tables tables;
+        struct share_message share;
         struct sent_state answer;
         struct sent_start opened;
     };
@@ -314,6 +395,8 @@ struct counts {
     uint64_t cuts;              /* of the link between two nodes alone */
     uint64_t offered;           /* records that were put together of what nodes had been told */
     uint64_t unkept;            /* copies and records for which there was no room */
+    uint64_t folded, rebuilt;   /* parity that was staged, images that were made of it */
+    uint64_t twice;             /* contributions that came again */
     uint64_t slow;              /* records that took long, before or after the disk had them */
 };
 
@@ -337,6 +420,9 @@ struct snapshot {
     uint64_t line;
     uint32_t epoch;
     uint8_t home[MAX_RANKS], partner[MAX_RANKS];
+    uint8_t members[MAX_NODES];
+    uint32_t member_count;
+    uint32_t places[MAX_RANKS]; /* by rank: index of a member */
     uint64_t incarnations[MAX_NODES];
     struct upper upper[MAX_RANKS];
     uint64_t pages[MAX_RANKS][PAGES];
@@ -368,6 +454,8 @@ struct world {
     struct queue queue;
     struct program program;
     enum scheme scheme;
+    struct parity_code code; /* of SCHEME_PARITY */
+    struct rng fold_rng;     /* chances of its own: parity */
     uint32_t node_count;
     uint32_t min_members, max_members; /* of an epoch; max 0: no limit */
     uint32_t arity;                    /* of the tree */
