@@ -4,7 +4,7 @@ the job goes on from a line that was committed, with new processes, and ends wit
 import pytest
 
 from belaytest import assert_same_result
-from node_losses import LEFT_OUT, POINTS, Loss, documented_points
+from node_losses import CODES, LEFT_OUT, OF_THE_FOLD, POINTS, Loss, documented_points
 
 BY_DEFAULT = {("agent.commit.recorded", 0)}
 
@@ -19,10 +19,8 @@ def test_all_points_are_here():
     assert sorted([*POINTS, *LEFT_OUT]) == sorted(documented_points())
 
 
-@pytest.mark.limit(180)
-@pytest.mark.parametrize("point, number", cases())
-def test_a_node_is_lost(sandbox, programs, point, number):
-    loss = Loss(sandbox, programs, point, number)
+def lose_a_node(sandbox, programs, point, number, code=None):
+    loss = Loss(sandbox, programs, point, number, code)
     stopped = loss.reach_point()
     loss.lose(stopped)
     status = loss.wait_back()
@@ -37,3 +35,19 @@ def test_a_node_is_lost(sandbox, programs, point, number):
     job.finish()
     assert_same_result(job)
     sandbox.assert_clean()
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("point, number", cases())
+def test_a_node_is_lost(sandbox, programs, point, number):
+    lose_a_node(sandbox, programs, point, number)
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("point", OF_THE_FOLD)
+def test_a_node_is_lost_amid_parity(sandbox, programs, point, number, code):
+    """A home and a holder at once: what is folded there is gone, and the line is whole elsewhere, or it is not gone on from."""
+    lose_a_node(sandbox, programs, point, number, code)

@@ -76,6 +76,11 @@ POINTS = {
     **{f"rank.{step}": (AT, AT_A_LINE) for step in ("drain", "drain.counts", "drain.message", "note", "park", "resume")},
     "rank.restore": (ANY, AT_A_RESTART),
 }
+# The steps at which parity is folded and committed, each under both codes.
+OF_THE_FOLD = tuple(f"agent.{step}" for step in (
+    "captured", "parity.send", "parity.folded", "parity.kept", "mirror.send", "mirror.taken", "protected", "commit.before",
+    "commit.recorded", "commit.after", "apply", "apply.pages", "apply.done", "apply.kept"))
+CODES = ("XOR", "RS:2+2")
 # No step of these at which a node could be lost, or one that is in the table already.
 LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
@@ -102,9 +107,11 @@ def documented_points():
 class Loss:
     """One run: the job, and what is known of it before the loss."""
 
-    def __init__(self, sandbox, programs, point, number):
+    def __init__(self, sandbox, programs, point, number, code=None):
         self.sandbox, self.point, self.number = sandbox, point, number
         self.narrowed, self.way = POINTS[point]
+        if code:
+            self.way = replace(OF_PARITY, options=("--redundancy", code))
         self.program = self._program(programs)
         self.processes = set()  # of all ranks at the loss
         self.line = 0  # the newest one that has to be there
