@@ -67,23 +67,38 @@ def test_a_node_is_lost_again_when_it_is_back(sandbox, programs):
     sandbox.assert_clean()
 
 
-@pytest.mark.limit(300)
-def test_twenty_kills(sandbox, programs):
-    """In a row, of nodes that chance chooses; each is back as a spare before the next kill."""
-    job = sandbox.run(workload(programs, seconds=30), interval="150ms",
-                      options=[*on_nodes(3), "--spares", "1", "--comeback", "100ms", "--max-restarts", "100"])
+def kill_in_a_row(sandbox, programs, options, seconds=30, at_once=1, is_copied=True):
+    """Nodes that chance chooses, so many at once; all are back as spares before the next kill."""
+    job = sandbox.run(workload(programs, seconds=seconds), interval="150ms",
+                      options=[*options, "--comeback", "100ms", "--max-restarts", "100"])
     dice = random.Random(job.seed)
     job.wait_lines()
     for kill in range(KILLS):
-        status = wait_back(job, job.status()["history"][-1]["restored_line"])
-        number = dice.choice([node["number"] for node in status["nodes"] if node["state"] == "member" and node["number"]])
-        print(f"kill {kill}: node {number} of epoch {status['epoch']}, seed {job.seed}")
-        kill_node(sandbox, job, number)
+        status = wait_back(job, job.status()["history"][-1]["restored_line"], is_copied=is_copied)
+        members = [node["number"] for node in status["nodes"] if node["state"] == "member" and node["number"]]
+        numbers = dice.sample(members, at_once)
+        print(f"kill {kill}: nodes {numbers} of epoch {status['epoch']}, seed {job.seed}")
+        kill_node(sandbox, job, *numbers)
         after = job.wait_epoch(status["epoch"] + 1)
         assert after["history"][-1]["restored_line"] >= status["newest_line"]
     job.finish()
     assert_same_result(job)
+    return job
+
+
+@pytest.mark.limit(300)
+def test_twenty_kills(sandbox, programs):
+    job = kill_in_a_row(sandbox, programs, [*on_nodes(3), "--spares", "1"])
     assert_restored(job, KILLS)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(900)
+@pytest.mark.parametrize("code, at_once", [("XOR", 1), ("RS:2+2", 1), ("RS:2+2", 2)])
+def test_twenty_kills_under_parity(sandbox, programs, code, at_once):
+    """Each time lost images are made again, and the next set's first line makes parity anew."""
+    kill_in_a_row(sandbox, programs, [*on_nodes(4), "--spares", str(at_once), "--redundancy", code], 10, at_once, False)
     sandbox.assert_clean()
 
 

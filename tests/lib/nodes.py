@@ -34,10 +34,10 @@ def is_held_twice(status):
     return all(len(row["holders"]) == 2 for node in status["nodes"] for row in node["ranks"])
 
 
-def wait_back(job, line, deadline_s=60):
-    """All nodes are there, and a line after this one is held on two of them; the status."""
+def wait_back(job, line, deadline_s=60, is_copied=True):
+    """All nodes are there, and a line after this one is committed, with copies on other nodes unless the job has parity."""
     return job.wait_status(lambda status: status["state"] == "running" and status["epoch"] in job.pids and
-                           "lost" not in states(status) and status["newest_line"] > line and is_held_twice(status),
+                           "lost" not in states(status) and status["newest_line"] > line and (not is_copied or is_held_twice(status)),
                            deadline_s, "all nodes")
 
 
