@@ -417,6 +417,15 @@ static int reconnect(struct supervisor *s, struct node *node, struct belay_error
     return supervise_connect(s, node, err);
 }
 
+/* What is left of a lost node's images. */
+static const char *tell_rest(const struct supervisor *s)
+{
+    struct belay_error err;
+    enum scheme scheme;
+    bool is_parity = supervise_choose_scheme(s, &scheme, &err) == 0 && scheme == SCHEME_PARITY;
+    return is_parity ? "images that are made again from parity" : "their copies on another node";
+}
+
 /* A new agent in the place of a lost one. If nothing is left of it, the job may go on without the node. */
 static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
@@ -431,8 +440,7 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         log_warning("%s: node %" PRIu32 ", a spare, was lost", s->name, number);
         return 0;
     }
-    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from their copies on another node", s->name,
-                number);
+    log_warning("%s: node %" PRIu32 " was lost: its ranks go on from %s", s->name, number, tell_rest(s));
     supervise_tell_lost_undo(s, number);
     return 0;
 }
@@ -467,8 +475,8 @@ void supervise_take_cut(struct supervisor *s, uint64_t newest_line)
     s->nodes.of[number].is_left_out = true;
     log_warning("%s: nodes %" PRIu32 " and %" PRIu32
                 " do not reach each other: the job goes on without node %" PRIu32
-                ", whose ranks go on from their copies",
-                s->name, s->watch.cut[0], s->watch.cut[1], number);
+                ", whose ranks go on from %s",
+                s->name, s->watch.cut[0], s->watch.cut[1], number, tell_rest(s));
     supervise_tell_lost_undo(s, number);
 }
 
