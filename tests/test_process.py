@@ -118,10 +118,14 @@ def test_settings_that_no_restart_could_repeat(sandbox, programs):
     """They fail as where they do not exist; what a program would not expect is said."""
     job = sandbox.run(programs.test_program("process_settings", "--mode", "refused"), trace=False)
     assert job.wait() == 0
-    assert job.read("out").decode().splitlines()[:6] == [
+    assert job.read("out").decode().splitlines()[:12] == [
         "seccomp: Invalid argument", "another seccomp: Invalid argument", "landlock: Operation not supported",
-        "chroot: Operation not permitted", "unshare: Operation not permitted", "key: No space left on device"]
-    assert job.errors.count("refused (E") == 5, job.errors
+        "chroot: Operation not permitted", "unshare: Operation not permitted", "key: No space left on device",
+        "aio: Function not implemented", "uring: Function not implemented", "traceme: Operation not permitted",
+        "attach: Operation not permitted", "seize: Operation not permitted", "another: done"]
+    assert job.errors.count("refused (E") == 8, job.errors
+    for named in ("(pkey_alloc: ENOSPC)", "(io_setup: ENOSYS)", "(io_uring_setup: ENOSYS)"):
+        assert job.errors.count(named) == 1, job.errors
 
 
 def test_pairs_of_sockets(sandbox, programs):

@@ -41,7 +41,7 @@ const int vk_trapped_calls[] = {
     SYS_arch_prctl, SYS_set_tid_address, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_gettid,
     SYS_tgkill, SYS_tkill, SYS_clone3, SYS_fork, SYS_exit, SYS_exit_group, SYS_execve, SYS_execveat,
     SYS_prctl, SYS_seccomp, SYS_pkey_alloc, SYS_chroot, SYS_pivot_root, SYS_unshare, SYS_setns,
-    SYS_ioperm, SYS_iopl, VK_SYS_landlock_restrict_self,
+    SYS_ioperm, SYS_iopl, VK_SYS_landlock_restrict_self, SYS_ptrace,
     SYS_readlink, SYS_readlinkat,
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
     SYS_open, SYS_openat, VK_SYS_openat2, SYS_creat, SYS_close, VK_SYS_close_range,
@@ -308,11 +308,10 @@ static const uint8_t servers[] = {
     [SYS_rseq] = NOBODY,   /* glibc does without; the lower half's registration stays */
     [SYS_clone3] = NOBODY, /* glibc falls back to clone */
     [SYS_get_robust_list] = NOBODY,
-    /* The kernel would write to memory behind the trackers' back. */
-    [SYS_io_uring_setup] = NOBODY, [SYS_io_setup] = NOBODY,
     [SYS_prctl] = REFUSED, [SYS_seccomp] = REFUSED, [SYS_pkey_alloc] = REFUSED, [SYS_chroot] = REFUSED,
     [SYS_pivot_root] = REFUSED, [SYS_unshare] = REFUSED, [SYS_setns] = REFUSED, [SYS_ioperm] = REFUSED,
-    [SYS_iopl] = REFUSED, [VK_SYS_landlock_restrict_self] = REFUSED,
+    [SYS_iopl] = REFUSED, [VK_SYS_landlock_restrict_self] = REFUSED, [SYS_ptrace] = REFUSED,
+    [SYS_io_uring_setup] = REFUSED, [SYS_io_setup] = REFUSED,
     [SYS_readlink] = LINKS, [SYS_readlinkat] = LINKS,
     [SYS_open] = FILES, [SYS_openat] = FILES, [VK_SYS_openat2] = FILES, [SYS_creat] = FILES,
     [SYS_clock_gettime] = CLOCKS, [SYS_getrusage] = CLOCKS, [SYS_times] = CLOCKS,

@@ -20,8 +20,10 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/programs/program.h"
@@ -186,14 +188,59 @@ static void try(const char *what, long result)
     printf("%s: %s\n", what, result < 0 ? strerror(errno) : "done");
 }
 
+/* Once by the child's own wish, once by ours: it runs the same program. */
+static void try_tracing(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? errno : 0);
+    waitpid(child, &status, 0);
+    errno = WEXITSTATUS(status);
+    try("traceme", errno ? -1 : 0);
+    child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    try("attach", ptrace(PTRACE_ATTACH, child, NULL, NULL));
+    try("seize", ptrace(PTRACE_SEIZE, child, NULL, NULL));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+}
+
+/* Another program makes its calls itself. */
+static void trace_another(void)
+{
+    int status = 0, ends[2];
+    char byte;
+    pid_t child = pipe(ends) ? -1 : fork();
+    if (child == 0) {
+        dup2(ends[1], 1);
+        execl("/bin/sh", "sh", "-c", "echo; exec sleep 100", NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    if (read(ends[0], &byte, 1) != 1) /* it runs now */
+        errno = ECHILD;
+    close(ends[0]);
+    try("another", ptrace(PTRACE_SEIZE, child, NULL, NULL));
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+}
+
 static void try_refused(void)
 {
+    unsigned long context = 0;
     try("seccomp", prctl(PR_SET_SECCOMP, 1));
     try("another seccomp", syscall(SYS_seccomp, 1, 0, NULL));
     try("landlock", syscall(446 /* landlock_restrict_self */, -1, 0));
     try("chroot", chroot("/tmp"));
     try("unshare", unshare(CLONE_NEWNS));
     try("key", syscall(SYS_pkey_alloc, 0, 0));
+    try("aio", syscall(SYS_io_setup, 1, &context));
+    try("uring", syscall(SYS_io_uring_setup, 1, NULL));
+    try_tracing();
+    trace_another();
     fflush(stdout);
 }
 
