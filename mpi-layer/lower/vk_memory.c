@@ -21,6 +21,9 @@
 #include "mpi-layer/lower/vk_place.h"
 #include "mpi-layer/lower/vk_undo.h"
 
+#ifndef MAP_ABOVE4G
+#define MAP_ABOVE4G 0x80
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -160,12 +163,29 @@ long vk_mprotect(long nr, const long args[6])
     return raw4(nr, args[0], args[1], args[2], args[3]);
 }
 
+/*
+ * MAP_SHARED_VALIDATE refuses flags that it does not know, and MAP_FIXED_NOREPLACE, by which we choose the
+ * place, is one of these. So we do what it asks for: the flags with MAP_SHARED, or -EOPNOTSUPP. MAP_SYNC
+ * fails as on a file system without DAX.
+ */
+static long validated(long flags)
+{
+    const long known = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | MAP_32BIT | MAP_ABOVE4G | MAP_GROWSDOWN |
+                       MAP_DENYWRITE | MAP_EXECUTABLE | MAP_LOCKED | MAP_NORESERVE | MAP_POPULATE |
+                       MAP_NONBLOCK | MAP_STACK | MAP_HUGETLB | (long)MAP_HUGE_MASK << MAP_HUGE_SHIFT;
+    if ((flags & MAP_TYPE) != MAP_SHARED_VALIDATE || (flags & MAP_ANONYMOUS))
+        return flags;
+    return flags & ~known ? -EOPNOTSUPP : (flags & ~MAP_TYPE) | MAP_SHARED;
+}
+
 long vk_mmap(uint64_t addr, uint64_t bytes, long prot, long flags, long fd, long offset)
 {
     long result = -1;
     bool is_file = !(flags & MAP_ANONYMOUS);
     if (!bytes)
         return -EINVAL;
+    if ((flags = validated(flags)) < 0)
+        return flags;
     bool is_huge = vk_huge_bytes(flags, fd) > 0;
     if (is_huge && is_file && vk_huge_is_refused(prot, flags, fd))
         return -ENODEV;

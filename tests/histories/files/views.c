@@ -73,6 +73,8 @@ static void map_descriptor(int flags, bool is_named)
     long page = (long)pick(4);
     struct view *v = renew();
     struct descriptor *d = descriptor_choose(DESCRIPTOR_FILE);
+    if (flags == MAP_SHARED && page % 2)
+        flags = MAP_SHARED_VALIDATE;
     if (d && has_name(d) == is_named)
         map(v, d->number, protection, flags, page);
 }
