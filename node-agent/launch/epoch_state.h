@@ -45,4 +45,16 @@ struct epoch {
     struct remains remains;      /* what its processes may leave behind */
 };
 
+/* For the files of an epoch (epoch*.c) only. */
+
+/* Room for the ranks of the world. Returns 0, or -1 with err. */
+int epoch_make_table(struct epoch *epoch, uint32_t ranks, struct belay_error *err);
+/* What the rank's process may leave behind, as it has said by now. */
+void epoch_note_remains(struct epoch *epoch, const struct rank *rank);
+/* Whether all of its ranks that belong here have come, and run. */
+bool epoch_is_up(const struct epoch *epoch);
+/* They do: tell the arbiter, and begin with lines once it knows where they are. */
+void epoch_become_ready(struct epoch *epoch);
+void epoch_place_ranks(struct epoch *epoch);
+
 #endif
