@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(TESTS, "histories"))
 
 from judge import Judge  # noqa: E402
 from plans import HELD, read_left_out  # noqa: E402
+from waiting import PATIENCE, Patience  # noqa: E402
 
 SEEDS = 100
 SEEDS_OF_A_TEST = 10
@@ -31,6 +32,31 @@ def assert_same(sandbox, programs, seeds, **settings):
         for way, lines in ways.items():
             print(f"seed {seed}, {way}:", *lines, sep="\n    ")
     assert found == {}
+
+
+def test_waiting_for_a_processor_is_not_being_stuck():
+    """Each second one by a thread that stays, a quarter of the others by threads that come and go."""
+    now, waited = [0.0], {(1, 1): 100.0}
+    patience = Patience(10 / PATIENCE, lambda: dict(waited), lambda: now[0])
+    ends = []
+    for second in range(1, 40):
+        now[0] = float(second)
+        if second % 2:
+            waited[1, 1] += 1.0
+        waited[2, second] = 0.25
+        waited.pop((2, second - 1), None)
+        ends.append(patience.is_over())
+    assert ends.index(True) == 27, ends  # of two seconds, 0.75 s count
+    assert all(ends[27:])
+
+
+def test_being_stuck_is_found():
+    now = [0.0]
+    patience = Patience(10 / PATIENCE, dict, lambda: now[0])
+    now[0] = 9.0
+    assert not patience.is_over()
+    now[0] = 10.5
+    assert patience.is_over()
 
 
 @pytest.mark.limit(300)

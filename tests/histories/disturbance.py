@@ -3,11 +3,13 @@
 import os
 import random
 import subprocess
+import tempfile
 import time
 
+import traces
 from belaytest import newest_line
 from plans import HELD, KILLS, LINES
-from waiting import PATIENCE, Late
+from waiting import Late, Patience
 
 LOOK_S = 0.02
 LIMIT_S = 40
@@ -24,12 +26,14 @@ class Disturbance:
         self.dice = random.Random(f"{plans[0].seed} {self.way} disturbance")
         self.interval = None if self.way == HELD else f"{self.dice.randrange(20, 120)}ms"
         self.kills = 0
-        self.end = None
+        self.patience = None
 
     def run(self, job):
         """Disturb this launch until its end: what went wrong, "" if nothing."""
         self.job = job
-        self.end = time.monotonic() + (LIMIT_S + LIMIT_BESIDE_S * (len(self.plans) - 1)) * PATIENCE
+        rundir = job.sandbox.rundir
+        self.patience = Patience(LIMIT_S + LIMIT_BESIDE_S * (len(self.plans) - 1),
+                                 lambda: traces.waited_for_processors(traces.processes_of(rundir)))
         try:
             {LINES: self.take_lines, KILLS: self.kill_at_random, HELD: self.kill_held}[self.way]()
         except (Late, AssertionError) as problem:
@@ -45,7 +49,7 @@ class Disturbance:
             if value:
                 return value
             assert not has_ended, f"the job ended ({self.job.process.returncode}) before {what}"
-            if time.monotonic() > self.end:
+            if self.patience.is_over():
                 raise Late(f"stuck: waited too long for {what}")
             time.sleep(LOOK_S)
 
@@ -89,12 +93,16 @@ class Disturbance:
         return self.wait_epoch(status["epoch"] + 1)
 
     def take_line(self):
-        left = max(1.0, self.end - time.monotonic())
-        try:
-            done = self.job.sandbox.belay("checkpoint", self.job.name, timeout=left)
-        except subprocess.TimeoutExpired:
-            raise Late("stuck: no line came about") from None
-        assert done.returncode == 0, f"no line: {done.stderr.strip()}"
+        sandbox = self.job.sandbox
+        with tempfile.TemporaryFile() as errors, subprocess.Popen(
+                [sandbox.command, "checkpoint", self.job.name], cwd=sandbox.folder, env=sandbox.environment,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors) as process:
+            try:
+                self.wait(lambda: process.poll() is not None, "a line")
+            finally:
+                process.kill()
+            errors.seek(0)
+            assert process.returncode == 0, f"no line: {errors.read().decode().strip()}"
 
     def finish(self):
         self.wait(lambda: self.job.process.poll() is not None, "its end")

@@ -38,6 +38,21 @@ def processes_of(rundir):
     return found
 
 
+def waited_for_processors(pids):
+    """{(pid, tid): seconds} for which the threads of these processes were ready to run, and others ran instead."""
+    waited = {}
+    for pid in pids:
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for tid in threads:
+            words = _read(f"/proc/{pid}/task/{tid}/schedstat").split()
+            if len(words) == 3:
+                waited[pid, tid] = int(words[1]) / 1e9
+    return waited
+
+
 def variable_of(pid, name):
     """What this variable is in the environment of the process; None without it."""
     mark = os.fsencode(name) + b"="

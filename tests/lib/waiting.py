@@ -21,6 +21,33 @@ class Late(AssertionError):
     """A condition did not come true in time."""
 
 
+class Patience:
+    """How much of a limit is left to processes that share the processors with others.
+
+    The time in which one of them waits for a processor does not count. So a campaign of the lowest priority is as patient as it
+    has to be, and still finds out what is stuck: that waits for something else.
+    """
+
+    def __init__(self, limit_s, waited, clock=time.monotonic, look_s=1.0):
+        """waited(): a dictionary of seconds, as traces.waited_for_processors() gives."""
+        self.waited = waited
+        self.clock = clock
+        self.look_s = look_s
+        self.left_s = limit_s * PATIENCE
+        self.before = waited()
+        self.looked = clock()
+
+    def is_over(self):
+        """Looks at the processes once in a while."""
+        passed_s = self.clock() - self.looked
+        if passed_s >= self.look_s:
+            now = self.waited()
+            most_s = max((seconds - self.before.get(key, 0.0) for key, seconds in now.items()), default=0.0)
+            self.left_s -= max(0.0, passed_s - most_s)
+            self.before, self.looked = now, self.looked + passed_s
+        return self.left_s <= 0
+
+
 def machine_s():
     """Seconds for which the processors ran or were idle since the machine began, without those that were stolen."""
     with open("/proc/stat", encoding="ascii") as file:
