@@ -4,30 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct member {
-    struct member_settings settings;
-    member_action_f emit;
-    void *context;
-    struct member_record record;
-
-    /* the newest epoch of this life */
-    struct epoch_start *start; /* NULL: none */
-    uint32_t index, partner;   /* of the members, EPOCH_NOBODY: none */
-    bool is_serving;           /* obeys its coordinator and may run ranks */
-    bool has_lease;
-    uint64_t lease_end_us;
-    uint64_t repeat_us; /* when to say again what may have been lost */
-    bool is_launched, has_lines;
-    bool is_in_trouble; /* tells the arbiter until another epoch comes */
-    bool *is_missing;   /* per rank: ours, and its image is not here yet */
-    uint32_t missing_count;
-
-    /* the line in progress */
-    uint64_t line;                /* 0: none */
-    enum coord_action_type order; /* newest */
-    bool *is_awaited;             /* per rank: ours, and not captured, or not protected yet */
-    uint32_t awaited_count;
-};
+#include "coord/member_state.h"
 
 static int begin(struct member *member);
 static int take_tick(struct member *member, uint64_t now_us);
@@ -38,13 +15,6 @@ static int take_grant(struct member *member, const struct member_event *event);
 static int take_fetch(struct member *member, const struct member_event *event);
 static int take_image(struct member *member, const struct member_event *event);
 static int take_loss(struct member *member, const struct member_event *event);
-static int let_leave(struct member *member, uint64_t line);
-static int take_order(struct member *member, const struct member_event *event);
-static int take_captured(struct member *member, const struct member_event *event);
-static int take_data(struct member *member, const struct member_event *event);
-static int take_held(struct member *member, const struct member_event *event);
-static int take_lack(struct member *member, const struct member_event *event);
-static int take_applied(struct member *member, const struct member_event *event);
 static bool is_ours(const struct member *member, const struct epoch_start *start);
 static int enter(struct member *member, const struct epoch_start *start);
 static int keep_start(struct member *member, const struct epoch_start *start);
@@ -55,19 +25,6 @@ static void release_epoch(struct member *member);
 static void repeat(struct member *member, uint64_t now_us);
 static void ask_images(struct member *member);
 static void launch_if_ready(struct member *member);
-static void call_trouble(struct member *member);
-static int prepare(struct member *member, uint64_t line);
-static int capture(struct member *member);
-static int protect(struct member *member);
-static int commit(struct member *member);
-static void abort_line(struct member *member, bool is_refuted);
-static void await_all(struct member *member);
-static bool stop_awaiting(struct member *member, uint32_t rank);
-static int say_protected(struct member *member);
-static int keep(struct member *member, struct member_record record);
-static int give_up_line(struct member *member);
-static bool is_local(const struct member *member, uint32_t rank);
-static int act(struct member *member, struct member_action action);
 
 struct member *member_create(const struct member_settings *settings, const struct member_record *record,
                              member_action_f emit, void *context)
@@ -121,9 +78,8 @@ int member_step(struct member *member, const struct member_event *event)
     case MEMBER_EVENT_RANK_LOST:
         return take_loss(member, event);
     case MEMBER_EVENT_CAPTURED:
-        return take_captured(member, event);
     case MEMBER_EVENT_APPLIED:
-        return take_applied(member, event);
+        return member_line_take(member, event);
     default:
         break;
     }
@@ -137,13 +93,10 @@ int member_step(struct member *member, const struct member_event *event)
     case MEMBER_EVENT_IMAGE:
         return take_image(member, event);
     case MEMBER_EVENT_ORDER:
-        return take_order(member, event);
     case MEMBER_EVENT_DATA:
-        return take_data(member, event);
     case MEMBER_EVENT_HELD:
-        return take_held(member, event);
     case MEMBER_EVENT_NEED_BASE:
-        return take_lack(member, event);
+        return member_line_take(member, event);
     default:
         errno = EINVAL;
         return -1;
@@ -184,10 +137,10 @@ uint64_t member_line(const struct member *member)
 /* What an earlier life has left running belongs to an epoch in which this one has no part. */
 static int begin(struct member *member)
 {
-    act(member, (struct member_action){.type = MEMBER_ACTION_STOP});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_STOP});
     if (member->record.committed_line > 0)
-        act(member,
-            (struct member_action){.type = MEMBER_ACTION_APPLY, .line = member->record.committed_line});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_APPLY,
+                                                  .line = member->record.committed_line});
     return 0;
 }
 
@@ -216,7 +169,7 @@ static int take_inquiry(struct member *member, const struct member_event *event)
         return 0;
     leave(member);
     record.promised = event->epoch;
-    if (record.promised != member->record.promised && keep(member, record) < 0)
+    if (record.promised != member->record.promised && member_keep(member, record) < 0)
         return -1;
     state.incarnation = record.incarnation;
     state.last_line = record.last_line;
@@ -224,7 +177,8 @@ static int take_inquiry(struct member *member, const struct member_event *event)
     state.protected_line = record.protected_line;
     state.protected_epoch = record.protected_epoch;
     state.entered_epoch = record.entered;
-    act(member, (struct member_action){.type = MEMBER_ACTION_ANSWER, .epoch = event->epoch, .state = &state});
+    member_act(member,
+               (struct member_action){.type = MEMBER_ACTION_ANSWER, .epoch = event->epoch, .state = &state});
     return 0;
 }
 
@@ -246,15 +200,16 @@ static int take_start(struct member *member, const struct member_event *event)
     record.entered = start->epoch;
     if (start->line > record.committed_line)
         record.committed_line = start->line;
-    if (keep(member, record) < 0)
+    if (member_keep(member, record) < 0)
         return -1;
     member->is_serving = true;
     member->repeat_us = event->now_us;
-    act(member, (struct member_action){.type = MEMBER_ACTION_ENTER, .epoch = start->epoch, .start = start});
-    act(member, (struct member_action){.type = MEMBER_ACTION_SETTLE, .line = start->line});
+    member_act(member,
+               (struct member_action){.type = MEMBER_ACTION_ENTER, .epoch = start->epoch, .start = start});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_SETTLE, .line = start->line});
     if (start->coordinator == member->index)
-        act(member,
-            (struct member_action){.type = MEMBER_ACTION_COORDINATE, .epoch = start->epoch, .start = start});
+        member_act(member, (struct member_action){
+                               .type = MEMBER_ACTION_COORDINATE, .epoch = start->epoch, .start = start});
     note_missing(member, event);
     repeat(member, event->now_us);
     launch_if_ready(member);
@@ -284,8 +239,8 @@ static int take_grant(struct member *member, const struct member_event *event)
         return 0;
     if (end_us > member->lease_end_us) {
         member->lease_end_us = end_us;
-        act(member, (struct member_action){.type = MEMBER_ACTION_FENCE,
-                                           .until_us = end_us - member->settings.guard_us});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_FENCE,
+                                                  .until_us = end_us - member->settings.guard_us});
     }
     member->has_lease = true;
     launch_if_ready(member);
@@ -299,13 +254,13 @@ static int take_fetch(struct member *member, const struct member_event *event)
         return -1;
     }
     if (event->image_line != event->line)
-        call_trouble(member);
+        member_call_trouble(member);
     else
-        act(member, (struct member_action){.type = MEMBER_ACTION_SEND_IMAGE,
-                                           .epoch = event->epoch,
-                                           .peer = event->peer,
-                                           .rank = event->rank,
-                                           .line = event->line});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_SEND_IMAGE,
+                                                  .epoch = event->epoch,
+                                                  .peer = event->peer,
+                                                  .rank = event->rank,
+                                                  .line = event->line});
     return 0;
 }
 
@@ -328,107 +283,8 @@ static int take_loss(struct member *member, const struct member_event *event)
     if (event->type == MEMBER_EVENT_LINK_LOST &&
         epoch_start_index(member->start, event->peer) == EPOCH_NOBODY)
         return 0;
-    call_trouble(member);
-    act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_LOST});
-    return 0;
-}
-
-/* Between STOP and the capture, before DRAIN or after it: the phase stays what it is. */
-static int let_leave(struct member *member, uint64_t line)
-{
-    if (member->line != 0 && line == member->line &&
-        (member->order == COORD_ACTION_STOP || member->order == COORD_ACTION_DRAIN))
-        act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_LEAVE});
-    return 0;
-}
-
-/* The orders of a line come in their order; only targets may come several times. */
-static int take_order(struct member *member, const struct member_event *event)
-{
-    enum coord_action_type order = event->order;
-    bool is_again = order == COORD_ACTION_TARGETS && member->order == COORD_ACTION_TARGETS;
-
-    if (order == COORD_ACTION_PREPARE)
-        return prepare(member, event->line);
-    if (order == COORD_ACTION_LEAVE)
-        return let_leave(member, event->line);
-    if (member->line == 0 || event->line != member->line || order > COORD_ACTION_ABORT ||
-        (order <= member->order && !is_again))
-        return 0;
-    if (order == COORD_ACTION_ABORT) {
-        if (member->order != COORD_ACTION_COMMIT)
-            abort_line(member, event->is_refuted);
-        return 0;
-    }
-    member->order = order;
-    if (order == COORD_ACTION_CAPTURE)
-        return capture(member);
-    if (order == COORD_ACTION_PROTECT)
-        return protect(member);
-    if (order == COORD_ACTION_COMMIT)
-        return commit(member);
-    act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = order});
-    return 0;
-}
-
-static int take_captured(struct member *member, const struct member_event *event)
-{
-    if (event->line != member->line || member->order != COORD_ACTION_CAPTURE)
-        return 0;
-    if (stop_awaiting(member, event->rank))
-        act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_CAPTURED});
-    return 0;
-}
-
-/*
- * Copies of a line that is not in progress here are refused: an ABORT may have overtaken them on another
- * link. A delta is of use only to a node that has the image that it rests on.
- */
-static int take_data(struct member *member, const struct member_event *event)
-{
-    struct member_action action = {.peer = event->peer, .rank = event->rank};
-
-    if (event->rank >= member->start->rank_count) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (member->line == 0 || event->line != member->line)
-        return 0;
-    action.type = MEMBER_ACTION_NEED_BASE;
-    if (event->base_line != 0 && event->base_line != event->image_line)
-        return act(member, action);
-    action.type = MEMBER_ACTION_ADMIT;
-    if (act(member, action) < 0)
-        return -1;
-    action.type = MEMBER_ACTION_HELD;
-    return act(member, action);
-}
-
-static int take_held(struct member *member, const struct member_event *event)
-{
-    if (event->line != member->line || member->order != COORD_ACTION_PROTECT)
-        return 0;
-    return stop_awaiting(member, event->rank) ? say_protected(member) : 0;
-}
-
-static int take_lack(struct member *member, const struct member_event *event)
-{
-    if (event->line != member->line || member->order != COORD_ACTION_PROTECT ||
-        event->rank >= member->start->rank_count || !member->is_awaited[event->rank])
-        return 0;
-    return act(member, (struct member_action){.type = MEMBER_ACTION_PROTECT,
-                                              .peer = member->partner,
-                                              .rank = event->rank,
-                                              .is_whole = true});
-}
-
-/* Said only now: the next line's data may overwrite what was staged. */
-static int take_applied(struct member *member, const struct member_event *event)
-{
-    if (member->line == 0 || event->line != member->line || member->order != COORD_ACTION_COMMIT)
-        return 0;
-    act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_COMMITTED});
-    member->line = 0;
+    member_call_trouble(member);
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_LOST});
     return 0;
 }
 
@@ -483,7 +339,7 @@ static void note_missing(struct member *member, const struct member_event *event
     const struct epoch_start *start = member->start;
 
     for (uint32_t rank = 0; start->line > 0 && rank < start->rank_count; rank++) {
-        if (!is_local(member, rank) || is_here(event, start, rank))
+        if (!member_is_local(member, rank) || is_here(event, start, rank))
             continue;
         member->is_missing[rank] = true;
         member->missing_count++;
@@ -506,7 +362,7 @@ static void leave(struct member *member)
 {
     member->is_serving = false;
     member->line = 0;
-    act(member, (struct member_action){.type = MEMBER_ACTION_STOP});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_STOP});
 }
 
 static void release_epoch(struct member *member)
@@ -520,13 +376,13 @@ static void repeat(struct member *member, uint64_t now_us)
 {
     member->repeat_us = now_us + member->settings.repeat_us;
     if (member->settings.lease_us > 0)
-        act(member, (struct member_action){.type = MEMBER_ACTION_RENEW, .asked_us = now_us});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_RENEW, .asked_us = now_us});
     if (member->is_in_trouble)
-        act(member, (struct member_action){.type = MEMBER_ACTION_TROUBLE});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_TROUBLE});
     if (!member->is_launched)
         ask_images(member);
     else if (!member->has_lines)
-        act(member, (struct member_action){.type = MEMBER_ACTION_READY});
+        member_act(member, (struct member_action){.type = MEMBER_ACTION_READY});
 }
 
 static void ask_images(struct member *member)
@@ -537,12 +393,12 @@ static void ask_images(struct member *member)
         if (!member->is_missing[rank])
             continue;
         if (start->holder[rank] != member->index || epoch_start_rebuild(start, rank))
-            act(member, (struct member_action){.type = MEMBER_ACTION_FETCH,
-                                               .peer = start->members[start->holder[rank]],
-                                               .rank = rank,
-                                               .line = start->line});
+            member_act(member, (struct member_action){.type = MEMBER_ACTION_FETCH,
+                                                      .peer = start->members[start->holder[rank]],
+                                                      .rank = rank,
+                                                      .line = start->line});
         else if (!member->is_in_trouble)
-            call_trouble(member);
+            member_call_trouble(member);
     }
 }
 
@@ -551,149 +407,32 @@ static void launch_if_ready(struct member *member)
     if (member->is_launched || !member->has_lease || member->missing_count > 0)
         return;
     member->is_launched = true;
-    act(member, (struct member_action){.type = MEMBER_ACTION_LAUNCH, .line = member->start->line});
-    act(member, (struct member_action){.type = MEMBER_ACTION_READY});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_LAUNCH, .line = member->start->line});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_READY});
 }
 
-static void call_trouble(struct member *member)
+void member_call_trouble(struct member *member)
 {
     member->is_in_trouble = true;
-    act(member, (struct member_action){.type = MEMBER_ACTION_TROUBLE});
-}
-
-/* The number is recorded before anything of the line is: it is never given twice. */
-static int prepare(struct member *member, uint64_t line)
-{
-    struct member_record record = member->record;
-
-    member->line = line;
-    member->order = COORD_ACTION_PREPARE;
-    member->has_lines = true;
-    if (line > record.last_line) {
-        record.last_line = line;
-        if (keep(member, record) < 0)
-            return give_up_line(member);
-    }
-    return act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_PREPARE});
-}
-
-/* What is staged is about to be written over, so it is protected no more. */
-static int capture(struct member *member)
-{
-    struct member_record record = member->record;
-
-    record.protected_line = 0;
-    if (member->record.protected_line != 0 && keep(member, record) < 0)
-        return give_up_line(member);
-    await_all(member);
-    act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_CAPTURE});
-    if (member->awaited_count == 0)
-        act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_CAPTURED});
-    return 0;
-}
-
-static int protect(struct member *member)
-{
-    await_all(member);
-    if (member->awaited_count == 0)
-        return say_protected(member);
-    for (uint32_t rank = 0; rank < member->start->rank_count; rank++)
-        if (member->is_awaited[rank])
-            act(member,
-                (struct member_action){.type = MEMBER_ACTION_PROTECT, .peer = member->partner, .rank = rank});
-    return 0;
-}
-
-/* The record comes first; what it promises can be done again after a crash. */
-static int commit(struct member *member)
-{
-    struct member_record record = member->record;
-
-    record.committed_line = member->line;
-    if (keep(member, record) < 0) {
-        int code = errno;
-
-        call_trouble(member);
-        act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_LOST});
-        errno = code;
-        return -1;
-    }
-    return act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_COMMIT});
-}
-
-/*
- * What is staged and the record of its protection stay until the next capture, or the next epoch: on the
- * other side of a partition the arbiter may be rolling forward to it. It may not if a copy has been refuted:
- * the home of that rank has not protected the line, and without this home the copy would be believed. If the
- * record cannot be changed, the word of any other member, or the home's, decides.
- */
-static void abort_line(struct member *member, bool is_refuted)
-{
-    struct member_record record = member->record;
-
-    if (is_refuted && record.protected_line == member->line) {
-        record.protected_line = 0;
-        keep(member, record);
-    }
-    act(member, (struct member_action){.type = MEMBER_ACTION_OBEY, .order = COORD_ACTION_ABORT});
-    member->line = 0;
-}
-
-static void await_all(struct member *member)
-{
-    member->awaited_count = 0;
-    for (uint32_t rank = 0; rank < member->start->rank_count; rank++) {
-        member->is_awaited[rank] = is_local(member, rank);
-        member->awaited_count += member->is_awaited[rank];
-    }
-}
-
-/* True if it was the last. */
-static bool stop_awaiting(struct member *member, uint32_t rank)
-{
-    if (rank >= member->start->rank_count || !member->is_awaited[rank])
-        return false;
-    member->is_awaited[rank] = false;
-    return --member->awaited_count == 0;
-}
-
-static int say_protected(struct member *member)
-{
-    struct member_record record = member->record;
-
-    record.protected_line = member->line;
-    record.protected_epoch = member->start->epoch;
-    if (keep(member, record) < 0)
-        return give_up_line(member);
-    return act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_PROTECTED});
+    member_act(member, (struct member_action){.type = MEMBER_ACTION_TROUBLE});
 }
 
 /* What is not recorded has not happened. */
-static int keep(struct member *member, struct member_record record)
+int member_keep(struct member *member, struct member_record record)
 {
-    if (act(member, (struct member_action){.type = MEMBER_ACTION_RECORD, .record = &record}) < 0)
+    if (member_act(member, (struct member_action){.type = MEMBER_ACTION_RECORD, .record = &record}) < 0)
         return -1;
     member->record = record;
     return 0;
 }
 
-/* Returns -1 with the errno that it finds. */
-static int give_up_line(struct member *member)
-{
-    int code = errno;
-
-    act(member, (struct member_action){.type = MEMBER_ACTION_SAY, .word = COORD_EVENT_ABORT});
-    errno = code;
-    return -1;
-}
-
-static bool is_local(const struct member *member, uint32_t rank)
+bool member_is_local(const struct member *member, uint32_t rank)
 {
     return member->start->placement[rank] == member->index;
 }
 
 /* What an action says of the epoch and the line in progress is the same for all. */
-static int act(struct member *member, struct member_action action)
+int member_act(struct member *member, struct member_action action)
 {
     if (action.epoch == 0 && member->start)
         action.epoch = member->start->epoch;
