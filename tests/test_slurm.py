@@ -109,14 +109,18 @@ def on_cluster(program, cluster):
 def test_heat_loses_a_node(sandbox, programs, cluster):
     """A real program with parallel output, which is written to a folder that all nodes share."""
     program = on_cluster(programs.heat(steps=2000, snapshot_every=500, ranks=8), cluster)
+    go = os.path.join(sandbox.folder, "go")
     undo = os.path.join(sandbox.folder, "undo")
     os.mkdir(undo, 0o700)
     sandbox.own(undo)
-    job = sandbox.allocate(program, [*SRUN, "-N4", "-n8"], ["-N5", "--ntasks-per-node=2", "-w", "n1", "--no-kill"], trace=False, interval="1s",
+    held = dataclasses.replace(program, argv=(*program.argv, "--wait-for", go))
+    job = sandbox.allocate(held, [*SRUN, "-N4", "-n8"], ["-N5", "--ntasks-per-node=2", "-w", "n1", "--no-kill"], trace=False, interval="1s",
                            options=["--spares", "1", "--undo-dir", undo])
+    job.program = program  # whose undisturbed run has nothing to wait for
     line = job.wait_committed(2, 60)
     cluster.lose("n2")
     assert job.wait_epoch(2, 60)["history"][1]["restored_line"] >= line
+    open(go, "w", encoding="ascii").close()
     job.wait(120)
     assert_went_on(job, 1)
 

@@ -29,13 +29,23 @@ def plugin(cluster):
     cluster.plug_in()
 
 
-def heat(sandbox, programs, steps=2000, ranks=8):
-    """Its input is on the file system that all nodes share."""
+def heat(sandbox, programs, steps=1000, ranks=8):
+    """Its input is on the file system that all nodes share. For `held` see below."""
     program = programs.heat(side=256, steps=steps, snapshot_every=0, ranks=ranks)
     place = program.argv.index("--input") + 1
     shutil.copy(program.argv[place], sandbox.folder)
     shared = os.path.join(sandbox.folder, os.path.basename(program.argv[place]))
     return dataclasses.replace(program, argv=(*program.argv[:place], shared, *program.argv[place + 1:]))
+
+
+def held(sandbox, program):
+    """The words of a program that waits after half of its steps for let_end(): lines, losses and requeues come before it ends, on a
+    machine of any speed."""
+    return (*program.argv, "--wait-for", os.path.join(sandbox.folder, "go"))
+
+
+def let_end(sandbox):
+    write(sandbox.folder, "go", "")
 
 
 def launch(sandbox, *words, **variables):
@@ -80,9 +90,10 @@ def test_lines(sandbox, programs):
     program = heat(sandbox, programs)
     expected = sandbox.execute("srun", *MPI, *program.argv)
     assert expected.returncode == 0, expected.stderr
-    process = launch(sandbox, *MPI, PROTECT, *program.argv)
+    process = launch(sandbox, *MPI, PROTECT, *held(sandbox, program))
     status = wait_lines(sandbox, r"\d+\.0-heat")
     assert [node["node"] for node in status["nodes"]] == ["n1", "n2", "n3", "n4"]
+    let_end(sandbox)
     stdout, stderr = communicate(process, 90)
     assert (process.returncode, stdout.decode()) == (0, expected.stdout), stderr
     assert "lines do not keep it" not in stderr.decode()  # nothing of Slurm's counts as the program's
@@ -153,8 +164,9 @@ def test_a_program_without_mpi(sandbox):
 def test_a_batch_script(sandbox, programs):
     """Its steps are protected by the option that sbatch was given; the script itself is left alone."""
     program = heat(sandbox, programs)
-    folder, number = sandbox.submit(f"env > batch.env\nsrun {' '.join([*MPI, *program.argv])}", PROTECT, "-N4", "-n8")
+    folder, number = sandbox.submit(f"env > batch.env\nsrun {' '.join([*MPI, *held(sandbox, program)])}", PROTECT, "-N4", "-n8")
     wait_lines(sandbox, rf"{number}\.0-heat")
+    let_end(sandbox)
     assert sandbox.wait_end(number) == ("COMPLETED", 0)
     with open(os.path.join(folder, "out"), encoding="ascii") as file:
         assert file.read() == programs.reference(program).stdout.decode()
@@ -190,11 +202,12 @@ def test_another_version(sandbox):
 @pytest.mark.campaign
 def test_steps_side_by_side(sandbox, programs, cluster):
     """Two sruns of one script at once, on the same nodes: each is protected by itself."""
-    program = heat(sandbox, programs, steps=2000, ranks=2)
-    line = " ".join(["srun", "--mpi=pmix", "-N2", "-n2", "--exact", *program.argv])
+    program = heat(sandbox, programs, ranks=2)
+    line = " ".join(["srun", "--mpi=pmix", "-N2", "-n2", "--exact", *held(sandbox, program)])
     folder, number = sandbox.submit(f"{line} > first &\n{line} > second &\nwait", PROTECT, "-N2", "-n4", "-w", "n1,n2")
     for step in (0, 1):
         wait_lines(sandbox, rf"{number}\.{step}-heat", count=1)
+    let_end(sandbox)
     assert sandbox.wait_end(number) == ("COMPLETED", 0)
     expected = programs.reference(program).stdout.decode()
     assert [read(folder, name) for name in ("first", "second")] == [expected] * 2
@@ -203,9 +216,10 @@ def test_steps_side_by_side(sandbox, programs, cluster):
 def test_defaults_of_the_site(sandbox, plugin, programs):
     """A word of plugstack.conf protects whoever asks for nothing; an option wins."""
     plugin("interval=500ms", "redundancy=SINGLE")
-    program = heat(sandbox, programs, steps=2000, ranks=2)
-    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", *program.argv)
+    program = heat(sandbox, programs, ranks=2)
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", *held(sandbox, program))
     wait_lines(sandbox, r"\d+\.0-heat", count=1)
+    let_end(sandbox)
     stdout, stderr = communicate(process, 90)
     assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
     done = sandbox.execute("srun", "--checkpoint-interval=none", "-N1", "-n1", "env")
@@ -234,8 +248,8 @@ def test_two_users(sandbox, programs, prefix, cluster):
     try:
         boxes, jobs = (sandbox, ben), []
         for box in boxes:
-            program = heat(box, programs, steps=5000, ranks=4)
-            jobs.append((program, launch(box, "--mpi=pmix", "-n4", "-w", "n1,n2", PROTECT, *program.argv)))
+            program = heat(box, programs, ranks=4)
+            jobs.append((program, launch(box, "--mpi=pmix", "-n4", "-w", "n1,n2", PROTECT, *held(box, program))))
         seen = [wait_lines(box, r"\d+\.0-heat")["job"] for box in boxes]
         assert seen[0] != seen[1]
         for box, other, of_other in ((sandbox, ben, seen[1]), (ben, sandbox, seen[0])):
@@ -243,6 +257,7 @@ def test_two_users(sandbox, programs, prefix, cluster):
             done = box.execute(box.command, "stop", of_other, BELAY_RUNDIR=f"/tmp/belay-{uid_of(cluster, other)}")
             assert done.returncode != 0 and len(done.stderr.splitlines()) == 1, done.stderr
         for box, (program, process) in zip(boxes, jobs):
+            let_end(box)
             stdout, stderr = communicate(process, 90)
             assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
         assert_nothing_left(cluster, ben)
@@ -267,10 +282,11 @@ def uid_of(cluster, box):
 
 def test_a_job_array(sandbox, programs, cluster):
     """Each of its tasks is a job by itself."""
-    program = heat(sandbox, programs, steps=4000, ranks=4)
-    folder, number = sandbox.submit(f"srun --mpi=pmix {' '.join(program.argv)}", PROTECT, "--array=0-1", "-N2", "-n4", "-o", "out-%a")
+    program = heat(sandbox, programs, ranks=4)
+    folder, number = sandbox.submit(f"srun --mpi=pmix {' '.join(held(sandbox, program))}", PROTECT, "--array=0-1", "-N2", "-n4", "-o", "out-%a")
     for job in (number, number + 1):
         wait_lines(sandbox, rf"{job}\.0-heat", at=node_of_rank_0(cluster, ("-j", str(job))))
+    let_end(sandbox)
     for task in (0, 1):
         assert sandbox.wait_end(f"{number}_{task}") == ("COMPLETED", 0)
         with open(os.path.join(folder, f"out-{task}"), "rb") as file:
@@ -279,8 +295,8 @@ def test_a_job_array(sandbox, programs, cluster):
 
 def test_daemons_are_restarted(sandbox, programs, cluster):
     """slurmctld on the head, slurmd and munged on a node: the job does not notice."""
-    program = heat(sandbox, programs, steps=4000)
-    process = launch(sandbox, *MPI, PROTECT, *program.argv)
+    program = heat(sandbox, programs)
+    process = launch(sandbox, *MPI, PROTECT, *held(sandbox, program))
     before = wait_lines(sandbox, r"\d+\.0-heat")
     cluster.restart("head", "slurmctld")
     cluster.restart("n2", "slurmd")
@@ -288,6 +304,7 @@ def test_daemons_are_restarted(sandbox, programs, cluster):
     line = newest_line(status_of(sandbox, before["job"]))
     after = wait_lines(sandbox, re.escape(before["job"]), count=line + 2)
     assert newest_line(after) > line and (after["state"], after["restarts"]) == ("running", 0)
+    let_end(sandbox)
     stdout, stderr = communicate(process, 90)
     assert (process.returncode, stdout) == (0, programs.reference(program).stdout), stderr
 
@@ -299,7 +316,7 @@ def test_a_line_on_a_signal(sandbox, programs, cluster):
     if not cluster.groups.are_there():
         pytest.skip("no control groups of version 1")
     process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=1h",
-                     *heat(sandbox, programs, steps=10**6, ranks=2).argv)
+                     *held(sandbox, heat(sandbox, programs, ranks=2)))
     job = wait_lines(sandbox, r"\d+\.0-heat", count=0)["job"]
     for line in (1, 2):
         sandbox.execute("scancel", "--signal=URG", job.split(".")[0])
@@ -315,7 +332,7 @@ def test_a_line_before_the_time_limit(sandbox, programs, cluster, plugin):
     """Slurm's limits are minutes: the site has the line 45 s before them."""
     plugin("last-line=45s")
     process = launch(sandbox, "-t", "1", "--mpi=pmix", "-N2", "-n2", "--checkpoint-interval=1h",
-                     *heat(sandbox, programs, steps=100000, ranks=2).argv)
+                     *held(sandbox, heat(sandbox, programs, ranks=2)))
     job = wait_lines(sandbox, r"\d+\.0-heat", count=1)["job"]
     sandbox.execute("scancel", job.split(".")[0])
     communicate(process, 60)
@@ -330,8 +347,8 @@ def test_a_line_at_preemption(sandbox, programs, cluster):
                                     "PartitionName=first Nodes=ALL State=UP OverSubscribe=NO PriorityTier=2")
     cluster.restart("head", "slurmctld")
     try:
-        program = heat(sandbox, programs, steps=6000, ranks=4)
-        line = " ".join(["srun", "--mpi=pmix", *program.argv])
+        program = heat(sandbox, programs, ranks=4)
+        line = " ".join(["srun", "--mpi=pmix", *held(sandbox, program)])
         folder, number = sandbox.submit(line, "--checkpoint-interval=1h", "--requeue", APPEND, "-N4", "-n4", "--exclusive", "-w", "n1",
                                         "--signal=URG@3600")
         before = wait_lines(sandbox, rf"{number}\.0-heat", count=0)
@@ -357,7 +374,7 @@ def test_outside_of_the_job(sandbox, programs, cluster):
     if not cluster.groups.are_there():
         pytest.skip("no control groups of version 1")
     cluster.plug_in("memory=512M")
-    process = launch(sandbox, "--mpi=pmix", "-N4", "-n4", PROTECT, *heat(sandbox, programs, steps=100000, ranks=4).argv)
+    process = launch(sandbox, "--mpi=pmix", "-N4", "-n4", PROTECT, *held(sandbox, heat(sandbox, programs, ranks=4)))
     number = wait_lines(sandbox, r"\d+\.0-heat")["job"].split(".")[0]
     for name in ("n1", "n4"):
         groups = groups_of(cluster, name)
@@ -381,7 +398,7 @@ def wait_empty(cluster, *names):
 @pytest.mark.campaign
 def test_a_porter_that_stands_still(sandbox, programs, cluster):
     """The end of a job does not wait for it for long: Slurm has the node back. Later it drops what it was told to drop."""
-    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *heat(sandbox, programs, steps=100000, ranks=2).argv)
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *held(sandbox, heat(sandbox, programs, ranks=2)))
     number = wait_lines(sandbox, r"\d+\.0-heat")["job"].split(".")[0]
     porter = next(pid for pid, command in cluster.processes("n2").items() if "belay-porter" in command)
     sandbox.execute("kill", "-STOP", str(porter), at="n2")
@@ -397,7 +414,7 @@ def test_a_porter_that_stands_still(sandbox, programs, cluster):
 
 def test_commands_from_any_node(sandbox, prefix, programs, cluster):
     """status, checkpoint and stop by the number of Slurm's, on a node that has no part in the job; other users are refused."""
-    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *heat(sandbox, programs, steps=100000, ranks=2).argv)
+    process = launch(sandbox, "--mpi=pmix", "-N2", "-n2", "-w", "n1,n2", PROTECT, *held(sandbox, heat(sandbox, programs, ranks=2)))
     job = wait_lines(sandbox, r"\d+\.0-heat")["job"]
     number = job.split(".")[0]
     for word in (number, f"{number}.0"):
@@ -449,10 +466,10 @@ def test_doctor(sandbox, cluster, plugin):
 APPEND = "--open-mode=append"
 
 
-def submit_heat(sandbox, programs, *options, steps=4000, nodes=4, ranks=4):
+def submit_heat(sandbox, programs, *options, nodes=4, ranks=4):
     """A batch job of one step; its program, folder and number."""
-    program = heat(sandbox, programs, steps=steps, ranks=ranks)
-    line = " ".join(["srun", "--mpi=pmix", *program.argv])
+    program = heat(sandbox, programs, ranks=ranks)
+    line = " ".join(["srun", "--mpi=pmix", *held(sandbox, program)])
     folder, number = sandbox.submit(line, PROTECT, "--requeue", APPEND, f"-N{nodes}", f"-n{ranks}", *options)
     return program, folder, number
 
@@ -466,7 +483,8 @@ def assert_goes_on(sandbox, job, line, at="n1"):
 
 
 def assert_output(sandbox, programs, program, folder, number):
-    """That of an undisturbed run."""
+    """It may end from now on, and has the output of an undisturbed run."""
+    let_end(sandbox)
     assert sandbox.wait_end(number) == ("COMPLETED", 0)
     with open(os.path.join(folder, "out"), encoding="ascii") as file:
         assert file.read() == programs.reference(program).stdout.decode()
@@ -495,15 +513,17 @@ def test_twice_in_a_row(sandbox, programs, cluster):
 @pytest.mark.campaign
 def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
     """It is not the one of srun, which waits until Slurm has seen the loss. The second of two steps goes on from its own line."""
-    program = heat(sandbox, programs, steps=4000, ranks=4)
-    line = " ".join(["srun", "--mpi=pmix", "--relative=1", "-N3", "-n4", *program.argv])
-    folder, number = sandbox.submit(f"{line}\n{line}", PROTECT, "--requeue", APPEND, "-N4", "--ntasks-per-node=2", "-w", "n1")
+    program = heat(sandbox, programs, ranks=4)
+    first, second = (" ".join(["srun", "--mpi=pmix", "--relative=1", "-N3", "-n4", *words])
+                     for words in (program.argv, held(sandbox, program)))
+    folder, number = sandbox.submit(f"{first}\n{second}", PROTECT, "--requeue", APPEND, "-N4", "--ntasks-per-node=2", "-w", "n1")
     before = wait_lines(sandbox, rf"{number}\.1-heat", at="n2")
     cluster.lose("n2")
     wait_lost(sandbox, before["job"], at="n3")
     wait_for(lambda: "waiting for Slurm to end the job" in read(folder, "err"), 40, "srun's word")
     cluster.declare_lost("n2")
     assert_goes_on(sandbox, before["job"], newest_line(before), at="n3")
+    let_end(sandbox)
     assert sandbox.wait_end(number) == ("COMPLETED", 0)
     expected = programs.reference(program).stdout.decode()
     assert read(folder, "out").endswith(expected)
@@ -514,10 +534,10 @@ def test_the_node_of_rank_0_is_lost(sandbox, programs, cluster):
 def test_a_job_that_is_submitted_again(sandbox, programs, cluster):
     """Slurm has ended the first job at its time limit. Another one goes on from the first one's newest line."""
     cluster.configure(OverTimeLimit="0", KillWait="1")
-    program, _, first = submit_heat(sandbox, programs, "-t", "1", steps=100000, nodes=2, ranks=2)
+    program, _, first = submit_heat(sandbox, programs, "-t", "1", nodes=2, ranks=2)
     line = newest_line(wait_lines(sandbox, rf"{first}\.0-heat"))
     assert sandbox.wait_end(first, 120)[0] == "TIMEOUT"
-    _, number = sandbox.submit(" ".join(["srun", "--mpi=pmix", *program.argv]), PROTECT, f"--restart-from=job:{first}", "-N2", "-n2", "-w", "n1,n2")
+    _, number = sandbox.submit(" ".join(["srun", "--mpi=pmix", *held(sandbox, program)]), PROTECT, f"--restart-from=job:{first}", "-N2", "-n2", "-w", "n1,n2")
     assert_goes_on(sandbox, f"{first}.0-heat", line)
     sandbox.execute("scancel", str(number))
     sandbox.wait_end(number)
@@ -528,7 +548,7 @@ def test_a_job_that_is_submitted_again(sandbox, programs, cluster):
 @pytest.mark.campaign
 def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
     """Without copies, the image of the lost node's rank is gone: the job begins from the start, and says why."""
-    program, folder, number = submit_heat(sandbox, programs, "--checkpoint-redundancy=SINGLE", "--exclude=n4,n5", steps=2000, nodes=2, ranks=2)
+    program, folder, number = submit_heat(sandbox, programs, "--checkpoint-redundancy=SINGLE", "--exclude=n4,n5", nodes=2, ranks=2)
     before = wait_lines(sandbox, rf"{number}\.0-heat")
     cluster.lose("n2")
     wait_lost(sandbox, before["job"])

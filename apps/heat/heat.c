@@ -20,6 +20,7 @@
 #include "apps/heat/solver.h"
 
 #define TEXT_BYTES 512
+#define WAIT_LOOK_NS 20000000 /* between two looks for the file of --wait-for */
 
 struct run {
     struct options options;
@@ -107,6 +108,13 @@ static void trace_step(const struct run *run, long step)
     dprintf(run->trace_fd, "%ld %ld %ld.%09ld\n", (long)getpid(), step, (long)now.tv_sec, now.tv_nsec);
 }
 
+/* Each rank looks for itself, so that none of them waits inside of MPI. */
+static void wait_for_file(const char *path)
+{
+    while (access(path, F_OK) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_LOOK_NS}, NULL);
+}
+
 static int take_snapshot(struct run *run, long step)
 {
     const struct block *block = &run->block;
@@ -131,6 +139,8 @@ static int advance(struct run *run)
             printf("step %ld of %ld, residual %.6e\n", step, options->steps, run->residual);
             fflush(stdout);
         }
+        if (options->wait_for && step == options->steps / 2)
+            wait_for_file(options->wait_for);
     }
     return 0;
 }

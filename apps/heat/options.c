@@ -15,6 +15,7 @@ static const char help_text[] =
     "  -o, --output PREFIX      where snapshots go (default heat)\n"
     "  -r, --report-every N     a progress line every N steps (default 0: never)\n"
     "  -t, --trace FILE         append \"PID STEP SECONDS\" to FILE after each step\n"
+    "  -w, --wait-for FILE      after half of the steps, wait until FILE exists\n"
     "  -h, --help               this text\n";
 
 static const struct option long_options[] = {
@@ -24,6 +25,7 @@ static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
     {"report-every", required_argument, NULL, 'r'},
     {"trace", required_argument, NULL, 't'},
+    {"wait-for", required_argument, NULL, 'w'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -58,6 +60,9 @@ static int set_option(int letter, const char *value, struct options *options)
     case 't':
         options->trace = value;
         return 0;
+    case 'w':
+        options->wait_for = value;
+        return 0;
     case 'n':
         return parse_count(value, &options->steps);
     case 's':
@@ -73,7 +78,7 @@ enum options_result options_parse(int argc, char **argv, int is_speaker, struct 
     *options = (struct options){.output = "heat", .steps = 1000};
     opterr = 0; /* one message from one rank, not getopt's from each */
     for (;;) {
-        int letter = getopt_long(argc, argv, ":i:n:s:o:r:t:h", long_options, NULL);
+        int letter = getopt_long(argc, argv, ":i:n:s:o:r:t:w:h", long_options, NULL);
         if (letter == -1)
             break;
         if (letter == 'h') {

@@ -5,9 +5,10 @@
 #define BELAY_APPS_HEAT_OPTIONS_H
 
 struct options {
-    const char *input;  /* HDF5 file with the initial field and the sources */
-    const char *output; /* prefix of the snapshots' names */
-    const char *trace;  /* append "PID STEP SECONDS" here after each step; NULL: no trace */
+    const char *input;    /* HDF5 file with the initial field and the sources */
+    const char *output;   /* prefix of the snapshots' names */
+    const char *trace;    /* append "PID STEP SECONDS" here after each step; NULL: no trace */
+    const char *wait_for; /* after half of the steps, wait until this file exists; NULL: do not wait */
     long steps;
     long snapshot_every; /* steps; 0: no snapshots */
     long report_every;   /* steps; 0: no progress lines */
