@@ -21,6 +21,7 @@ enum exit_code {
     EXIT_CRASH_LOOP = 79,  /* the same rank died of the same signal twice, no line committed in between */
     EXIT_FILES = 80,       /* files could not be put back: the job is held for another `belay restart` */
     EXIT_DIFFERS = 81,     /* verify: what is held is not what was committed */
+    EXIT_HALTED = 82,      /* the job was ended at a line by a --halt option, and its images are kept */
     EXIT_CANNOT_RUN = 126, /* the launcher is there but cannot be executed */
     EXIT_NOT_FOUND = 127,  /* the launcher was not found */
     EXIT_SIGNAL = 128,     /* plus the signal's number */

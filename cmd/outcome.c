@@ -33,6 +33,12 @@ struct outcome outcome_of_stop(const struct outcome_case *of)
     return ended(JOB_STATE_STOPPED, false, EXIT_STOPPED);
 }
 
+struct outcome outcome_of_halt(const struct outcome_case *of, const char *reason)
+{
+    log_info("%s: %s", of->name, reason);
+    return ended(JOB_STATE_STOPPED, true, EXIT_HALTED);
+}
+
 struct outcome outcome_of_signal(int number)
 {
     return ended(JOB_STATE_STOPPED, false, EXIT_SIGNAL + number);

@@ -34,6 +34,8 @@ struct outcome outcome_of_verdict(const struct outcome_case *of, const struct ve
 struct outcome outcome_of_lost_agent(const struct outcome_case *of);
 /* Belay has ended the launch itself, for this reason. */
 struct outcome outcome_of_trouble(const struct outcome_case *of, const char *reason);
+/* ... at a line, as the user wants it; the images are kept. */
+struct outcome outcome_of_halt(const struct outcome_case *of, const char *reason);
 struct outcome outcome_of_stop(const struct outcome_case *of);
 /* Belay itself was ended by this signal. */
 struct outcome outcome_of_signal(int number);

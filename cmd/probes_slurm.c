@@ -8,30 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cmd/slurm_site.h"
 #include "common/util/job_group.h"
 #include "common/wire/client.h"
 #include "common/wire/porter.h"
 
 #define LINE_BYTES 1024
-
-/* The value of a line NAME = VALUE that Slurm says of its configuration. Returns whether there is one. */
-static bool find_value(const char *name, char *value, size_t bytes)
-{
-    char line[LINE_BYTES];
-    bool is_found = false;
-    FILE *pipe = popen("scontrol show config 2>/dev/null", "re");
-    while (pipe && fgets(line, sizeof line, pipe)) {
-        size_t length = strcspn(line, " =");
-        const char *at = line + length + strspn(line + length, " =");
-        if (length != strlen(name) || strncmp(line, name, length) != 0)
-            continue;
-        is_found = true;
-        snprintf(value, bytes, "%.*s", (int)strcspn(at, "\n"), at);
-    }
-    if (pipe)
-        pclose(pipe);
-    return is_found;
-}
 
 /* The line of a file that has this text, comments aside. Returns whether there is one. */
 static bool find_line(const char *path, const char *text, char line[LINE_BYTES])
@@ -50,7 +32,7 @@ static bool find_line(const char *path, const char *text, char line[LINE_BYTES])
 /* The plugin's line of plugstack.conf. False: Slurm is not here, or has no such line; *stack: the file. */
 static bool find_plugin(char *stack, size_t bytes, char line[LINE_BYTES])
 {
-    return find_value("PlugStackConfig", stack, bytes) && find_line(stack, "spank_belay.so", line);
+    return slurm_site_value("PlugStackConfig", stack, bytes) && find_line(stack, "spank_belay.so", line);
 }
 
 /* The word of a line that ends like this. */
@@ -67,7 +49,7 @@ void probe_slurm(struct finding *finding)
 {
     char stack[PATH_MAX] = "", line[LINE_BYTES], fence[LINE_BYTES], path[PATH_MAX];
     finding->is_good = true;
-    if (!find_value("PlugStackConfig", stack, sizeof stack)) {
+    if (!slurm_site_value("PlugStackConfig", stack, sizeof stack)) {
         snprintf(finding->text, sizeof finding->text, "no slurmctld answers here");
         return;
     }

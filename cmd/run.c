@@ -118,6 +118,8 @@ static int make_plan(const struct run_options *options, struct job_plan *plan, s
                                "run: what is to be run? (belay run [options] -- mpirun ... PROGRAM)");
     if (read_nodes(options, plan, err))
         return -1;
+    if (halt_read(&plan->halt, options->launch.texts, err) < 0)
+        return -1;
     return settings_read(&plan->settings, options->launch.texts, true, err);
 }
 

@@ -9,7 +9,9 @@
 
 #include "cmd/executables.h"
 #include "cmd/exit_codes.h"
+#include "cmd/launcher.h"
 #include "cmd/silence.h"
+#include "cmd/slurm_site.h"
 #include "cmd/srun_line.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise_state.h"
@@ -199,11 +201,24 @@ static int check_nodes(struct supervisor *s, struct belay_error *err)
                            s->settings.min_nodes, count, count == 1 ? "" : "s");
 }
 
+/* Nothing is to be ended for images that end with it. */
+static int check_halt(const struct supervisor *s, struct belay_error *err)
+{
+    const struct launcher *launcher = s->plan->argv ? launcher_of(s->plan->argv[0]) : NULL;
+    if (!halt_is_wanted(&s->plan->halt) || s->nodes.count == 1 || !launcher || !launcher->has_relays ||
+        !slurm_site_ends_all())
+        return 0;
+    return belay_error_set(err, ERANGE,
+                           "Slurm ends the agents of other nodes with this command (proctrack/cgroup), and a "
+                           "halt would leave no images to go on from: leave --halt-* out, or run srun "
+                           "--checkpoint-interval, whose images outlive the job's time limit");
+}
+
 static int find_nodes(struct supervisor *s, struct belay_error *err)
 {
     uint32_t count = s->plan->nodes ? s->plan->nodes + (uint32_t)s->settings.spares : 1;
     if (nodes_set_count(&s->nodes, s->rundir, count, err) < 0 ||
-        (s->plan->argv && supervise_find_hosts(s, s->plan->argv, environ, err) < 0))
+        (s->plan->argv && supervise_find_hosts(s, s->plan->argv, environ, err) < 0) || check_halt(s, err) < 0)
         return -1;
     return s->plan->is_restart ? 0 : check_nodes(s, err);
 }
@@ -223,6 +238,8 @@ static int prepare(struct supervisor *s, struct belay_error *err)
     if (supervise_find_rundir(s, err))
         return -1;
     s->watch.nodes = &s->nodes;
+    s->watch.halt = &s->halt;
+    s->halt.plan = s->plan->halt;
     s->nodes.watch = &s->watch;
     s->arbiter = job_arbiter_create(s->rundir, err);
     return s->arbiter ? find_nodes(s, err) : -1;
@@ -306,6 +323,16 @@ static void blame_lost_node(struct supervisor *s)
     }
 }
 
+/* Belay has ended the launch, which had not ended by itself by then. */
+static struct outcome judge_halt(struct supervisor *s, const struct outcome_case *of)
+{
+    char text[128], option[64];
+    uint64_t line = of->newest_line > s->halt.newest_line ? of->newest_line : s->halt.newest_line;
+    snprintf(text, sizeof text, "halted at line %" PRIu64 " (%s)", line, halt_reason(&s->halt, option));
+    job_arbiter_blame(s->arbiter, text);
+    return outcome_of_halt(of, text);
+}
+
 /* Signals that came meanwhile count. */
 static struct outcome judge(struct supervisor *s)
 {
@@ -323,6 +350,8 @@ static struct outcome judge(struct supervisor *s)
         return outcome_of_signal(s->watch.end_signal);
     if (s->watch.is_stop_requested)
         return outcome_of_stop(&of);
+    if (s->watch.has_halted && s->watch.wait_status != 0)
+        return judge_halt(s, &of);
     if (rc < 0) {
         blame_lost_node(s);
         return outcome_of_lost_agent(&of);

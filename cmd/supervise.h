@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "cmd/halt.h"
 #include "common/wire/settings.pb-c.h"
 
 struct hosts;
@@ -33,7 +34,8 @@ struct job_plan {
      */
     const char *resumes;
     const char *program; /* of that launch */
-    bool is_detached;    /* print the name once the launch runs, and go on in the background */
+    struct halt_plan halt;
+    bool is_detached; /* print the name once the launch runs, and go on in the background */
 };
 
 /*

@@ -263,6 +263,10 @@ static void watch(struct supervisor *s)
     s->watch.on_end_asked = on_end_asked;
     s->watch.on_look = on_look;
     s->watch.context = s;
+    s->watch.halt = &s->halt;
+    s->halt.rundir = s->rundir;
+    s->halt.job = s->name;
+    s->halt.signal_mask = &s->signals.original;
     supervise_expect(s);
     s->watch.signal_fd = s->signals.fd;
     s->watch.pid = s->launch.pid;

@@ -63,6 +63,7 @@ struct supervisor {
     struct domains domains; /* of these; count 0: they are not known, or there are none */
     struct inlet *inlet;    /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch;
+    struct halt halt;
     struct comeback comeback; /* of lost nodes */
 };
 

@@ -222,6 +222,8 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     if (is_commit && watch->is_exposed)
         log_info("line %" PRIu64 " is protected again: the loss of a node is survived", event->line);
     watch->is_exposed &= !is_commit;
+    if (is_commit)
+        halt_note_line(watch->halt, event->line);
     if (event->lost || event->restored)
         nodes_cut_output(watch->nodes, event->lost);
     if (event->lost)
@@ -307,6 +309,7 @@ static int poll_timeout(const struct watch *watch)
                                   watch->nudge_at_ms,
                                   watch->tell_at_ms,
                                   is_ending(watch) ? 0 : watch->look_at_ms,
+                                  is_ending(watch) ? 0 : halt_look_at_ms(watch->halt),
                                   silence_due_ms(watch->nodes)};
     long long at_ms = 0;
     for (size_t i = 0; i < COUNT(times_ms); i++)
@@ -347,6 +350,19 @@ static void enforce_deadline(struct watch *watch)
         send_signal(watch, SIGKILL);
         watch->kill_at_ms = clock_now_ms() + PATIENCE_MS;
     }
+}
+
+/* The ranks go on from that line later: as for a loss, they need no time to end. */
+static void look_at_halt(struct watch *watch)
+{
+    if (is_ending(watch))
+        return;
+    halt_look(watch->halt);
+    if (!watch->halt->is_met)
+        return;
+    watch->has_halted = true;
+    nodes_cut_output(watch->nodes, true);
+    ask_to_end(watch, SIGTERM, PATIENCE_MS);
 }
 
 static bool is_time_to_look(const struct watch *watch)
@@ -393,9 +409,11 @@ void watch_launch(struct watch *watch)
         if (!is_ending(watch) && (fds[1 + count].revents || is_time_to_look(watch)))
             watch->on_look(watch->context);
         expire_silence(watch);
+        look_at_halt(watch);
         enforce_deadline(watch);
         tell_unprotected(watch);
     }
+    halt_end_child(watch->halt);
     note_sign(watch, clock_now_ms());
     watch_take_signals(watch); /* Ctrl-C may have ended the launcher before we looked */
 }

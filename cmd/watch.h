@@ -10,6 +10,7 @@
 
 #include "cmd/calls.h"
 #include "cmd/guard.h"
+#include "cmd/halt.h"
 #include "cmd/nodes.h"
 #include "common/util/error.h"
 #include "common/wire/belay.pb-c.h"
@@ -47,7 +48,9 @@ struct watch {
     long long look_at_ms; /* by CLOCK_MONOTONIC; 0: never. The callback sets both anew */
     int look_fd;          /* -1: none */
     void *context;
+    struct halt *halt; /* when the launch is to end by itself */
     /* Found out. */
+    bool has_halted;        /* it was ended for that */
     int wait_status;        /* of the launcher */
     int end_signal;         /* a user's SIGINT, SIGTERM, SIGHUP or SIGQUIT to belay; 0: none */
     bool is_stop_requested; /* belay stop */

@@ -51,6 +51,7 @@ def test_help_and_version(belay):
 @pytest.mark.parametrize("arguments", [
     (), ("fly",), ("status", "--wrong"), ("status", "a", "b"), ("stop",), ("run",), ("run", "--name"),
     ("run", "--max-restarts", "x", "--", "true"), ("run", "--memory", "much", "--", "true"), ("restart",),
+    ("run", "--halt-at", "soon", "--", "true"), ("run", "--halt-before-limit", "5m", "--", "true"), ("run", "--halt-after-lines", "0", "--", "true"),
 ])
 def test_bad_usage_is_one_line(belay, arguments):
     done = belay(*arguments)

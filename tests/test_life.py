@@ -128,6 +128,44 @@ def test_restarts_exhausted_then_restart(sandbox, programs):
     assert_recovered(job, restarts=2)
 
 
+def halted(job, option):
+    """The number of the line at which an option has ended the job, which tells how to go on."""
+    wait_for(lambda: job.process.poll() is not None, 60, "the halt")
+    found = re.search(rf"belay: job: halted at line (\d+) \({option}\)", job.errors)
+    assert job.process.returncode == 82 and found, job.errors
+    assert "belay: job: its images are kept: 'belay restart job' goes on" in job.errors
+    status = job.status()
+    assert (status["state"], status["message"]) == ("stopped", f"halted at line {found[1]} ({option})")
+    return int(found[1])
+
+
+def assert_goes_on(job, line):
+    job.restart()
+    assert job.wait_epoch(2)["history"][-1]["restored_line"] == line
+    assert job.finish() == 0
+    assert_same_result(job)
+
+
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.campaign)])
+def test_halt_after_lines(sandbox, programs, nodes):
+    """The restart has no such condition any more."""
+    job = sandbox.run(ring(programs, 2), options=[*(on_nodes(nodes) if nodes > 1 else []), "--halt-after-lines", "2"])
+    line = halted(job, "--halt-after-lines")
+    assert line >= 2
+    assert_goes_on(job, line)
+
+
+@pytest.mark.campaign
+def test_halt_at_a_time(sandbox, programs):
+    """Without an interval: the line is taken for the halt."""
+    at_s = time.time() + 8
+    job = sandbox.run(ring(programs, 2), interval=None,
+                      options=["--halt-at", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at_s))])
+    line = halted(job, "--halt-at")
+    assert line == 1 and time.time() >= at_s - 1
+    assert_goes_on(job, line)
+
+
 def test_images_go_when_their_time_is_over(sandbox, programs, belay):
     job = sandbox.run(ring(programs, 30), options=["--max-restarts", "0", "--retention", "1s"])
     job.wait_committed(1)

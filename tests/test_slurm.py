@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import shutil
 
 import pytest
@@ -99,6 +100,16 @@ def test_slurm_takes_lost_nodes_away(sandbox, programs, cluster):
     assert_went_on(job, 2)
 
 
+@pytest.mark.campaign
+def test_halt_before_the_time_limit(sandbox, programs, cluster):
+    """Slurm's limits are minutes. A line is taken for the halt, and belay run ends before Slurm does anything."""
+    job = sandbox.allocate(workload(programs, ranks=2), [*SRUN, "-N1", "-n2"], ["-N1", "-n2", "-t", "1", "-w", "n1"], interval=None,
+                           options=["--halt-before-limit", "45s"])
+    wait_for(lambda: job.process.poll() is not None, 50, "the halt")
+    assert job.process.returncode == 82, job.errors
+    assert re.search(r"belay: job: halted at line \d+ \(--halt-before-limit\)", job.errors)
+
+
 def on_cluster(program, cluster):
     """Its input is where all nodes see it."""
     source = cluster.path("home/ann/work/heat.h5")
@@ -160,6 +171,15 @@ def test_steps_that_are_refused(sandbox):
         done = sandbox.execute("salloc", "-Q", "-N2", "-n2", "-w", "n1", sandbox.command, "run", "--", "srun", *words, "-n2", "true")
         assert done.returncode != 0
         assert message in done.stderr
+
+
+def test_a_halt_that_would_leave_nothing(sandbox, cluster):
+    """Slurm ends the agents of other nodes with belay run."""
+    if not cluster.groups.are_there():
+        pytest.skip("no control groups of version 1")
+    done = sandbox.execute("salloc", "-Q", "-N2", "-n2", "-w", "n1", sandbox.command, "run", "--halt-after-lines", "3", "--", *SRUN, "-n2", "true")
+    assert done.returncode == 64
+    assert len([line for line in done.stderr.splitlines() if "a halt would leave no images to go on from" in line]) == 1, done.stderr
 
 
 def test_srun_without_an_allocation(sandbox):

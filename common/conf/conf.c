@@ -252,6 +252,37 @@ static const struct conf_setting settings[CONF_END] = {
                 "Look for a lost node again after T, then after longer and longer times; once it is there, "
                 "it is a spare (0: never)",
         },
+    [CONF_HALT_AFTER_LINES] =
+        {
+            .name = "halt-after-lines",
+            .variable = "BELAY_HALT_AFTER_LINES",
+            .argument = "N",
+            .unit = CONF_UNIT_COUNT,
+            .min = 1,
+            .max = 1000000000,
+            .zero_hint = "leave --halt-after-lines out for no halt",
+            .help = "End the job once N lines have been committed; its images are kept for 'belay restart'",
+        },
+    [CONF_HALT_AT] =
+        {
+            .name = "halt-at",
+            .variable = "BELAY_HALT_AT",
+            .argument = "TIME",
+            .unit = CONF_UNIT_TEXT,
+            .help = "At TIME (HH:MM[:SS] or YYYY-MM-DD[THH:MM[:SS]]) take a line and end the job; its images "
+                    "are kept for 'belay restart'",
+        },
+    [CONF_HALT_BEFORE_LIMIT] =
+        {
+            .name = "halt-before-limit",
+            .variable = "BELAY_HALT_BEFORE_LIMIT",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 1000,
+            .max = YEAR_MS,
+            .zero_hint = "leave --halt-before-limit out for no halt",
+            .help = "The same T before Slurm ends the allocation by its time limit",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",
