@@ -17,6 +17,7 @@
 #include "common/wire/peer.h"
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
+#include "relay/doubt.h"
 #include "relay/local.h"
 #include "relay/mirror.h"
 #include "relay/roles.h"
@@ -35,6 +36,7 @@ struct guest {
     struct mirror *mirror; /* of the newest job that was opened; NULL: none */
     uint32_t ranks;        /* that its arbiter has placed */
     int64_t beat_ms;
+    struct doubt doubt;
 };
 
 /* ---- its life ---- */
@@ -291,6 +293,9 @@ static int take_records(struct guest *guest, struct belay_error *err)
 static int beat(struct guest *guest, struct belay_error *err)
 {
     int64_t now_ms = clock_now_ms();
+    if (doubt_look(&guest->doubt, session_fd(guest->session), now_ms, session_heard_ms(guest->session)))
+        return belay_error_set(err, ETIMEDOUT, "its kernel has acknowledged nothing for %d s",
+                               ROLE_UNANSWERED_MS / 1000);
     if (now_ms - session_heard_ms(guest->session) > ROLE_GATHERER_STALL_MS)
         return belay_error_set(err, ETIMEDOUT, "nothing was heard of it for %d s",
                                ROLE_GATHERER_STALL_MS / 1000);

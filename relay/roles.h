@@ -9,11 +9,14 @@
 
 #define ROLE_BEAT_MS 500
 /*
- * A host that has heard nothing for so long ends its ranks, and only later it is given up by the gatherer: so
- * its ranks are gone before others take their place.
+ * A host that has heard nothing for so long ends its ranks, and only later it is given up by the gatherer, if
+ * its kernel still answers. One whose kernel has answered nothing for ROLE_UNANSWERED_MS is given up earlier.
+ * In both cases the next epoch waits for the end of the host's lease: so its ranks are gone before others
+ * take their place.
  */
 #define ROLE_HOST_STALL_MS 3000
 #define ROLE_GATHERER_STALL_MS 6000
+#define ROLE_UNANSWERED_MS 2000
 
 /*
  * Beside belay run: has a socket for each host that has joined, in folder/node-N, and passes on what its
