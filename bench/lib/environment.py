@@ -24,6 +24,7 @@ class Environment:
     """Use it in a `with`: afterwards no process and no file of it is left."""
 
     def __init__(self, prefix, build):
+        self.prefix, self.build = prefix, build
         self.belay = os.path.join(prefix, "bin", "belay")
         self._programs = os.path.join(build, "bench", "programs")
         self._apps = os.path.join(prefix, APPS)
