@@ -1,6 +1,7 @@
 #include "cmd/layout.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,14 +25,24 @@ static void leave(char path[PATH_MAX])
         *slash = '\0';
 }
 
+/* Any one of them: of an incomplete installation, it is to be told what is missing, and where. */
+static bool has_parts(const char *folder)
+{
+    char path[PATH_MAX + 32];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, parts[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* This program is in X/bin, or in the folder itself. */
 static int find_folder(struct install_layout *layout, char self[PATH_MAX], struct belay_error *err)
 {
     leave(self);
-    if (join(layout->folder, self, "belayd", err))
-        return -1;
-    if (access(layout->folder, F_OK) == 0) {
-        leave(layout->folder);
+    if (has_parts(self)) {
+        snprintf(layout->folder, sizeof layout->folder, "%s", self);
         return 0;
     }
     leave(self);
