@@ -11,7 +11,7 @@ import pytest
 
 from belaytest import newest_line
 from cluster_job import ClusterSandbox
-from programs import TOP
+from programs import TOP, Program, lacks, pickles
 from waiting import communicate, wait_for
 
 pytestmark = pytest.mark.cluster
@@ -197,6 +197,59 @@ def test_another_version(sandbox):
     told = belay_lines(done.stderr)
     assert len([line for line in told if "srun's plugin is of version 0.0.1, and that of node n1 of version" in line]) == 1, done.stderr
     assert "install the same Belay on all nodes" in done.stderr
+
+
+@pytest.mark.campaign
+def test_a_missing_agent(sandbox, cluster, plugin, programs):
+    """An installation without belayd, as an incomplete update leaves it: the step ends with one line that names the program."""
+    folder = cluster.path("home/ann/lib/belay")
+    shutil.copytree(os.path.join(sandbox.prefix, "lib", "belay"), folder, ignore=shutil.ignore_patterns("belayd"))
+    plugin(f"libdir={folder}")
+    done = sandbox.execute("srun", "--mpi=pmix", "-N2", "-n2", PROTECT, *heat(sandbox, programs, ranks=2).argv)
+    shutil.rmtree(os.path.dirname(folder))
+    told = [line for line in done.stderr.splitlines() if line.startswith("belay: ")]
+    assert done.returncode != 0 and len(told) == 1 and f"{folder} lacks belayd; install Belay again" in told[0], done.stderr
+
+
+def in_python(sandbox, programs):
+    del programs
+    return pickles("--steps", "150", "--seconds", "3"), r"\d+\.0-python3"
+
+
+def in_lammps(sandbox, programs):
+    """A melting crystal."""
+    if not shutil.which("lmp"):
+        lacks("lmp is not installed (lammps)")
+    path = os.path.join(sandbox.folder, "melt")
+    write(sandbox.folder, "melt", "units lj\nlattice fcc 0.8442\nregion box block 0 10 0 10 0 10\ncreate_box 1 box\n"
+                                  "create_atoms 1 box\nmass 1 1.0\nvelocity all create 3.0 87287 loop geom\npair_style lj/cut 2.5\n"
+                                  "pair_coeff 1 1 1.0 1.0 2.5\nfix 1 all nve\nthermo 100\nthermo_style custom step temp pe etotal press\n"
+                                  "run 2000\n")
+    return Program((shutil.which("lmp"), "-in", path, "-log", "none"), 4), r"\d+\.0-lmp"
+
+
+def without_times(text):
+    """Of LAMMPS's output."""
+    return [line for line in text.splitlines() if re.match(r" *\d+( +-?[\d.]+){4}", line)] or text
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(400)
+@pytest.mark.parametrize("program_of", [in_python, in_lammps])
+def test_other_programs(sandbox, programs, cluster, program_of):
+    """Under plain srun of a batch script that is requeued: what heat does, they do."""
+    program, name = program_of(sandbox, programs)
+    line = " ".join(["srun", "--mpi=pmix", *program.argv])
+    folder, number = sandbox.submit(line, PROTECT, "--requeue", APPEND, "-N4", "-n4", "-w", "n1", BELAY_TEST_PACE=os.path.join(sandbox.folder, "go"))
+    before = wait_lines(sandbox, name.replace(r"\d+", str(number)))
+    cluster.lose("n3")
+    wait_lost(sandbox, before["job"])
+    cluster.declare_lost("n3")
+    assert_goes_on(sandbox, before["job"], newest_line(before))
+    let_end(sandbox)
+    assert sandbox.wait_end(number, 300) == ("COMPLETED", 0)
+    expected = programs.reference(program).stdout.decode()
+    assert without_times(read(folder, "out")) == without_times(expected)
 
 
 @pytest.mark.campaign
