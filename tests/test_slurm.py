@@ -119,7 +119,7 @@ def on_cluster(program, cluster):
 
 def test_heat_loses_a_node(sandbox, programs, cluster):
     """A real program with parallel output, which is written to a folder that all nodes share."""
-    program = on_cluster(programs.heat(steps=2000, snapshot_every=500, ranks=8), cluster)
+    program = on_cluster(programs.heat(steps=400, snapshot_every=100, ranks=8), cluster)
     go = os.path.join(sandbox.folder, "go")
     undo = os.path.join(sandbox.folder, "undo")
     os.mkdir(undo, 0o700)

@@ -29,7 +29,7 @@ def plugin(cluster):
     cluster.plug_in()
 
 
-def heat(sandbox, programs, steps=1000, ranks=8):
+def heat(sandbox, programs, steps=400, ranks=8):
     """Its input is on the file system that all nodes share. For `held` see below."""
     program = programs.heat(side=256, steps=steps, snapshot_every=0, ranks=ranks)
     place = program.argv.index("--input") + 1
