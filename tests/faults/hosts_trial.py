@@ -98,8 +98,9 @@ class HostsDeeds(deeds.Deeds):
         name, hosts = self._other(fault), self.sandbox.hosts
 
         def crash():
-            hosts.crash(name)
-            self._end_in(fault.length_ms, lambda: hosts.boot(name))
+            if name in hosts.first:  # a fault before this one may have crashed it
+                hosts.crash(name)
+                self._end_in(fault.length_ms, lambda: hosts.boot(name))
         return crash if name in hosts.first else None
 
     def _relay(self, fault, status):
@@ -109,16 +110,18 @@ class HostsDeeds(deeds.Deeds):
         name, hosts = self._other(fault), self.sandbox.hosts
 
         def cut():
-            hosts.unplug(name)
-            self._end_in(fault.length_ms, lambda: hosts.plug(name))
+            if name in hosts.first:  # a fault before this one may have crashed it
+                hosts.unplug(name)
+                self._end_in(fault.length_ms, lambda: hosts.plug(name))
         return cut if name in hosts.first else None
 
     def _link(self, fault, status):
         names, hosts = NAMES[1:], self.sandbox.hosts
 
         def cut():
-            hosts.cut(*names)
-            self._end_in(fault.length_ms, lambda: hosts.mend(*names))
+            if all(name in hosts.first for name in names):  # as above
+                hosts.cut(*names)
+                self._end_in(fault.length_ms, lambda: hosts.mend(*names))
         return cut if all(name in hosts.first for name in names) else None
 
     def _limit(self, pid, room):

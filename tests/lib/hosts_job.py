@@ -44,9 +44,9 @@ class HostsSandbox(Sandbox):
         for name in self.hosts.first:
             wait_for(lambda name=name: not self.hosts.processes(name), 20, f"the end of {self.hosts.processes(name)} on {name}")
             for folder in ("/dev/shm", "/tmp"):
-                assert self.hosts.files(name, folder) == [], (name, folder)
+                assert self.hosts.files(name, folder) == [], (name, folder, self.hosts.files(name, folder))
             left = [path for path in self.hosts.files(name, "/run/belay") if not path.endswith("agent.log")]
-            assert left == [], name
+            assert left == [], (name, left)
         assert self.undo_folders() == []
 
     def undo_folders(self):
