@@ -242,6 +242,16 @@ void job_arbiter_regain(struct job_arbiter *arbiter, uint32_t node)
     opener_regain(arbiter->opener, node);
 }
 
+void job_arbiter_recall(struct job_arbiter *arbiter, uint32_t node)
+{
+    bool has_others = false;
+    arbiter->members[node].is_gone = arbiter->members[node].is_newly_gone = false;
+    for (uint32_t i = 0; i < PLACEMENT_NODES_MAX; i++)
+        has_others |= arbiter->members[i].is_newly_gone;
+    if (has_others) /* else its agent was lost, as job_arbiter_take_up() has noted */
+        name_lost(arbiter);
+}
+
 enum job_arbiter_failure job_arbiter_failure_of(const struct job_arbiter *arbiter, uint32_t node)
 {
     return arbiter->members[node].failure;

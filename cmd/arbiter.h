@@ -86,6 +86,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
 /* A node that was lost is there again, with nothing in its memory; its agent has been taken up. */
 void job_arbiter_regain(struct job_arbiter *arbiter, uint32_t node);
+/* The same, with all that it held: no epoch was opened without it. To be told before job_arbiter_begin(). */
+void job_arbiter_recall(struct job_arbiter *arbiter, uint32_t node);
 /* Is the node a member of the newest epoch that is known? */
 bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
 

@@ -14,7 +14,7 @@ enum exit_code {
     EXIT_NO_AGENT = 69,    /* the agent cannot be started or reached, or the installation cannot be used */
     EXIT_INTERNAL = 70,    /* Belay itself failed (out of memory, fork, ...) */
     EXIT_NO_LINE = 74,     /* checkpoint: no line was committed; verify: not all could be compared */
-    EXIT_EXHAUSTED = 75,   /* the job was lost, and restarts are used up or too few nodes are left */
+    EXIT_EXHAUSTED = 75,   /* the job was lost, and restarts are used up, or nodes or images lack */
     EXIT_STOPPED = 76,     /* the job was ended by `belay stop` */
     EXIT_REFUSED = 77,     /* a rank or an image was refused (other binary, libc, rank count, memory ...) */
     EXIT_INCOMPLETE = 78,  /* doctor: something that Belay needs is missing */

@@ -24,6 +24,7 @@ struct node {
     bool is_lost;              /* the agent has gone */
     bool is_gone;              /* with all that it held: the job goes on without the node */
     bool is_left_out;          /* gone, but its agent is there, and holds what the job does without */
+    bool is_empty;             /* gone, and its agent has said that it holds nothing of the job */
     bool has_leases;           /* a connection for them is open */
     bool is_spare;             /* it has no part in the newest epoch; sock -1: its agent has gone */
     struct outlet *outlet;     /* of its ranks' output; NULL: none yet */

@@ -70,6 +70,17 @@ static int go_on_with_others(struct supervisor *s, struct belay_error *err)
     return supervise_reopen(s, err);
 }
 
+/* A user has ended the wait for silent hosts: the job is held, or is over. */
+static int end_recall(struct supervisor *s, const struct belay_error *err, int code)
+{
+    if (!s->watch.is_stop_requested)
+        return fail(s, err, code);
+    const struct outcome_case of = {.name = s->name};
+    struct outcome outcome = outcome_of_stop(&of);
+    supervise_close(s, &outcome);
+    return outcome.exit_code;
+}
+
 /* Launch, watch and judge until the job is over. */
 static int supervise_job(struct supervisor *s)
 {
@@ -86,6 +97,12 @@ static int supervise_job(struct supervisor *s)
                 continue;
         }
         has_tried_another = false;
+        if (code == EXIT_NO_JOB && s->is_hopeless) {
+            code = supervise_recall(s, &err);
+            if (code == EXIT_OK)
+                continue;
+            return end_recall(s, &err, code);
+        }
         if (code != EXIT_OK)
             return fail(s, &err, code);
         struct outcome outcome = judge(s);
@@ -368,6 +385,7 @@ static struct outcome judge(struct supervisor *s)
 static void release(struct supervisor *s)
 {
     supervise_give_up(s);
+    supervise_end_recall(s);
     leases_destroy(s->leases);
     job_arbiter_destroy(s->arbiter);
     free(s->homes);

@@ -299,12 +299,20 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
                : supervise_claim_job(s, is_restart, err);
 }
 
-/* A node that holds nothing of the job any more. Returns 0, or -1 with err: the job cannot do without it. */
+/*
+ * A node that holds nothing of the job any more, or is not reached. Returns 0, or -1 with err: the job cannot
+ * do without it. A host that is not reached may come back with what it holds: whether the job can do without
+ * it is known when the others have answered (supervise_recall()).
+ */
 static int leave_node(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
     struct node *node = &s->nodes.of[number];
     enum scheme scheme;
-    if (supervise_choose_scheme(s, &scheme, err) < 0 || job_arbiter_lose(s->arbiter, number, scheme, err) < 0)
+    if (supervise_choose_scheme(s, &scheme, err) < 0)
+        return -1;
+    if (node->is_remote && !node->is_empty && !s->plan->hosts)
+        scheme = SCHEME_PARTNER;
+    if (job_arbiter_lose(s->arbiter, number, scheme, err) < 0)
         return -1;
     if (node->sock >= 0)
         close(node->sock);
@@ -362,6 +370,7 @@ static int open_first(struct supervisor *s, bool is_restart, uint32_t *first, st
 static int do_without(struct supervisor *s, uint32_t number, struct belay_error *err)
 {
     bool was_member = job_arbiter_has_member(s->arbiter, number);
+    s->nodes.of[number].is_empty = s->nodes.of[number].sock >= 0; /* else its agent has not said so */
     if (leave_node(s, number, err) < 0)
         return -1;
     if (was_member)
@@ -433,6 +442,7 @@ static int reopen_node(struct supervisor *s, uint32_t number, struct belay_error
         return 0;
     if (!is_unknown(err))
         return belay_error_prefix(err, "the agent of node %" PRIu32 " was lost", number);
+    s->nodes.of[number].is_empty = s->nodes.of[number].sock >= 0; /* else its host is not reached */
     bool was_member = job_arbiter_has_member(s->arbiter, number);
     if (leave_node(s, number, err) < 0)
         return -1;
@@ -504,7 +514,7 @@ int supervise_regain(struct supervisor *s, uint32_t number, struct belay_error *
     node->outlet = NULL;
     if (supervise_connect(s, node, err) == 0 && supervise_open_on_node(s, number, false, err) == 0) {
         job_arbiter_regain(s->arbiter, number);
-        node->is_gone = false;
+        node->is_gone = node->is_empty = false;
         node->is_spare = true;
         return 0;
     }

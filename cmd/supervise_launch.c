@@ -164,6 +164,7 @@ static int start_launch(struct supervisor *s, struct belay_error *err)
     }
     s->epoch = start->epoch;
     supervise_note_epoch(s);
+    supervise_end_recall(s);
     supervise_drop_left_out(s);
     for (uint32_t i = 0; i < s->nodes.count; i++)
         s->nodes.of[i].is_spare = !s->nodes.of[i].is_gone && !job_arbiter_has_member(s->arbiter, i);

@@ -65,6 +65,7 @@ struct supervisor {
     struct watch watch;
     struct halt halt;
     struct comeback comeback; /* of lost nodes */
+    struct recall *recall;    /* of silent hosts, whose images the job lacks; NULL: it lacks none */
 };
 
 /* ---- the job at its agents: 0, or -1 with err ---- */
@@ -174,6 +175,17 @@ void supervise_expect(struct supervisor *s);
 void supervise_look(struct supervisor *s);
 /* The job is over: what is under way is ended. */
 void supervise_give_up(struct supervisor *s);
+
+/* ---- silent hosts that may hold what no other node has (supervise_recall.c) ---- */
+
+/*
+ * An epoch cannot be opened for want of images, as err says. Calls hosts that may hold them, for a bounded
+ * time over all calls until an epoch is open. Returns EXIT_OK: another one is of the job again, and opening
+ * may be tried; or an exit code with err, which tells where the images may be and how to go on.
+ */
+int supervise_recall(struct supervisor *s, struct belay_error *err);
+/* An epoch is open, or the job is over. */
+void supervise_end_recall(struct supervisor *s);
 
 /* ---- a launch ---- */
 

@@ -378,6 +378,31 @@ static bool has_ended(struct watch *watch)
     return true;
 }
 
+static void read_agents(struct watch *watch, const struct pollfd *fds)
+{
+    for (uint32_t i = 0; i < watch->nodes->count; i++)
+        if (fds[i].revents)
+            read_agent(watch, i);
+}
+
+/* Returns how many there are. Nothing is heard of one that is lost. */
+static uint32_t poll_agents(const struct watch *watch, struct pollfd *fds)
+{
+    const struct node *nodes = watch->nodes->of;
+    for (uint32_t i = 0; i < watch->nodes->count; i++)
+        fds[i] = (struct pollfd){.fd = nodes[i].is_lost ? -1 : nodes[i].sock, .events = POLLIN};
+    return watch->nodes->count;
+}
+
+void watch_idle(struct watch *watch, int timeout_ms)
+{
+    struct pollfd fds[1 + PLACEMENT_NODES_MAX] = {{.fd = watch->signal_fd, .events = POLLIN}};
+    uint32_t count = poll_agents(watch, fds + 1);
+    poll(fds, 1 + count, timeout_ms);
+    watch_take_signals(watch);
+    read_agents(watch, fds + 1);
+}
+
 void watch_launch(struct watch *watch)
 {
     watch->kill_at_ms = watch->ask_at_ms = watch->nudge_at_ms = 0;
@@ -390,17 +415,12 @@ void watch_launch(struct watch *watch)
         ask_to_end(watch, SIGTERM, PATIENCE_MS);
     while (!has_ended(watch)) {
         struct pollfd fds[2 + PLACEMENT_NODES_MAX] = {{.fd = watch->signal_fd, .events = POLLIN}};
-        const struct node *nodes = watch->nodes->of;
-        uint32_t count = watch->nodes->count;
-        for (uint32_t i = 0; i < count; i++)
-            fds[1 + i] = (struct pollfd){.fd = nodes[i].is_lost ? -1 : nodes[i].sock, .events = POLLIN};
+        uint32_t count = poll_agents(watch, fds + 1);
         fds[1 + count] = (struct pollfd){.fd = is_ending(watch) ? -1 : watch->look_fd, .events = POLLIN};
         poll(fds, 2 + count, poll_timeout(watch));
         if (fds[0].revents)
             watch_take_signals(watch);
-        for (uint32_t i = 0; i < count; i++)
-            if (fds[1 + i].revents)
-                read_agent(watch, i);
+        read_agents(watch, fds + 1);
         take_kept_events(watch);
         if (watch->is_end_asked) {
             watch->is_end_asked = false; /* an agent may ask again meanwhile */

@@ -78,6 +78,8 @@ struct caller watch_caller(struct node *node);
 
 /* Take the signals that have come, without waiting. */
 void watch_take_signals(struct watch *watch);
+/* Between two launches: wait this long, or until a user wants the end, and take what agents say. */
+void watch_idle(struct watch *watch, int timeout_ms);
 
 /* How long ago the first sign was that something is lost, 0: there was none. */
 double watch_sign_age_ms(const struct watch *watch);

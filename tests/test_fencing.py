@@ -3,6 +3,7 @@ that is over (docs/line.md, "Epochs and the lease"). Hosts are namespaces (lib/h
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import time
@@ -26,12 +27,12 @@ def made_witness(hosts):
     seen.close()
 
 
-def run(sandbox, programs, hosts, witness, hosts_words="a:2,b:2"):
+def run(sandbox, programs, hosts, witness, hosts_words="a:2,b:2", options=()):
     """A job whose ranks run apart for some seconds, and have committed lines; the job and its status."""
     undo = os.path.join(hosts.shared, "undo")
     os.mkdir(undo, 0o700)
     program = programs.test_program("apart", "--steps", 4000, "--seconds", 40, "--mode", witness.path)
-    job = sandbox.run(dataclasses.replace(program, outputs="apart-*"), hosts=hosts_words, options=["--undo-dir", undo])
+    job = sandbox.run(dataclasses.replace(program, outputs="apart-*"), hosts=hosts_words, options=["--undo-dir", undo, *options])
     job.wait_lines()
     return job, job.status()
 
@@ -76,15 +77,61 @@ def test_a_host_is_cut_off(sandbox, programs, hosts, witness, host):
 
 @pytest.mark.hosts("a", "b", "c")
 def test_the_arbiter_is_cut_off_from_what_it_needs(sandbox, programs, hosts, witness):
-    """It lacks images that only other hosts hold: the job ends, and nobody else goes on with it."""
-    job, _ = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2")
+    """It lacks images that only other hosts hold: it calls them, then the job is held, and nobody else goes on with it."""
+    job, _ = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "3s"])
     hosts.unplug("a")
-    assert job.wait() != 0
-    assert "cannot go on" in job.errors
+    assert job.wait() == 75
+    assert "hosts b, c may still hold what is missing: called for 3 s" in job.errors
+    last = job.errors.splitlines()[-1]
+    assert re.search(r"of line \d+, no node holds the images of rank.* any more; nodes? 0 holds? those of rank", last), last
+    assert "hosts b, c may still hold what is missing, and were not reached" in last
+    assert "'belay restart job' goes on" in last
     for host in ("b", "c"):
         wait_for(lambda host=host: not pids_on(hosts, host, "programs/apart"), 20, f"the end of the ranks on {host}")
         hosts.crash(host)
     witness.assert_one_at_a_time(0)
+
+
+@pytest.mark.campaign
+@pytest.mark.hosts("a", "b", "c")
+@pytest.mark.parametrize("how", ["cut off", "relays"])
+def test_silent_hosts_are_called_back(sandbox, programs, hosts, witness, how):
+    """Two hosts of three are lost for the job at once, and hold what nobody else has: the job goes on once enough of it is there."""
+    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2")
+    if how == "cut off":
+        hosts.unplug("a")
+        wait_for(lambda: "may still hold what is missing" in job.errors, 40, "a call")
+        hosts.plug("a")
+    else:
+        for host in ("b", "c"):
+            signal_on(hosts, host, "KILL", pids_on(hosts, host, "belay-relay"))
+    status = job.wait_epoch(2, 60)
+    assert "is there again, with what it holds" in job.errors  # of one of them: the other one may be a spare, if that suffices
+    assert_gone_on(job, status, before, witness)
+
+
+@pytest.mark.campaign
+@pytest.mark.hosts("a", "b", "c")
+def test_a_job_that_was_held_goes_on(sandbox, programs, hosts, witness):
+    """Its hosts were not called for long enough: belay restart does without nothing that they hold."""
+    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "1s"])
+    hosts.unplug("a")
+    assert job.wait() == 75
+    hosts.plug("a")
+    job.restart()
+    status = job.wait_epoch(2, 60)
+    assert_gone_on(job, status, before, witness)
+
+
+@pytest.mark.campaign
+def test_a_host_with_the_only_images_is_called_back(sandbox, programs, hosts, witness):
+    job, before = run(sandbox, programs, hosts, witness, options=["--redundancy", "SINGLE"])
+    hosts.unplug("b")
+    wait_for(lambda: "host b may still hold what is missing" in job.errors, 40, "a call")
+    hosts.plug("b")
+    status = job.wait_epoch(2, 60)
+    assert homes(status) == [0, 0, 1, 1]
+    assert_gone_on(job, status, before, witness)
 
 
 @pytest.mark.hosts("a", "b", "c")

@@ -283,6 +283,18 @@ static const struct conf_setting settings[CONF_END] = {
             .zero_hint = "leave --halt-before-limit out for no halt",
             .help = "The same T before Slurm ends the allocation by its time limit",
         },
+    [CONF_RECALL] =
+        {
+            .name = "recall",
+            .variable = "BELAY_RECALL",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 0,
+            .max = YEAR_MS,
+            .fallback = "60s",
+            .help = "Call hosts that are silent and may hold what no other node has for T, before the job is "
+                    "given up (0: not at all)",
+        },
     [CONF_SCRUB_INTERVAL] =
         {
             .name = "scrub-interval",
