@@ -117,6 +117,11 @@ void job_arbiter_set_nodes_dir(struct job_arbiter *arbiter, const char *path)
     snprintf(arbiter->nodes_dir, sizeof arbiter->nodes_dir, "%s", path);
 }
 
+void job_arbiter_set_rundir(struct job_arbiter *arbiter, uint32_t node, const char *rundir)
+{
+    arbiter->members[node].rundir = rundir;
+}
+
 void job_arbiter_set_host(struct job_arbiter *arbiter, uint32_t node, const char *address, bool is_other)
 {
     arbiter->members[node].address = address;

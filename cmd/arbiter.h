@@ -84,6 +84,8 @@ int job_arbiter_take_ranks(struct job_arbiter *arbiter, uint32_t node, const Bel
  * 0, or -1 with err (ENODATA): no other node holds what is needed of it.
  */
 int job_arbiter_lose(struct job_arbiter *arbiter, uint32_t node, enum scheme scheme, struct belay_error *err);
+/* Where a node's agent is reached; borrowed. */
+void job_arbiter_set_rundir(struct job_arbiter *arbiter, uint32_t node, const char *rundir);
 /* A node that was lost is there again, with nothing in its memory; its agent has been taken up. */
 void job_arbiter_regain(struct job_arbiter *arbiter, uint32_t node);
 /* The same, with all that it held: no epoch was opened without it. To be told before job_arbiter_begin(). */

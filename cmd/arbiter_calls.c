@@ -1,17 +1,22 @@
 #include "cmd/arbiter.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/arbiter_state.h"
 #include "cmd/calls.h"
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 #include "common/util/mounts.h"
+#include "common/wire/client.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/fence.h"
 #include "common/wire/placement.h"
@@ -226,11 +231,96 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
     return rc < 0 ? fail(arbiter, node, &err) : 0;
 }
 
+#define TELL_S 5 /* for an agent that is told of another one's end */
+
+/* A member whose answer is awaited. */
+struct entering {
+    struct job_arbiter *arbiter;
+    const struct epoch_start *start;
+    uint32_t node;
+    bool is_told[PLACEMENT_NODES_MAX]; /* by index: that this member is gone */
+};
+
+/* Whom to look at while the member is silent. */
+static void list_others(const struct entering *entering, struct pollfd *fds)
+{
+    const struct epoch_start *start = entering->start;
+    for (uint32_t i = 0; i < start->member_count; i++) {
+        bool is_left = start->members[i] != entering->node && !entering->is_told[i];
+        int sock = entering->arbiter->members[start->members[i]].agent.sock;
+        fds[i] = (struct pollfd){.fd = is_left ? sock : -1, .events = POLLRDHUP};
+    }
+}
+
+/*
+ * On a connection of its own, since the answer is awaited on the usual one. An agent that cannot be told, as
+ * one that is gone itself, is found when its answer is awaited.
+ */
+static void tell_lost(const struct entering *entering, uint32_t lost)
+{
+    const struct timeval limit = {.tv_sec = TELL_S};
+    const struct job_arbiter *arbiter = entering->arbiter;
+    struct belay_error err;
+    const char *rundir = arbiter->members[entering->node].rundir;
+    const struct caller agent = {.sock = rundir ? agent_reach(rundir, NULL, &err) : -1};
+    if (agent.sock < 0)
+        return;
+    setsockopt(agent.sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    calls_free(call_member_lost(&agent, arbiter->job, entering->start->epoch, lost, &err));
+    close(agent.sock);
+}
+
+/*
+ * Wait until the member has something to say, or its time is up. It may be fetching from another one, whose
+ * end nobody can tell it as soon as we can: its link may not have joined.
+ */
+static void await_member(struct entering *entering)
+{
+    struct pollfd fds[PLACEMENT_NODES_MAX + 1];
+    const struct caller *agent = &entering->arbiter->members[entering->node].agent;
+    const struct epoch_start *start = entering->start;
+    struct timeval limit = {0};
+    socklen_t bytes = sizeof limit;
+    getsockopt(agent->sock, SOL_SOCKET, SO_RCVTIMEO, &limit, &bytes);
+    for (int limit_ms = limit.tv_sec ? (int)limit.tv_sec * 1000 : -1;;) {
+        list_others(entering, fds);
+        fds[start->member_count] = (struct pollfd){.fd = agent->sock, .events = POLLIN};
+        int count = poll(fds, start->member_count + 1, limit_ms);
+        if (count == 0 || (count < 0 && errno != EINTR) || (count > 0 && fds[start->member_count].revents))
+            return;
+        for (uint32_t i = 0; count > 0 && i < start->member_count; i++) {
+            if (!fds[i].revents)
+                continue;
+            entering->is_told[i] = true;
+            tell_lost(entering, start->members[i]);
+        }
+    }
+}
+
+static void on_event_amid(const Belay__Wire__Event *event, void *context)
+{
+    struct entering *entering = context;
+    const struct caller *agent = &entering->arbiter->members[entering->node].agent;
+    if (agent->on_event)
+        agent->on_event(event, agent->context);
+    await_member(entering);
+}
+
+static Belay__Wire__Reply *receive_entered(struct job_arbiter *arbiter, uint32_t node,
+                                           const struct epoch_start *start, struct belay_error *err)
+{
+    struct entering entering = {.arbiter = arbiter, .start = start, .node = node};
+    const struct caller agent = {
+        .sock = arbiter->members[node].agent.sock, .on_event = on_event_amid, .context = &entering};
+    await_member(&entering);
+    return receive_epoch_entered(&agent, err);
+}
+
 static int entered(void *context, uint32_t node, const struct epoch_start *start)
 {
     struct job_arbiter *arbiter = context;
     struct belay_error err;
-    Belay__Wire__Reply *reply = receive_epoch_entered(&arbiter->members[node].agent, &err);
+    Belay__Wire__Reply *reply = receive_entered(arbiter, node, start, &err);
     if (!reply)
         return fail(arbiter, node, &err);
     arbiter->members[node].has_entered = true;

@@ -28,6 +28,7 @@ struct arbiter_member {
     bool has_entered;          /* the epoch that is being opened, or the newest */
     enum job_arbiter_failure failure;
     const char *address; /* of its host; NULL: all nodes are on one */
+    const char *rundir;  /* where it is reached; NULL: not known yet */
     bool is_elsewhere;   /* on another host than the launcher */
 };
 

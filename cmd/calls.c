@@ -119,6 +119,19 @@ Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct be
     return receive(caller, BELAY__WIRE__REPLY__BODY_EPOCH_ENTERED, err);
 }
 
+Belay__Wire__Reply *call_member_lost(const struct caller *caller, const char *job, uint32_t epoch,
+                                     uint32_t node, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__MemberLost body = BELAY__WIRE__MEMBER_LOST__INIT;
+    body.job = borrow(job);
+    body.epoch = epoch;
+    body.node = node;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_MEMBER_LOST;
+    request.member_lost = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
 Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err)
 {

@@ -41,6 +41,9 @@ int send_inquire(const struct caller *caller, Belay__Wire__Inquire *inquire, con
 Belay__Wire__Reply *receive_node_state(const struct caller *caller, struct belay_error *err);
 int send_epoch_start(const struct caller *caller, Belay__Wire__EpochStart *start, struct belay_error *err);
 Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct belay_error *err);
+/* The agent of another member is gone: on another connection than that on which an answer is awaited. */
+Belay__Wire__Reply *call_member_lost(const struct caller *caller, const char *job, uint32_t epoch,
+                                     uint32_t node, struct belay_error *err);
 Belay__Wire__Reply *call_epoch_placed(const struct caller *caller, Belay__Wire__EpochRecord *start,
                                       struct belay_error *err);
 Belay__Wire__Reply *call_loss_query(const struct caller *caller, const char *job, uint32_t epoch,

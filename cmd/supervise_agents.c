@@ -199,6 +199,7 @@ int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restar
         rc = take_streams(node, fds, err);
     if (rc == 0)
         job_arbiter_take_up(s->arbiter, number, &agent, opened);
+    job_arbiter_set_rundir(s->arbiter, number, node->rundir);
     if (rc == 0 && !s->name)
         rc = take_opened(s, opened, err);
     if (rc == 0 && is_restart && number == 0 && opened->node_count > s->nodes.count)

@@ -132,6 +132,21 @@ def test_a_damaged_image_is_not_gone_on_from(sandbox, programs):
     sandbox.assert_clean()
 
 
+@pytest.mark.campaign
+def test_a_lender_that_dies_before_its_link_has_joined(sandbox, programs):
+    """The node that fetches hears of it from `belay run`, which sees the connection's end, and not after 30 s of silence."""
+    job = run_with_agent(sandbox, 1, "agent.epoch.told#2=kill", workload(programs, seconds=6), options=on_nodes(3))
+    job.wait_lines()
+    lose_first_node(sandbox, job)
+    job.wait_epoch(3, 60)
+    assert "the agent of node 1 was lost while an epoch was opened" in job.errors, job.errors
+    with open(os.path.join(sandbox.rundir, "node-2", "agent.log"), encoding="utf-8") as log:
+        assert "the agent of node 1 is gone, as its arbiter has seen" in log.read()
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
 def test_the_node_that_lends_is_lost(sandbox, programs):
     """Nobody else has the image: the end of the job says so."""
     job = run_with_agent(sandbox, 1, "agent.fetch.send=stop", workload(programs, seconds=6), options=on_nodes(3))

@@ -243,6 +243,12 @@ int line_fetch(struct line *line, fetch_done_f *done, loads_whole_f *whole, void
     return fetch_start(line->fetch, done, context, err);
 }
 
+void line_lose_member(struct line *line, uint32_t node)
+{
+    if (line->links)
+        remotes_lose(links_remotes(line->links), node);
+}
+
 struct load *line_load(const struct line *line, uint32_t rank)
 {
     return line->fetch ? loads_find(fetch_loads(line->fetch), rank) : NULL;

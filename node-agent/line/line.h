@@ -46,6 +46,8 @@ int line_connect(struct line *line, const struct epoch_start *start, const struc
  */
 int line_fetch(struct line *line, fetch_done_f *done, loads_whole_f *whole, void *context,
                struct belay_error *err);
+/* The agent of this node is gone, as the arbiter has seen: links to it need no stall time to be lost. */
+void line_lose_member(struct line *line, uint32_t node);
 /* The image of a rank that is still on its way (member/load.h); NULL: it is not. */
 struct load *line_load(const struct line *line, uint32_t rank);
 /* Is any? */

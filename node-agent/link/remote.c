@@ -342,6 +342,17 @@ static void lose(struct remote *remote, const char *reason)
     uv_idle_start(remote->remotes->turn, on_turn);
 }
 
+/* Nobody is told of the news: who calls this has brought it. */
+void remotes_lose(struct remotes *remotes, uint32_t node)
+{
+    for (struct remote *remote = remotes->first; remote; remote = remote->next) {
+        if (remote->identity.node != node || remote->epoch != remotes->epoch || !remote->peer)
+            continue;
+        lose(remote, "its agent is gone");
+        forget(remote);
+    }
+}
+
 /* Links of a former epoch, and those that their owners have given up, are no news. */
 static void tell_news(const struct remote *remote, enum remote_news news)
 {

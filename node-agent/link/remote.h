@@ -85,6 +85,9 @@ void remotes_admit_hosts(struct remotes *remotes, const struct fabric_address *h
 struct link *remotes_connect(struct remotes *remotes, const struct fabric_identity *identity,
                              const struct fabric_address *address);
 
+/* The process at the other end is gone, as others have seen: all links of the epoch to this node are lost. */
+void remotes_lose(struct remotes *remotes, uint32_t node);
+
 /* Who hears news of the links that were made; NULL: nobody. The context is that of remotes_create(). */
 void remotes_hear_news(struct remotes *remotes, remotes_news_f *news);
 /* Who hears words and offers of a subject; NULL: nobody, and offers are refused. ops are borrowed. All users

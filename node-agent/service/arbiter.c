@@ -383,6 +383,23 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
     free(start);
 }
 
+/* Of the process that has opened the job: on the usual connection it waits for the answer to EpochStart. What
+ * is of another epoch came too late. */
+void take_member_lost(struct agent *agent, struct connection *connection, const Belay__Wire__MemberLost *lost)
+{
+    struct job *job = job_find(agent, lost->job);
+    if (!job || !job->arbiter || connection_pid(job->arbiter) != connection_pid(connection)) {
+        connection_reply_error(connection, EPERM, "this process has not opened the job");
+        return;
+    }
+    answer_done(connection, 1, "");
+    const struct epoch_start *start = membership_record(job->membership);
+    if (!start || start->epoch != lost->epoch)
+        return;
+    log_info("job \"%s\": the agent of node %u is gone, as its arbiter has seen", job->name, lost->node);
+    line_lose_member(job->line, lost->node);
+}
+
 void take_epoch_placed(struct agent *agent, struct connection *connection,
                        const Belay__Wire__EpochPlaced *request)
 {

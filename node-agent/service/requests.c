@@ -61,6 +61,9 @@ static bool serve_arbiter(struct agent *agent, struct connection *connection,
     case BELAY__WIRE__REQUEST__BODY_EPOCH_START:
         take_epoch_start(agent, connection, request->epoch_start);
         return true;
+    case BELAY__WIRE__REQUEST__BODY_MEMBER_LOST:
+        take_member_lost(agent, connection, request->member_lost);
+        return true;
     case BELAY__WIRE__REQUEST__BODY_EPOCH_PLACED:
         take_epoch_placed(agent, connection, request->epoch_placed);
         return true;

@@ -25,6 +25,8 @@ void take_loss_query(struct agent *agent, struct connection *connection, const B
 void take_end_answer(struct agent *agent, struct connection *connection,
                      const Belay__Wire__EndAnswer *answer);
 void take_lease_open(struct agent *agent, struct connection *connection, const Belay__Wire__LeaseOpen *open);
+void take_member_lost(struct agent *agent, struct connection *connection,
+                      const Belay__Wire__MemberLost *lost);
 void take_lease_grant(struct agent *agent, struct connection *connection,
                       const Belay__Wire__LeaseGrant *grant);
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);

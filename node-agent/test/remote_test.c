@@ -444,6 +444,24 @@ static void silence_is_news_and_a_loss(void **state)
     assert_int_equal(agents[1].news[REMOTE_SILENT], 0); /* of a link that it has left itself */
 }
 
+/* Others have seen the end of the process at the other end: no stall time has to pass, joined or not. */
+static void link_to_a_process_that_is_gone_is_lost(void **state)
+{
+    (void)state;
+    remotes_enter_epoch(agents[0].remotes, &epoch_five); /* the other one has not entered it */
+    connect_first();
+    send_number(&agents[0], 0, 8);
+    remotes_lose(agents[0].remotes, agents[1].identity.node + 1);
+    remotes_lose(agents[0].remotes, agents[1].identity.node);
+    remotes_lose(agents[0].remotes, agents[1].identity.node); /* there is no such link any more */
+    assert_false(agents[0].is_lost);                          /* it is told from the loop */
+    uint64_t until_ms = now_ms() + STALL_MS / 2;
+    WAIT_FOR(agents[0].is_lost || now_ms() > until_ms);
+    assert_true(agents[0].is_lost);
+    assert_string_equal(agents[0].reason, "its agent is gone");
+    assert_int_equal(agents[0].news[REMOTE_SILENT], 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -457,6 +475,7 @@ int main(void)
         TEST(data_go_beside_the_messages),
         TEST(refused_data_are_told_of),
         TEST(the_end_of_a_link_is_the_end_of_its_data),
+        TEST(link_to_a_process_that_is_gone_is_lost),
         cmocka_unit_test_setup_teardown(late_link_joins, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(silence_is_news_and_a_loss, setup_patient, teardown),
     };
