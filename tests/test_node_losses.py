@@ -26,7 +26,7 @@ def lose_a_node(sandbox, programs, point, number, code=None):
     status = loss.wait_back()
     job = loss.job
     last = status["history"][-1]
-    assert f"node {number} was lost" in job.errors or f"node {number}, a spare, was lost" in job.errors
+    assert f"node {loss.number} was lost" in job.errors or f"node {loss.number}, a spare, was lost" in job.errors
     if loss.way.begins_anew:
         assert last["restored_line"] == 0
     else:

@@ -33,13 +33,17 @@ class Way:
     comes_back: bool = False  # and is there again before the restart
     targets: tuple = (0, 1)  # nodes that pass the point
     begins_anew: bool = False  # there is no line at that point
+    # Local nodes share their files, and the first agent that comes puts back all: any may pass the point, and its node is
+    # lost. Lines are taken by belay checkpoint only, and the ranks have changed files since the newest one.
+    has_changes: bool = False
 
 
 AT_A_LINE = Way()
 OF_PARITY = Way(nodes=4, options=("--redundancy", "XOR"))
 AT_A_RESTART = Way(restarts=True)
 AT_THE_START = Way(begins_anew=True)
-OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*", targets=(0,))
+OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*", targets=(0,), has_changes=True)
+OF_LINKS = replace(OF_FILES, arguments=("--mode", "rename"))  # those that were removed are made anew
 OF_SHARED = Way(restarts=True, program="kin", homes=(0, 0, 1, 1, 2, 2))  # neighbours share memory
 # The spare, node 2, fetches what node 0 had.
 BY_A_SPARE = Way(nodes=2, options=("--spares", "1"), first=0, targets=(2,))
@@ -69,7 +73,9 @@ POINTS = {
     "agent.fetch.send": (ANY, FOR_ONE_THAT_IS_BACK),
     "agent.rebuild.give": (ANY, OF_A_REBUILD),
     "agent.rebuild.made": (ANY, AT_ITS_HOME),
-    **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "step", "stepped", "end", "forget", "forgotten")},
+    **{f"agent.undo.{step}": (ANY, OF_FILES) for step in ("begin", "end", "forget", "forgotten")},
+    **{f"agent.undo.{step}": ("#1", OF_FILES) for step in ("step", "stepped")},
+    "agent.undo.replace": ("#1-8", OF_LINKS),
     **{f"agent.{step}": (ANY, OF_SHARED) for step in ("renew", "renewed")},
     "fabric.frame": ("#200", AT_A_LINE),
     "fabric.chunk": ("#60", AT_A_LINE),  # the first line has fewer
@@ -86,7 +92,6 @@ LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
     "agent.memory": "the same",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
-    "agent.undo.replace": "for a file that has to be made anew: no job here has one",
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "send", "fill", "taken", "write", "attach", "fault", "whole")},
     "rank.load.mapped": "the same",
@@ -127,11 +132,18 @@ class Loss:
     def _run(self):
         fault = f"{self.point}{self.narrowed}=stop"
         options = [*on_nodes(self.way.nodes), *self.way.options]
+        if self.way.has_changes:
+            return self.sandbox.run(self.program, interval=None, options=options, BELAY_FAULT=fault)
         if self._is_of("agent", "fabric"):
             return run_with_agent(self.sandbox, self.number, fault, self.program, interval="200ms", options=options)
         if self._is_of("rank"):
             fault = f"{self.point}@{self.way.homes.index(self.number)}{self.narrowed}=stop"
         return self.sandbox.run(self.program, interval="200ms", options=options, BELAY_FAULT=fault)
+
+    def take_line(self):
+        """Refused while a restart is under way."""
+        if self.way.has_changes:
+            self.sandbox.belay("checkpoint", self.job.name)
 
     def _is_of(self, *kinds):
         return self.point.split(".")[0] in kinds
@@ -146,7 +158,10 @@ class Loss:
 
     def _lose_something(self):
         job, way = self.job, self.way
-        job.wait_lines()
+        if way.has_changes:
+            self._change_files()
+        else:
+            job.wait_lines()
         if way.first >= 0:
             self._note_line()
             kill_node(self.sandbox, job, way.first)
@@ -157,6 +172,15 @@ class Loss:
         if way.restarts:
             self._note_line()
             os.kill(job.pids[max(job.pids)][self._other_rank()], signal.SIGKILL)
+
+    def _change_files(self):
+        """There is a line, and all ranks have written since."""
+        job = self.job
+        job.wait_step(2)
+        self.take_line()
+        job.wait_committed(1)
+        taken = max(step for _, step in job.steps())
+        job.wait_step(taken + 3)
 
     def _other_rank(self):
         """The last one that is not on the node."""
@@ -171,12 +195,17 @@ class Loss:
         return self._ranks() if self._is_of("rank") else self._service()
 
     def _stopped(self):
+        for number in range(self.way.nodes) if self.way.has_changes else ():
+            found = [pid for pid in self._service(number) if traces.is_stopped(pid)]
+            if found:
+                self.number = number
+                return found[0]
         return next((pid for pid in self._candidates() if traces.is_stopped(pid)), None)
 
-    def _service(self):
+    def _service(self, number=None):
         """The agent and the keeper; what is left of them."""
         try:
-            return service_of(self.sandbox, self.number)
+            return service_of(self.sandbox, self.number if number is None else number)
         except AssertionError:
             return ()
 
@@ -203,9 +232,10 @@ class Loss:
         wait_for(lambda: not any(map(traces.is_alive, victims)), 20, "the end of the node")
 
     def let_go_on(self):
-        """A rank has its fault in each launch, and `belay run` passes a point once for each node."""
+        """A rank has its fault in each launch, each agent has the one of files, and `belay run` passes a point once for each node."""
         ranks = self._processes_of_ranks() if self._is_of("rank") else ()
-        for pid in [*ranks, self.job.process.pid]:
+        agents = [pid for number in range(self.way.nodes) for pid in self._service(number)] if self.way.has_changes else ()
+        for pid in [*ranks, *agents, self.job.process.pid]:
             if traces.is_stopped(pid):
                 os.kill(pid, signal.SIGCONT)
 
@@ -213,6 +243,8 @@ class Loss:
         """The status once all ranks run without the node and a line is committed that is newer than what was restored."""
         def is_back(status):
             self.let_go_on()
+            if status["state"] == "running":
+                self.take_line()
             is_out = any(node["number"] == self.number and node["state"] in ("lost", "spare") for node in status["nodes"])
             return is_out and status["state"] == "running" and status["epoch"] in self.job.pids and \
                 status["newest_line"] > status["history"][-1]["restored_line"]
