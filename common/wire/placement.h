@@ -44,6 +44,8 @@ char *placement_words(const uint32_t *nodes, uint32_t count, const uint32_t *pla
     {                                                                                                        \
         "BELAY_NAME", "BELAY_RUNDIR", "BELAY_EPOCH", PLACEMENT_HOSTS_VARIABLE, PLACEMENT_VARIABLE            \
     }
+#define PLACEMENT_LAUNCH_NEEDED                                                                              \
+    3u /* the first ones, which each launch has; the others are those of several nodes */
 /* Whether a host's name may stand in such lists, in launch lines and in paths: letters, digits, ".-_", no "-"
  * at its begin, 1 to HOST_NAME_MAX bytes. */
 bool placement_is_host_name(const char *name);

@@ -254,7 +254,8 @@ static int take_variables(struct belay_error *err)
         char *value = strchr(line, '=');
         for (size_t i = 0; value && i < sizeof names / sizeof *names; i++)
             if (strlen(names[i]) == (size_t)(value - line) && !strncmp(line, names[i], strlen(names[i])))
-                is_found[i] = (value[1] ? setenv(names[i], value + 1, 1) : unsetenv(names[i])) == 0;
+                is_found[i] = value[1] ? setenv(names[i], value + 1, 1) == 0
+                                       : i >= PLACEMENT_LAUNCH_NEEDED && unsetenv(names[i]) == 0;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         found += is_found[i];

@@ -181,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     next = texts;
     end = texts + count - 1;
     if (meeting_hold(&rank, &place, &err) == 0)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t i = 0; i < PLACEMENT_LAUNCH_NEEDED; i++)
             must(getenv(names[i]));
     free(texts);
     return 0;
