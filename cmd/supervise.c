@@ -54,6 +54,19 @@ static bool go_on_with_another_agent(struct supervisor *s)
     return supervise_reopen(s, &err) == 0;
 }
 
+/* An agent that goes again while it takes the job up, as with its host, is one more loss. */
+static int reopen(struct supervisor *s, struct belay_error *err)
+{
+    while (supervise_reopen(s, err) < 0) {
+        if (s->nodes.count == 1 || supervise_exit_code(err) != EXIT_NO_AGENT ||
+            s->restarts >= s->settings.max_restarts)
+            return -1;
+        s->restarts++;
+        log_warning("%s", err->text);
+    }
+    return 0;
+}
+
 /*
  * Agents of several nodes have gone while an epoch was opened. The others have promised it, and some may have
  * entered it: they go on to the one after it. Returns 0, or -1 with err, which tells of the loss before.
@@ -67,7 +80,7 @@ static int go_on_with_others(struct supervisor *s, struct belay_error *err)
     s->restarts++;
     log_warning("%s", err->text);
     supervise_leave_epoch(s);
-    return supervise_reopen(s, err);
+    return reopen(s, err);
 }
 
 /* A user has ended the wait for silent hosts: the job is held, or is over. */
@@ -111,7 +124,7 @@ static int supervise_job(struct supervisor *s)
             return outcome.exit_code;
         }
         s->restarts++;
-        if (nodes_have_lost_agent(&s->nodes) && supervise_reopen(s, &err))
+        if (nodes_have_lost_agent(&s->nodes) && reopen(s, &err))
             return fail(s, &err, EXIT_NO_AGENT);
     }
 }

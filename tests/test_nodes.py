@@ -331,6 +331,27 @@ def test_a_second_node_is_lost_while_an_epoch_is_opened(sandbox, programs, point
     sandbox.assert_clean()
 
 
+@pytest.mark.campaign
+def test_a_node_is_lost_as_its_agent_takes_the_job_up(sandbox, programs):
+    """First the agent alone, then the one in its place, and the keeper: what the new one was about to go on with is on other nodes."""
+    job = sandbox.run(workload(programs, seconds=6), options=on_nodes(3), BELAY_FAULT="agent.reopen=stop")
+    job.wait_lines()
+    line, (agent, keeper) = job.status()["newest_line"], service_of(sandbox, 1)
+    node = os.path.join(sandbox.rundir, "node-1")
+    os.kill(agent, signal.SIGKILL)
+    stopped = wait_for(lambda: [pid for pid in traces.processes_of(node) if traces.is_stopped(pid)], 30, "the point")
+    for pid in (keeper, *stopped):
+        os.kill(pid, signal.SIGKILL)
+    status = job.wait_epoch(2, 60)
+    assert [node["state"] for node in status["nodes"]] == ["member", "lost", "member"]
+    assert status["history"][-1]["restored_line"] >= line
+    assert "the agent of node 1 was lost" in job.errors and "node 1 was lost: its ranks go on" in job.errors
+    job.finish()
+    assert_restored(job, 1)
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
 def test_a_node_is_lost_as_ranks_are_placed(sandbox, programs):
     """Before any line: the program begins anew without the node."""
     job = run_with_agent(sandbox, 1, "agent.epoch.placed#1=stop", workload(programs), options=on_nodes(2))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/conf/conf.h"
+#include "common/fault/fault.h"
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
@@ -204,6 +205,7 @@ static int renumber(struct job *job, const Belay__Wire__JobOpen *config, struct 
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
+    fault_hit("agent.reopen", -1, 0);
     if (check_settings(config->settings, recorded->node_count, err) < 0 ||
         check_undo_dir(job, config->settings, err) < 0 || check_spares(job, config->settings, err) < 0 ||
         check_encrypt(job, config->settings, err) < 0 || check_lease(job, config->settings, err) < 0)

@@ -91,6 +91,7 @@ CODES = ("XOR", "RS:2+2")
 LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
     "agent.memory": "the same",
+    "agent.reopen": "of an agent in the place of a lost one: test_nodes.py",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "send", "fill", "taken", "write", "attach", "fault", "whole")},
