@@ -149,7 +149,7 @@ def assert_goes_on(job, line):
 @pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_halt_after_lines(sandbox, programs, nodes):
     """The restart has no such condition any more."""
-    job = sandbox.run(ring(programs, 2), options=[*(on_nodes(nodes) if nodes > 1 else []), "--halt-after-lines", "2"])
+    job = sandbox.run(ring(programs, 5), options=[*(on_nodes(nodes) if nodes > 1 else []), "--halt-after-lines", "2"])
     line = halted(job, "--halt-after-lines")
     assert line >= 2
     assert_goes_on(job, line)
@@ -159,7 +159,7 @@ def test_halt_after_lines(sandbox, programs, nodes):
 def test_halt_at_a_time(sandbox, programs):
     """Without an interval: the line is taken for the halt."""
     at_s = time.time() + 8
-    job = sandbox.run(ring(programs, 2), interval=None,
+    job = sandbox.run(ring(programs, 5), interval=None,
                       options=["--halt-at", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at_s))])
     line = halted(job, "--halt-at")
     assert line == 1 and time.time() >= at_s - 1
