@@ -12,7 +12,7 @@ import time
 
 import traces
 from programs import PACE, collect, mpi_environment
-from waiting import run, wait_for
+from waiting import Late, run, wait_for
 
 COMMAND_LIMIT_S = 60
 SOCKET_PATH_LIMIT = 60  # of the run directory; a socket's whole path has 107 bytes
