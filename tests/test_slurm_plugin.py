@@ -341,7 +341,7 @@ def test_a_job_array(sandbox, programs, cluster):
         wait_lines(sandbox, rf"{job}\.0-heat", at=node_of_rank_0(cluster, ("-j", str(job))))
     let_end(sandbox)
     for task in (0, 1):
-        assert sandbox.wait_end(f"{number}_{task}") == ("COMPLETED", 0)
+        assert sandbox.wait_end(f"{number}_{task}") == ("COMPLETED", 0), read(folder, f"out-{task}")
         with open(os.path.join(folder, f"out-{task}"), "rb") as file:
             assert file.read() == programs.reference(program).stdout
 

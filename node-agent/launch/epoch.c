@@ -32,6 +32,7 @@
  * order to leave without cleaning up.
  */
 #define KILL_STEP_MS 200
+#define END_MS 5000 /* for a rank that has said that it ends, once its launch is over */
 #define LOOKS_UNTIL_ASKED 5
 #define LOOKS_UNTIL_KILLED 25
 #define NUDGE_MS 20 /* how often a launcher that has lost a rank is told to look */
@@ -240,11 +241,24 @@ void epoch_give_share(struct epoch *epoch, struct connection *connection, const 
     }
 }
 
+/* It has said with which status it ends, and waits for no answer to that. */
+static void kill_unless_ending(struct rank *rank)
+{
+    if (rank_exit_kind(rank) != CONTROL_EXIT_STATUS || rank_ends_all(rank))
+        rank_kill(rank);
+}
+
+/*
+ * What stands for the launch may be gone before ranks of this node are: with srun, it is a process of the
+ * first node. They get the time to end as they are about to, or srun would tell of their deaths.
+ */
 void epoch_launch_ended(struct epoch *epoch, struct connection *connection)
 {
+    bool is_lost = epoch->has_loss || epoch->job->is_stopping || epoch->job->is_abandoned;
     epoch->has_launch_ended = true;
     epoch->facts_to = connection;
-    kill_ranks(epoch, rank_kill);
+    kill_ranks(epoch, is_lost ? rank_kill : kill_unless_ending);
+    timer_start(epoch->patience, END_MS, 0);
     epoch_end_if_over(epoch);
 }
 
@@ -539,6 +553,10 @@ static void tell_of_hang(struct job *job)
 static void on_patience(void *context)
 {
     struct epoch *epoch = context;
+    if (epoch->has_launch_ended) {
+        kill_ranks(epoch, rank_kill);
+        return;
+    }
     bool is_script = epoch->refused[0] && !epoch->has_loss && !launcher_is_waiting(&epoch->launcher);
     if (is_script && !epoch->job->is_abandoned &&
         !epoch->job->is_stopping) /* its other commands are its own */

@@ -52,6 +52,25 @@ static void test_own_exit_is_no_loss(void **state)
     close_job(JOB_STATE_FINISHED, false);
 }
 
+/* With srun the launch is over for the first node before other nodes' ranks are gone. Who says no end is
+ * killed. */
+static void test_ranks_that_end_are_not_killed(void **state)
+{
+    (void)state;
+    plan.end_delay_ms = 300;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    for (uint32_t i = 0; i < RANKS; i++)
+        fake_rank_exit(&ranks[i], 0);
+    for (uint32_t i = 0; i < RANKS; i++)
+        assert_int_equal(fake_rank_wait(&ranks[i]), 'l');
+    check_verdict(0, VERDICT_FINISHED, "");
+    for (uint32_t i = 0; i < RANKS; i++)
+        assert_int_equal(fake_rank_reap(&ranks[i]), 0);
+    close_job(JOB_STATE_FINISHED, false);
+}
+
 /* Before MPI_Init: it takes its own place, and hands on how far it was in its input. */
 static void test_rank_executed_again(void **state)
 {
@@ -387,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_crash_loop),
         EACH(test_own_exit_is_no_loss),
+        EACH(test_ranks_that_end_are_not_killed),
         EACH(test_rank_executed_again),
         EACH(test_another_program_is_executed),
         EACH(test_end_over_a_loss_is_a_loss),

@@ -49,6 +49,8 @@ static void publish(enum control_state state);
 static void announce(enum control_exit kind, int status);
 static void call_abort(int words);
 static void leave(int status);
+static uint32_t end_delay_ms; /* plan, and where it says what it does */
+static int end_words;
 
 struct fake_rank fake_rank_start(const struct fake_rank_plan *plan)
 {
@@ -159,6 +161,8 @@ static void be_rank(const struct fake_rank_plan *plan, int words, int orders)
     unsigned count = 5;
     uint8_t status;
     signal(CONTROL_SIGNAL, SIG_IGN);
+    end_delay_ms = plan->end_delay_ms;
+    end_words = words;
     if (say_hello(plan, fds, &count) < 0 ||
         (plan->is_executed_again && (count = 5, say_hello_again(plan, fds, &count) < 0))) {
         write(words, "x", 1);
@@ -373,5 +377,9 @@ static void leave(int status)
     announce(CONTROL_EXIT_STATUS, status);
     if (control_is_end_of_all(control))
         syscall(SYS_futex, &control->command_seq, FUTEX_WAIT, seen, NULL, NULL, 0);
+    if (end_delay_ms) {
+        write(end_words, "l", 1);
+        usleep(end_delay_ms * 1000);
+    }
     _exit(status);
 }

@@ -23,6 +23,7 @@ struct fake_rank_plan {
     bool is_inside;           /* it is in a collective that does not end: lines do not converge */
     uint64_t hostile_seed;    /* not 0: it writes anything to all memory that it shares, until it is killed */
     uint32_t resume_delay_ms; /* from the order to run on until it does */
+    uint32_t end_delay_ms;    /* from the announcement of its end until it is gone; it says 'l' between */
     bool is_executed_again;   /* it executes another program, which says hello, before it runs */
     uint64_t expect_line;     /* the image it wants to be given, 0: none; its content must be `content` */
 };
