@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ struct keeper {
     struct item *items;
 };
 
+static struct sockaddr_un socket_name(const struct keeper *keeper);
 static int find_or_start(struct keeper *keeper, struct belay_error *err);
 static int keeper_connect(struct keeper *keeper, struct belay_error *err);
 static int start_and_connect(struct keeper *keeper, struct belay_error *err);
@@ -68,6 +70,15 @@ struct keeper *keeper_open(const char *rundir, const char *program, struct belay
     return NULL;
 }
 
+/* One that was killed leaves its socket's name. The directory is ours as long as we serve it. */
+static void remove_name_of_dead(const struct keeper *keeper)
+{
+    struct sockaddr_un name = socket_name(keeper);
+    struct pollfd gone = {.fd = keeper->process, .events = POLLIN};
+    if (keeper->process >= 0 && poll(&gone, 1, 0) == 1)
+        unlink(name.sun_path);
+}
+
 void keeper_close(struct keeper *keeper)
 {
     if (!keeper)
@@ -87,6 +98,8 @@ void keeper_close(struct keeper *keeper)
             keeper_receive(keeper->sock, text, &fd);
         close(keeper->sock);
     }
+    if (is_empty)
+        remove_name_of_dead(keeper);
     if (keeper->process >= 0)
         close(keeper->process);
     free(keeper->program);
@@ -246,6 +259,11 @@ static int start_and_connect(struct keeper *keeper, struct belay_error *err)
                                     code == EAGAIN ? " (ulimit -u, TasksMax of the cgroup)" : "")
                   : keeper_connect(keeper, err);
     close(listener);
+    if (rc < 0) {
+        code = errno;
+        unlink(name.sun_path);
+        errno = code;
+    }
     return rc;
 }
 

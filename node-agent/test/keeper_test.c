@@ -148,6 +148,20 @@ static void test_killed_keeper_is_replaced(void **state)
     close(two);
 }
 
+/* Without memory to start it, for instance, or killed when it held nothing. */
+static void test_dead_keepers_leave_no_name(void **state)
+{
+    struct belay_error err = {0};
+    (void)state;
+    assert_null(keeper_open(rundir, "/none/belay-keeper", &err));
+    struct keeper *keeper = open_keeper();
+    pid_t pid = pid_of_keeper();
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    keeper_close(keeper);
+    assert_int_equal(rmdir(rundir), 0); /* it is empty */
+}
+
 static void test_retention_ends(void **state)
 {
     (void)state;
@@ -237,8 +251,13 @@ static void test_bad_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(test_put_list_drop),  EACH(test_survives_the_agent),       EACH(test_killed_keeper_is_replaced),
-        EACH(test_retention_ends), EACH(test_ranks_end_with_the_lease), EACH(test_bad_names),
+        EACH(test_put_list_drop),
+        EACH(test_survives_the_agent),
+        EACH(test_killed_keeper_is_replaced),
+        EACH(test_retention_ends),
+        EACH(test_ranks_end_with_the_lease),
+        EACH(test_bad_names),
+        EACH(test_dead_keepers_leave_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
