@@ -17,7 +17,7 @@ from waiting import communicate, wait_for
 pytestmark = pytest.mark.cluster
 
 PROTECT = "--checkpoint-interval=500ms"
-MPI = ("--mpi=pmix", "-N4", "-n8")
+MPI = ("--mpi=pmix", "-N4", "-w", "n1,n2,n3,n4", "-n8")
 MPI_NODES = ("n1", "n2", "n3", "n4")
 COMMANDS = {"srun": ("srun",), "sbatch": ("sbatch", "--wrap=true"), "salloc": ("salloc", "-Q")}
 
