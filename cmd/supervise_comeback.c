@@ -71,14 +71,8 @@ static void call(struct supervisor *s, uint32_t node)
 {
     struct belay_error err;
     struct comeback *comeback = &s->comeback;
-    const struct hosts_launch launch = {.argv = s->argv,
-                                        .launcher = launcher_of(s->argv[0]),
-                                        .environment = s->environment,
-                                        .relay = s->layout.relay,
-                                        .rundir = s->rundir,
-                                        .signal_mask = &s->signals.original};
     comeback_postpone(comeback, node, clock_now_ms());
-    if (hosts_call_back(&s->hosts, node, &launch, &comeback->child, &err) < 0)
+    if (supervise_call_host(s, node, &comeback->child, &err) < 0)
         return;
     comeback->called = node;
     comeback->until_ms = clock_now_ms() + CALL_MS;

@@ -93,3 +93,15 @@ int supervise_settle_streams(struct supervisor *s, struct belay_error *err)
     }
     return 0;
 }
+
+int supervise_call_host(struct supervisor *s, uint32_t node, struct hosts_child *child,
+                        struct belay_error *err)
+{
+    const struct hosts_launch launch = {.argv = s->argv,
+                                        .launcher = launcher_of(s->argv[0]),
+                                        .environment = s->environment,
+                                        .relay = s->layout.relay,
+                                        .rundir = s->rundir,
+                                        .signal_mask = &s->signals.original};
+    return hosts_call_back(&s->hosts, node, &launch, child, err);
+}

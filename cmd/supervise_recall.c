@@ -81,15 +81,9 @@ static void call(struct supervisor *s, uint32_t number, int64_t now_ms)
 {
     struct belay_error err;
     struct call *of = &s->recall->calls[number];
-    const struct hosts_launch launch = {.argv = s->argv,
-                                        .launcher = launcher_of(s->argv[0]),
-                                        .environment = s->environment,
-                                        .relay = s->layout.relay,
-                                        .rundir = s->rundir,
-                                        .signal_mask = &s->signals.original};
     of->again_ms = now_ms + AGAIN_MS;
     of->until_ms = now_ms + CALL_MS;
-    hosts_call_back(&s->hosts, number, &launch, &of->child, &err);
+    supervise_call_host(s, number, &of->child, &err);
 }
 
 /* A launcher that has started a relay ends by itself, or stays with it. */

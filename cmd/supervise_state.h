@@ -161,6 +161,10 @@ void supervise_remove_claimed(const struct supervisor *s);
 /* Find the hosts that this launch line runs its ranks on, and have all join. No-op if it is this one. */
 int supervise_find_hosts(struct supervisor *s, char *const argv[], char *const environment[],
                          struct belay_error *err);
+/* A launcher that starts the relay of a host that was lost; see hosts_call_back(). Returns 0, or -1 with err.
+ */
+int supervise_call_host(struct supervisor *s, uint32_t node, struct hosts_child *child,
+                        struct belay_error *err);
 /* In an epoch without a placement: where ranks of the first launch come up, or those that begin anew. */
 int supervise_place(struct supervisor *s, struct belay_error *err);
 /* What was changed in the memory of streams has come to all hosts. */
